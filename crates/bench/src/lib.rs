@@ -1,0 +1,117 @@
+//! What the loops of the benchmarks share: their options, the transcript, and the line they print.
+//!
+//! Three programs make the same K tool turns against the same server: `bare_loop` (the exchange and nothing else),
+//! `genai_loop` (the client library alone) and `llm_do_loop` (the whole machine).
+
+use std::error::Error;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+/// Any error, able to leave a task.
+pub type Failure = Box<dyn Error + Send + Sync>;
+
+/// Name of the model, which the server does not look at.
+pub const MODEL: &str = "loopback";
+/// The system text.
+pub const SYSTEM: &str = "You read the files you are asked for, one by one, and say when all are read.";
+/// The first message.
+pub const USER: &str = "Read all files in input/.";
+/// What every tool call returns.
+pub const RESULT: &str =
+    "Line one of the file, with some words in it.\nLine two of the file, with some more words in it.\n";
+
+/// The one tool offered: name, description, schema.
+pub fn tool() -> (&'static str, &'static str, Value) {
+    let path = json!({"type": "string", "description": "The file's path"});
+    let schema = json!({"type": "object", "properties": {"path": path}, "required": ["path"]});
+    ("read_file", "Reads a text file.", schema)
+}
+
+/// What a loop is to do: R times K tool turns in each of N loops side by side.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The server's root, `http://127.0.0.1:PORT`.
+    pub url: String,
+    /// K: what the server was started with.
+    pub turns: usize,
+    /// N.
+    pub concurrency: usize,
+    /// R.
+    pub repeat: usize,
+    /// Where to write and leave what must be written; if it is not said, it is written to the system's folder for
+    /// temporary files and removed.
+    pub dir: Option<String>,
+}
+
+/// Reads `--url URL [--turns K] [--concurrency N] [--repeat R] [--dir DIR]` from the command line.
+pub fn options() -> Result<Options, Failure> {
+    let mut options = Options { url: String::new(), turns: 10, concurrency: 1, repeat: 1, dir: None };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{word} wants a value"))?;
+        match word.as_str() {
+            "--url" => options.url = value.trim_end_matches('/').to_owned(),
+            "--turns" => options.turns = value.parse()?,
+            "--concurrency" => options.concurrency = value.parse()?,
+            "--repeat" => options.repeat = value.parse()?,
+            "--dir" => options.dir = Some(value),
+            _ => return Err(format!("unknown option {word}").into()),
+        }
+    }
+    if options.url.is_empty() {
+        return Err("--url is missing".into());
+    }
+    Ok(options)
+}
+
+/// Wall and CPU time since it was made.
+pub struct Meter {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Meter {
+    /// Starts now.
+    pub fn start() -> Self {
+        Self { wall: Instant::now(), cpu: cpu() }
+    }
+
+    /// What the loops took. A turn is one request with its answer; K tool turns make K + 1.
+    pub fn stop(&self, program: &str, options: &Options) -> Value {
+        let (wall, cpu) = (self.wall.elapsed().as_secs_f64(), (cpu() - self.cpu).as_secs_f64());
+        let requests = (options.concurrency * options.repeat * (options.turns + 1)) as f64;
+        let round = |value: f64| (value * 1e4).round() / 1e4;
+        json!({
+            "program": program,
+            "turns": options.turns,
+            "concurrency": options.concurrency,
+            "repeat": options.repeat,
+            "requests": requests as u64,
+            "wall_ms": round(wall * 1e3),
+            "wall_ms_per_turn": round(wall * 1e3 / requests),
+            "cpu_ms_per_turn": round(cpu * 1e3 / requests),
+            "turns_per_second": (requests / wall).round(),
+            "peak_rss_kb": peak_rss_kb(),
+        })
+    }
+}
+
+/// Prints one line.
+pub fn print(figures: &Value) -> Result<(), Failure> {
+    Ok(writeln!(std::io::stdout(), "{figures}")?)
+}
+
+/// The CPU time of this process, all threads.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn peak_rss_kb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}

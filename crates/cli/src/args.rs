@@ -1,0 +1,406 @@
+//! The command line as typed. What it means is worked out in [`crate::meant`].
+
+use crate::paint::ColourChoice;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
+use std::{ffi::OsString, path::PathBuf};
+
+const STYLES: styling::Styles = styling::Styles::styled()
+    .header(styling::AnsiColor::Green.on_default().bold())
+    .usage(styling::AnsiColor::Green.on_default().bold())
+    .literal(styling::AnsiColor::Cyan.on_default().bold())
+    .placeholder(styling::AnsiColor::Cyan.on_default());
+
+/// Runs programs made of workers (prompts with a signature) and tools (code with the same signature), in one call tree,
+/// under one gate, over one journal.
+#[derive(Debug, Parser)]
+#[command(
+    name = "llm-do",
+    version,
+    styles = STYLES,
+    override_usage = "llm-do [OPTIONS] [TARGET] [MESSAGE]\n       llm-do [OPTIONS] COMMAND",
+    after_help = "\
+`llm-do TARGET` is short for `llm-do run TARGET`; a target that is spelled like a command is written `./NAME`.
+`llm-do run --help` shows the options of a run.
+
+Examples:
+  llm-do greeter.worker \"Say hello to Ada\"        run one worker file
+  llm-do my-project --param topic=bees            run a project's entry worker
+  llm-do list my-project                          show its workers
+  llm-do models pull smollm2-135m-instruct        fetch the model that needs no key
+  llm-do runs show last                           show what the last run did
+
+Exit codes: 0 done, 1 the run failed, 2 the command, a file or the input is wrong, 3 a grant is missing or the entry
+was refused, 4 a limit ended it, 5 waiting for an approval, 130 interrupted."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// Form of what goes to stdout
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, global = true, help_heading = "Output")]
+    pub(crate) output: Format,
+    /// Short for `--output json`
+    #[arg(long, global = true, conflicts_with = "output", help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Show errors and questions only
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// Show more: each call where stderr is no terminal, arguments and tokens
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Output")]
+    pub(crate) verbose: u8,
+    /// When to use colours
+    #[arg(
+        long = "color",
+        alias = "colour",
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        global = true,
+        help_heading = "Output"
+    )]
+    pub(crate) colour: ColourChoice,
+}
+
+impl Global {
+    /// The form asked for, by either flag.
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.output }
+    }
+}
+
+/// What stdout carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// The result as text
+    #[default]
+    Text,
+    /// One JSON object at the end
+    Json,
+    /// One event a line as it happens
+    StreamJson,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a worker or a project
+    Run(Box<RunArgs>),
+    /// Show the workers of a project
+    List(ProgramArgs),
+    /// Load a program and report what is wrong with it, without running it
+    Check(ProgramArgs),
+    /// Fetch and manage local models
+    #[command(subcommand)]
+    Models(ModelsCommand),
+    /// Look at past runs
+    #[command(subcommand)]
+    Runs(RunsCommand),
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  llm-do completions bash > ~/.local/share/bash-completion/completions/llm-do
+  llm-do completions zsh > ~/.zfunc/_llm-do
+  llm-do completions fish > ~/.config/fish/completions/llm-do.fish")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+TARGET is a worker file (ends in .worker, .yaml or .yml), a directory with a project, or a name to be found on
+LLM_DO_PATH. With one word, --project or LLM_DO_PROJECT makes it the message; without any, the current directory is run.
+
+A RULE names a tool, or a tool and its arguments: write_file, 'write_file(output/**)', 'shell(git diff*)'.
+
+Examples:
+  llm-do greeter.worker \"Say hello to Ada\"
+  llm-do my-project -m \"Summarise the notes\" --allow 'write_file(output/**)'
+  llm-do extract.worker --input @invoice.json --json
+  git diff | llm-do review.worker --model anthropic:claude-haiku-4-5
+  llm-do my-project --param input_dir=./data --approval auto_deny")]
+pub(crate) struct RunArgs {
+    /// What to run; without it, the current directory
+    #[arg(value_name = "TARGET")]
+    pub(crate) first: Option<String>,
+    /// What to tell it
+    #[arg(value_name = "MESSAGE")]
+    pub(crate) second: Option<String>,
+    /// The message, spelled out
+    #[arg(short, long, value_name = "TEXT", help_heading = "Input")]
+    pub(crate) message: Option<String>,
+    /// The input: JSON, @FILE with JSON, or - for stdin
+    #[arg(long, value_name = "JSON|@FILE|-", help_heading = "Input", allow_hyphen_values = true)]
+    pub(crate) input: Option<String>,
+    /// One parameter of the entry; JSON where its type is not a string
+    #[arg(long = "param", value_name = "NAME=VALUE", help_heading = "Input")]
+    pub(crate) params: Vec<String>,
+    /// A file that the model is given with the message
+    #[arg(long, value_name = "FILE", help_heading = "Input", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) attach: Vec<PathBuf>,
+
+    /// The worker to start with, instead of the project's entry
+    #[arg(long, value_name = "ID", help_heading = "Program")]
+    pub(crate) entry: Option<String>,
+    /// The project's root
+    #[arg(long, value_name = "DIR", help_heading = "Program", value_hint = clap::ValueHint::DirPath, conflicts_with = "no_project")]
+    pub(crate) project: Option<PathBuf>,
+    /// Take TARGET as a file of its own, whatever project is around it
+    #[arg(long, help_heading = "Program")]
+    pub(crate) no_project: bool,
+    /// The model, PROVIDER:MODEL
+    #[arg(long, value_name = "MODEL", help_heading = "Program")]
+    pub(crate) model: Option<String>,
+    /// Override a setting of the model, such as temperature=0.2
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Program")]
+    pub(crate) set: Vec<String>,
+
+    /// What happens to calls that need an approval
+    #[arg(long, value_enum, value_name = "MODE", help_heading = "Approval")]
+    pub(crate) approval: Option<ApprovalMode>,
+    /// Run calls that match without asking
+    #[arg(long, value_name = "RULE", help_heading = "Approval")]
+    pub(crate) allow: Vec<String>,
+    /// Ask about calls that match
+    #[arg(long, value_name = "RULE", help_heading = "Approval")]
+    pub(crate) ask: Vec<String>,
+    /// Refuse calls that match
+    #[arg(long, value_name = "RULE", help_heading = "Approval")]
+    pub(crate) deny: Vec<String>,
+    /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE
+    #[arg(long, value_name = "CAPABILITY", help_heading = "Approval")]
+    pub(crate) grant: Vec<String>,
+
+    /// Show the program's workers instead of running it (`llm-do list`)
+    #[arg(long, conflicts_with = "check", help_heading = "Instead of running")]
+    pub(crate) list_workers: bool,
+    /// Report what is wrong with the program instead of running it (`llm-do check`)
+    #[arg(long, help_heading = "Instead of running")]
+    pub(crate) check: bool,
+}
+
+/// `--approval`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum ApprovalMode {
+    /// Ask on the terminal
+    Interactive,
+    /// Run them all
+    ApproveAll,
+    /// Refuse them all
+    AutoDeny,
+    /// Stop, and list what waits for an approval
+    Defer,
+}
+
+/// Which program is meant.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  llm-do list                      the project in the current directory
+  llm-do list my-project --json
+  llm-do check my-project          exit code 2 if it can't be loaded
+  llm-do check greeter.worker")]
+pub(crate) struct ProgramArgs {
+    /// A project's directory or a worker file; without it, the current directory
+    pub(crate) target: Option<String>,
+    /// The worker to start with, instead of the project's entry
+    #[arg(long, value_name = "ID")]
+    pub(crate) entry: Option<String>,
+    /// The project's root
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with = "no_project")]
+    pub(crate) project: Option<PathBuf>,
+    /// Take TARGET as a file of its own, whatever project is around it
+    #[arg(long)]
+    pub(crate) no_project: bool,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  llm-do models list
+  llm-do models pull smollm2-135m-instruct
+  llm-do greeter.worker hello --model local:smollm2-135m-instruct
+  llm-do models remove smollm2-135m-instruct")]
+pub(crate) enum ModelsCommand {
+    /// Show the models that can be fetched and those that are here
+    #[command(after_help = "Examples:\n  llm-do models list\n  llm-do models list --json")]
+    List,
+    /// Download a model's weights, once
+    #[command(after_help = "\
+An interrupted download goes on where it stopped. The file is put in place only when its SHA-256 is right.
+
+Examples:
+  llm-do models pull smollm2-135m-instruct")]
+    Pull {
+        /// Its name in `llm-do models list`; without it, the smallest
+        name: Option<String>,
+    },
+    /// Delete a model's weights
+    #[command(after_help = "Examples:\n  llm-do models remove smollm2-135m-instruct")]
+    Remove {
+        /// Its name in `llm-do models list`
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  llm-do runs list
+  llm-do runs show last
+  llm-do runs show 20260102-1504 --json")]
+pub(crate) enum RunsCommand {
+    /// List the newest runs of a project
+    #[command(after_help = "Examples:\n  llm-do runs list\n  llm-do runs list my-project -n 50 --json")]
+    List {
+        /// The project's directory or a worker file; without it, the current directory
+        target: Option<String>,
+        /// How many at most
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Show what a run did: its call tree with times, tokens and approvals
+    #[command(after_help = "\
+RUN is an ID from `llm-do runs list`, the beginning or the last digits of one, or `last`.
+
+Examples:
+  llm-do runs show last
+  llm-do runs show last my-project --json")]
+    Show {
+        /// Which run
+        #[arg(default_value = "last")]
+        run: String,
+        /// The project's directory or a worker file; without it, the current directory
+        target: Option<String>,
+    },
+}
+
+/// Reads the words of the command line. A mistake, `--help` and `--version` come back as clap's error, to be printed.
+pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let command = Cli::command();
+    let (words, colour) = with_run(&command, words.into_iter().collect());
+    let command = command.color(match colour {
+        ColourChoice::Auto => clap::ColorChoice::Auto,
+        ColourChoice::Always => clap::ColorChoice::Always,
+        ColourChoice::Never => clap::ColorChoice::Never,
+    });
+    Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+/// Puts in the `run` that `llm-do TARGET` leaves out: wherever the first word that is no general flag names no command.
+/// Done on the words, so that there is one grammar and not two; the colour is read here because help and mistakes need
+/// it too.
+fn with_run(command: &clap::Command, mut words: Vec<OsString>) -> (Vec<OsString>, ColourChoice) {
+    let colour_of = |word: Option<&OsString>| {
+        word.and_then(|word| word.to_str()).and_then(|word| ColourChoice::from_str(word, true).ok())
+    };
+    let mut colour = ColourChoice::Auto;
+    for (i, word) in words.iter().enumerate() {
+        let word = word.to_string_lossy();
+        if word == "--" {
+            break;
+        } else if word == "--color" || word == "--colour" {
+            colour = colour_of(words.get(i + 1)).unwrap_or(colour);
+        } else if let Some(value) = word.strip_prefix("--color=").or(word.strip_prefix("--colour=")) {
+            colour = ColourChoice::from_str(value, true).unwrap_or(colour);
+        }
+    }
+    let mut at = 1;
+    while let Some(word) = words.get(at).and_then(|word| word.to_str()) {
+        match word {
+            "--output" | "--color" | "--colour" => at += 2,
+            "--json" | "--quiet" | "--verbose" => at += 1,
+            _ if word.starts_with("--output=")
+                || word.starts_with("--color=")
+                || word.starts_with("--colour=") =>
+            {
+                at += 1;
+            }
+            _ if word.len() > 1
+                && word.strip_prefix('-').is_some_and(|flags| flags.chars().all(|c| "qv".contains(c))) =>
+            {
+                at += 1;
+            }
+            _ => break,
+        }
+    }
+    let known = words.get(at).and_then(|word| word.to_str()).is_some_and(|word| {
+        matches!(word, "help" | "-h" | "--help" | "-V" | "--version")
+            || command.find_subcommand(word).is_some()
+    });
+    if !known {
+        words.insert(at.min(words.len()), "run".into());
+    }
+    (words, colour)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Cli {
+        parse(line.split_whitespace().map(Into::into)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn words(run: &RunArgs) -> Vec<&str> {
+        [&run.first, &run.second].into_iter().flatten().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn the_grammar_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_target_alone_is_run() {
+        for line in [
+            "llm-do greeter.worker hi",
+            "llm-do -q --output json greeter.worker hi",
+            "llm-do run greeter.worker hi",
+        ] {
+            match parsed(line).command {
+                Command::Run(run) => assert_eq!(words(&run), ["greeter.worker", "hi"], "{line}"),
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+        assert!(matches!(parsed("llm-do").command, Command::Run(run) if words(&run).is_empty()));
+        assert!(matches!(parsed("llm-do --model a:b x").command, Command::Run(run) if words(&run) == ["x"]));
+    }
+
+    #[test]
+    fn command_names_win_and_a_path_escapes_them() {
+        assert!(matches!(parsed("llm-do list").command, Command::List(_)));
+        assert!(matches!(parsed("llm-do -v list").command, Command::List(_)));
+        assert!(matches!(parsed("llm-do ./list").command, Command::Run(run) if words(&run) == ["./list"]));
+        assert!(
+            matches!(parsed("llm-do x.worker list").command, Command::Run(run) if words(&run) == ["x.worker", "list"])
+        );
+    }
+
+    #[test]
+    fn general_flags_stand_anywhere() {
+        let cli = parsed("llm-do x.worker --json -vv");
+        assert_eq!((cli.global.format(), cli.global.verbose), (Format::Json, 2));
+        assert!(parse(["llm-do", "x", "--json", "--output", "text"].map(Into::into)).is_err());
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        fn look(command: &clap::Command, path: &str) {
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                let path = format!("{path} {}", sub.get_name());
+                let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Examples:"), "{path}");
+                look(sub, &path);
+            }
+        }
+        look(&Cli::command(), "llm-do");
+    }
+}

@@ -1,0 +1,8 @@
+//! What the subcommands do, one file each.
+
+pub(crate) mod check;
+pub(crate) mod list;
+#[cfg(feature = "local")]
+pub(crate) mod models;
+pub(crate) mod run;
+pub(crate) mod runs;

@@ -1,0 +1,267 @@
+//! `llm-do run`: one run of a program, from the command line to the exit code.
+
+use crate::{
+    args::{ApprovalMode, RunArgs},
+    exit::{Complaint, Exit},
+    interrupt::Interrupts,
+    meant,
+    operator::TerminalOperator,
+    program::{findings, home, show_complaint, show_problem, surroundings},
+    render::{Output, Renderer, show_report},
+    terminal::Terminal,
+};
+use llm_do::{
+    Grant, Input, Problem, Session, Settings,
+    core::{
+        gate::{Mode, Pattern, Rule, RuleLine},
+        model::{ModelName, ModelSettings},
+        operator::Operator,
+        toolset::ToolsetRegistry,
+    },
+    models::Providers,
+    runs::EventSink,
+};
+use serde_json::{Map, Value};
+use std::sync::{Arc, OnceLock};
+
+/// Carries out the command.
+pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
+    let terminal = Terminal::open();
+    let interrupts = match Interrupts::listen(terminal.clone()) {
+        Ok(interrupts) => interrupts,
+        Err(error) => {
+            return show_complaint(&Complaint::failed(format!("cannot listen to signals: {error}")), output);
+        }
+    };
+    let (session, input) = match ready(args, terminal.as_deref(), output) {
+        Ok(ready) => ready,
+        Err(NotReady::Problem(problem)) => return show_problem(&problem, output),
+        Err(NotReady::Complaint(complaint)) => return show_complaint(&complaint, output),
+    };
+    say(&session, output);
+    match start(&session, &input, terminal, &interrupts, output) {
+        Ok(exit) => exit,
+        Err(NotReady::Problem(problem)) => show_problem(&problem, output),
+        Err(NotReady::Complaint(complaint)) => show_complaint(&complaint, output),
+    }
+}
+
+/// Why a run does not start.
+enum NotReady {
+    Problem(Box<Problem>),
+    Complaint(Complaint),
+}
+
+impl From<Problem> for NotReady {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
+}
+
+impl From<Complaint> for NotReady {
+    fn from(complaint: Complaint) -> Self {
+        Self::Complaint(complaint)
+    }
+}
+
+/// Loads the program, and reads what it is given.
+fn ready(args: &RunArgs, terminal: Option<&Terminal>, output: &Output) -> Result<(Session, Input), NotReady> {
+    let session = match Session::open(settings(args, terminal.is_some())?) {
+        Err(Problem::NoModel) => {
+            get_model(terminal, output)?;
+            Session::open(settings(args, terminal.is_some())?)?
+        }
+        opened => opened?,
+    };
+    let message = match (session.message(), &args.message) {
+        (Some(word), Some(_)) => {
+            return Err(Complaint::wrong(format!("the message is given twice: `{word}` and --message"))
+                .hint("leave one of them out")
+                .into());
+        }
+        (word, flag) => word.map(str::to_owned).or(flag.clone()),
+    };
+    let mut input = Input {
+        message,
+        json: args.input.as_deref().map(meant::input).transpose()?,
+        parameters: meant::pairs("--param", &args.params)?,
+        attachments: args.attach.clone(),
+    };
+    if session.lacks_input(&input) {
+        input.message = meant::piped()?;
+    }
+    Ok((session, input))
+}
+
+fn settings(args: &RunArgs, can_ask: bool) -> Result<Settings, Complaint> {
+    let around =
+        surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    let model = args.model.as_deref().map(str::parse::<ModelName>).transpose();
+    let grants = args.grant.iter().map(|text| Grant::parse(text)).collect::<Result<_, _>>();
+    let mut rules = Vec::new();
+    for (flag, given, rule) in [
+        ("--deny", &args.deny, Rule::Blocked),
+        ("--ask", &args.ask, Rule::Ask),
+        ("--allow", &args.allow, Rule::PreApproved),
+    ] {
+        for text in given {
+            let pattern =
+                Pattern::parse(text).map_err(|error| Complaint::wrong(format!("{flag}: {error}")))?;
+            rules.push(RuleLine { pattern, rule, origin: format!("{flag} {text}").into() });
+        }
+    }
+    Ok(Settings {
+        request: args.into(),
+        around,
+        environment: Arc::new(|name| std::env::var(name).ok()),
+        home: home(),
+        toolsets: ToolsetRegistry::built_in(),
+        providers: Box::new(with_local),
+        fallback_model: local_model(),
+        model: model.map_err(|error| Complaint::wrong(format!("--model: {error}")))?,
+        set: model_settings(&args.set)?,
+        mode: args.approval.map(|mode| match mode {
+            ApprovalMode::Interactive => Mode::Interactive,
+            ApprovalMode::ApproveAll => Mode::ApproveAll,
+            ApprovalMode::AutoDeny => Mode::AutoDeny,
+            ApprovalMode::Defer => Mode::Defer,
+        }),
+        can_ask,
+        rules,
+        grants: grants.map_err(|error| Complaint::wrong(error.to_string()))?,
+    })
+}
+
+/// `--set KEY=VALUE`.
+fn model_settings(set: &[String]) -> Result<ModelSettings, Complaint> {
+    let mut map = Map::new();
+    for (key, value) in meant::pairs("--set", set)? {
+        let key = key.strip_prefix("model_settings.").unwrap_or(&key).to_owned();
+        let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
+        map.insert(key, value);
+    }
+    serde_json::from_value(Value::Object(map)).map_err(|error| {
+        Complaint::wrong(format!("--set: {error}"))
+            .hint("for example --set temperature=0.2 or --set max_tokens=500")
+    })
+}
+
+/// What is worth knowing before the run begins.
+fn say(session: &Session, output: &Output) {
+    if !output.quiet && !session.warnings.is_empty() {
+        output.screen.line(&findings(&session.warnings, output.err));
+    }
+    if let Some((model, because)) = &session.model_because {
+        output.note(&format!("using {model}, because {because}"));
+    }
+    // A program that can do nothing has nothing to approve.
+    let acts = session.program().loaded().iter().any(|worker| !worker.toolsets.is_empty());
+    if session.denies_for_want_of_a_terminal && acts {
+        output.note(
+            "no terminal to ask on: calls that need an approval are refused \
+             (`--allow RULE` lets some run, `--approval approve_all` all of them)",
+        );
+    }
+}
+
+fn start(
+    session: &Session,
+    input: &Input,
+    terminal: Option<Arc<Terminal>>,
+    interrupts: &Interrupts,
+    output: &Output,
+) -> Result<Exit, NotReady> {
+    // One thread: calls wait for models and people far more than they compute, and nothing is started that isn't used.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    let operator = terminal.map(|terminal| {
+        Arc::new(TerminalOperator::new(terminal, Arc::clone(&output.screen), output.err)) as Arc<dyn Operator>
+    });
+    let canceller = Arc::new(OnceLock::<llm_do::runs::Canceller>::new());
+    let cancel = {
+        let canceller = Arc::clone(&canceller);
+        move || {
+            if let Some(canceller) = canceller.get() {
+                canceller.cancel();
+            }
+        }
+    };
+    let renderer = Renderer::new(output.clone(), cancel.clone());
+    let events = Arc::clone(&renderer) as Arc<dyn EventSink>;
+    let run = {
+        let _context = runtime.enter();
+        session.start(input, operator, Some(events))?
+    };
+    // Set once, here.
+    let _ = canceller.set(run.canceller());
+    interrupts.on_first(cancel);
+    let report = runtime.block_on(run.finish());
+    renderer.stop();
+    show_report(output, &report, renderer.streamed().as_deref());
+    // A model that is cut off in the middle of its work is not waited for.
+    runtime.shutdown_background();
+    Ok(match report.exit_code() {
+        2 => Exit::Wrong,
+        _ => report.status.into(),
+    })
+}
+
+/// Gets the model that needs no key, if the operator wants it.
+#[cfg(feature = "local")]
+fn get_model(terminal: Option<&Terminal>, output: &Output) -> Result<(), NotReady> {
+    use super::models::{offer, pull, without_model};
+    use llm_do_inference::CATALOGUE;
+
+    let store = store();
+    match terminal {
+        Some(terminal) if offer(terminal, &store) => Ok(pull(&store, &CATALOGUE[0], output).map(drop)?),
+        _ => Err(without_model(Complaint::wrong(Problem::NoModel.to_string())).into()),
+    }
+}
+
+#[cfg(not(feature = "local"))]
+fn get_model(_: Option<&Terminal>, _: &Output) -> Result<(), NotReady> {
+    Err(Problem::NoModel.into())
+}
+
+/// The folder of the local models.
+#[cfg(feature = "local")]
+pub(crate) fn store() -> llm_do_inference::Store {
+    llm_do_inference::Store::new(home().join("models"))
+}
+
+/// The model that runs here, if it is here.
+#[cfg(feature = "local")]
+fn local_model() -> Option<ModelName> {
+    super::models::is_here(&store())
+        .then(|| format!("local:{}", llm_do_inference::catalogue::DEFAULT).parse().ok())?
+}
+
+#[cfg(not(feature = "local"))]
+fn local_model() -> Option<ModelName> {
+    None
+}
+
+/// Adds `local:`.
+#[cfg(feature = "local")]
+fn with_local(providers: Providers) -> Providers {
+    use llm_do::core::model::{ModelError, ModelErrorKind};
+    providers.with("local", |name| {
+        let missing = |error: llm_do_inference::NotInstalled| {
+            ModelError::new(ModelErrorKind::NotFound, error.to_string())
+        };
+        let path = store().locate(name.model()).map_err(missing)?;
+        Ok(Arc::new(llm_do_inference::LocalModel::open(path)?))
+    })
+}
+
+#[cfg(not(feature = "local"))]
+fn with_local(providers: Providers) -> Providers {
+    use llm_do::core::model::{ModelError, ModelErrorKind};
+    providers.with("local", |_| {
+        let message = "this build runs no local models: build it with the feature `local`";
+        Err(ModelError::new(ModelErrorKind::Unsupported, message))
+    })
+}

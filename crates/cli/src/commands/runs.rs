@@ -1,0 +1,138 @@
+//! `llm-do runs`: past runs, from their journals (SPEC §12).
+
+use crate::{
+    args::Format,
+    exit::Complaint,
+    paint::Paint,
+    program::{home, only_target, surroundings},
+    render::Output,
+    visible,
+};
+use llm_do::program::target::{self, Request};
+use llm_do_core::journal::RunStatus;
+use llm_do_runs::{
+    FindError, Line, Open, RunState, RunSummary, RunTree, Tone, duration, find_run, list_runs, render,
+    thousands,
+};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Where the runs lie that a command may mean: those of the target's project; without a target, those of the current
+/// directory and those of lone files, which no project keeps.
+pub(crate) fn folders(target: Option<&str>) -> Result<Vec<PathBuf>, Complaint> {
+    let of_project = |root: &Path| root.join(".llm-do").join("runs");
+    let Some(target) = target else {
+        return Ok(vec![of_project(Path::new(".")), home().join("runs")]);
+    };
+    let request = Request { positionals: only_target(Some(target)), ..Request::default() };
+    let around =
+        surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    let found = target::find(&request, &around).map_err(|found| Complaint::wrong(found.to_string()))?;
+    Ok(vec![match found.source.work {
+        Some(_) => home().join("runs"),
+        None => of_project(Path::new(found.source.tree.root().as_str())),
+    }])
+}
+
+/// The newest runs, one a line.
+pub(crate) fn list(folders: &[PathBuf], limit: usize, output: &Output) -> Result<(), Complaint> {
+    let mut runs = Vec::new();
+    for folder in folders {
+        let found = list_runs(folder, limit);
+        runs.extend(
+            found.map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?,
+        );
+    }
+    // IDs begin with the time.
+    runs.sort_by(|a, b| b.run.cmp(&a.run));
+    runs.truncate(limit);
+    if output.format != Format::Text {
+        output.print_json(&json!({"folders": folders, "runs": runs}));
+        return Ok(());
+    }
+    if runs.is_empty() {
+        output.note(&format!("no runs in {}", names(folders)));
+        return Ok(());
+    }
+    let text: String = runs.iter().map(|run| line(run, output.out)).collect();
+    output.print(&text);
+    Ok(())
+}
+
+fn line(run: &RunSummary, paint: Paint) -> String {
+    let state = format!("{:<20}", run.state.as_str());
+    let state = match run.state {
+        RunState::Ended(RunStatus::Done) => paint.green(state),
+        RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(Open::Running) => {
+            paint.yellow(state)
+        }
+        RunState::Ended(_) | RunState::Open(Open::CutOff) => paint.red(state),
+    };
+    let took = run.took_ms.map(duration).unwrap_or_default();
+    let tokens = run.usage.filter(|usage| usage.total() > 0);
+    let tokens = tokens.map(|usage| format!("{} tokens", thousands(usage.total()))).unwrap_or_default();
+    let when = run.started_ms.and_then(local_time).unwrap_or_default();
+    let target = visible::line(&run.target);
+    let line =
+        format!("{}  {}  {state} {took:>8}  {tokens:>14}  {target}", paint.bold(&run.run), paint.dim(when));
+    format!("{}\n", line.trim_end())
+}
+
+fn local_time(ms: u64) -> Option<String> {
+    let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
+    Some(time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+/// The call tree of one run.
+pub(crate) fn show(folders: &[PathBuf], run: &str, output: &Output) -> Result<(), Complaint> {
+    let dir = find(folders, run)?;
+    let tree = RunTree::read(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
+    if output.format != Format::Text {
+        output.print_json(&json!(tree));
+        return Ok(());
+    }
+    let width = output.out_terminal.then(|| output.columns());
+    let text: String = render(&tree, width).iter().map(|line| toned(line, output.out)).collect();
+    output.print(&text);
+    Ok(())
+}
+
+fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint> {
+    let mut found = Vec::new();
+    for folder in folders {
+        match find_run(folder, run) {
+            Ok(dir) => found.push(dir),
+            Err(FindError::None { .. }) => {}
+            Err(error) => return Err(Complaint::wrong(error.to_string())),
+        }
+    }
+    // `last` is found in each.
+    found.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+    found.pop().ok_or_else(|| {
+        Complaint::wrong(format!("no run `{run}` in {}", names(folders)))
+            .hint("`llm-do runs list` shows those there are")
+    })
+}
+
+fn names(folders: &[PathBuf]) -> String {
+    let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    names.join(" and ")
+}
+
+fn toned(line: &Line, paint: Paint) -> String {
+    let mut out = String::new();
+    for (tone, text) in &line.0 {
+        let painted = match tone {
+            Tone::Plain => paint.plain(text),
+            Tone::Strong => paint.bold(text),
+            Tone::Dim => paint.dim(text),
+            Tone::Good => paint.green(text),
+            Tone::Notice => paint.yellow(text),
+            Tone::Bad => paint.red(text),
+        };
+        out.push_str(&painted.to_string());
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}

@@ -1,0 +1,110 @@
+//! How the program ends, and what it says when something is wrong.
+
+use crate::{paint::Paint, visible};
+use llm_do_core::journal::RunStatus;
+use std::{fmt::Write as _, process::ExitCode};
+
+/// Exit codes (SPEC §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done,
+    /// The run failed.
+    Failed,
+    /// The command, a file or the input is wrong; nothing was sent to a model.
+    Wrong,
+    /// A grant is missing, or the entry itself was refused.
+    Refused,
+    /// The root's limit ended it.
+    Limit,
+    /// Waiting for an approval.
+    Suspended,
+    /// Interrupted.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Wrong => 2,
+            Self::Refused => 3,
+            Self::Limit => 4,
+            Self::Suspended => 5,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl From<RunStatus> for Exit {
+    fn from(status: RunStatus) -> Self {
+        match status {
+            RunStatus::Done => Self::Done,
+            RunStatus::Failed => Self::Failed,
+            RunStatus::Limit => Self::Limit,
+            RunStatus::Refused => Self::Refused,
+            RunStatus::Suspended => Self::Suspended,
+            RunStatus::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
+/// What keeps a command from doing its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// How the program ends.
+    pub(crate) exit: Exit,
+    /// What happened, and where.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) hints: Vec<String>,
+}
+
+impl Complaint {
+    /// The command, a file or the input is wrong.
+    pub(crate) fn wrong(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Wrong, message: message.into(), hints: Vec::new() }
+    }
+
+    /// Something failed that should have worked.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, ..Self::wrong(message) }
+    }
+
+    /// With a way out.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// As lines for stderr.
+    pub(crate) fn render(&self, paint: Paint) -> String {
+        let mut out = String::new();
+        // Writing to a `String` does not fail.
+        let _ = writeln!(out, "{} {}", paint.error("error:"), visible::text(self.message.trim_end()));
+        for hint in &self.hints {
+            let _ = writeln!(out, "{} {}", paint.hint("hint:"), visible::text(hint));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_one_style() {
+        let complaint = Complaint::wrong("no such file").hint("write its whole path");
+        assert_eq!(complaint.render(Paint::NEVER), "error: no such file\nhint: write its whole path\n");
+    }
+}

@@ -1,0 +1,76 @@
+//! The program `llm-do`.
+
+mod args;
+mod commands;
+mod exit;
+mod interrupt;
+mod meant;
+mod operator;
+mod paint;
+mod program;
+mod render;
+mod screen;
+mod terminal;
+mod visible;
+
+use args::{Cli, Command, RunsCommand};
+use clap::CommandFactory;
+use exit::{Complaint, Exit};
+use render::Output;
+use std::{
+    env,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+fn main() -> ExitCode {
+    match args::parse(env::args_os()) {
+        Ok(cli) => carry_out(cli).into(),
+        Err(mistake) => {
+            // Help and version are no mistakes; a reader who has gone is none either.
+            let _ = mistake.print();
+            if mistake.use_stderr() { Exit::Wrong.into() } else { Exit::Done.into() }
+        }
+    }
+}
+
+fn carry_out(cli: Cli) -> Exit {
+    let output = Output::new(&cli.global);
+    let done = match &cli.command {
+        Command::Run(run) if run.list_workers => commands::list::run(&(&**run).into(), &output),
+        Command::Run(run) if run.check => commands::check::run(&(&**run).into(), &output),
+        Command::Run(run) => Ok(commands::run::run(run, &output)),
+        Command::List(program) => commands::list::run(program, &output),
+        Command::Check(program) => commands::check::run(program, &output),
+        Command::Models(command) => models(command, &output).map(|()| Exit::Done),
+        Command::Runs(RunsCommand::List { target, limit }) => folders(target.as_deref())
+            .and_then(|folders| commands::runs::list(&folders, *limit, &output))
+            .map(|()| Exit::Done),
+        Command::Runs(RunsCommand::Show { run, target }) => folders(target.as_deref())
+            .and_then(|folders| commands::runs::show(&folders, run, &output))
+            .map(|()| Exit::Done),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "llm-do", &mut script);
+            // A reader who has gone wants no more.
+            let _ = io::stdout().lock().write_all(&script);
+            Ok(Exit::Done)
+        }
+    };
+    done.unwrap_or_else(|complaint| program::show_complaint(&complaint, &output))
+}
+
+fn folders(target: Option<&str>) -> Result<Vec<PathBuf>, Complaint> {
+    commands::runs::folders(target)
+}
+
+#[cfg(feature = "local")]
+fn models(command: &args::ModelsCommand, output: &Output) -> Result<(), Complaint> {
+    commands::models::run(command, &commands::run::store(), output)
+}
+
+#[cfg(not(feature = "local"))]
+fn models(_: &args::ModelsCommand, _: &Output) -> Result<(), Complaint> {
+    Err(Complaint::wrong("this build runs no local models").hint("build it with the feature `local`"))
+}

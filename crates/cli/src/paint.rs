@@ -1,0 +1,105 @@
+//! Colours: on a terminal, unless the user or `NO_COLOR` says otherwise.
+
+use anstyle::{AnsiColor, Effects, Style};
+use std::fmt::{self, Display};
+
+/// Whether and how text is coloured on one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ColourChoice {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl ColourChoice {
+    /// For a stream that is or isn't a terminal.
+    pub(crate) fn paint(self, terminal: bool) -> Paint {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let on = match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => {
+                terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+            }
+        };
+        Paint { on }
+    }
+}
+
+/// Something in a colour.
+pub(crate) struct Painted<T> {
+    what: T,
+    style: Option<Style>,
+}
+
+impl<T: Display> Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.style {
+            Some(style) => write!(f, "{style}{}{style:#}", self.what),
+            None => self.what.fmt(f),
+        }
+    }
+}
+
+impl Paint {
+    #[cfg(test)]
+    pub(crate) const NEVER: Self = Self { on: false };
+
+    /// Whether anything is coloured.
+    pub(crate) fn is_on(self) -> bool {
+        self.on
+    }
+    fn with<T>(self, what: T, style: Style) -> Painted<T> {
+        Painted { what, style: self.on.then_some(style) }
+    }
+    /// As it is.
+    pub(crate) fn plain<T>(self, what: T) -> Painted<T> {
+        Painted { what, style: None }
+    }
+    /// Of little weight.
+    pub(crate) fn dim<T>(self, what: T) -> Painted<T> {
+        self.with(what, Style::new().effects(Effects::DIMMED))
+    }
+    /// To be seen first.
+    pub(crate) fn bold<T>(self, what: T) -> Painted<T> {
+        self.with(what, Style::new().effects(Effects::BOLD))
+    }
+    /// Wrong, refused, removed.
+    pub(crate) fn red<T>(self, what: T) -> Painted<T> {
+        self.with(what, AnsiColor::Red.on_default())
+    }
+    /// The word before an error.
+    pub(crate) fn error<T>(self, what: T) -> Painted<T> {
+        self.with(what, AnsiColor::Red.on_default().effects(Effects::BOLD))
+    }
+    /// The word before a warning.
+    pub(crate) fn warning<T>(self, what: T) -> Painted<T> {
+        self.with(what, AnsiColor::Yellow.on_default().effects(Effects::BOLD))
+    }
+    /// The word before a way out.
+    pub(crate) fn hint<T>(self, what: T) -> Painted<T> {
+        self.with(what, AnsiColor::Cyan.on_default().effects(Effects::BOLD))
+    }
+    /// Done, added.
+    pub(crate) fn green<T>(self, what: T) -> Painted<T> {
+        self.with(what, AnsiColor::Green.on_default())
+    }
+    /// A name.
+    pub(crate) fn cyan<T>(self, what: T) -> Painted<T> {
+        self.with(what, AnsiColor::Cyan.on_default())
+    }
+    /// Worth a second look.
+    pub(crate) fn yellow<T>(self, what: T) -> Painted<T> {
+        self.with(what, AnsiColor::Yellow.on_default())
+    }
+}

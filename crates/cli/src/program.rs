@@ -1,0 +1,143 @@
+//! Which program a command line means, and what is said when it is wrong.
+
+use crate::{
+    args::{Format, ProgramArgs, RunArgs},
+    exit::{Complaint, Exit},
+    paint::Paint,
+    render::Output,
+};
+use llm_do::{
+    MissingGrant, Problem,
+    program::{
+        Diagnostic,
+        diagnostics::{
+            json::to_json,
+            render::{Colour, render},
+        },
+        target::{Request, Surroundings},
+    },
+};
+use serde_json::{Value, json};
+use std::{env, io, path::PathBuf};
+
+impl From<&RunArgs> for Request {
+    fn from(run: &RunArgs) -> Self {
+        Self {
+            positionals: [&run.first, &run.second].into_iter().flatten().cloned().collect(),
+            project: run.project.clone(),
+            entry: run.entry.clone(),
+            no_project: run.no_project,
+        }
+    }
+}
+
+impl From<&RunArgs> for ProgramArgs {
+    /// For a program that is only looked at.
+    fn from(run: &RunArgs) -> Self {
+        Self {
+            target: run.first.clone(),
+            entry: run.entry.clone(),
+            project: run.project.clone(),
+            no_project: run.no_project,
+        }
+    }
+}
+
+/// For a command that runs nothing.
+pub(crate) fn looked_at(program: &ProgramArgs) -> Request {
+    let ProgramArgs { target, entry, project, no_project } = program;
+    Request {
+        positionals: only_target(target.as_deref()),
+        project: project.clone(),
+        entry: entry.clone(),
+        no_project: *no_project,
+    }
+}
+
+/// The words that name a target and nothing else: beside a message, if an empty one, a word is never the message.
+pub(crate) fn only_target(target: Option<&str>) -> Vec<String> {
+    target.map(|target| vec![target.to_owned(), String::new()]).unwrap_or_default()
+}
+
+/// What surrounds the command line.
+pub(crate) fn surroundings() -> io::Result<Surroundings> {
+    Ok(Surroundings {
+        here: env::current_dir()?,
+        home: env::home_dir(),
+        project: env::var_os("LLM_DO_PROJECT").filter(|project| !project.is_empty()).map(PathBuf::from),
+        registry: env::var("LLM_DO_PATH").ok(),
+    })
+}
+
+/// Folder of what belongs to the user and no project: `LLM_DO_HOME`, by default `~/.llm-do`.
+pub(crate) fn home() -> PathBuf {
+    match env::var_os("LLM_DO_HOME").filter(|home| !home.is_empty()) {
+        Some(home) => home.into(),
+        None => env::home_dir().unwrap_or_default().join(".llm-do"),
+    }
+}
+
+/// Findings as text.
+pub(crate) fn findings(found: &[Diagnostic], paint: Paint) -> String {
+    render(found, if paint.is_on() { Colour::Always } else { Colour::Never })
+}
+
+/// What keeps a run from starting: said on stderr, and on stdout where a program waits for an answer.
+pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
+    let complaint = match problem {
+        Problem::Program(found) => {
+            output.screen.line(&findings(&found.0, output.err));
+            let mut report = not_started(&problem.to_string(), &[]);
+            report["diagnostics"] = to_json(&found.0)["diagnostics"].take();
+            tell(&report, output);
+            return Exit::Wrong;
+        }
+        Problem::Grants(missing) => missing_grants(missing),
+        Problem::Journal(_) => Complaint::failed(problem.to_string()),
+        Problem::NoModel => Complaint::wrong(problem.to_string())
+            .hint("name one with --model PROVIDER:MODEL, or set a provider's key, such as ANTHROPIC_API_KEY"),
+        _ => Complaint::wrong(problem.to_string()),
+    };
+    show_complaint(&complaint, output)
+}
+
+/// An error of this program's own.
+pub(crate) fn show_complaint(complaint: &Complaint, output: &Output) -> Exit {
+    output.screen.line(&complaint.render(output.err));
+    tell(&not_started(&complaint.message, &complaint.hints), output);
+    complaint.exit
+}
+
+fn not_started(message: &str, hints: &[String]) -> Value {
+    json!({"run": null, "status": "not_started", "output": null, "error": {"message": message, "hints": hints}})
+}
+
+fn tell(report: &Value, output: &Output) {
+    if output.format != Format::Text {
+        output.print_json(report);
+    }
+}
+
+fn missing_grants(missing: &[MissingGrant]) -> Complaint {
+    let mut message = "the program asks for more than its own folder:".to_owned();
+    for grant in missing {
+        message.push_str(&format!("\n  {} (asked for at {})", grant.what, grant.asked_by));
+    }
+    let flags: Vec<String> = missing
+        .iter()
+        .flat_map(|grant| &grant.flags)
+        .map(|flag| format!("--grant {}", quoted(flag)))
+        .collect();
+    Complaint { exit: Exit::Refused, ..Complaint::wrong(message) }
+        .hint(format!("if you trust it with that, run it again with {}", flags.join(" ")))
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/:=.,_-+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

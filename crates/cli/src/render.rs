@@ -1,0 +1,146 @@
+//! What a run shows: progress and warnings on stderr, and on stdout the result and nothing else (SPEC §3).
+
+mod lines;
+mod progress;
+mod result;
+
+use crate::{
+    args::{Format, Global},
+    paint::Paint,
+    screen::Screen,
+};
+use lines::Lines;
+use llm_do_core::event::Event;
+use llm_do_runs::EventSink;
+use progress::Progress;
+use serde_json::Value;
+use std::{
+    io::{self, IsTerminal},
+    sync::Arc,
+};
+
+pub(crate) use result::show_report;
+
+/// What kind of streams there are, and what goes to them.
+#[derive(Clone)]
+pub(crate) struct Output {
+    /// Form of the result.
+    pub(crate) format: Format,
+    /// Errors and questions only.
+    pub(crate) quiet: bool,
+    /// How much more is shown.
+    pub(crate) verbose: u8,
+    /// Colours of stdout and stderr.
+    pub(crate) out: Paint,
+    pub(crate) err: Paint,
+    /// Whether they are terminals.
+    pub(crate) out_terminal: bool,
+    pub(crate) err_terminal: bool,
+    /// Where everything is written while something runs.
+    pub(crate) screen: Arc<Screen>,
+}
+
+impl Output {
+    /// As the general flags and the streams have it.
+    pub(crate) fn new(global: &Global) -> Self {
+        let (out_terminal, err_terminal) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        let err = global.colour.paint(err_terminal);
+        Self {
+            format: global.format(),
+            quiet: global.quiet,
+            verbose: global.verbose,
+            out: global.colour.paint(out_terminal),
+            err,
+            out_terminal,
+            err_terminal,
+            screen: Screen::new(),
+        }
+    }
+
+    /// A warning, unless none are wanted.
+    pub(crate) fn warn(&self, text: &str) {
+        if !self.quiet {
+            self.screen.line(&format!("{} {}", self.err.warning("warning:"), crate::visible::text(text)));
+        }
+    }
+
+    /// Something worth knowing that nobody need act on.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            self.screen.line(&format!("{} {}", self.err.dim("note:"), crate::visible::text(text)));
+        }
+    }
+
+    /// Text for stdout.
+    pub(crate) fn print(&self, text: &str) {
+        self.screen.result(text.as_bytes());
+    }
+
+    /// JSON for stdout: indented where a person reads it, on one line elsewhere.
+    pub(crate) fn print_json(&self, value: &Value) {
+        let text = if self.out_terminal { format!("{value:#}\n") } else { format!("{value}\n") };
+        self.screen.result(text.as_bytes());
+    }
+
+    /// Columns of the terminal that stdout is.
+    pub(crate) fn columns(&self) -> usize {
+        rustix::termios::tcgetwinsize(io::stdout())
+            .map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
+    }
+
+    /// Whether calls are shown as they come and go.
+    fn shows_progress(&self) -> bool {
+        !self.quiet && (self.err_terminal || self.verbose > 0)
+    }
+
+    /// Whether the root's answer is shown while it is made: only where stdout is read by a person, who can be told that
+    /// a part didn't count.
+    fn streams_answer(&self) -> bool {
+        !self.quiet && self.format == Format::Text && self.out_terminal && self.err_terminal
+    }
+}
+
+/// Shows a run's events.
+pub(crate) struct Renderer {
+    output: Output,
+    lines: Option<Lines>,
+    progress: Option<Progress>,
+}
+
+impl Renderer {
+    /// For one run. `gone` is called when nobody reads the events on stdout any more.
+    pub(crate) fn new(output: Output, gone: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let lines =
+            (output.format == Format::StreamJson).then(|| Lines::new(Arc::clone(&output.screen), gone));
+        let progress = output.shows_progress().then(|| Progress::new(&output));
+        if progress.is_some() && output.err_terminal {
+            output.screen.go_live();
+        }
+        Arc::new(Self { output, lines, progress })
+    }
+
+    /// The text of the root's last turn, as far as it stands on the screen already.
+    pub(crate) fn streamed(&self) -> Option<String> {
+        self.progress.as_ref().and_then(Progress::streamed)
+    }
+
+    /// Nothing more will happen.
+    pub(crate) fn stop(&self) {
+        self.output.screen.status(None);
+    }
+}
+
+impl EventSink for Renderer {
+    fn event(&self, event: Event) {
+        if let Some(lines) = &self.lines {
+            lines.event(&event);
+        }
+        if let Some(progress) = &self.progress {
+            progress.event(&event);
+        }
+    }
+
+    fn wants_deltas(&self) -> bool {
+        self.lines.is_some() || self.output.streams_answer()
+    }
+}

@@ -1,0 +1,302 @@
+//! Calls as they come and go, on stderr; on a terminal with a live line of what is under way, and the root worker's
+//! answer on stdout while it is made.
+
+use super::Output;
+use crate::{paint::Paint, screen::Screen, visible};
+use llm_do_core::{
+    call_path::CallPath,
+    engine::{Failure, FailureKind},
+    event::Event,
+    journal::{Body, Ending, Record},
+    model::{Delta, ModelName},
+};
+use llm_do_runs::duration;
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Characters of a call's arguments that are shown.
+const ARGUMENTS: usize = 60;
+/// Characters of a failure that are shown.
+const FAILURE: usize = 160;
+
+/// Follows a run.
+pub(super) struct Progress {
+    screen: Arc<Screen>,
+    paint: Paint,
+    verbose: bool,
+    live: bool,
+    streams: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The calls under way, by place.
+    open: BTreeMap<CallPath, Open>,
+    /// The model of the root worker.
+    model: Option<ModelName>,
+    /// What of the root's answer has been shown, by turn.
+    streamed: Option<(u32, String)>,
+    /// The root's answer has a schema: what is shown is its final form alone.
+    typed: bool,
+}
+
+struct Open {
+    function: Arc<str>,
+    input: Arc<Value>,
+    /// When it began to work, later by the time that it has waited for the operator.
+    began_ms: u64,
+    asked_ms: u64,
+    /// A worker, whose line stands above those of its calls.
+    worker: bool,
+    /// What it is waiting for.
+    doing: Option<String>,
+}
+
+impl Progress {
+    pub(super) fn new(output: &Output) -> Self {
+        Self {
+            screen: Arc::clone(&output.screen),
+            paint: output.err,
+            verbose: output.verbose > 0,
+            live: output.err_terminal,
+            streams: output.streams_answer(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The text of the root's last turn that stands on the screen.
+    pub(super) fn streamed(&self) -> Option<String> {
+        self.lock().streamed.take().map(|(_, text)| text)
+    }
+
+    pub(super) fn event(&self, event: &Event) {
+        let mut state = self.lock();
+        match event {
+            Event::Record { record } => self.record(&mut state, record),
+            Event::Delta { path, turn, delta: Delta::Text { text } }
+                if self.streams && *path == CallPath::root() =>
+            {
+                self.answer(&mut state, *turn, text);
+            }
+            Event::Delta { .. } => {}
+            Event::Discard { path, turn } => {
+                let shown = state
+                    .streamed
+                    .take_if(|(shown, text)| *path == CallPath::root() && shown == turn && !text.is_empty());
+                if shown.is_some() {
+                    self.screen.line(&format!(
+                        "{}",
+                        self.paint.dim("(the answer broke off; what stands above doesn't count)")
+                    ));
+                }
+            }
+        }
+        if self.live {
+            self.screen.status(state.status());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, state: &mut State, turn: u32, text: &str) {
+        if state.typed {
+            return;
+        }
+        let streamed = state.streamed.get_or_insert_default();
+        if streamed.0 != turn {
+            *streamed = (turn, String::new());
+        }
+        // A model's leading blank lines would only push the answer down.
+        let text = if streamed.1.is_empty() { text.trim_start() } else { text };
+        streamed.1.push_str(text);
+        self.screen.answer(&visible::prose(text));
+    }
+
+    fn record(&self, state: &mut State, record: &Record) {
+        let path = &record.path;
+        match &record.body {
+            Body::CallStarted { function, input, .. } => {
+                let open = Open {
+                    function: Arc::clone(function),
+                    input: Arc::clone(input),
+                    began_ms: record.at_ms,
+                    asked_ms: 0,
+                    worker: false,
+                    doing: None,
+                };
+                state.open.insert(path.clone(), open);
+            }
+            Body::ConversationStarted { worker, model, output, .. } => {
+                if *path == CallPath::root() {
+                    state.typed = output.is_some();
+                }
+                let Some(open) = state.open.get_mut(path) else { return };
+                open.worker = true;
+                let root = *path == CallPath::root();
+                let other_model = root || state.model.as_ref() != Some(model);
+                let arguments = if root { String::new() } else { arguments(&open.input, self.verbose) };
+                let mut line = format!("{} {}", self.paint.cyan("▸"), self.paint.bold(visible::line(worker)));
+                if !arguments.is_empty() {
+                    line.push_str(&format!(" {arguments}"));
+                }
+                if other_model {
+                    line.push_str(&format!("  {}", self.paint.dim(visible::line(model.as_str()))));
+                }
+                if root {
+                    state.model = Some(model.clone());
+                }
+                self.line(path, &line);
+            }
+            Body::ModelRequested { attempt, .. } => {
+                let doing = if *attempt == 0 {
+                    "thinking".to_owned()
+                } else {
+                    format!("asking again ({})", attempt + 1)
+                };
+                state.doing(path, Some(doing));
+            }
+            Body::ModelAnswered { usage, .. } => {
+                state.doing(path, None);
+                if self.verbose {
+                    let tokens = match (usage.input_tokens, usage.output_tokens) {
+                        (None, None) => return,
+                        (input, output) => format!("{} in, {} out", known(input), known(output)),
+                    };
+                    self.line(
+                        &path.keyed("answer"),
+                        &format!("{}", self.paint.dim(format!("· answered: {tokens}"))),
+                    );
+                }
+            }
+            Body::ModelFailed { error } => {
+                state.doing(path, Some("waiting to ask again".into()));
+                let message = visible::line(&error.message);
+                let line = format!("{} {}", self.paint.yellow("↻"), visible::start(&message, FAILURE));
+                self.line(&path.keyed("failed"), &line);
+            }
+            Body::Asked(_) => {
+                if let Some(open) = state.open.get_mut(path) {
+                    open.doing = Some("waiting for an approval".into());
+                    open.asked_ms = record.at_ms;
+                }
+            }
+            Body::Answered(_) => {
+                if let Some(open) = state.open.get_mut(path) {
+                    open.doing = None;
+                    // Waiting for a person is no work.
+                    open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
+                }
+            }
+            Body::ToolEnded { ending } | Body::CallEnded { ending, .. } => {
+                if let Some(open) = state.open.remove(path) {
+                    self.ended(path, &open, ending, record.at_ms);
+                }
+            }
+            Body::TimedOut { .. } => {
+                // Of a leaf it is the end; a worker's own ending follows.
+                if record.step == "tool"
+                    && let Some(open) = state.open.remove(path)
+                {
+                    let line = format!(
+                        "{} {} {}",
+                        self.paint.red("✗"),
+                        name(&open),
+                        self.paint.dim("ran out of time")
+                    );
+                    self.line(path, &line);
+                }
+            }
+            Body::Note { text } => {
+                self.screen.line(&format!("{} {}", self.paint.dim("note:"), visible::text(text)));
+            }
+            Body::RunEnded { .. } => state.open.clear(),
+            _ => {}
+        }
+    }
+
+    fn ended(&self, path: &CallPath, open: &Open, ending: &Ending, at_ms: u64) {
+        // The root's end is told by the result and the summary.
+        if *path == CallPath::root() {
+            return;
+        }
+        let took = self.paint.dim(duration(at_ms.saturating_sub(open.began_ms)));
+        let name = name(open);
+        let arguments = arguments(&open.input, self.verbose && !open.worker);
+        let what = if arguments.is_empty() { name } else { format!("{name} {}", self.paint.dim(arguments)) };
+        let line = match ending {
+            Ending::Output(_) => format!("{} {what}  {took}", self.paint.green("✓")),
+            Ending::Suspended => {
+                format!("{} {what}  {}", self.paint.yellow("…"), self.paint.dim("waits for an approval"))
+            }
+            Ending::Failure(failure) => format!("{} {what}  {}", self.paint.red("✗"), self.why(failure)),
+        };
+        self.line(path, &line);
+    }
+
+    fn why(&self, failure: &Failure) -> String {
+        let message = visible::line(&failure.message);
+        let message = visible::start(&message, FAILURE);
+        match failure.kind {
+            FailureKind::Blocked | FailureKind::Denied | FailureKind::Authority => {
+                format!("{} {}", self.paint.yellow("refused:"), self.paint.dim(message))
+            }
+            _ => format!("{}", self.paint.dim(message)),
+        }
+    }
+
+    fn line(&self, path: &CallPath, line: &str) {
+        self.screen.line(&format!("{}{line}", "  ".repeat(path.depth())));
+    }
+}
+
+impl State {
+    fn doing(&mut self, path: &CallPath, doing: Option<String>) {
+        if let Some(open) = self.open.get_mut(path) {
+            open.doing = doing;
+        }
+    }
+
+    /// What the live line says: the deepest of what is under way, and how much there is beside it.
+    fn status(&self) -> Option<String> {
+        // A worker whose calls are under way is waiting for them.
+        let busy = |path: &CallPath, open: &Open| !open.worker || open.doing.is_some() || path.depth() == 0;
+        let (path, open) =
+            self.open.iter().filter(|(path, open)| busy(path, open)).max_by_key(|(path, _)| path.depth())?;
+        let mut text = visible::line(&open.function).into_owned();
+        if let Some(doing) = &open.doing {
+            text = format!("{text}: {doing}");
+        }
+        let others = self.open.iter().filter(|(other, open)| *other != path && !open.worker).count();
+        if others > 0 {
+            text.push_str(&format!(" and {others} more"));
+        }
+        Some(text)
+    }
+}
+
+fn name(open: &Open) -> String {
+    visible::line(&open.function).into_owned()
+}
+
+/// `path="notes.txt" offset=3`, cut to one line.
+fn arguments(input: &Value, all: bool) -> String {
+    let Some(map) = input.as_object() else { return String::new() };
+    let pairs: Vec<String> = map.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let text = pairs.join(" ");
+    let text = visible::line(&text);
+    if all {
+        visible::start(&text, 10 * ARGUMENTS).into_owned()
+    } else {
+        visible::start(&text, ARGUMENTS).into_owned()
+    }
+}
+
+fn known(tokens: Option<u64>) -> String {
+    tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string())
+}

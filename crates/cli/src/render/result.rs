@@ -1,0 +1,202 @@
+//! The result of a run, and the summary after it.
+
+use super::Output;
+use crate::{
+    args::Format,
+    program::{home, quoted},
+    visible,
+};
+use llm_do::Report;
+use llm_do_core::{engine::End, journal::RunStatus, model::Usage, operator::Ask};
+use llm_do_runs::{duration, thousands};
+use serde_json::{Value, json};
+use std::{env, fs};
+
+/// Shows what came of a run: the result on stdout, how it went on stderr. `streamed` is the text that stands on the
+/// screen already.
+pub(crate) fn show_report(output: &Output, report: &Report, streamed: Option<&str>) {
+    match output.format {
+        Format::Json => {
+            output.print_json(&as_json(report));
+        }
+        // The last event, the end of the run, has told it.
+        Format::StreamJson => {}
+        Format::Text => {
+            if let End::Done(value) = &report.end {
+                show_value(output, value, streamed);
+            }
+        }
+    }
+    if output.screen.is_gone() {
+        return;
+    }
+    match &report.end {
+        End::Done(_) => {}
+        End::Failed(failure) => show_failure(output, report, &failure.message, failure.partial.as_deref()),
+        End::Suspended(asks) => show_suspended(output, asks),
+    }
+    summary(output, report);
+}
+
+fn show_value(output: &Output, value: &Value, streamed: Option<&str>) {
+    let text = llm_do::output_text(value, output.out_terminal);
+    let text = text.trim_end_matches('\n');
+    if streamed.is_some_and(|streamed| streamed.trim_end() == text.trim()) {
+        // It stands there; only its end is missing, which the next line or the prompt of the shell needs.
+        output.screen.finish_answer();
+        return;
+    }
+    let shown = if output.out_terminal { visible::prose(text) } else { text.into() };
+    output.screen.result(format!("{shown}\n").as_bytes());
+}
+
+fn show_failure(output: &Output, report: &Report, message: &str, partial: Option<&Value>) {
+    let paint = output.err;
+    match report.status {
+        RunStatus::Interrupted => {
+            let id = visible::line(&report.run);
+            let took = duration(millis(report.took));
+            output.screen.line(&format!("interrupted after {took}; run {id} kept"));
+            return;
+        }
+        _ => output.screen.line(&format!("{} {}", paint.error("error:"), visible::text(message))),
+    }
+    if let Some(partial) = partial {
+        let text = llm_do::output_text(partial, true);
+        let text = visible::text(visible::start(&text, 2000).trim_end()).into_owned();
+        output.screen.line(&format!("{} what there was of an answer:", paint.dim("note:")));
+        for line in text.lines() {
+            output.screen.line(&format!("  {} {line}", paint.dim("│")));
+        }
+    }
+    let hint =
+        format!("`llm-do runs show {}{}` tells what it did", visible::line(&report.run), place(report));
+    output.screen.line(&format!("{} {hint}", paint.hint("hint:")));
+}
+
+/// The project's folder as a further word for `runs`, where these would not look by themselves.
+fn place(report: &Report) -> String {
+    let Ok(here) = env::current_dir().and_then(fs::canonicalize) else { return String::new() };
+    // PROJECT/.llm-do/runs/ID; runs of lone files lie in the home, where `runs` looks anyway.
+    let Some(project) = report.dir.ancestors().nth(3) else { return String::new() };
+    if project == here || report.dir.starts_with(home()) {
+        return String::new();
+    }
+    let shown = project.strip_prefix(&here).unwrap_or(project).display().to_string();
+    format!(" {}", quoted(&shown))
+}
+
+/// The questions that a suspended run waits for.
+fn show_suspended(output: &Output, asks: &[Ask]) {
+    let paint = output.err;
+    output.screen.line(&format!(
+        "{} the run waits for {}:",
+        paint.warning("suspended:"),
+        count(asks.len(), "approval")
+    ));
+    for ask in asks {
+        let chain = ask.chain.join(" → ");
+        let input = ask.input.to_string();
+        let input = visible::line(&input);
+        output.screen.line(&format!(
+            "  {}  {} wants to call {} {}",
+            ask.call,
+            visible::line(&chain),
+            paint.bold(visible::line(&ask.function)),
+            paint.dim(visible::start(&input, 200)),
+        ));
+    }
+}
+
+fn summary(output: &Output, report: &Report) {
+    // That it was interrupted has been told, with all there is to say.
+    if output.quiet || report.status == RunStatus::Interrupted {
+        return;
+    }
+    let counts = &report.counts;
+    // What ended the run itself has been told.
+    let below = |count: u32, status: RunStatus| count.saturating_sub(u32::from(report.status == status));
+    let refused = below(counts.refused, RunStatus::Refused);
+    let refused = (refused > 0).then(|| format!("{} refused", were(refused, "call")));
+    let limits = below(counts.limits, RunStatus::Limit);
+    let limits = (limits > 0).then(|| format!("{} reached", were(limits, "limit")));
+    if !output.err_terminal && output.verbose == 0 {
+        // Nobody watches: only what a log should keep.
+        for note in &counts.notes {
+            output.note(note);
+        }
+        for line in [refused, limits].into_iter().flatten() {
+            output.warn(&line);
+        }
+        return;
+    }
+    let mut parts = vec![format!("{} in {}", word(report.status), duration(millis(report.took)))];
+    parts.extend(tokens(&report.usage));
+    parts.extend(refused);
+    parts.extend(limits);
+    parts.push(format!("run {}", report.run));
+    output.screen.line(&format!("{}", output.err.dim(parts.join(" · "))));
+}
+
+fn tokens(usage: &Usage) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(input) = usage.input_tokens {
+        parts.push(match usage.cached_tokens {
+            Some(cached) if cached > 0 => {
+                format!("{} tokens in ({} cached)", thousands(input), thousands(cached))
+            }
+            _ => format!("{} tokens in", thousands(input)),
+        });
+    }
+    parts.extend(usage.output_tokens.map(|out| format!("{} out", thousands(out))));
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn as_json(report: &Report) -> Value {
+    let (output, error, waiting) = match &report.end {
+        End::Done(value) => ((**value).clone(), Value::Null, Vec::new()),
+        End::Failed(failure) => (Value::Null, json!(failure), Vec::new()),
+        End::Suspended(asks) => (Value::Null, Value::Null, asks.clone()),
+    };
+    let counts = &report.counts;
+    let mut object = json!({
+        "run": report.run,
+        "status": report.status,
+        "output": output,
+        "error": error,
+        "usage": report.usage,
+        "took_ms": millis(report.took),
+        "requests": counts.requests,
+        "tools": counts.tools,
+        "refused": counts.refused,
+        "limits": counts.limits,
+        "notes": counts.notes,
+    });
+    if !waiting.is_empty() {
+        object["waiting"] = json!(waiting);
+    }
+    object
+}
+
+fn word(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Done => "done",
+        RunStatus::Failed => "failed",
+        RunStatus::Limit => "ended by a limit",
+        RunStatus::Refused => "refused",
+        RunStatus::Suspended => "suspended",
+        RunStatus::Interrupted => "interrupted",
+    }
+}
+
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+fn were(number: u32, noun: &str) -> String {
+    if number == 1 { format!("1 {noun} was") } else { format!("{number} {noun}s were") }
+}
+
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,172 @@
+//! The operator's terminal, whatever stdin, stdout and stderr are (SPEC §3: approvals use `/dev/tty`).
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr},
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// How long a reader waits before it looks whether it is still wanted, in nanoseconds.
+const LOOK: i64 = 50_000_000;
+
+/// The controlling terminal. While keys are read it is in another mode; [`Terminal::restore`] puts it back from any
+/// thread, so that no way of ending leaves it there.
+pub(crate) struct Terminal {
+    file: File,
+    /// How it was set before keys were read.
+    before: Mutex<Option<Termios>>,
+}
+
+/// What came from the keyboard.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// These characters, at once.
+    Text(String),
+    /// A key that makes no character (an arrow, for example).
+    Other,
+    /// The terminal is closed, or Ctrl-D.
+    End,
+    /// Nobody wants to know any more.
+    Cancelled,
+}
+
+impl Terminal {
+    /// The terminal of this process, if it has one that can be read.
+    pub(crate) fn open() -> Option<Arc<Self>> {
+        let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        tcgetattr(&file).ok()?;
+        Some(Arc::new(Self { file, before: Mutex::default() }))
+    }
+
+    /// Shows text. A terminal that is gone shows nothing.
+    pub(crate) fn show(&self, text: &str) {
+        let _ = (&self.file).write_all(text.as_bytes());
+    }
+
+    /// Columns, 80 where the terminal doesn't say.
+    pub(crate) fn columns(&self) -> usize {
+        tcgetwinsize(&self.file).map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
+    }
+
+    /// Another handle to the terminal, for a program that takes it over.
+    pub(crate) fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// From here on keys come one by one and are not echoed; what was typed before is dropped, so that nothing typed
+    /// ahead answers a question that was not read. Ctrl-C goes on sending its signal. Nothing is changed once
+    /// `cancelled` is set: whoever sets it and then restores leaves the terminal in order.
+    pub(crate) fn read_keys(&self, cancelled: &AtomicBool) {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if cancelled.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(now) = tcgetattr(&self.file) else { return };
+        let keys = key_mode(&now);
+        if tcsetattr(&self.file, OptionalActions::Flush, &keys).is_ok() {
+            before.get_or_insert(now);
+        }
+    }
+
+    /// Back to how it was.
+    pub(crate) fn restore(&self) {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = before.take() {
+            let _ = tcsetattr(&self.file, OptionalActions::Drain, &before);
+        }
+    }
+
+    /// The next thing typed. Blocks its thread, but never past the moment `cancelled` is set by more than a blink.
+    pub(crate) fn next(&self, cancelled: &AtomicBool) -> Typed {
+        let mut bytes = Vec::new();
+        loop {
+            if cancelled.load(Ordering::Acquire) {
+                return Typed::Cancelled;
+            }
+            match self.wait() {
+                Waited::Nothing => {
+                    self.keep_key_mode();
+                    continue;
+                }
+                Waited::Gone => return Typed::End,
+                Waited::Ready => {}
+            }
+            let mut buffer = [0; 256];
+            match (&self.file).read(&mut buffer) {
+                Ok(0) if tcgetattr(&self.file).is_err() => return Typed::End,
+                Ok(0) => continue,
+                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return Typed::End,
+            }
+            match bytes.first() {
+                Some(0x04) => return Typed::End,
+                Some(0x1b) => {
+                    // The rest of the sequence may still be on its way; none of its letters is an answer.
+                    while self.wait() == Waited::Ready && matches!((&self.file).read(&mut buffer), Ok(1..)) {}
+                    return Typed::Other;
+                }
+                _ => {}
+            }
+            match std::str::from_utf8(&bytes) {
+                Ok(text) => return Typed::Text(text.to_owned()),
+                // Half a character: the rest follows.
+                Err(error) if error.error_len().is_none() => {}
+                Err(_) => return Typed::Other,
+            }
+        }
+    }
+
+    fn wait(&self) -> Waited {
+        let mut fds = [PollFd::new(&self.file, PollFlags::IN)];
+        match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: LOOK })) {
+            Ok(0) | Err(Errno::INTR) => Waited::Nothing,
+            // Where terminals can't be polled, the read itself gives up after a tenth of a second.
+            Ok(_) if fds[0].revents().contains(PollFlags::NVAL) => Waited::Ready,
+            Ok(_) if fds[0].revents().contains(PollFlags::IN) => Waited::Ready,
+            Ok(_) | Err(_) => Waited::Gone,
+        }
+    }
+
+    /// A shell puts its own mode back when this process is stopped and continued.
+    fn keep_key_mode(&self) {
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.is_none() {
+            return;
+        }
+        if let Ok(now) = tcgetattr(&self.file)
+            && now.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
+        {
+            let _ = tcsetattr(&self.file, OptionalActions::Now, &key_mode(&now));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Waited {
+    Ready,
+    Nothing,
+    Gone,
+}
+
+fn key_mode(now: &Termios) -> Termios {
+    let mut keys = now.clone();
+    keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    keys.special_codes[SpecialCodeIndex::VMIN] = 0;
+    keys.special_codes[SpecialCodeIndex::VTIME] = 1;
+    keys
+}

@@ -1,0 +1,9 @@
+//! Scenarios: a project of literal files, the real binary, and what it prints, writes and returns.
+
+#[cfg(feature = "local")]
+mod local;
+mod prompts;
+mod runs;
+mod session;
+mod story;
+mod wires;

@@ -1,0 +1,187 @@
+//! A process on a terminal of its own.
+
+use rustix::{
+    process::{ioctl_tiocsctty, setsid},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a scenario waits for something to appear.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A process whose controlling terminal is ours to read and type on.
+pub(crate) struct Session {
+    terminal: File,
+    /// Kept open, so that what the process wrote last can still be read.
+    line: OwnedFd,
+    child: Child,
+    output: Receiver<Vec<u8>>,
+    /// All that was shown so far, without escape sequences.
+    shown: String,
+    raw: Vec<u8>,
+    /// Up to where `expect` has looked.
+    seen: usize,
+}
+
+impl Session {
+    /// Starts the command on a new terminal, which is its stdin, stdout and stderr too where these aren't redirected.
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_with(command, true)
+    }
+
+    /// Starts it with stdout to a pipe that the caller has set up.
+    pub(crate) fn start_keeping_stdout(command: Command) -> Self {
+        Self::start_with(command, false)
+    }
+
+    fn start_with(mut command: Command, stdout: bool) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&terminal).expect("its other end");
+        unlockpt(&terminal).expect("its other end");
+        let name = ptsname(&terminal, Vec::new()).expect("its name").into_string().expect("a plain name");
+        let line: OwnedFd =
+            OpenOptions::new().read(true).write(true).open(name).expect("its other end").into();
+        let size = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&terminal, size).expect("a size");
+        let handle = || Stdio::from(line.try_clone().expect("a handle"));
+        command.stdin(handle()).stderr(handle()).env("TERM", "xterm-256color");
+        if stdout {
+            command.stdout(handle());
+        }
+        // SAFETY: between fork and exec only these two system calls are made.
+        unsafe {
+            command.pre_exec(|| {
+                setsid()?;
+                // Stdin is the terminal.
+                Ok(ioctl_tiocsctty(rustix::stdio::stdin())?)
+            });
+        }
+        let child = command.spawn().expect("the process starts");
+        let terminal = File::from(terminal);
+        let mut reading = terminal.try_clone().expect("a handle");
+        let (send, output) = channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reading.read(&mut buffer) {
+                if send.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { terminal, line, child, output, shown: String::new(), raw: Vec::new(), seen: 0 }
+    }
+
+    /// Types this.
+    pub(crate) fn type_keys(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).expect("the terminal takes it");
+    }
+
+    /// Waits until this has been shown, after what was expected before.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.shown[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.take(&bytes),
+                Err(error) => panic!("{text:?} did not appear ({error}); shown:\n{}", self.shown),
+            }
+        }
+    }
+
+    /// Waits until keys come one by one: the prompt is up and reads.
+    pub(crate) fn expect_prompt(&mut self) {
+        self.expect("[?] more ");
+        self.wait_for_keys();
+    }
+
+    /// Waits until the terminal gives single keys.
+    pub(crate) fn wait_for_keys(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.reads_keys() {
+            assert!(Instant::now() < deadline, "the prompt does not read");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether the terminal is in the mode of a prompt.
+    pub(crate) fn reads_keys(&self) -> bool {
+        !tcgetattr(&self.line)
+            .expect("its mode")
+            .local_modes
+            .intersects(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// Number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the end; gives the exit code and all that was shown.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a process") {
+                break status;
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                panic!("it does not end; shown:\n{}", self.shown);
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert!(!self.reads_keys(), "the terminal is left in the mode of a prompt");
+        while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(100)) {
+            self.take(&bytes);
+        }
+        (status.code(), self.shown)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.raw.extend_from_slice(bytes);
+        // A sequence or a character may be cut at the end: only what is whole is shown.
+        let text = String::from_utf8_lossy(&self.raw);
+        let whole = match text.rfind('\u{1b}') {
+            Some(escape)
+                if text[escape..].len() < 8
+                    && !text[escape..].contains(|c: char| c.is_ascii_alphabetic()) =>
+            {
+                &text[..escape]
+            }
+            _ => &text,
+        };
+        self.shown = plain(whole.trim_end_matches('\u{fffd}'));
+    }
+}
+
+/// The text without escape sequences and carriage returns.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => {
+                if chars.next_if_eq(&'[').is_some() {
+                    while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
+                }
+            }
+            '\r' => {}
+            c => out.push(c),
+        }
+    }
+    out
+}

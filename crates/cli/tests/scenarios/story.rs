@@ -1,0 +1,181 @@
+//! The stage of a scenario: a fresh folder with a project and a home, and the binary in a clean environment.
+
+use rustix::process::setsid;
+use std::{
+    fs,
+    io::Write,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+/// A project that does not outlive its test.
+pub(crate) struct Story {
+    dir: TempDir,
+    env: Vec<(String, String)>,
+}
+
+/// What a command left behind.
+pub(crate) struct Told {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Story {
+    /// An empty project.
+    pub(crate) fn new() -> Self {
+        let dir = TempDir::new().expect("a temporary folder");
+        for folder in ["project", "home"] {
+            fs::create_dir(dir.path().join(folder)).expect("a folder");
+        }
+        Self { dir, env: Vec::new() }
+    }
+
+    /// With this file in the project.
+    pub(crate) fn file(self, path: &str, text: &str) -> Self {
+        let path = self.project().join(path);
+        fs::create_dir_all(path.parent().expect("a folder around it")).expect("folders");
+        fs::write(path, text).expect("a file");
+        self
+    }
+
+    /// With this variable set.
+    pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The project's folder, in which commands run.
+    pub(crate) fn project(&self) -> PathBuf {
+        self.dir.path().join("project")
+    }
+
+    /// What a file of the project holds now.
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.project().join(path)).ok()
+    }
+
+    /// The binary with these arguments, in the project, in an environment that holds nothing of the tester's, not
+    /// even the terminal.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command_on_terminal(arguments);
+        // SAFETY: between fork and exec only this system call is made.
+        unsafe { command.pre_exec(|| setsid().map(|_| ()).map_err(Into::into)) };
+        command
+    }
+
+    /// The same, for a [`Session`](crate::session::Session) to give it a terminal.
+    pub(crate) fn command_on_terminal(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-do"));
+        command.args(arguments).current_dir(self.project()).env_clear().stdin(Stdio::null());
+        command.env("HOME", self.dir.path().join("home")).env("PATH", "/usr/bin:/bin").env("TZ", "UTC");
+        // Whatever listens on this machine is none of a test's business.
+        command.env("OLLAMA_HOST", "127.0.0.1:9");
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Told {
+        self.told(self.command(arguments).output().expect("the binary starts"))
+    }
+
+    /// The same with this on stdin.
+    pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &str) -> Told {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary starts");
+        // A program that does not read its stdin closes it.
+        let _ = child.stdin.take().expect("a pipe").write_all(stdin.as_bytes());
+        self.told(child.wait_with_output().expect("it ends"))
+    }
+
+    /// What a process left, with what differs between two runs replaced.
+    pub(crate) fn told(&self, output: Output) -> Told {
+        Told {
+            code: output.status.code(),
+            stdout: self.steady(&String::from_utf8_lossy(&output.stdout)),
+            stderr: self.steady(&String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+
+    /// The text without paths, run IDs and times.
+    pub(crate) fn steady(&self, text: &str) -> String {
+        let real = fs::canonicalize(self.dir.path()).expect("the folder is there");
+        let text = text.replace(&*real.to_string_lossy(), "[DIR]");
+        let text = text.replace(&*self.dir.path().to_string_lossy(), "[DIR]");
+        let mut out = String::new();
+        for piece in text.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || c == '-')) {
+            let word = piece.trim_end_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+            out.push_str(if is_run_id(word) { "[RUN]" } else { word });
+            out.push_str(&piece[word.len()..]);
+        }
+        out
+    }
+
+    /// The folders of the project's runs, oldest first.
+    pub(crate) fn runs(&self) -> Vec<PathBuf> {
+        runs(&self.project().join(".llm-do/runs"))
+    }
+
+    /// The records of the newest run of the project.
+    pub(crate) fn journal(&self) -> Vec<serde_json::Value> {
+        journal(&self.project().join(".llm-do/runs"))
+    }
+
+    /// The records of the newest run of a lone file.
+    pub(crate) fn journal_of_home(&self) -> Vec<serde_json::Value> {
+        journal(&self.home().join("home/.llm-do/runs"))
+    }
+
+    /// The folder that stands for the user's home.
+    pub(crate) fn home(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+fn runs(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut runs: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir()).collect();
+    // By time: two runs of one second have no order by name.
+    runs.sort_by_key(|run| fs::metadata(run.join("journal.jsonl")).and_then(|meta| meta.modified()).ok());
+    runs
+}
+
+fn journal(folder: &Path) -> Vec<serde_json::Value> {
+    let runs = runs(folder);
+    let newest = runs.last().expect("a run");
+    lines(&fs::read_to_string(newest.join("journal.jsonl")).expect("a journal"))
+}
+
+/// JSON lines.
+pub(crate) fn lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+fn is_run_id(word: &str) -> bool {
+    let parts: Vec<&str> = word.split('-').collect();
+    parts.len() == 3
+        && [8, 6, 4].iter().zip(&parts).all(|(len, part)| part.len() == *len)
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code {
+            Some(code) => writeln!(f, "exit {code}")?,
+            None => writeln!(f, "killed")?,
+        }
+        for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !text.is_empty() {
+                writeln!(f, "--- {name}\n{text}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Names of places: real ones, and those a worker sees.
+
+use super::Refusal;
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+/// A real place as the host names it: an absolute, normalised path with `/` between its parts. The core never opens
+/// one; it only compares them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Place(Arc<str>);
+
+impl Place {
+    /// Takes a path that the host has made absolute. `.`, `..`, doubled and trailing slashes are removed lexically.
+    pub fn new(absolute: &str) -> Self {
+        let mut parts: Vec<&str> = Vec::new();
+        for part in absolute.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    parts.pop();
+                }
+                part => parts.push(part),
+            }
+        }
+        Self(format!("/{}", parts.join("/")).into())
+    }
+
+    /// The path text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its last part; empty for `/`.
+    pub fn name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or("")
+    }
+
+    /// Whether it is `other` or lies below it.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.rest(other).is_some()
+    }
+
+    /// The path from `base` to here (`""` if equal), or `None` if it doesn't lie within.
+    pub fn rest(&self, base: &Self) -> Option<&str> {
+        below(&self.0, &base.0)
+    }
+
+    /// The place `rest` below this one. `rest` is relative and normalised.
+    #[must_use]
+    pub fn join(&self, rest: &str) -> Self {
+        Self(joined(&self.0, rest))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An absolute, normalised path in the file system that a worker sees. `notes/x`, `./notes/x` and `/notes/x` are one
+/// path (SPEC §6.1).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct VirtualPath(Arc<str>);
+
+/// Longest path and longest part of one, in bytes: what Linux allows. Longer ones would be errors of the system.
+const LONGEST_PATH: usize = 4096;
+const LONGEST_PART: usize = 255;
+
+impl VirtualPath {
+    /// `/`.
+    pub fn root() -> Self {
+        Self("/".into())
+    }
+
+    /// Parses what a model or a file wrote. `..` is refused rather than resolved: no legitimate path needs it, and a
+    /// path that says what it means can be shown to an operator.
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        let bad = |reason| Err(Refusal::BadPath { path: shorten(text), reason });
+        if text.len() > LONGEST_PATH {
+            return bad("it is longer than 4096 bytes");
+        }
+        if text.contains('\\') {
+            return bad("it has a backslash; parts are separated by `/`");
+        }
+        if text.chars().any(char::is_control) {
+            return bad("it has a control character");
+        }
+        let mut whole = String::with_capacity(text.len() + 1);
+        for part in text.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => return bad("`..` is not allowed; write the path from `/`"),
+                part if part.len() > LONGEST_PART => return bad("a part of it is longer than 255 bytes"),
+                part => {
+                    whole.push('/');
+                    whole.push_str(part);
+                }
+            }
+        }
+        if whole.is_empty() {
+            whole.push('/');
+        }
+        Ok(Self(whole.into()))
+    }
+
+    /// The path text; starts with `/`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path from `base` to here (`""` if equal), or `None` if it doesn't lie below.
+    pub fn rest(&self, base: &Self) -> Option<&str> {
+        below(&self.0, &base.0)
+    }
+
+    /// The path `rest` below this one. `rest` is relative and normalised.
+    #[must_use]
+    pub fn join(&self, rest: &str) -> Self {
+        Self(joined(&self.0, rest))
+    }
+
+    /// Its last part; empty for `/`.
+    pub fn name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or("")
+    }
+}
+
+/// The part of an absolute, normalised path below another, at the boundary of a name: `/a` holds `/a/b`, not `/ab`.
+fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
+    if base == "/" {
+        return Some(&path[1..]);
+    }
+    let rest = path.strip_prefix(base)?;
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+}
+
+/// An absolute, normalised path with a relative one behind it.
+fn joined(base: &Arc<str>, rest: &str) -> Arc<str> {
+    match (rest, &**base) {
+        ("", _) => Arc::clone(base),
+        (rest, "/") => format!("/{rest}").into(),
+        (rest, base) => format!("{base}/{rest}").into(),
+    }
+}
+
+/// For errors: hostile input must not fill the screen or the context.
+fn shorten(text: &str) -> String {
+    let mut short: String = text.chars().take(120).flat_map(char::escape_debug).collect();
+    if text.chars().count() > 120 {
+        short.push('…');
+    }
+    short
+}
+
+impl fmt::Display for VirtualPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl TryFrom<String> for VirtualPath {
+    type Error = Refusal;
+    fn try_from(text: String) -> Result<Self, Refusal> {
+        Self::parse(&text)
+    }
+}
+impl From<VirtualPath> for String {
+    fn from(path: VirtualPath) -> Self {
+        path.0.to_string()
+    }
+}

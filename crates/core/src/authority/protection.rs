@@ -1,0 +1,109 @@
+//! What defines a program is readable and not writable; its records and secrets are invisible (SPEC §6.1).
+
+use super::Place;
+
+/// How a place is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Not at all.
+    Open,
+    /// May be read, not written.
+    Protected,
+    /// Is not there.
+    Invisible,
+}
+
+/// Which places define the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protection {
+    /// Root of the program.
+    root: Place,
+    /// Folders and files relative to the root that hold definitions, lower case: `workers`, `prompts`, `tools.py`, …
+    defining: Vec<String>,
+}
+
+/// How the names of files begin that a file system writes before it renames them into place: never visible.
+pub const TEMPORARY_PREFIX: &str = ".llm-do-tmp-";
+/// Protected wherever they lie, by name.
+const PROTECTED_NAMES: &[&str] =
+    &[".git", "lib.yaml", "llm-do.lock", "project.yaml", "llm-do.yaml", ".llm-doignore"];
+const PROTECTED_SUFFIXES: &[&str] = &[".worker"];
+/// Defining in any program, beside what its manifest names.
+const CONVENTIONAL: &[&str] = &["prompts", "templates", "schemas", "tools", "toolsets", "tools.py"];
+
+impl Protection {
+    /// `defining` adds what the manifest names: the workers root, prompts, templates, tool roots and modules, each
+    /// relative to the root.
+    pub fn new(root: Place, defining: impl IntoIterator<Item = String>) -> Self {
+        let mut all: Vec<String> = CONVENTIONAL.iter().map(|&s| s.to_owned()).collect();
+        for path in defining {
+            let path = fold(path.trim_start_matches("./").trim_matches('/'));
+            if !path.is_empty() && !all.contains(&path) {
+                all.push(path);
+            }
+        }
+        Self { root, defining: all }
+    }
+
+    /// Root of the program.
+    pub fn root(&self) -> &Place {
+        &self.root
+    }
+
+    /// A place as people read it: relative to the project's root where it lies inside, absolute elsewhere.
+    pub fn relative(&self, place: &Place) -> String {
+        match place.rest(&self.root) {
+            Some("") => ".".into(),
+            Some(rest) => rest.into(),
+            None => place.to_string(),
+        }
+    }
+
+    /// How `place` is protected, reached through a mount of `mount`. What a mount names itself is lifted: a mount of
+    /// `templates` may be written if it is `rw`, and names inside it are still judged by themselves. Names are
+    /// compared case-folded, because some file systems do.
+    pub fn class(&self, place: &Place, mount: &Place) -> Class {
+        let Some(below) = place.rest(mount) else { return Class::Invisible };
+        let mut class = Class::Open;
+        for part in below.split('/').filter(|part| !part.is_empty()) {
+            let part = fold(part);
+            if part == ".llm-do" || part.starts_with(".env") || part.starts_with(TEMPORARY_PREFIX) {
+                return Class::Invisible;
+            }
+            if PROTECTED_NAMES.contains(&part.as_str())
+                || PROTECTED_SUFFIXES.iter().any(|s| part.ends_with(s))
+            {
+                class = Class::Protected;
+            }
+        }
+        if class == Class::Open
+            && let Some(rest) = place.rest(&self.root)
+        {
+            let rest = fold(rest);
+            let mounted = mount.rest(&self.root).map(fold);
+            let holds = |path: &str, folder: &str| {
+                path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let defining = self.defining.iter().any(|folder| {
+                holds(&rest, folder) && !mounted.as_deref().is_some_and(|mounted| holds(mounted, folder))
+            });
+            if defining {
+                class = Class::Protected;
+            }
+        }
+        class
+    }
+}
+
+/// A name as file systems that ignore case compare it: `ſ` is an `s` to them, and upper case knows that where lower case
+/// doesn't. Some ignore trailing dots and blanks, and characters without width, too.
+fn fold(path: &str) -> String {
+    let folded: String = path
+        .chars()
+        .filter(|c| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect();
+    let parts: Vec<&str> = folded.split('/').map(|part| part.trim_end_matches(['.', ' '])).collect();
+    parts.join("/")
+}

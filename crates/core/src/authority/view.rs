@@ -1,0 +1,435 @@
+//! Mounts: the file system that one worker sees.
+
+use super::{Access, Bounds, Class, Extent, Network, Place, Protection, Refusal, VirtualPath};
+use crate::gate::Rule;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Approval rules that a mount carries (SPEC §6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Approvals {
+    /// For reading.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<Rule>,
+    /// For writing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<Rule>,
+    /// For deleting; where absent, that for writing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete: Option<Rule>,
+}
+
+/// One mount: a real place shown at a virtual path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where the worker sees it.
+    pub at: VirtualPath,
+    /// What it shows: a folder, or a single file.
+    pub place: Place,
+    /// The most that may be done through it.
+    pub access: Access,
+    /// If not empty: only files whose names end so (`.txt`, `.md`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suffixes: Vec<String>,
+    /// Largest file that may be read or written through it, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_file_bytes: Option<u64>,
+    /// Its approval rules.
+    #[serde(default)]
+    pub approvals: Approvals,
+    /// Whether the program's files declare it (rules of the program may pre-approve effects only there, SPEC §9.3).
+    #[serde(default)]
+    pub declared: bool,
+}
+
+impl Mount {
+    /// A plain mount without rules.
+    pub fn new(at: VirtualPath, place: Place, access: Access) -> Self {
+        Self {
+            at,
+            place,
+            access,
+            suffixes: Vec::new(),
+            max_file_bytes: None,
+            approvals: Approvals::default(),
+            declared: false,
+        }
+    }
+
+    /// Both mounts' rules over one place, the tighter of each.
+    fn and(&self, other: &Self, at: VirtualPath, place: Place, most: Access) -> Self {
+        let suffixes = match (self.suffixes.as_slice(), other.suffixes.as_slice()) {
+            ([], these) | (these, []) => these.to_vec(),
+            (ours, theirs) => {
+                // A name that passes both ends in the longer of two suffixes of which one ends in the other.
+                let longer = |a: &str, b: &str| match (a.ends_with(b), b.ends_with(a)) {
+                    (true, _) => Some(a.to_owned()),
+                    (_, true) => Some(b.to_owned()),
+                    _ => None,
+                };
+                let theirs: Vec<String> = theirs.iter().map(|suffix| suffix.to_lowercase()).collect();
+                let both: Vec<String> = ours
+                    .iter()
+                    .map(|suffix| suffix.to_lowercase())
+                    .flat_map(|a| theirs.iter().filter_map(move |b| longer(&a, b)).collect::<Vec<_>>())
+                    .collect();
+                // No name ends so, and no suffix at all would mean that every name passes.
+                if both.is_empty() { vec!["/".into()] } else { both }
+            }
+        };
+        Self {
+            at,
+            place,
+            access: self.access.min(other.access).min(most),
+            suffixes,
+            max_file_bytes: self.max_file_bytes.into_iter().chain(other.max_file_bytes).min(),
+            approvals: self.approvals.tightened(other.approvals),
+            declared: self.declared,
+        }
+    }
+}
+
+impl Approvals {
+    /// These, tightened by another's `ask` and `blocked`; another's `preApproved` loosens nothing.
+    fn tightened(self, by: Self) -> Self {
+        let tighter = |own: Option<Rule>, by: Option<Rule>| match by {
+            None | Some(Rule::PreApproved) => own,
+            Some(by) => Some(own.map_or(by, |own| own.max(by))),
+        };
+        let delete = self.delete.or(self.write);
+        Self {
+            read: tighter(self.read, by.read),
+            write: tighter(self.write, by.write),
+            delete: tighter(delete, by.delete.or(by.write)),
+        }
+    }
+}
+
+/// The mounts that one worker sees.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// Longest virtual path first, so that the first that matches is the innermost.
+    mounts: Arc<[Mount]>,
+}
+
+/// A virtual path with its real place, checked as far as names can be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located {
+    /// As the worker names it.
+    pub path: VirtualPath,
+    /// Root of the subtree that no operation on it may leave: the mount within its bounds.
+    pub base: Place,
+    /// The path from `base`, normalised and relative; empty for `base` itself.
+    pub rest: String,
+    /// The mount it was found in.
+    pub mount: Mount,
+    /// What was asked for.
+    pub access: Access,
+    view: View,
+    protection: Arc<Protection>,
+}
+
+impl Located {
+    /// The real place, before symlinks.
+    pub fn place(&self) -> Place {
+        self.base.join(&self.rest)
+    }
+
+    /// Whether the rest of the path that is left when symlinks are resolved (relative to `base`) may still be
+    /// accessed. The file system asks this before it acts, so that a link can't reach a protected or invisible place
+    /// under another name, nor a place over which another mount lies, whose rules would be walked around.
+    pub fn admits(&self, resolved_rest: &str) -> Result<(), Refusal> {
+        let place = self.base.join(resolved_rest);
+        judge(&self.path, &place, &self.mount, self.access, &self.protection).map_err(
+            |refusal| match refusal {
+                Refusal::NotVisible { .. } => self.view.hidden(&self.path),
+                refusal => refusal,
+            },
+        )?;
+        let seen = self.virtual_of(resolved_rest);
+        if seen != self.path && self.view.covers(&seen, &self.mount) {
+            return Err(Refusal::OtherMount { path: self.path.to_string(), leads_to: seen.to_string() });
+        }
+        Ok(())
+    }
+
+    /// As [`Located::admits`] for a regular file: its name must also pass the mount's suffix rule, under the name that
+    /// was asked for and under the one it really has. Of a mount that is one file only the real name counts: where it is
+    /// mounted is somebody's choice.
+    pub fn admits_file(&self, resolved_rest: &str) -> Result<(), Refusal> {
+        self.admits(resolved_rest)?;
+        if self.path == VirtualPath::root() {
+            return Err(Refusal::BadPath { path: self.path.to_string(), reason: "it is a folder" });
+        }
+        let asked_for = self.path == self.mount.at || self.suffix_allowed(self.path.name());
+        if asked_for && self.suffix_allowed(self.base.join(resolved_rest).name()) {
+            Ok(())
+        } else {
+            Err(wrong_suffix(&self.path, &self.mount))
+        }
+    }
+
+    /// Whether an entry found below (its path relative to `base`) may be listed.
+    pub fn shows(&self, rest: &str) -> bool {
+        let seen = self.virtual_of(rest);
+        self.protection.class(&self.base.join(rest), &self.mount.place) != Class::Invisible
+            && !self.view.covers(&seen, &self.mount)
+            && VirtualPath::parse(seen.as_str()).is_ok()
+    }
+
+    /// As [`Located::shows`] for a regular file, which must also pass the mount's suffix rule.
+    pub fn shows_file(&self, rest: &str) -> bool {
+        self.shows(rest) && self.suffix_allowed(self.base.join(rest).name())
+    }
+
+    /// Whether the first write may make the base itself: only inside the program's own tree (SPEC §6.1).
+    pub fn may_make_base(&self) -> bool {
+        self.access == Access::Write && self.base.is_within(self.protection.root())
+    }
+
+    /// Whether a file of that name passes the mount's suffix rule.
+    pub fn suffix_allowed(&self, name: &str) -> bool {
+        suffix_allowed(&self.mount, name)
+    }
+
+    /// The virtual path of an entry found below, by its path relative to `base`.
+    pub fn virtual_of(&self, rest: &str) -> VirtualPath {
+        let place = self.base.join(rest);
+        place.rest(&self.mount.place).map_or_else(|| self.path.clone(), |below| self.mount.at.join(below))
+    }
+
+    /// A path as rules match it: relative to the project's root where it lies inside, absolute elsewhere.
+    pub fn rule_path(&self) -> String {
+        self.protection.relative(&self.place())
+    }
+}
+
+fn suffix_allowed(mount: &Mount, name: &str) -> bool {
+    let name = name.to_lowercase();
+    mount.suffixes.is_empty() || mount.suffixes.iter().any(|s| name.ends_with(&s.to_lowercase()))
+}
+
+fn wrong_suffix(path: &VirtualPath, mount: &Mount) -> Refusal {
+    Refusal::Suffix {
+        path: path.to_string(),
+        mount: mount.at.to_string(),
+        allowed: mount.suffixes.join(", "),
+    }
+}
+
+fn judge(
+    path: &VirtualPath,
+    place: &Place,
+    mount: &Mount,
+    access: Access,
+    protection: &Protection,
+) -> Result<(), Refusal> {
+    match (protection.class(place, &mount.place), access) {
+        (Class::Invisible, _) => Err(Refusal::NotVisible { path: path.to_string(), visible: String::new() }),
+        (Class::Protected, Access::Write) => Err(Refusal::ReadOnly {
+            path: path.to_string(),
+            reason: "it defines the program, and a run can't rewrite the program it runs".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl View {
+    /// A view of these mounts. Of two at one virtual path the later stands.
+    pub fn new(mounts: Vec<Mount>) -> Self {
+        let mut kept: Vec<Mount> = Vec::with_capacity(mounts.len());
+        for mount in mounts {
+            kept.retain(|m| m.at != mount.at);
+            kept.push(mount);
+        }
+        kept.sort_by(|a, b| b.at.as_str().len().cmp(&a.at.as_str().len()).then_with(|| a.at.cmp(&b.at)));
+        Self { mounts: kept.into() }
+    }
+
+    /// The same with one more mount.
+    #[must_use]
+    pub fn with(&self, mount: Mount) -> Self {
+        Self::new(self.mounts.iter().cloned().chain([mount]).collect())
+    }
+
+    /// The mounts, innermost first.
+    pub fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+
+    /// The real places that this view shows, as bounds.
+    pub(super) fn extents(&self, network: Network) -> Bounds {
+        Bounds::new(
+            self.mounts.iter().map(|m| Extent { place: m.place.clone(), access: m.access }).collect(),
+            network,
+        )
+    }
+
+    /// What may be reached at or below a virtual path.
+    pub(super) fn extents_below(&self, path: &VirtualPath) -> Vec<Extent> {
+        let here = self
+            .mount_of(path)
+            .map(|(mount, rest)| Extent { place: mount.place.join(rest), access: mount.access });
+        let below = self.mounts.iter().filter(|m| m.at.rest(path).is_some_and(|rest| !rest.is_empty()));
+        here.into_iter().chain(below.map(|m| Extent { place: m.place.clone(), access: m.access })).collect()
+    }
+
+    /// The mount `wanted` as far as this view shows it: what a foreign callee gets of a mount that it declares
+    /// (SPEC §6.3). It sees there what the caller sees there, under both their rules; nothing is left of it if the
+    /// caller sees nothing there.
+    pub(super) fn within(&self, wanted: &Mount, protection: &Protection) -> Vec<Mount> {
+        let mut found = Vec::new();
+        for mount in self.mounts.iter() {
+            // Where the caller sees it, where the callee is to see it, what it is, and the most that is left of it.
+            let (seen, at, place, most) = if let Some(rest) = wanted.place.rest(&mount.place) {
+                let most = match protection.class(&wanted.place, &mount.place) {
+                    Class::Invisible => continue,
+                    Class::Protected => Access::Read,
+                    Class::Open => Access::Write,
+                };
+                (mount.at.join(rest), wanted.at.clone(), &wanted.place, most)
+            } else if let Some(rest) = mount.place.rest(&wanted.place) {
+                (mount.at.clone(), wanted.at.join(rest), &mount.place, Access::Write)
+            } else {
+                continue;
+            };
+            if self.covers(&seen, mount) {
+                continue;
+            }
+            // What the caller mounted over parts of it comes along, or the callee would see what lies under that.
+            for over in self.mounts.iter() {
+                if let Some(rest) = over.at.rest(&seen).filter(|rest| !rest.is_empty()) {
+                    found.push(over.and(wanted, at.join(rest), over.place.clone(), Access::Write));
+                }
+            }
+            found.push(mount.and(wanted, at, place.clone(), most));
+        }
+        // Where the caller reaches a place by several mounts, the one that allows most stands last and so stays.
+        found.sort_by_key(|m| m.access);
+        found
+    }
+
+    fn mount_of<'a>(&'a self, path: &'a VirtualPath) -> Option<(&'a Mount, &'a str)> {
+        self.mounts.iter().find_map(|m| path.rest(&m.at).map(|rest| (m, rest)))
+    }
+
+    /// Whether another mount lies over a virtual path of `mount`.
+    fn covers(&self, path: &VirtualPath, mount: &Mount) -> bool {
+        self.mount_of(path).is_some_and(|(found, _)| found.at != mount.at)
+    }
+
+    fn hidden(&self, path: &VirtualPath) -> Refusal {
+        Refusal::NotVisible { path: path.to_string(), visible: self.visible() }
+    }
+
+    fn visible(&self) -> String {
+        match self.mounts.iter().map(|m| m.at.as_str()).collect::<Vec<_>>().as_slice() {
+            [] => "No files are visible here.".into(),
+            ["/"] => "Use list_files to see what there is.".into(),
+            names => {
+                let mut names = names.to_vec();
+                names.sort_unstable();
+                format!("Visible: {}", names.join(", "))
+            }
+        }
+    }
+
+    pub(super) fn locate(
+        &self,
+        path: &VirtualPath,
+        access: Access,
+        bounds: &Bounds,
+        protection: &Arc<Protection>,
+    ) -> Result<Located, Refusal> {
+        let hidden = || self.hidden(path);
+        let (mount, rest) = self.mount_of(path).ok_or_else(hidden)?;
+        let place = mount.place.join(rest);
+        judge(path, &place, mount, access, protection).map_err(|refusal| match refusal {
+            Refusal::NotVisible { .. } => hidden(),
+            refusal => refusal,
+        })?;
+        if !rest.is_empty() && access == Access::Write && !suffix_allowed(mount, path.name()) {
+            return Err(wrong_suffix(path, mount));
+        }
+        if access > mount.access {
+            let reason = format!("the mount `{}` is `ro`", mount.at);
+            return Err(Refusal::ReadOnly { path: path.to_string(), reason });
+        }
+        let Some(extent) = bounds.covering(&place, access) else {
+            return Err(match bounds.covering(&place, Access::Read) {
+                Some(_) => Refusal::ReadOnly {
+                    path: path.to_string(),
+                    reason: "a `readonly` or `ro` of this worker or a caller holds here".into(),
+                },
+                None => hidden(),
+            });
+        };
+        // The narrower of mount and extent: one of them contains the other, since both contain `place`.
+        let base = if mount.place.is_within(&extent.place) { &mount.place } else { &extent.place };
+        let rest = place.rest(base).unwrap_or("").to_owned();
+        Ok(Located {
+            path: path.clone(),
+            base: base.clone(),
+            rest,
+            mount: mount.clone(),
+            access,
+            view: self.clone(),
+            protection: Arc::clone(protection),
+        })
+    }
+
+    pub(super) fn locate_tree(
+        &self,
+        path: &VirtualPath,
+        bounds: &Bounds,
+        protection: &Arc<Protection>,
+    ) -> Result<Vec<Located>, Refusal> {
+        let mut found = Vec::new();
+        match self.locate(path, Access::Read, bounds, protection) {
+            Ok(located) => found.push(located),
+            Err(refusal @ (Refusal::BadPath { .. } | Refusal::Suffix { .. })) => return Err(refusal),
+            Err(_) => {
+                // Not reachable itself, but an extent below may be (a restricted view).
+                if let Some((mount, rest)) = self.mount_of(path) {
+                    let place = mount.place.join(rest);
+                    for extent in bounds.extents() {
+                        if let (Some(_), Some(below)) =
+                            (extent.place.rest(&place), extent.place.rest(&mount.place))
+                        {
+                            found.extend(self.locate(
+                                &mount.at.join(below),
+                                Access::Read,
+                                bounds,
+                                protection,
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        for mount in self.mounts.iter().filter(|m| m.at.rest(path).is_some_and(|rest| !rest.is_empty())) {
+            match self.locate(&mount.at, Access::Read, bounds, protection) {
+                Ok(located) => found.push(located),
+                Err(_) => {
+                    for extent in bounds.extents() {
+                        if let Some(below) = extent.place.rest(&mount.place) {
+                            found.extend(self.locate(
+                                &mount.at.join(below),
+                                Access::Read,
+                                bounds,
+                                protection,
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        if found.is_empty() {
+            return Err(self.hidden(path));
+        }
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        found.dedup_by(|a, b| a.path == b.path);
+        Ok(found)
+    }
+}

@@ -1,0 +1,52 @@
+//! Places in the call tree: the keys under which everything is recorded.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+/// A place in the call tree, for example `0/3.1/0.0`: the root call, its turn 3's call 1, that one's turn 0's call 0.
+///
+/// Keys come from the position in the tree and never from completion order, so that parallel calls can be resumed,
+/// replayed, or run on another machine (ARCHITECTURE, rules of the journal, 3 and 4).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallPath(Arc<str>);
+
+impl CallPath {
+    /// The run's one top-level call.
+    pub fn root() -> Self {
+        Self("0".into())
+    }
+    /// The call that a worker's turn made, by its index in that turn.
+    pub fn call(&self, turn: u32, index: usize) -> Self {
+        Self(format!("{}/{turn}.{index}", self.0).into())
+    }
+    /// A call made by code rather than by a model's turn. `key` tells it from its siblings (SPEC §12: function,
+    /// canonical arguments, occurrence).
+    pub fn keyed(&self, key: &str) -> Self {
+        Self(format!("{}/{key}", self.0).into())
+    }
+    /// The place it was called from.
+    pub fn parent(&self) -> Option<Self> {
+        self.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()))
+    }
+    /// How many calls stand above it.
+    pub fn depth(&self) -> usize {
+        self.0.matches('/').count()
+    }
+    /// The text form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for CallPath {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for CallPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,459 @@
+//! A worker's conversation: a state machine without I/O.
+//!
+//! [`Conversation::next`] says what is to be done, the engine does it and feeds the result back. The same fold over a
+//! run's records rebuilds the conversation ([`crate::journal::conversation_at`]); nothing else is its truth.
+
+mod output;
+
+pub use output::{FINAL_TOOL, OutputContract};
+
+use crate::{
+    engine::{Failure, FailureKind},
+    function::Risk,
+    model::{Arguments, FinishReason, Message, MessageId, ModelResponse, Part, Role, ToolCall, ToolResult},
+    schema::{canonical, sha256},
+    worker::Limits,
+};
+use output::Answer;
+use serde_json::Value;
+use std::{collections::HashMap, sync::Arc};
+
+/// Stands in the history for an answer without content, which providers would refuse to be sent.
+const EMPTY: &str = "(empty answer)";
+
+/// What is fixed for the whole conversation.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Worker ID, for messages.
+    pub worker: Arc<str>,
+    /// Limits of this call.
+    pub limits: Limits,
+    /// What the final answer must be.
+    pub output: OutputContract,
+    /// Names of the tools offered, in order; without the final-result tool.
+    pub tools: Vec<Arc<str>>,
+}
+
+/// What is to be done next.
+#[derive(Debug, PartialEq)]
+pub enum Next {
+    /// Ask the model.
+    Ask,
+    /// Make these calls; feed their results back in this order.
+    Call(Vec<PlannedCall>),
+    /// It is over.
+    Done(Completion),
+    /// It is over, without an output.
+    Failed(Failure),
+}
+
+/// A finished conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completion {
+    /// The output.
+    pub value: Arc<Value>,
+    /// The answer was cut off by `max_tokens`; said to the operator, since text shows no sign of it.
+    pub truncated: bool,
+}
+
+/// A tool call of the model's last turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlannedCall {
+    /// To be made: index in the turn, the tool (by position in [`Setup::tools`]), its arguments.
+    Make {
+        /// Index among the turn's calls: with the turn the call's key.
+        index: usize,
+        /// Which tool.
+        tool: usize,
+        /// Its arguments.
+        input: Arc<Value>,
+        /// The model's call.
+        call: ToolCall,
+    },
+    /// Answered without a call: unknown name, broken arguments, a loop.
+    Answered(ToolResult),
+}
+
+/// The state of one conversation.
+#[derive(Debug)]
+pub struct Conversation {
+    setup: Setup,
+    messages: Vec<Arc<Message>>,
+    digest: Arc<str>,
+    turn: u32,
+    calls_made: u32,
+    invalid_outputs: u32,
+    repeats: HashMap<String, Repeat>,
+    state: State,
+}
+
+#[derive(Debug, PartialEq)]
+enum State {
+    Ask,
+    Calls(Vec<PlannedCall>),
+    Done(Completion),
+    Failed(Failure),
+}
+
+/// How often a call gave the same result in a row.
+#[derive(Debug)]
+struct Repeat {
+    result: String,
+    times: u32,
+    refused: u32,
+}
+
+impl Conversation {
+    /// Begins with the first message.
+    pub fn new(setup: Setup, first: Arc<Message>) -> Self {
+        let mut conversation = Self {
+            setup,
+            messages: Vec::new(),
+            digest: "".into(),
+            turn: 0,
+            calls_made: 0,
+            invalid_outputs: 0,
+            repeats: HashMap::new(),
+            state: State::Ask,
+        };
+        conversation.push(first);
+        conversation
+    }
+
+    /// The first message of a conversation.
+    pub fn first_message(parts: Vec<Part>) -> Arc<Message> {
+        Arc::new(Message { id: MessageId(0), parent: None, role: Role::User, parts })
+    }
+
+    /// The history: valid for any provider, each call answered exactly once.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// Number of the next model turn, from 0.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Number of the turn whose calls are planned.
+    pub fn calling_turn(&self) -> u32 {
+        self.turn.saturating_sub(1)
+    }
+
+    /// Hash over all messages so far, chained: equal digests mean equal histories.
+    pub fn digest(&self) -> &Arc<str> {
+        &self.digest
+    }
+
+    /// Last message.
+    pub fn head(&self) -> MessageId {
+        // A conversation begins with a message and never loses one.
+        MessageId(u32::try_from(self.messages.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// What is to be done.
+    pub fn next(&self) -> Next {
+        match &self.state {
+            State::Ask if self.turn >= self.setup.limits.max_turns => Next::Failed(self.limit(format!(
+                "`{}` used all of its {} model turns without finishing",
+                self.setup.worker, self.setup.limits.max_turns
+            ))),
+            State::Ask => Next::Ask,
+            State::Calls(calls) => Next::Call(calls.clone()),
+            State::Done(completion) => Next::Done(completion.clone()),
+            State::Failed(failure) => Next::Failed(failure.clone()),
+        }
+    }
+
+    /// The last text the model wrote, for failures.
+    pub fn last_text(&self) -> Option<Value> {
+        self.messages
+            .iter()
+            .rev()
+            .filter(|m| m.role == Role::Assistant)
+            .map(|m| m.text())
+            .find(|text| !text.trim().is_empty() && text != EMPTY)
+            .map(Value::String)
+    }
+
+    fn limit(&self, message: String) -> Failure {
+        Failure::new(FailureKind::Limit, message).with_partial(self.last_text())
+    }
+
+    fn push(&mut self, message: Arc<Message>) {
+        let json = serde_json::to_string(&*message).expect("messages are plain data");
+        self.digest = sha256(format!("{}{json}", self.digest).as_bytes()).into();
+        self.messages.push(message);
+    }
+
+    fn next_message(&self, role: Role, parts: Vec<Part>) -> Arc<Message> {
+        let id = MessageId(u32::try_from(self.messages.len()).unwrap_or(u32::MAX));
+        Arc::new(Message { id, parent: Some(self.head()), role, parts })
+    }
+
+    /// The answer as the message that it becomes: what is recorded. Calls get ids that are unique in the turn, blank
+    /// text and results (which only the harness gives) are dropped, and an answer of which nothing could be sent back
+    /// says so, because providers refuse all of these in a history.
+    pub fn answer_message(&self, response: &ModelResponse) -> Arc<Message> {
+        let mut seen: Vec<Arc<str>> = Vec::new();
+        let mut parts = Vec::with_capacity(response.parts.len());
+        for part in &response.parts {
+            match part {
+                Part::Text { text } if text.trim().is_empty() => {}
+                Part::Result(_) => {}
+                Part::Call(call) => {
+                    let mut call = call.clone();
+                    let mut number = seen.len();
+                    while call.id.is_empty() || seen.contains(&call.id) {
+                        call.id = format!("call_{}_{number}", self.turn).into();
+                        number += 1;
+                    }
+                    seen.push(Arc::clone(&call.id));
+                    parts.push(Part::Call(call));
+                }
+                part => parts.push(part.clone()),
+            }
+        }
+        // Reasoning is never sent back as text, so that it alone is no content.
+        if !parts.iter().any(|part| matches!(part, Part::Text { .. } | Part::Call(_) | Part::Blob(_))) {
+            parts.push(Part::text(EMPTY));
+        }
+        self.next_message(Role::Assistant, parts)
+    }
+
+    /// Takes the model's answer. `Some` is a message of the harness that asks for a repair; it is part of the history
+    /// and must be recorded.
+    pub fn answered(&mut self, message: Arc<Message>, finish: FinishReason) -> Option<Arc<Message>> {
+        self.turn += 1;
+        self.push(Arc::clone(&message));
+        let calls: Vec<ToolCall> = message.calls().cloned().collect();
+        if calls.is_empty() {
+            return self.final_text(&message, finish);
+        }
+        self.plan(calls, finish);
+        None
+    }
+
+    fn final_text(&mut self, message: &Message, finish: FinishReason) -> Option<Arc<Message>> {
+        let text = message.text();
+        let empty = message.parts.iter().all(|part| match part {
+            Part::Text { text } => text.trim().is_empty() || &**text == EMPTY,
+            Part::Reasoning { .. } | Part::Opaque { .. } => true,
+            _ => false,
+        });
+        if finish == FinishReason::Refusal {
+            let why = if empty { String::new() } else { format!(": {text}") };
+            let message = format!("the model declined to answer{why}");
+            self.state = State::Failed(Failure::new(FailureKind::Refusal, message));
+            return None;
+        }
+        let wrong = if empty && finish == FinishReason::Length {
+            self.state = State::Failed(Failure::new(
+                FailureKind::Limit,
+                "the answer reached `max_tokens` before any text; raise `model_settings.max_tokens`",
+            ));
+            return None;
+        } else if empty {
+            "Your answer was empty. Answer now.".to_owned()
+        } else {
+            match self.setup.output.read_text(&text) {
+                Answer::Valid(value) => {
+                    let truncated = finish == FinishReason::Length;
+                    self.state = State::Done(Completion { value: Arc::new(value), truncated });
+                    return None;
+                }
+                // What a half says of the schema would mislead.
+                Answer::Invalid(_) if finish == FinishReason::Length => {
+                    "Your answer was cut off because it was too long. Answer again, shorter.".to_owned()
+                }
+                Answer::Invalid(reasons) => reasons,
+            }
+        };
+        self.repair(wrong, (!empty).then_some(Value::String(text)))
+    }
+
+    /// Sends an invalid output back with the reasons, or gives up.
+    fn repair(&mut self, reasons: String, last: Option<Value>) -> Option<Arc<Message>> {
+        if !self.try_again(&reasons, last) {
+            return None;
+        }
+        let message = self.next_message(Role::User, vec![Part::text(reasons)]);
+        self.push(Arc::clone(&message));
+        Some(message)
+    }
+
+    fn try_again(&mut self, reasons: &str, last: Option<Value>) -> bool {
+        self.invalid_outputs += 1;
+        if self.invalid_outputs > self.setup.limits.output_retries {
+            let message = format!(
+                "no valid output after {} attempts. The last one: {reasons}",
+                self.setup.limits.output_retries + 1
+            );
+            let failure = Failure::new(FailureKind::InvalidOutput, message).with_partial(last);
+            self.state = State::Failed(failure);
+            return false;
+        }
+        self.state = State::Ask;
+        true
+    }
+
+    fn plan(&mut self, calls: Vec<ToolCall>, finish: FinishReason) {
+        let alone = calls.len() == 1;
+        let mut planned = Vec::with_capacity(calls.len());
+        for (index, call) in calls.into_iter().enumerate() {
+            let answer = |content: String, call: &ToolCall| {
+                PlannedCall::Answered(ToolResult {
+                    call_id: Arc::clone(&call.id),
+                    name: Arc::clone(&call.name),
+                    content: content.into(),
+                    is_error: true,
+                })
+            };
+            let input = match &call.arguments {
+                Arguments::Json(value) if value.is_object() => Arc::clone(value),
+                Arguments::Json(value) => {
+                    let text = format!(
+                        "The arguments must be a JSON object, not `{}`.",
+                        shorten(&value.to_string())
+                    );
+                    planned.push(answer(text, &call));
+                    continue;
+                }
+                Arguments::Invalid { text, reason } => {
+                    let cut = if finish == FinishReason::Length { " (the answer was cut off)" } else { "" };
+                    let said = shorten(text);
+                    let text = format!("The arguments are not valid JSON{cut}: {reason}. You wrote: {said}");
+                    planned.push(answer(text, &call));
+                    continue;
+                }
+            };
+            if self.setup.output.is_final_tool(&call.name) {
+                if alone {
+                    self.final_call(&call, &input);
+                    return;
+                }
+                let text =
+                    "Give the final result alone, after you have seen the results of your other calls.";
+                planned.push(answer(text.to_owned(), &call));
+                continue;
+            }
+            let Some(tool) = self.setup.tools.iter().position(|name| **name == *call.name) else {
+                planned.push(answer(self.unknown_tool(&call.name), &call));
+                continue;
+            };
+            let key = repeat_key(&call.name, &input);
+            if let Some(repeat) = self.repeats.get_mut(&key)
+                && repeat.times >= self.setup.limits.max_repeats
+            {
+                repeat.refused += 1;
+                let times = repeat.times;
+                if repeat.refused > 2 {
+                    let name = &call.name;
+                    let failure = self
+                        .limit(format!("the model called `{name}` over and over with the same arguments"));
+                    self.state = State::Failed(failure);
+                    return;
+                }
+                let text = format!(
+                    "This same call gave this same result {times} times. It was not made again: use the result or do something else."
+                );
+                planned.push(answer(text, &call));
+                continue;
+            }
+            self.calls_made += 1;
+            if self.setup.limits.max_tool_calls.is_some_and(|max| self.calls_made > max) {
+                let failure = self.limit(format!(
+                    "`{}` used all of its {} tool calls",
+                    self.setup.worker,
+                    self.calls_made - 1
+                ));
+                self.state = State::Failed(failure);
+                return;
+            }
+            planned.push(PlannedCall::Make { index, tool, input, call });
+        }
+        self.state = State::Calls(planned);
+    }
+
+    fn final_call(&mut self, call: &ToolCall, input: &Arc<Value>) {
+        match self.setup.output.read_call(input) {
+            Answer::Valid(value) => {
+                self.state = State::Done(Completion { value: Arc::new(value), truncated: false });
+            }
+            Answer::Invalid(reasons) => {
+                if self.try_again(&reasons, Some((**input).clone())) {
+                    self.state = State::Calls(vec![PlannedCall::Answered(ToolResult {
+                        call_id: Arc::clone(&call.id),
+                        name: Arc::clone(&call.name),
+                        content: reasons.into(),
+                        is_error: true,
+                    })]);
+                }
+            }
+        }
+    }
+
+    fn unknown_tool(&self, name: &str) -> String {
+        let mut names: Vec<&str> = self.setup.tools.iter().map(|name| &**name).collect();
+        names.extend(self.setup.output.final_tool_name());
+        match names.as_slice() {
+            [] => format!("There is no tool `{}`, and no other tools either. Answer in text.", shorten(name)),
+            names => format!("There is no tool `{}`. There are: {}.", shorten(name), names.join(", ")),
+        }
+    }
+
+    /// Takes the results of the planned calls, in their order.
+    pub fn results(&mut self, results: Vec<ToolResult>) {
+        if let State::Calls(planned) = &self.state {
+            for (planned, result) in planned.iter().zip(&results) {
+                let PlannedCall::Make { input, call, .. } = planned else { continue };
+                let repeat = self.repeats.entry(repeat_key(&call.name, input)).or_insert_with(|| Repeat {
+                    result: String::new(),
+                    times: 0,
+                    refused: 0,
+                });
+                let hash = sha256(result.content.as_bytes());
+                if repeat.result == hash {
+                    repeat.times += 1;
+                } else {
+                    *repeat = Repeat { result: hash, times: 1, refused: 0 };
+                }
+            }
+        }
+        let message = self.next_message(Role::Tool, results.into_iter().map(Part::Result).collect());
+        self.push(message);
+        self.state = State::Ask;
+    }
+}
+
+/// Groups of calls that may run side by side: barriers stand alone (SPEC §8.1). `risk` gives a tool's risk and whether
+/// it may run in parallel all the same.
+pub fn batches(calls: &[PlannedCall], risk: impl Fn(usize) -> (Risk, bool)) -> Vec<Vec<&PlannedCall>> {
+    let mut groups: Vec<Vec<&PlannedCall>> = Vec::new();
+    let mut open = false;
+    for call in calls {
+        let PlannedCall::Make { tool, .. } = call else { continue };
+        let (risk, parallel) = risk(*tool);
+        let barrier = risk.is_barrier() && !parallel;
+        match groups.last_mut() {
+            Some(group) if open && !barrier => group.push(call),
+            _ => groups.push(vec![call]),
+        }
+        open = !barrier;
+    }
+    groups
+}
+
+fn repeat_key(name: &str, input: &Value) -> String {
+    format!("{name}\0{}", canonical(input))
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(500) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Structured output (SPEC §10.3): what the final answer must be, and how it is found in what a model wrote.
+
+use crate::schema::{Schema, Violation};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Name of the tool through which models without native structured output give their answer.
+pub const FINAL_TOOL: &str = "final_result";
+
+/// What the final answer must be.
+#[derive(Clone, Debug)]
+pub struct OutputContract {
+    schema: Option<Arc<Schema>>,
+    final_tool: bool,
+}
+
+/// A final answer, read.
+pub(super) enum Answer {
+    Valid(Value),
+    /// The reasons, for the model.
+    Invalid(String),
+}
+
+impl OutputContract {
+    /// Any text if there is no schema. With `final_tool` the model is offered [`FINAL_TOOL`].
+    pub fn new(schema: Option<Arc<Schema>>, final_tool: bool) -> Self {
+        let final_tool = final_tool && schema.is_some();
+        Self { schema, final_tool }
+    }
+
+    /// The schema, where there is one.
+    pub fn schema(&self) -> Option<&Arc<Schema>> {
+        self.schema.as_ref()
+    }
+
+    /// Whether the final-result tool is offered.
+    pub fn uses_final_tool(&self) -> bool {
+        self.final_tool
+    }
+
+    pub(super) fn final_tool_name(&self) -> Option<&'static str> {
+        self.final_tool.then_some(FINAL_TOOL)
+    }
+
+    pub(super) fn is_final_tool(&self, name: &str) -> bool {
+        self.final_tool && name == FINAL_TOOL
+    }
+
+    /// Tool arguments are objects; any other schema travels in one under `result`.
+    fn is_wrapped(schema: &Schema) -> bool {
+        schema.value().get("type").and_then(Value::as_str) != Some("object")
+    }
+
+    /// Schema of the final-result tool's input.
+    pub fn final_tool_input(&self) -> Option<Arc<Value>> {
+        let schema = self.schema.as_ref().filter(|_| self.final_tool)?;
+        Some(if Self::is_wrapped(schema) {
+            Arc::new(json!({
+                "type": "object",
+                "properties": {"result": **schema.value()},
+                "required": ["result"],
+                "additionalProperties": false,
+            }))
+        } else {
+            Arc::clone(schema.value())
+        })
+    }
+
+    pub(super) fn read_call(&self, input: &Value) -> Answer {
+        let Some(schema) = &self.schema else { return Answer::Valid(input.clone()) };
+        let value =
+            if Self::is_wrapped(schema) { input.get("result").unwrap_or(&Value::Null) } else { input };
+        match schema.validate(value) {
+            Ok(()) => Answer::Valid(value.clone()),
+            Err(wrong) => Answer::Invalid(explain(&wrong)),
+        }
+    }
+
+    pub(super) fn read_text(&self, text: &str) -> Answer {
+        let Some(schema) = &self.schema else { return Answer::Valid(Value::String(text.to_owned())) };
+        let mut nearest: Option<Vec<Violation>> = None;
+        for value in candidates(text) {
+            match schema.validate(&value) {
+                Ok(()) => return Answer::Valid(value),
+                Err(wrong) => nearest = nearest.or(Some(wrong)),
+            }
+        }
+        // A plain string needs no JSON around it.
+        let plain = Value::String(text.trim().to_owned());
+        if schema.value().get("type").and_then(Value::as_str) == Some("string")
+            && schema.validate(&plain).is_ok()
+        {
+            return Answer::Valid(plain);
+        }
+        Answer::Invalid(match nearest {
+            Some(wrong) => explain(&wrong),
+            None if self.final_tool => {
+                format!("Your answer must be given by calling the tool `{FINAL_TOOL}`, not in text.")
+            }
+            None => format!(
+                "Your answer must be JSON that fits this schema, and nothing else: {}",
+                schema.value()
+            ),
+        })
+    }
+}
+
+fn explain(wrong: &[Violation]) -> String {
+    let reasons: String = wrong.iter().map(|violation| format!("\n- {violation}")).collect();
+    format!("Your answer doesn't fit the required schema:{reasons}\nAnswer again.")
+}
+
+/// JSON in an answer, best first: all of it, what stands in a fence, the first value in prose that parses.
+fn candidates(text: &str) -> impl Iterator<Item = Value> {
+    let whole = serde_json::from_str(text.trim()).ok();
+    let fenced = text.split("```").skip(1).step_by(2).filter_map(|block| {
+        let body = block
+            .split_once('\n')
+            .filter(|(tag, _)| !tag.contains(['{', '[']))
+            .map_or(block, |(_, body)| body);
+        serde_json::from_str(body.trim()).ok()
+    });
+    let embedded =
+        text.char_indices().filter(|(_, c)| matches!(c, '{' | '[')).take(20).filter_map(|(at, _)| {
+            // Takes the first complete value and ignores what follows it.
+            serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>().next()?.ok()
+        });
+    whole.into_iter().chain(fenced).chain(embedded)
+}

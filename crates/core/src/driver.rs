@@ -1,0 +1,98 @@
+//! The driver port: everything that can differ between two executions passes through it.
+//!
+//! Run live, a step executes and is recorded; resumed, a recorded step returns its record; replayed, it must match; on
+//! a durable engine it is that engine's step. The core itself has no clock, no randomness, no spawning, and never
+//! races two things: it hands the driver batches and deadlines.
+
+mod memory;
+
+pub use memory::MemoryDriver;
+
+use crate::{
+    call_path::CallPath,
+    engine::{Halt, Outcome},
+    event::Event,
+    journal::Body,
+    operator::{Answer, Ask},
+    send::{BoxFuture, MaybeSend, MaybeSync},
+};
+use std::{borrow::Cow, time::Duration};
+
+/// What a step is called within its call: with the path, its key for ever.
+pub type StepName = Cow<'static, str>;
+
+/// One unit of non-determinism.
+pub struct Step<'a> {
+    /// The call it belongs to.
+    pub path: &'a CallPath,
+    /// Its name, unique within the call: `model.3.0` (turn, attempt), `tool`, `sleep.3.0`.
+    pub name: StepName,
+    /// Recorded before it runs (an effect's intent), if the step has one.
+    pub intent: Option<Body>,
+    /// Cancelled after this much time; then [`StepEnd::TimedOut`] is its recorded outcome.
+    pub deadline: Option<Duration>,
+    /// Does it and gives what is recorded. Not polled at all if the record exists.
+    pub run: BoxFuture<'a, Body>,
+}
+
+/// How a step ended.
+#[derive(Debug)]
+pub enum StepEnd {
+    /// With this record.
+    Done(Body),
+    /// Its deadline came first.
+    TimedOut,
+}
+
+/// A step's end and the recorded times around it. Only these times may influence what happens next.
+#[derive(Debug)]
+pub struct Stepped {
+    /// How it ended.
+    pub end: StepEnd,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The host's side of a run.
+pub trait Driver: MaybeSend + MaybeSync {
+    /// Runs one step, or returns its record. `Err` only for the infrastructure: the run was cancelled, the journal
+    /// can't be written, a replay diverged.
+    fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>>;
+    /// Records something that follows from what is recorded already (a call has started, a verdict fell by a rule).
+    /// Written before this returns.
+    fn record(&self, path: &CallPath, name: StepName, body: Body) -> Result<(), Halt>;
+    /// Runs calls side by side; results in the order given. All are brought to their end even if one halts.
+    fn all<'a>(
+        &'a self,
+        batch: Vec<BoxFuture<'a, Result<Outcome, Halt>>>,
+    ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>>;
+    /// Asks the operator and waits for as long as it takes. The ask and the answer are recorded.
+    fn ask<'a>(
+        &'a self,
+        path: &'a CallPath,
+        name: StepName,
+        ask: Ask,
+    ) -> BoxFuture<'a, Result<(Answer, Duration), Halt>>;
+    /// Waits; recorded. The time does not count as work.
+    fn sleep<'a>(
+        &'a self,
+        path: &'a CallPath,
+        name: StepName,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<(), Halt>>;
+    /// A random number; recorded.
+    fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt>;
+    /// Milliseconds since 1970 of the last thing that happened. Never differs between a run and its resume where that
+    /// could matter.
+    fn now_ms(&self) -> u64;
+    /// Whether the run has been cancelled: composites look before they begin something new.
+    fn cancelled(&self) -> bool;
+    /// Shows a screen something provisional. Must not block; may drop.
+    fn emit(&self, event: Event);
+    /// Whether anyone listens to events: if not, deltas need not be made.
+    fn listens(&self) -> bool {
+        true
+    }
+}

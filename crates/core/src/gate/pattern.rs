@@ -1,0 +1,139 @@
+//! Patterns of rules: `write_file`, `fs__*`, `write_file(output/**)`, `shell(git diff*)`, `worker_call(reports/*)`.
+
+use globset::{GlobBuilder, GlobMatcher};
+use std::fmt;
+
+/// One thing that a call's arguments name, as rules match it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A project-relative real path (SPEC §9.3); `*` doesn't cross `/`.
+    Path(String),
+    /// Anything else: a command line, a worker's ID, canonical arguments; `*` matches all characters.
+    Text(String),
+}
+
+impl Subject {
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Path(text) | Self::Text(text) => text,
+        }
+    }
+}
+
+/// A pattern that doesn't parse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` is not a rule pattern: {reason}. Write `tool`, `tool_*` or `tool(argument pattern)`")]
+pub struct BadPattern {
+    /// As written.
+    pub pattern: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Which calls a rule speaks of.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    tool: GlobMatcher,
+    arguments: Option<Arguments>,
+}
+
+#[derive(Clone, Debug)]
+struct Arguments {
+    path: GlobMatcher,
+    /// Whether it speaks of places outside the project, which are absolute, too: only if it is written so, or starts with
+    /// a wildcard. `etc/**` is the project's `etc`.
+    absolute: bool,
+    text: GlobMatcher,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Pattern {
+    /// Parses `tool` or `tool(arguments)`. In both parts `*` and `?` are wildcards; in paths `**` crosses folders and a
+    /// leading `/` means the same as none.
+    pub fn parse(text: &str) -> Result<Self, BadPattern> {
+        let text = text.trim();
+        let bad = |reason: String| BadPattern { pattern: text.to_owned(), reason };
+        let (tool, arguments) = match text.split_once('(') {
+            None => (text, None),
+            Some((tool, rest)) => {
+                let inner =
+                    rest.strip_suffix(')').ok_or_else(|| bad("a `)` is missing at its end".into()))?;
+                (tool.trim(), Some(inner.trim()))
+            }
+        };
+        if tool.is_empty() {
+            return Err(bad("the tool's name is missing".into()));
+        }
+        let glob = |pattern: &str, paths: bool| {
+            GlobBuilder::new(pattern)
+                .literal_separator(paths)
+                .backslash_escape(true)
+                .build()
+                .map(|glob| glob.compile_matcher())
+                .map_err(|error| bad(error.kind().to_string()))
+        };
+        let arguments = arguments
+            .map(|inner| {
+                let path = inner.strip_prefix("./").unwrap_or(inner).trim_start_matches('/');
+                let absolute = inner.starts_with(['/', '*']);
+                Ok(Arguments { path: glob(path, true)?, absolute, text: glob(inner, false)? })
+            })
+            .transpose()?;
+        Ok(Self { text: text.to_owned(), tool: glob(tool, false)?, arguments })
+    }
+
+    /// Whether it speaks of a function of one of these names, whatever its arguments.
+    pub fn names_one_of(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.tool.is_match(name))
+    }
+
+    /// Whether it restricts arguments.
+    pub fn has_arguments(&self) -> bool {
+        self.arguments.is_some()
+    }
+
+    /// Whether it speaks of every call of such a function.
+    pub fn speaks_of_all(&self, names: &[&str]) -> bool {
+        self.arguments.is_none() && self.names_one_of(names)
+    }
+
+    /// For rules that tighten: whether it speaks of any part of the call.
+    pub fn touches(&self, names: &[&str], subjects: &[Subject]) -> bool {
+        self.names_one_of(names)
+            && self.arguments.as_ref().is_none_or(|arguments| subjects.iter().any(|s| arguments.matches(s)))
+    }
+
+    /// For rules that loosen: whether it speaks of the whole call.
+    pub fn covers(&self, names: &[&str], subjects: &[Subject]) -> bool {
+        self.names_one_of(names)
+            && self
+                .arguments
+                .as_ref()
+                .is_none_or(|arguments| !subjects.is_empty() && subjects.iter().all(|s| arguments.matches(s)))
+    }
+}
+
+impl Arguments {
+    fn matches(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Path(path) => match path.strip_prefix('/') {
+                Some(outside) => self.absolute && self.path.is_match(outside),
+                None => self.path.is_match(path),
+            },
+            Subject::Text(text) => self.text.is_match(text),
+        }
+    }
+}

@@ -1,0 +1,385 @@
+use super::*;
+use std::collections::BTreeMap;
+
+const WRITE: &[&str] = &["write_file"];
+
+fn lines(rules: &[(&str, Rule)]) -> Vec<RuleLine> {
+    let line = |(pattern, rule): &(&str, Rule)| RuleLine {
+        pattern: Pattern::parse(pattern).unwrap(),
+        rule: *rule,
+        origin: format!("{pattern}: {rule}").into(),
+    };
+    rules.iter().map(line).collect()
+}
+
+fn policy(rules: &[(&str, Rule)], default: Option<Rule>, risks: &[(Risk, Rule)]) -> Policy {
+    Policy { lines: lines(rules), risks: risks.iter().copied().collect(), default, origin: "policy".into() }
+}
+
+fn path(path: &str) -> Subject {
+    Subject::Path(path.into())
+}
+
+/// A call to `write_file` of a program's worker inside the program's own mounts.
+fn query<'a>(subjects: &'a [Subject]) -> Query<'a> {
+    Query {
+        names: WRITE,
+        risk: Risk::Write,
+        wildcard: false,
+        subjects,
+        worker: &[],
+        callers: &[],
+        toolset: None,
+        mounts: &[],
+        own_effects: true,
+        foreign: false,
+    }
+}
+
+use Rule::{Ask, Blocked, PreApproved};
+
+#[test]
+fn where_no_rule_speaks_the_risk_decides() {
+    let gate = Gate::default();
+    for (risk, wildcard, rule) in [
+        (Risk::Read, false, PreApproved),
+        (Risk::Delegate, false, PreApproved),
+        (Risk::Delegate, true, Ask),
+        (Risk::Write, false, Ask),
+        (Risk::Network, false, Ask),
+        (Risk::Exec, false, Ask),
+        (Risk::Destructive, false, Ask),
+    ] {
+        let verdict = gate.decide(&Query { risk, wildcard, ..query(&[]) });
+        assert_eq!(verdict, Verdict { rule, decided_by: format!("default for risk `{risk}`") });
+    }
+}
+
+#[test]
+fn a_block_from_any_source_wins_over_every_approval() {
+    let allow = lines(&[("*", PreApproved)]);
+    let block = lines(&[("write_file", Blocked)]);
+    let allowing = policy(&[("*", PreApproved)], Some(PreApproved), &[]);
+    let blocking = policy(&[("write_*", Blocked)], None, &[]);
+    let callers = [Arc::from(block.clone())];
+    let gate = Gate { operator: allow.clone(), project: allowing.clone(), ..Gate::default() };
+    let all = Query { worker: &allow, toolset: Some(&allowing), ..query(&[]) };
+    assert_eq!(gate.decide(&all).rule, PreApproved);
+    assert_eq!(gate.decide(&Query { worker: &block, ..all.clone() }).rule, Blocked);
+    assert_eq!(gate.decide(&Query { toolset: Some(&blocking), ..all.clone() }).rule, Blocked);
+    assert_eq!(
+        gate.decide(&Query { mounts: &[(Blocked, "mount `/x`".into())], ..all.clone() }).rule,
+        Blocked
+    );
+    let above = gate.decide(&Query { callers: &callers, ..all.clone() });
+    assert_eq!(above, Verdict { rule: Blocked, decided_by: "write_file: blocked (a caller's rule)".into() });
+    let operator = Gate { operator: block.clone(), ..gate.clone() };
+    assert_eq!(operator.decide(&all).rule, Blocked);
+    let project = Gate { project: blocking, ..gate.clone() };
+    assert_eq!(project.decide(&all).rule, Blocked);
+    let by_risk = Gate { project: policy(&[], None, &[(Risk::Write, Blocked)]), ..gate };
+    assert_eq!(by_risk.decide(&all), Verdict { rule: Blocked, decided_by: "policy: risk `write`".into() });
+}
+
+#[test]
+fn only_the_blocks_of_callers_reach_down() {
+    let gate = Gate::default();
+    for (rule, expected) in [(PreApproved, Ask), (Ask, PreApproved)] {
+        let callers = [Arc::from(lines(&[("write_file", rule)]))];
+        let own = lines(&[("write_file", expected)]);
+        assert_eq!(gate.decide(&Query { callers: &callers, worker: &own, ..query(&[]) }).rule, expected);
+    }
+}
+
+#[test]
+fn a_blocking_default_spares_what_its_lines_name() {
+    let policy = policy(&[("write_file(out/**)", PreApproved)], Some(Blocked), &[]);
+    let gate = Gate::default();
+    let decide = |at: &[Subject]| gate.decide(&Query { toolset: Some(&policy), ..query(at) }).rule;
+    assert_eq!(decide(&[path("out/a")]), PreApproved);
+    assert_eq!(decide(&[path("src/a")]), Blocked);
+    assert_eq!(decide(&[path("out/a"), path("src/a")]), Blocked);
+    assert_eq!(
+        gate.decide(&Query { names: &["edit_file"], toolset: Some(&policy), ..query(&[path("out/a")]) }).rule,
+        Blocked
+    );
+}
+
+#[test]
+fn the_first_source_that_speaks_decides() {
+    let worker = lines(&[("write_file", PreApproved)]);
+    let toolset = policy(&[], Some(Ask), &[]);
+    let mut gate = Gate { project: policy(&[("write_file", Ask)], None, &[]), ..Gate::default() };
+    assert_eq!(gate.decide(&query(&[])).decided_by, "write_file: ask");
+    let by_toolset = Query { toolset: Some(&toolset), ..query(&[]) };
+    assert_eq!(gate.decide(&by_toolset).decided_by, "policy: default");
+    let by_worker = Query { worker: &worker, ..by_toolset };
+    assert_eq!(gate.decide(&by_worker).rule, PreApproved);
+    gate.operator = lines(&[("write_*", Ask)]);
+    assert_eq!(gate.decide(&by_worker), Verdict { rule: Ask, decided_by: "write_*: ask".into() });
+    // A source that speaks of other tools doesn't speak.
+    gate.operator = lines(&[("read_*", Ask)]);
+    assert_eq!(gate.decide(&by_worker).rule, PreApproved);
+}
+
+#[test]
+fn a_mounts_rule_tightens_and_never_loosens_what_was_said() {
+    let ask = lines(&[("write_file", Ask)]);
+    let allow = lines(&[("write_file", PreApproved)]);
+    let gate = Gate::default();
+    let mounts =
+        |rules: &[Rule]| rules.iter().map(|rule| (*rule, "mount `/out`".to_owned())).collect::<Vec<_>>();
+    let decide = |worker: &[RuleLine], rules: &[Rule]| {
+        gate.decide(&Query { worker, mounts: &mounts(rules), ..query(&[]) })
+    };
+    assert_eq!(decide(&allow, &[Ask]), Verdict { rule: Ask, decided_by: "mount `/out`".into() });
+    assert_eq!(decide(&ask, &[PreApproved]).rule, Ask);
+    assert_eq!(
+        decide(&[], &[PreApproved]).rule,
+        PreApproved,
+        "a mount's rule speaks before the risk's default"
+    );
+    assert_eq!(decide(&[], &[PreApproved, Ask]).rule, Ask, "of two mounts the stricter");
+    let operator = Gate { operator: lines(&[("write_file", PreApproved)]), ..Gate::default() };
+    assert_eq!(operator.decide(&Query { mounts: &mounts(&[Ask]), ..query(&[]) }).rule, Ask);
+}
+
+#[test]
+fn an_approval_needs_all_arguments_and_a_tightening_any() {
+    let subjects = [path("out/a"), path("src/b")];
+    let gate = Gate::default();
+    let decide = |rules: &[(&str, Rule)], at: &[Subject]| {
+        gate.decide(&Query { worker: &lines(rules), ..query(at) }).rule
+    };
+    assert_eq!(decide(&[("write_file(out/**)", PreApproved)], &subjects[..1]), PreApproved);
+    assert_eq!(decide(&[("write_file(out/**)", PreApproved)], &subjects), Ask);
+    assert_eq!(decide(&[("write_file(src/**)", Blocked)], &subjects), Blocked);
+    assert_eq!(decide(&[("*", PreApproved), ("write_file(src/**)", Ask)], &subjects), Ask);
+    assert_eq!(decide(&[("*", PreApproved), ("write_file(src/**)", Ask)], &subjects[..1]), PreApproved);
+    assert_eq!(decide(&[("write_file(**)", PreApproved)], &[]), Ask, "nothing to cover is not covered");
+}
+
+#[test]
+fn the_order_of_a_sources_lines_does_not_matter() {
+    let gate = Gate::default();
+    let at = [path("out/a")];
+    for rules in [
+        [("write_file", Ask), ("write_file(out/**)", PreApproved)],
+        [("write_file(out/**)", PreApproved), ("write_file", Ask)],
+    ] {
+        assert_eq!(
+            gate.decide(&Query { worker: &lines(&rules), ..query(&at) }).rule,
+            PreApproved,
+            "the narrower wins"
+        );
+    }
+    for rules in
+        [[("write_file", Ask), ("write_*", PreApproved)], [("write_*", PreApproved), ("write_file", Ask)]]
+    {
+        assert_eq!(
+            gate.decide(&Query { worker: &lines(&rules), ..query(&at) }).rule,
+            Ask,
+            "else the stricter"
+        );
+    }
+}
+
+#[test]
+fn the_programs_files_approve_only_effects_in_its_own_mounts() {
+    let allow = lines(&[("*", PreApproved)]);
+    let gate = Gate { project: policy(&[], Some(PreApproved), &[]), ..Gate::default() };
+    let outside = Query { own_effects: false, ..query(&[]) };
+    let verdict = gate.decide(&outside);
+    assert_eq!(verdict.rule, Ask);
+    assert!(verdict.decided_by.contains("outside the mounts"), "{}", verdict.decided_by);
+    assert_eq!(gate.decide(&Query { worker: &allow, ..outside.clone() }).rule, Ask);
+    assert_eq!(gate.decide(&Query { risk: Risk::Exec, worker: &allow, ..outside.clone() }).rule, Ask);
+    assert_eq!(gate.decide(&Query { risk: Risk::Read, worker: &allow, ..outside.clone() }).rule, PreApproved);
+    let operator = Gate { operator: allow, ..Gate::default() };
+    assert_eq!(operator.decide(&outside).rule, PreApproved, "the operator may");
+}
+
+#[test]
+fn a_librarys_files_tighten_and_never_loosen() {
+    let allow = lines(&[("*", PreApproved)]);
+    let ask = lines(&[("*", Ask)]);
+    let allowing = policy(&[], Some(PreApproved), &[]);
+    let asking = policy(&[], Some(Ask), &[]);
+    let foreign = Query { foreign: true, ..query(&[]) };
+    let gate = Gate::default();
+    assert_eq!(gate.decide(&Query { worker: &allow, toolset: Some(&allowing), ..foreign.clone() }).rule, Ask);
+    let reading = Query { risk: Risk::Read, ..foreign.clone() };
+    assert_eq!(gate.decide(&Query { worker: &ask, ..reading.clone() }).rule, Ask);
+    assert_eq!(gate.decide(&Query { toolset: Some(&asking), ..reading.clone() }).rule, Ask);
+    assert_eq!(gate.decide(&Query { worker: &allow, ..reading }).rule, PreApproved);
+    // What the program and the operator say stands, unless the library is stricter.
+    for gate in [
+        Gate { project: allowing.clone(), ..Gate::default() },
+        Gate { operator: allow.clone(), ..Gate::default() },
+    ] {
+        assert_eq!(gate.decide(&foreign).rule, PreApproved);
+        assert_eq!(gate.decide(&Query { worker: &ask, ..foreign.clone() }).rule, Ask);
+    }
+    let project = Gate { project: allowing, ..Gate::default() };
+    assert_eq!(project.decide(&Query { own_effects: false, ..foreign }).rule, Ask);
+}
+
+#[test]
+fn patterns_match_names_wildcards_and_aliases() {
+    let parse = |text| Pattern::parse(text).unwrap();
+    assert!(parse("write_file").names_one_of(&["write_file"]));
+    assert!(!parse("write_file").names_one_of(&["write_files", "a_write_file", "WRITE_FILE"]));
+    assert!(parse("fs__*").names_one_of(&["fs__read"]));
+    assert!(parse("worker.call").names_one_of(&["reports__summarizer", "worker.call"]));
+    assert!(parse("reports/*").names_one_of(&["reports/a/b"]));
+    assert!(parse("write_file(x)").names_one_of(&["write_file"]));
+    assert!(!parse("write_file(x)").speaks_of_all(&["write_file"]));
+    assert!(parse("*").speaks_of_all(&["anything"]));
+    for bad in ["", "(x)", "write_file(x", "write_file([)", "a{b"] {
+        assert!(Pattern::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn path_patterns_stay_within_folders_and_text_patterns_do_not() {
+    let covers =
+        |pattern: &str, subject: Subject| Pattern::parse(pattern).unwrap().covers(&["t"], &[subject]);
+    let text = |text: &str| Subject::Text(text.into());
+    for pattern in ["t(out/**)", "t(/out/**)", "t(./out/**)", "t(out/*/x)"] {
+        assert!(covers(pattern, path("out/a/x")), "{pattern}");
+        assert!(!covers(pattern, path("outer/a/x")), "{pattern}");
+        assert!(!covers(pattern, path("src/out/a/x")), "{pattern}");
+    }
+    assert!(!covers("t(out/*)", path("out/a/x")), "one star stays within a folder");
+    assert!(covers("t(git diff*)", text("git diff a/b c")), "and crosses everything in a command");
+    assert!(
+        covers("t(git diff*)", text("git diff\nrm -rf")),
+        "line breaks too, so that a block is not walked around"
+    );
+    assert!(covers("t(reports/*)", text("reports/summarizer")));
+    assert!(!covers("t(git)", text("git diff")));
+}
+
+#[test]
+fn a_relative_pattern_does_not_speak_of_places_outside_the_project() {
+    let covers = |pattern: &str, at: &str| Pattern::parse(pattern).unwrap().covers(&["t"], &[path(at)]);
+    assert!(covers("t(etc/**)", "etc/x"));
+    assert!(!covers("t(etc/**)", "/etc/x"));
+    assert!(covers("t(/etc/**)", "/etc/x"));
+    assert!(covers("t(/etc/**)", "etc/x"), "a leading slash means the same inside the project");
+    assert!(covers("t(**)", "/etc/x") && covers("t(**/*.pem)", "/etc/key.pem"));
+}
+
+#[test]
+fn a_mode_is_only_ever_tightened() {
+    use Mode::{ApproveAll, AutoDeny, Defer, Interactive};
+    for operator in [ApproveAll, Interactive, Defer, AutoDeny] {
+        assert_eq!(operator.tighten(ApproveAll), operator);
+        assert_eq!(operator.tighten(AutoDeny), AutoDeny);
+        assert_eq!(operator.tighten(operator), operator);
+    }
+    assert_eq!(ApproveAll.tighten(Interactive), Interactive);
+    assert_eq!(Defer.tighten(Interactive), Defer);
+}
+
+#[test]
+fn a_tool_that_could_only_be_refused_is_known() {
+    let deny = |gate: Gate| Gate { mode: Mode::AutoDeny, ..gate };
+    let base = query(&[]);
+    assert!(!deny(Gate::default()).could_pass(&base));
+    assert!(deny(Gate::default()).could_pass(&Query { risk: Risk::Read, ..base.clone() }));
+    assert!(Gate::default().could_pass(&base), "somebody can be asked");
+    let some = lines(&[("write_file(out/**)", PreApproved)]);
+    assert!(
+        deny(Gate::default()).could_pass(&Query { worker: &some, ..base.clone() }),
+        "some arguments pass"
+    );
+    assert!(!deny(Gate::default()).could_pass(&Query { worker: &some, own_effects: false, ..base.clone() }));
+    assert!(!deny(Gate::default()).could_pass(&Query { worker: &some, foreign: true, ..base.clone() }));
+    assert!(
+        deny(Gate { operator: some.clone(), ..Gate::default() })
+            .could_pass(&Query { own_effects: false, ..base.clone() })
+    );
+    let asked_first = Gate { operator: lines(&[("write_file", Ask)]), ..Gate::default() };
+    assert!(
+        !deny(asked_first).could_pass(&Query { worker: &some, ..base.clone() }),
+        "the operator speaks first"
+    );
+    assert!(
+        deny(Gate::default()).could_pass(&Query { mounts: &[(PreApproved, String::new())], ..base.clone() })
+    );
+    let project = Gate { project: policy(&[], None, &[(Risk::Write, PreApproved)]), ..Gate::default() };
+    assert!(deny(project.clone()).could_pass(&base));
+    let asking = policy(&[], Some(Ask), &[]);
+    assert!(!deny(project.clone()).could_pass(&Query { toolset: Some(&asking), ..base.clone() }));
+    assert!(!deny(project).could_pass(&Query { toolset: Some(&asking), foreign: true, ..base.clone() }));
+    let reading_asked = lines(&[("write_file", Ask)]);
+    assert!(!deny(Gate::default()).could_pass(&Query { risk: Risk::Read, worker: &reading_asked, ..base }));
+}
+
+#[test]
+fn a_tool_that_is_always_blocked_is_not_offered_in_any_mode() {
+    let base = query(&[]);
+    let block = lines(&[("write_*", Blocked)]);
+    let some = lines(&[("write_file(src/**)", Blocked)]);
+    let callers = [Arc::from(block.clone())];
+    for mode in [Mode::Interactive, Mode::ApproveAll, Mode::AutoDeny, Mode::Defer] {
+        let gate = Gate { mode, operator: lines(&[("write_file", PreApproved)]), ..Gate::default() };
+        assert!(gate.could_pass(&base));
+        assert!(!gate.could_pass(&Query { worker: &block, ..base.clone() }));
+        assert!(!gate.could_pass(&Query { callers: &callers, ..base.clone() }));
+        assert!(gate.could_pass(&Query { worker: &some, ..base.clone() }), "other arguments may pass");
+        let default = policy(&[], Some(Blocked), &[]);
+        assert!(!gate.could_pass(&Query { toolset: Some(&default), ..base.clone() }));
+        let spared = policy(&[("write_file", PreApproved)], Some(Blocked), &[]);
+        assert!(gate.could_pass(&Query { toolset: Some(&spared), ..base.clone() }));
+        let by_risk = Gate { project: policy(&[], None, &[(Risk::Write, Blocked)]), ..gate };
+        assert!(!by_risk.could_pass(&base));
+    }
+}
+
+/// Whatever rules there are: a call that the gate lets through without asking is one of a tool that it would offer.
+#[test]
+fn what_passes_is_offered() {
+    let patterns = ["*", "write_file", "write_file(out/**)", "read_file"];
+    let rules = [PreApproved, Ask, Blocked];
+    let mut sources: Vec<Vec<(&str, Rule)>> = vec![vec![]];
+    for pattern in patterns {
+        for rule in rules {
+            sources.push(vec![(pattern, rule)]);
+            sources.push(vec![(pattern, rule), ("write_file(out/**)", PreApproved)]);
+        }
+    }
+    let at = [path("out/a")];
+    for operator in &sources {
+        for worker in &sources {
+            for (own_effects, foreign, default, risk) in [
+                (true, false, None, Risk::Write),
+                (false, false, Some(PreApproved), Risk::Write),
+                (true, true, Some(Ask), Risk::Write),
+                (true, true, Some(PreApproved), Risk::Write),
+                (false, true, Some(PreApproved), Risk::Read),
+                (true, false, Some(Blocked), Risk::Read),
+            ] {
+                let gate = Gate {
+                    mode: Mode::AutoDeny,
+                    operator: lines(operator),
+                    project: Policy {
+                        default,
+                        risks: BTreeMap::new(),
+                        lines: vec![],
+                        origin: "project".into(),
+                    },
+                };
+                let worker_lines = lines(worker);
+                let query = Query { worker: &worker_lines, own_effects, foreign, risk, ..query(&at) };
+                if gate.decide(&query).rule == PreApproved {
+                    assert!(
+                        gate.could_pass(&query),
+                        "{operator:?} {worker:?} {own_effects} {foreign} {default:?} {risk}"
+                    );
+                }
+            }
+        }
+    }
+}

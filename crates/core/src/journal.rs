@@ -1,0 +1,247 @@
+//! Records: the truth about a run (SPEC §12). `docs/journal.md` documents the format; fields are only ever added.
+
+mod fold;
+
+pub(crate) use fold::timed_out;
+pub use fold::{FoldError, conversation_at};
+
+use crate::{
+    call_path::CallPath,
+    engine::{Failure, Principal},
+    function::{FunctionSource, Risk},
+    gate::{Mode, Rule},
+    model::{FinishReason, Message, MessageId, ModelError, ModelName, ToolSpec, Usage},
+    operator::{Answer, Ask},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Version of the format, in the first record.
+pub const FORMAT: u32 = 1;
+
+/// One line of a journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Number in the run, from 0, without gaps.
+    pub seq: u64,
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// The call it belongs to.
+    pub path: CallPath,
+    /// Name of the step within the call; with `path` the key of what happened. Intent and outcome share it.
+    pub step: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// With an output.
+    Done,
+    /// The entry failed.
+    Failed,
+    /// A limit of the root ended it.
+    Limit,
+    /// The entry itself was refused.
+    Refused,
+    /// It waits for approvals.
+    Suspended,
+    /// The operator interrupted it.
+    Interrupted,
+}
+
+/// A definition that a run used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedDefinition {
+    /// Worker ID.
+    pub worker: Arc<str>,
+    /// File it came from.
+    pub file: Arc<str>,
+    /// SHA-256 of the text, hexadecimal.
+    pub sha256: String,
+    /// The text.
+    pub text: Arc<str>,
+}
+
+/// How a tool or call ended, as recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// With this value.
+    Output(Arc<Value>),
+    /// With a failure that the caller is told.
+    Failure(Failure),
+    /// It waits for approvals further down.
+    Suspended,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Body {
+    /// First record of a run.
+    RunStarted {
+        /// [`FORMAT`].
+        format: u32,
+        /// ID of the run.
+        run: Arc<str>,
+        /// Version of llm-do.
+        version: Arc<str>,
+        /// What was run: the target as given, made absolute relative to nothing (as typed).
+        target: Arc<str>,
+        /// Entry worker.
+        entry: Arc<str>,
+        /// Approval mode in effect.
+        approval: Mode,
+        /// `run.date` of templates, `YYYY-MM-DD`, in UTC.
+        date: Arc<str>,
+        /// Every worker of the closure.
+        definitions: Vec<UsedDefinition>,
+    },
+    /// A definition that was loaded later, for a callee that only a wildcard named.
+    Definition(UsedDefinition),
+    /// A call has begun.
+    CallStarted {
+        /// Its function.
+        function: Arc<str>,
+        /// Where the function comes from.
+        source: FunctionSource,
+        /// On whose behalf.
+        principal: Principal,
+        /// The arguments as given; shared with the caller's record of them.
+        input: Arc<Value>,
+    },
+    /// The gate's word on a call.
+    Verdict {
+        /// What was decided: `preApproved` runs, `blocked` is refused.
+        rule: Rule,
+        /// The rule, remembered answer, mode or operator that decided.
+        by: Arc<str>,
+        /// Reason given to the caller when refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Arc<str>>,
+    },
+    /// The operator is asked.
+    Asked(Ask),
+    /// The operator has answered.
+    Answered(Answer),
+    /// A leaf is about to run: written before its first effect.
+    ToolStarted {
+        /// Name.
+        function: Arc<str>,
+        /// Risk: decides what a resume does with it.
+        risk: Risk,
+        /// The same for each attempt.
+        idempotency_key: Arc<str>,
+    },
+    /// A leaf has ended.
+    ToolEnded {
+        /// How.
+        ending: Ending,
+    },
+    /// A composite call has ended, or a call was refused before it ran.
+    CallEnded {
+        /// How.
+        ending: Ending,
+        /// Tokens of the call and all below it.
+        #[serde(default)]
+        usage: Usage,
+    },
+    /// A worker's conversation has begun. With the later records of its path it holds all a model was sent.
+    ConversationStarted {
+        /// Worker ID.
+        worker: Arc<str>,
+        /// The model.
+        model: ModelName,
+        /// The rendered instructions.
+        system: Arc<str>,
+        /// The tools offered, fixed from here on.
+        tools: Arc<[ToolSpec]>,
+        /// Schema the answer must satisfy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Arc<Value>>,
+        /// Whether `output` is asked for through the final-result tool.
+        #[serde(default)]
+        final_tool: bool,
+        /// Whether long results can be read on.
+        #[serde(default)]
+        can_read_on: bool,
+        /// The first message.
+        message: Arc<Message>,
+    },
+    /// A message of the harness that follows from nothing else recorded (a repair turn).
+    MessageAdded {
+        /// The message.
+        message: Arc<Message>,
+    },
+    /// A request is about to be sent.
+    ModelRequested {
+        /// Turn, from 0.
+        turn: u32,
+        /// Attempt at this turn, from 0.
+        attempt: u32,
+        /// Last message sent; the others follow from it.
+        head: MessageId,
+        /// Chained hash of everything sent, to notice divergence at no cost per turn.
+        digest: Arc<str>,
+        /// Most tokens the answer may have, where known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_tokens: Option<u32>,
+    },
+    /// A request was answered.
+    ModelAnswered {
+        /// The answer as a message.
+        message: Arc<Message>,
+        /// Why it ended.
+        finish: FinishReason,
+        /// What it used.
+        #[serde(default)]
+        usage: Usage,
+    },
+    /// A request failed.
+    ModelFailed {
+        /// How.
+        error: ModelError,
+    },
+    /// The run waited (before a retry).
+    Slept {
+        /// How long, in milliseconds.
+        ms: u64,
+    },
+    /// A random number was drawn.
+    Random {
+        /// The number.
+        value: u64,
+    },
+    /// A step's deadline came before its end.
+    TimedOut {
+        /// The deadline, in milliseconds.
+        after_ms: u64,
+    },
+    /// A step was cut off because the run was cancelled.
+    Cancelled,
+    /// A limit was reached.
+    Limit {
+        /// Which, and how far it got.
+        what: Arc<str>,
+    },
+    /// Something worth knowing: what a tool printed, a notice.
+    Note {
+        /// The text.
+        text: Arc<str>,
+    },
+    /// Last record of a run.
+    RunEnded {
+        /// How.
+        status: RunStatus,
+        /// The output, or the failure.
+        ending: Ending,
+        /// Tokens of the whole run.
+        #[serde(default)]
+        usage: Usage,
+    },
+}

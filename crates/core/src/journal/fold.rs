@@ -1,0 +1,132 @@
+//! Rebuilding a conversation from records alone: the proof that they suffice.
+
+use super::{Body, Ending, Record};
+use crate::{
+    call_path::CallPath,
+    conversation::{Conversation, FINAL_TOOL, Next, OutputContract, PlannedCall, Setup},
+    engine::{Failure, FailureKind},
+    model::ToolResult,
+    results::Results,
+    schema::Schema,
+    worker::{Limits, show, show_failure},
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// Records that don't tell a whole conversation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FoldError {
+    /// No conversation began there.
+    #[error("no conversation was recorded at {0}")]
+    NoConversation(CallPath),
+    /// A recorded schema is none.
+    #[error("the recorded output schema of {path} is not usable: {reason}")]
+    Schema {
+        /// The call.
+        path: CallPath,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The conversation at `path`, as far as the records tell it. `limits` are those of the worker's definition, which the
+/// journal holds in its first record.
+pub fn conversation_at(
+    records: &[Record],
+    path: &CallPath,
+    limits: Limits,
+) -> Result<Conversation, FoldError> {
+    let mut fold: Option<Fold<'_>> = None;
+    let mut ends: HashMap<&CallPath, Ending> = HashMap::new();
+    let mut names: HashMap<&CallPath, &Arc<str>> = HashMap::new();
+    for record in records {
+        match &record.body {
+            Body::ToolEnded { ending } | Body::CallEnded { ending, .. } if record.path != *path => {
+                ends.insert(&record.path, ending.clone());
+            }
+            Body::CallStarted { function, .. } => {
+                names.insert(&record.path, function);
+            }
+            Body::TimedOut { after_ms } if record.step == "tool" => {
+                let function = names.get(&record.path).copied().map_or("?", |name| &**name);
+                ends.insert(&record.path, Ending::Failure(timed_out(function, *after_ms)));
+            }
+            Body::ConversationStarted { worker, tools, output, final_tool, message, can_read_on, .. }
+                if record.path == *path =>
+            {
+                let schema =
+                    output.as_ref().map(|value| Schema::new((**value).clone())).transpose().map_err(
+                        |error| FoldError::Schema { path: path.clone(), reason: error.to_string() },
+                    )?;
+                let offered = tools.iter().map(|spec| Arc::clone(&spec.name));
+                let setup = Setup {
+                    worker: Arc::clone(worker),
+                    limits: limits.clone(),
+                    output: OutputContract::new(schema.map(Arc::new), *final_tool),
+                    tools: offered.filter(|name| &**name != FINAL_TOOL).collect(),
+                };
+                fold = Some(Fold {
+                    conversation: Conversation::new(setup, Arc::clone(message)),
+                    path,
+                    results: Results::default(),
+                    can_read_on: *can_read_on,
+                });
+            }
+            Body::ModelAnswered { message, finish, .. } if record.path == *path => {
+                if let Some(fold) = &mut fold {
+                    fold.answer_calls(&ends);
+                    fold.conversation.answered(Arc::clone(message), *finish);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut fold = fold.ok_or_else(|| FoldError::NoConversation(path.clone()))?;
+    fold.answer_calls(&ends);
+    Ok(fold.conversation)
+}
+
+struct Fold<'a> {
+    conversation: Conversation,
+    path: &'a CallPath,
+    results: Results,
+    can_read_on: bool,
+}
+
+impl Fold<'_> {
+    /// Answers the planned calls from the records, if all of them have ended.
+    fn answer_calls(&mut self, ends: &HashMap<&CallPath, Ending>) {
+        let Next::Call(planned) = self.conversation.next() else { return };
+        let turn = self.conversation.calling_turn();
+        let answers: Option<Vec<ToolResult>> = planned
+            .iter()
+            .map(|planned| match planned {
+                PlannedCall::Answered(result) => Some(result.clone()),
+                PlannedCall::Make { index, call, .. } => {
+                    let (text, is_error) = match ends.get(&self.path.call(turn, *index))? {
+                        Ending::Output(value) => (show(value), false),
+                        Ending::Failure(failure) => (show_failure(failure), true),
+                        Ending::Suspended => return None,
+                    };
+                    Some(ToolResult {
+                        call_id: Arc::clone(&call.id),
+                        name: Arc::clone(&call.name),
+                        content: self.results.show(&text, self.can_read_on).into(),
+                        is_error,
+                    })
+                }
+            })
+            .collect();
+        if let Some(answers) = answers {
+            self.conversation.results(answers);
+        }
+    }
+}
+
+/// What a caller is told of a leaf that was stopped at its deadline; a function of what is recorded.
+pub(crate) fn timed_out(function: &str, after_ms: u64) -> Failure {
+    let seconds = after_ms as f64 / 1000.0;
+    Failure::new(
+        FailureKind::Timeout,
+        format!("`{function}` did not finish in {seconds:.1} s and was stopped."),
+    )
+}

@@ -1,0 +1,479 @@
+//! Messages, requests to a model, and the port behind which models live.
+//!
+//! A [`Model`] turns one [`ModelRequest`] into provisional [`Delta`]s and one final [`ModelResponse`]. What a
+//! provider's wire looks like is the business of the package that implements the port.
+
+use crate::{
+    call_path::CallPath,
+    send::{BoxFuture, MaybeSend, MaybeSync},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+
+/// `provider:model`, for example `anthropic:claude-haiku-4-5`, `script:demo.yaml`, `local:smollm2-135m-instruct`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ModelName {
+    whole: Arc<str>,
+    colon: usize,
+}
+
+impl ModelName {
+    /// What stands before the first colon.
+    pub fn provider(&self) -> &str {
+        &self.whole[..self.colon]
+    }
+    /// What stands after the first colon.
+    pub fn model(&self) -> &str {
+        &self.whole[self.colon + 1..]
+    }
+    /// The name as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.whole
+    }
+}
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.whole)
+    }
+}
+
+/// A model name that is not `provider:model`.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not a model name: write `provider:model`, for example `anthropic:claude-haiku-4-5`")]
+pub struct BadModelName(pub String);
+
+impl FromStr for ModelName {
+    type Err = BadModelName;
+    fn from_str(text: &str) -> Result<Self, BadModelName> {
+        match text.find(':') {
+            Some(colon) if colon > 0 && colon + 1 < text.len() && !text.chars().any(char::is_control) => {
+                Ok(Self { whole: text.into(), colon })
+            }
+            _ => Err(BadModelName(text.to_owned())),
+        }
+    }
+}
+impl TryFrom<String> for ModelName {
+    type Error = BadModelName;
+    fn try_from(text: String) -> Result<Self, BadModelName> {
+        text.parse()
+    }
+}
+impl From<ModelName> for String {
+    fn from(name: ModelName) -> Self {
+        name.whole.to_string()
+    }
+}
+
+/// Number of a message within its conversation, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MessageId(pub u32);
+
+/// Who speaks in a message. The system text is not a message: a request carries it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The caller of the worker, or the harness on its behalf (repair turns).
+    User,
+    /// The model.
+    Assistant,
+    /// Results of tool calls.
+    Tool,
+}
+
+/// One message of a conversation. Immutable and shared: a conversation of N turns holds each once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Its number in the conversation.
+    pub id: MessageId,
+    /// The message it follows; undo and forks make this differ from `id - 1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<MessageId>,
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub parts: Vec<Part>,
+}
+
+impl Message {
+    /// All text parts, joined.
+    pub fn text(&self) -> String {
+        self.parts.iter().filter_map(Part::as_text).collect()
+    }
+    /// The tool calls in it, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+}
+
+/// A piece of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "part", rename_all = "snake_case")]
+pub enum Part {
+    /// Text.
+    Text {
+        /// The text.
+        text: Arc<str>,
+    },
+    /// An image, a PDF or another file, for models that read them.
+    Blob(Blob),
+    /// The model asks for a function to be called (assistant messages only).
+    Call(ToolCall),
+    /// The answer to one such call (tool messages only).
+    Result(ToolResult),
+    /// The model's visible thinking; never sent back as text.
+    Reasoning {
+        /// The text of it.
+        text: Arc<str>,
+    },
+    /// A provider's own data (signed thinking, for example) that must be sent back as it came.
+    Opaque {
+        /// The provider whose data it is; other providers are not sent it.
+        provider: Arc<str>,
+        /// The data.
+        value: Value,
+    },
+}
+
+impl Part {
+    /// A text part.
+    pub fn text(text: impl Into<Arc<str>>) -> Self {
+        Self::Text { text: text.into() }
+    }
+    /// The text, if it is a text part.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// A file given to a model as content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Blob {
+    /// File name shown to the model.
+    pub name: Arc<str>,
+    /// Media type, for example `image/png` or `application/pdf`.
+    pub media_type: Arc<str>,
+    /// The bytes; Base64 (standard alphabet, padded) in JSON.
+    #[serde(with = "base64_bytes")]
+    pub data: Arc<[u8]>,
+}
+
+mod base64_bytes {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::sync::Arc;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Arc<[u8]>, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&STANDARD.encode(bytes))
+    }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Arc<[u8]>, D::Error> {
+        let text = String::deserialize(input)?;
+        STANDARD.decode(text).map(Arc::from).map_err(D::Error::custom)
+    }
+}
+
+/// The model's request to call a function.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id of the call; results refer to it.
+    pub id: Arc<str>,
+    /// The name as the model wrote it; it need not exist.
+    pub name: Arc<str>,
+    /// What it wrote as arguments.
+    pub arguments: Arguments,
+}
+
+/// Arguments as a model wrote them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arguments {
+    /// Well-formed JSON.
+    Json(Arc<Value>),
+    /// Not JSON (cut off, or broken). Kept to be quoted back to the model.
+    Invalid {
+        /// What was received.
+        text: Arc<str>,
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
+}
+
+impl Arguments {
+    /// Parses what a provider delivered as a string. Empty text means no arguments, `{}`.
+    pub fn parse(text: &str) -> Self {
+        if text.trim().is_empty() {
+            return Self::Json(Arc::new(Value::Object(serde_json::Map::new())));
+        }
+        match serde_json::from_str(text) {
+            Ok(value) => Self::Json(Arc::new(value)),
+            Err(error) => Self::Invalid { text: text.into(), reason: error.to_string().into() },
+        }
+    }
+}
+
+/// The answer to a tool call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// [`ToolCall::id`] of the call it answers.
+    pub call_id: Arc<str>,
+    /// Name of the tool as called.
+    pub name: Arc<str>,
+    /// What the model is told.
+    pub content: Arc<str>,
+    /// Whether it is an error (a refusal, invalid input, a failure).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
+}
+
+/// A function as a model is shown it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Fits `[A-Za-z0-9_-]{1,64}` (SPEC §8.1).
+    pub name: Arc<str>,
+    /// What it does.
+    pub description: Arc<str>,
+    /// JSON Schema of its input, an object schema.
+    pub input: Arc<Value>,
+}
+
+/// Sampling and size settings (SPEC §2.1 `model_settings`). An absent value is the provider's default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelSettings {
+    /// Sampling temperature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Nucleus sampling mass, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Most tokens of one answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Seed for sampling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Texts that end an answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// `none`, `minimal`, `low`, `medium`, `high`, or what the provider calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+}
+
+/// Everything a model is sent for one turn. Borrowed from the conversation: building one copies nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelRequest<'a> {
+    /// Place of the conversation in the call tree. With the run's driver this is unique, so an adapter may keep
+    /// a converted prefix under it (a conversation only ever grows between requests, or is replaced).
+    pub conversation: &'a CallPath,
+    /// Identity of the run the conversation belongs to; [`ModelRequest::conversation`] is unique within it.
+    pub run: &'a str,
+    /// ID of the worker that asks.
+    pub worker: &'a str,
+    /// Number of this turn in the conversation, from 0; retries of one turn keep its number.
+    pub turn: u32,
+    /// The model asked.
+    pub model: &'a ModelName,
+    /// The rendered instructions.
+    pub system: &'a Arc<str>,
+    /// The history, valid for any provider: each call answered exactly once.
+    pub messages: &'a [Arc<Message>],
+    /// The functions offered, in a fixed order.
+    pub tools: &'a Arc<[ToolSpec]>,
+    /// Settings, `max_tokens` already capped to what the budget leaves.
+    pub settings: &'a ModelSettings,
+    /// The schema that the final answer must satisfy, for models whose [`Capabilities::native_schema`] is true;
+    /// the engine passes `None` to the others and uses a final-result tool.
+    pub output: Option<&'a Arc<Value>>,
+}
+
+/// Part of an answer that is still being made. Provisional: only the response counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "delta", rename_all = "snake_case")]
+pub enum Delta {
+    /// More text of the answer.
+    Text {
+        /// The new piece.
+        text: String,
+    },
+    /// More of the model's visible thinking.
+    Reasoning {
+        /// The new piece.
+        text: String,
+    },
+    /// A tool call has begun to appear.
+    Call {
+        /// Name of the tool.
+        name: String,
+    },
+}
+
+/// Receives deltas while a response is made.
+pub trait DeltaSink: MaybeSend + MaybeSync {
+    /// Takes one; must not block.
+    fn delta(&self, delta: Delta);
+}
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// The model was done.
+    Stop,
+    /// It wants tools called.
+    ToolCalls,
+    /// `max_tokens` or the context window cut it off.
+    Length,
+    /// The model or its provider declined to answer.
+    Refusal,
+    /// Anything else.
+    Other,
+}
+
+/// Tokens of one request, or of many summed. Unknown is not zero (SPEC §10.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens sent, cached ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Of these, read from the provider's cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+    /// Tokens produced, reasoning included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// The sum; a side that doesn't know a figure leaves the other's.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        fn add(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+            match (a, b) {
+                (None, None) => None,
+                (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
+            }
+        }
+        Self {
+            input_tokens: add(self.input_tokens, other.input_tokens),
+            cached_tokens: add(self.cached_tokens, other.cached_tokens),
+            output_tokens: add(self.output_tokens, other.output_tokens),
+        }
+    }
+    /// Input and output together, as far as known.
+    pub fn total(&self) -> u64 {
+        self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0))
+    }
+}
+
+/// A model's final answer to one request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelResponse {
+    /// What it said, in order.
+    pub parts: Vec<Part>,
+    /// Why it ended.
+    pub finish: FinishReason,
+    /// What it used.
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+/// What a model can do, as far as the engine must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Takes an output schema with a request and keeps to it, tools present or not.
+    pub native_schema: bool,
+    /// Takes tools at all.
+    pub tools: bool,
+    /// Takes image parts.
+    pub images: bool,
+    /// Takes PDF parts.
+    pub pdf: bool,
+}
+
+/// Kind of a failed request; decides whether it is retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelErrorKind {
+    /// 429.
+    RateLimited,
+    /// 5xx, 529.
+    Server,
+    /// No answer, or none in time.
+    Timeout,
+    /// Connection refused or broken, stream cut or garbled.
+    Network,
+    /// 401, 403, or no key in the environment.
+    Auth,
+    /// No such provider, model or file.
+    NotFound,
+    /// The provider says that the request is wrong.
+    BadRequest,
+    /// The conversation is longer than the model's window.
+    ContextExceeded,
+    /// The model can't take what the request holds (an image, a setting).
+    Unsupported,
+}
+
+/// A request that failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct ModelError {
+    /// What kind of failure.
+    pub kind: ModelErrorKind,
+    /// For people: what happened, and what to do. Never holds a key.
+    pub message: String,
+    /// What the server asked us to wait, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl ModelError {
+    /// An error of that kind.
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after_ms: None }
+    }
+    /// Whether asking again may help (SPEC §10.2).
+    pub fn is_transient(&self) -> bool {
+        use ModelErrorKind as K;
+        matches!(self.kind, K::RateLimited | K::Server | K::Timeout | K::Network)
+    }
+    /// What the server asked us to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_ms.map(Duration::from_millis)
+    }
+}
+
+/// One model, ready to be asked.
+pub trait Model: MaybeSend + MaybeSync {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+    /// Which of these settings it refuses, each with the reason. Checked before anything is sent (SPEC §2.1).
+    fn refused_settings(&self, _settings: &ModelSettings) -> Vec<String> {
+        Vec::new()
+    }
+    /// Answers one request. Never retries by itself: the engine does, so that retries are recorded.
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        deltas: &'a dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
+    /// A conversation is over: anything kept under `(run, conversation)` may go.
+    fn forget(&self, _run: &str, _conversation: &CallPath) {}
+}
+
+/// Finds models by name.
+pub trait Models: MaybeSend + MaybeSync {
+    /// Opens a model without asking it anything. Unknown provider, missing key (naming the variable), missing file
+    /// are told here, before a run starts.
+    fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError>;
+}

@@ -1,0 +1,64 @@
+//! What an operator is asked, and answers (SPEC §9.4).
+
+use crate::{
+    call_path::CallPath,
+    function::{Preview, Risk},
+    send::{BoxFuture, MaybeSend, MaybeSync},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A call that needs the operator's word.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// The call. Its place identifies the question: answering twice is harmless.
+    pub call: CallPath,
+    /// Who calls, from the root worker down to the caller.
+    pub chain: Vec<Arc<str>>,
+    /// The function's name.
+    pub function: Arc<str>,
+    /// Its risk.
+    pub risk: Risk,
+    /// The arguments.
+    pub input: Arc<Value>,
+    /// What the arguments would do, where the tool can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
+    /// The rule that asks.
+    pub rule: String,
+}
+
+/// The operator's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// Go ahead; `remember`: also for the same call later in this session.
+    Approve {
+        /// Whether to remember.
+        #[serde(default)]
+        remember: bool,
+    },
+    /// Don't; the model is told the reason.
+    Deny {
+        /// Why, in the operator's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Whether to remember.
+        #[serde(default)]
+        remember: bool,
+    },
+    /// Go ahead with these arguments; they pass every step again except the asking.
+    Edit {
+        /// The new arguments.
+        input: Arc<Value>,
+    },
+    /// Nobody can answer now: the run is suspended (mode `defer`).
+    Later,
+}
+
+/// Somebody, or some program, who answers.
+pub trait Operator: MaybeSend + MaybeSync {
+    /// Answers one question. Called for one at a time, in order of arrival.
+    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer>;
+}

@@ -1,0 +1,250 @@
+//! Instructions and prompts as Jinja2 templates (SPEC §7).
+//!
+//! [`render`] turns a worker's text into what the model is sent: the syntax and the printing of the Python library, undefined
+//! variables as errors, `file("X")` for a text inserted as it is. Everything a template names is first judged as a name
+//! ([`confine`]) and then read by the front end through a [`TemplateSource`], whose roots are confined as well: this module
+//! opens nothing. A rendering is bounded in steps, depth and size, because a template may come from a library (SPEC §6.3).
+//!
+//! Differences from the Python library: `docs/templates.md`, held against that library's own cases by `tests/templates.rs`.
+
+mod error;
+mod filters;
+mod inspect;
+mod methods;
+mod name;
+mod nesting;
+mod print;
+mod texts;
+mod urlize;
+mod widths;
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+
+use error::explain;
+use texts::Texts;
+
+pub use error::{Place, TemplateError, TemplateErrorKind};
+pub use inspect::{Reference, TemplateFacts, inspect};
+pub use name::{TemplateName, TemplateRefusal, confine};
+
+/// Where templates and `file()` texts are read from: an ordered list of confined roots (SPEC §7: the worker's `templates/`,
+/// its folder, the project's `templates/`, `prompts/`, each library's `templates/`, the built-in ones).
+///
+/// The names given are already confined lexically; following no symlink out of a root, hiding invisible paths (SPEC §6.1)
+/// and refusing what is not UTF-8 is the implementation's part.
+pub trait TemplateSource: Send + Sync {
+    /// The text of a template (`x.jinja`, `partials/x.jinja`, `lib:x.jinja`), or `None` when no root has it.
+    ///
+    /// # Errors
+    /// A [`TemplateRefusal`] where something is there but may not or cannot be read.
+    fn template(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal>;
+
+    /// The text of a file for `file("X")`, inserted as it is, or `None` when no root has it.
+    ///
+    /// # Errors
+    /// A [`TemplateRefusal`] where something is there but may not or cannot be read.
+    fn file(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal>;
+}
+
+/// A source without any template or file: for text that stands alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTemplates;
+
+impl TemplateSource for NoTemplates {
+    fn template(&self, _: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {
+        Ok(None)
+    }
+
+    fn file(&self, _: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {
+        Ok(None)
+    }
+}
+
+/// A text that a [`TemplateSource`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateText {
+    /// The text.
+    pub text: Arc<str>,
+    /// The path shown in errors.
+    pub origin: String,
+}
+
+/// Where a text to render stands, for errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The file shown in errors.
+    pub file: String,
+    /// The line of that file, counted from 1, on which the text's first line stands: in a `.worker` file the front matter
+    /// comes before the instructions.
+    pub line: usize,
+}
+
+impl Origin {
+    /// A text that begins where its file begins.
+    pub fn file(file: impl Into<String>) -> Self {
+        Self { file: file.into(), line: 1 }
+    }
+}
+
+/// How strict, and how large, a rendering may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What a variable that does not exist means.
+    pub undefined: Undefined,
+    /// Instructions executed in one rendering, whatever is included or called. Loops run out of these.
+    pub steps: u64,
+    /// Bytes of the result, of each template and of each `file()`.
+    pub output: usize,
+    /// Includes within includes. A macro call counts about half of one, a block or a loop a tenth. Each costs stack: ten fit
+    /// into a thread's two megabytes even without optimization.
+    pub depth: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { undefined: Undefined::Strict, steps: 250_000, output: 4 << 20, depth: 10 }
+    }
+}
+
+/// What a variable that does not exist means. Instructions are always [`Undefined::Strict`] (SPEC §7); the other two are the
+/// Python library's own defaults, for templates that were written for those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undefined {
+    /// An error, unless it is only asked for (`is defined`, `|default`).
+    Strict,
+    /// Prints as nothing, is false; an attribute of it is an error.
+    Lenient,
+    /// Like lenient, and an attribute of it is undefined too.
+    Chainable,
+}
+
+/// Renders `text` with `variables` (a JSON object: parameters by name, `input`, `worker`, `project`, `run`).
+///
+/// A text without Jinja syntax comes back as it is, byte for byte (SPEC §7). A rendered one loses one newline at its end, as in
+/// the Python library.
+///
+/// # Errors
+/// Where, what and what to do: see [`TemplateError`].
+pub fn render<'t>(
+    text: &'t str,
+    origin: &Origin,
+    variables: &serde_json::Value,
+    source: Arc<dyn TemplateSource>,
+) -> Result<Cow<'t, str>, TemplateError> {
+    render_with(text, origin, variables, source, Settings::default())
+}
+
+/// [`render`] with other [`Settings`].
+///
+/// # Errors
+/// See [`render`].
+pub fn render_with<'t>(
+    text: &'t str,
+    origin: &Origin,
+    variables: &serde_json::Value,
+    source: Arc<dyn TemplateSource>,
+    settings: Settings,
+) -> Result<Cow<'t, str>, TemplateError> {
+    if !has_syntax(text) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let texts = Arc::new(Texts::new(text, origin, source, settings.output));
+    let result = (|| {
+        let root = texts.root()?;
+        let environment = environment(&texts, settings);
+        let template = environment.template_from_named_str(ROOT, &root.text)?;
+        let mut output = Bounded { bytes: Vec::with_capacity(root.text.len()), limit: settings.output };
+        template.render_captured_to(to_value(variables), &mut output)?;
+        Ok(output.bytes)
+    })();
+    let bytes = result.map_err(|error: minijinja::Error| explain(&error, &texts, variables, &settings))?;
+    Ok(Cow::Owned(String::from_utf8(bytes).expect("the engine writes whole strings")))
+}
+
+/// Whether the text has any Jinja syntax at all.
+pub fn has_syntax(text: &str) -> bool {
+    text.as_bytes().windows(2).any(|pair| matches!(pair, b"{{" | b"{%" | b"{#"))
+}
+
+/// The name of the text itself among the templates. No template can be called this: names with NUL are refused.
+const ROOT: &str = "\0";
+
+/// How many times the bytes of the result may be written on the way to it (captured by macros, blocks and `set`).
+const CAPTURES: usize = 16;
+
+/// The engine's cost of one include within another, against its limit of recursion.
+const INCLUDE_COST: usize = 11;
+
+fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'source> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_undefined_behavior(match settings.undefined {
+        Undefined::Strict => UndefinedBehavior::Strict,
+        Undefined::Lenient => UndefinedBehavior::Lenient,
+        Undefined::Chainable => UndefinedBehavior::Chainable,
+    });
+    // Without this the engine does not remember which variable was undefined.
+    environment.set_debug(true);
+    environment.set_fuel(Some(settings.steps));
+    environment.set_recursion_limit(settings.depth.saturating_mul(INCLUDE_COST));
+    let written = AtomicUsize::new(0);
+    let (output, total) = (settings.output, settings.output.saturating_mul(CAPTURES));
+    environment
+        .set_formatter(move |out, state, value| print::write(out, state, value, output, total, &written));
+    environment.set_unknown_method_callback(methods::call);
+    environment.set_loader({
+        let texts = Arc::clone(texts);
+        move |name| texts.template(name)
+    });
+    environment.add_function("file", {
+        let texts = Arc::clone(texts);
+        move |name: &str| texts.file(name)
+    });
+    environment.remove_global("debug");
+    filters::add(&mut environment);
+    environment
+}
+
+/// The result, up to the bound.
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len().saturating_add(bytes.len()) > self.limit {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// JSON as the engine's values. Written out, because serialization would hand over numbers as maps where some crate of the
+/// build turns on `serde_json`'s arbitrary precision.
+fn to_value(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::from(()),
+        serde_json::Value::Bool(truth) => Value::from(*truth),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) => Value::from(number),
+            (None, Some(number)) => Value::from(number),
+            _ => Value::from(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        serde_json::Value::String(text) => Value::from(text.as_str()),
+        serde_json::Value::Array(items) => items.iter().map(to_value).collect(),
+        serde_json::Value::Object(members) => {
+            Value::from_pairs(members.iter().map(|(name, member)| (name.as_str(), to_value(member))))
+        }
+    }
+}

@@ -1,0 +1,546 @@
+//! Filters, tests and functions of Jinja2 that the engine does not bring, or brings without the Python library's positional
+//! arguments or details.
+
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Tuple, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
+
+use super::print::{escape, pretty};
+use super::urlize;
+use super::widths::{check_format, width};
+
+/// Every filter there is, for suggestions.
+pub(super) const FILTERS: &[&str] = &[
+    "abs",
+    "attr",
+    "batch",
+    "bool",
+    "capitalize",
+    "center",
+    "chain",
+    "count",
+    "d",
+    "default",
+    "dictsort",
+    "e",
+    "escape",
+    "filesizeformat",
+    "first",
+    "float",
+    "forceescape",
+    "format",
+    "groupby",
+    "indent",
+    "int",
+    "items",
+    "join",
+    "last",
+    "length",
+    "lines",
+    "list",
+    "lower",
+    "map",
+    "max",
+    "min",
+    "pprint",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "safe",
+    "select",
+    "selectattr",
+    "slice",
+    "sort",
+    "split",
+    "string",
+    "striptags",
+    "sum",
+    "title",
+    "tojson",
+    "trim",
+    "truncate",
+    "unique",
+    "upper",
+    "urlencode",
+    "urlize",
+    "wordcount",
+    "wordwrap",
+    "xmlattr",
+    "zip",
+];
+
+/// Every test there is, for suggestions.
+pub(super) const TESTS: &[&str] = &[
+    "boolean",
+    "callable",
+    "defined",
+    "divisibleby",
+    "endingwith",
+    "eq",
+    "equalto",
+    "escaped",
+    "even",
+    "false",
+    "filter",
+    "float",
+    "ge",
+    "greaterthan",
+    "gt",
+    "in",
+    "int",
+    "integer",
+    "iterable",
+    "le",
+    "lessthan",
+    "lower",
+    "lt",
+    "mapping",
+    "ne",
+    "none",
+    "number",
+    "odd",
+    "safe",
+    "sameas",
+    "sequence",
+    "startingwith",
+    "string",
+    "test",
+    "true",
+    "undefined",
+    "upper",
+];
+
+/// Every function there is.
+pub(super) const FUNCTIONS: &[&str] = &["cycler", "dict", "file", "joiner", "namespace", "range"];
+
+/// Adds them.
+pub(super) fn add(environment: &mut Environment) {
+    environment.add_filter("batch", |state: &State, value: Value, size: usize, fill: Option<Value>| {
+        filters::batch(state, value, width(size)?, fill)
+    });
+    environment.add_filter("center", center);
+    environment.add_filter("dictsort", dictsort);
+    environment.add_filter("e", escaped);
+    environment.add_filter("escape", escaped);
+    environment.add_filter("filesizeformat", filesizeformat);
+    environment.add_filter("float", float);
+    environment.add_filter("forceescape", forceescape);
+    environment.add_filter("format", format);
+    environment.add_filter("groupby", groupby);
+    environment.add_filter("indent", indent);
+    environment.add_filter("int", int);
+    environment.add_filter("items", items);
+    environment.add_filter("max", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
+        filters::max(state, value, arguments(&["case_sensitive", "attribute"], &rest, &named)?)
+    });
+    environment.add_filter("min", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
+        filters::min(state, value, arguments(&["case_sensitive", "attribute"], &rest, &named)?)
+    });
+    environment.add_filter("pprint", |value: &Value| pretty(value));
+    environment.add_filter("replace", replace);
+    environment.add_filter("slice", |state: &State, value: Value, size: usize, fill: Option<Value>| {
+        filters::slice(state, value, width(size)?, fill)
+    });
+    environment.add_filter("sort", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
+        filters::sort(state, value, arguments(&["reverse", "case_sensitive", "attribute"], &rest, &named)?)
+    });
+    environment.add_filter("striptags", striptags);
+    environment.add_filter("sum", sum);
+    environment.add_filter("tojson", tojson);
+    environment.add_filter("truncate", truncate);
+    environment.add_filter("unique", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
+        filters::unique(state, value, arguments(&["case_sensitive", "attribute"], &rest, &named)?)
+    });
+    environment.add_filter("urlize", urlize::filter);
+    environment.add_filter("wordcount", wordcount);
+    environment.add_filter("wordwrap", wordwrap);
+    environment.add_filter("xmlattr", xmlattr);
+    environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
+    environment.add_function("cycler", minijinja_contrib::globals::cycler);
+    environment.add_function("joiner", minijinja_contrib::globals::joiner);
+    environment.add_function("range", range);
+}
+
+/// Arguments as the Python library takes them, each by position or by name, as named ones.
+pub(super) fn arguments(names: &[&str], positional: &[Value], named: &Kwargs) -> Result<Kwargs, Error> {
+    if positional.len() > names.len() {
+        return Err(Error::from(ErrorKind::TooManyArguments));
+    }
+    let mut given: Vec<(String, Value)> =
+        names.iter().zip(positional).map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    for name in named.args() {
+        if given.iter().any(|(known, _)| known == name) || !names.contains(&name) {
+            return Err(Error::new(ErrorKind::TooManyArguments, format!("unexpected argument `{name}`")));
+        }
+        given.push((name.to_owned(), named.get(name)?));
+    }
+    Ok(Kwargs::from_iter(given))
+}
+
+/// No named arguments.
+const NONE: [(String, Value); 0] = [];
+
+/// A filter that takes strings takes anything printable, as Python's `str()` does.
+fn text(state: &State, value: &Value) -> Result<String, Error> {
+    Ok(filters::string(state, value)?.to_string())
+}
+
+fn center(state: &State, value: &Value, columns: Option<usize>) -> Result<String, Error> {
+    let text = text(state, value)?;
+    let columns = width(columns.unwrap_or(80))?;
+    let padding = columns.saturating_sub(text.chars().count());
+    // Python puts the odd space to the left where the width is odd.
+    let left = padding / 2 + (padding & columns & 1);
+    Ok(format!("{}{text}{}", " ".repeat(left), " ".repeat(padding - left)))
+}
+
+fn dictsort(value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    filters::dictsort(value, arguments(&["case_sensitive", "by", "reverse"], &rest, &named)?)
+}
+
+fn escaped(state: &State, value: &Value) -> Result<Value, Error> {
+    if value.is_safe() { Ok(value.clone()) } else { forceescape(state, value) }
+}
+
+fn forceescape(state: &State, value: &Value) -> Result<Value, Error> {
+    Ok(Value::from_safe_string(escape(&text(state, value)?)))
+}
+
+fn filesizeformat(state: &State, value: &Value, binary: Option<bool>) -> Result<String, Error> {
+    let bytes = f64::try_from(float(state, value, Rest(Vec::new()), Kwargs::from_iter(NONE))?)?;
+    let (base, units) = if binary.unwrap_or(false) {
+        (1024.0, ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"])
+    } else {
+        (1000.0, ["kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"])
+    };
+    if bytes == 1.0 {
+        return Ok("1 Byte".to_owned());
+    }
+    if bytes < base {
+        return Ok(format!("{} Bytes", bytes.trunc()));
+    }
+    let mut amount = bytes / base;
+    let mut unit = units[0];
+    for next in &units[1..] {
+        if amount < base {
+            break;
+        }
+        amount /= base;
+        unit = next;
+    }
+    Ok(format!("{amount:.1} {unit}"))
+}
+
+fn float(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    let given = arguments(&["default"], &rest, &named)?;
+    let default = given.get::<Option<Value>>("default")?.unwrap_or_else(|| Value::from(0.0));
+    filters::float(state, value, Some(default), Kwargs::from_iter(NONE))
+}
+
+fn int(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    let given = arguments(&["default", "base"], &rest, &named)?;
+    let default = given.get::<Option<Value>>("default")?.unwrap_or_else(|| Value::from(0));
+    let too_large = |number: f64| !number.is_finite() || number.abs() >= 1e38;
+    if value.as_str().and_then(|text| text.trim().parse().ok()).is_some_and(too_large) {
+        return Ok(default);
+    }
+    let base = given.get::<Option<u32>>("base")?;
+    filters::int(state, value, Some(default), base, Kwargs::from_iter(NONE))
+}
+
+fn format(state: &mut State, template: &Value, rest: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let arguments: Vec<Value> = rest.iter().cloned().map(ValueOrKwargs::into_value).collect();
+    check_format(template.as_str().unwrap_or_default(), false, &arguments)?;
+    filters::format(state, template, rest)
+}
+
+fn items(value: &Value) -> Result<Value, Error> {
+    if value.is_undefined() { Ok(Value::from(Vec::<Value>::new())) } else { filters::items(value) }
+}
+
+fn indent(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+    let given = arguments(&["width", "first", "blank"], &rest, &named)?;
+    let text = text(state, value)?;
+    let margin = match given.get::<Option<Value>>("width")? {
+        Some(margin) if margin.as_str().is_some() => margin.to_string(),
+        Some(columns) => " ".repeat(width(usize::try_from(columns)?)?),
+        None => " ".repeat(4),
+    };
+    let first = given.get::<Option<bool>>("first")?.unwrap_or(false);
+    let blank = given.get::<Option<bool>>("blank")?.unwrap_or(false);
+    let mut indented = String::with_capacity(text.len());
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            indented.push('\n');
+        }
+        if if number == 0 { first } else { blank || !line.is_empty() } {
+            indented.push_str(&margin);
+        }
+        indented.push_str(line);
+    }
+    Ok(indented)
+}
+
+fn replace(
+    state: &mut State,
+    value: &Value,
+    old: &Value,
+    new: &Value,
+    count: Option<i64>,
+) -> Result<Value, Error> {
+    let (value, old, new) = (text(state, value)?, text(state, old)?, text(state, new)?);
+    Ok(Value::from(match count.and_then(|count| usize::try_from(count).ok()) {
+        Some(count) => value.replacen(&old, &new, count),
+        None => value.replace(&old, &new),
+    }))
+}
+
+fn striptags(state: &State, value: &Value) -> Result<String, Error> {
+    Ok(minijinja_contrib::filters::striptags(text(state, value)?).trim().to_owned())
+}
+
+/// The engine's own adds lists pair by pair, which takes quadratic time.
+fn sum(state: &State, value: Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    let given = arguments(&["attribute", "start"], &rest, &named)?;
+    let attribute = given.get::<Option<Value>>("attribute")?.filter(|attribute| !attribute.is_none());
+    let attribute = attribute.map(|attribute| attribute.to_string());
+    let start = given.get::<Option<Value>>("start")?.unwrap_or_else(|| Value::from(0));
+    if start.kind() != ValueKind::Seq {
+        return filters::sum(state, value, attribute.as_deref(), Some(start), Kwargs::from_iter(NONE));
+    }
+    let mut joined = start.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?;
+    for item in value.try_iter()?.checked() {
+        let item = item?;
+        let item = attribute.as_ref().map(|path| at_path(&item, path)).unwrap_or(item);
+        joined.extend(item.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok(Value::from(joined))
+}
+
+fn tojson(value: &Value, indent: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    let indent = indent.or(named.get("indent")?);
+    named.assert_all_used()?;
+    if let Some(columns) = indent.as_ref().and_then(Value::as_i64) {
+        width(usize::try_from(columns).unwrap_or(0))?;
+    }
+    filters::tojson(value, indent.filter(|indent| !indent.is_none()), Kwargs::from_iter(NONE))
+}
+
+fn truncate(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+    let given = arguments(&["length", "killwords", "end", "leeway"], &rest, &named)?;
+    let text = text(state, value)?;
+    let length = given.get::<Option<usize>>("length")?.unwrap_or(255);
+    let end = given.get::<Option<String>>("end")?.unwrap_or_else(|| "...".to_owned());
+    let leeway = given.get::<Option<usize>>("leeway")?.unwrap_or(5);
+    let Some(kept) = length.checked_sub(end.chars().count()) else {
+        return Err(Error::new(ErrorKind::InvalidOperation, format!("`{end}` is longer than {length}")));
+    };
+    if text.chars().count() <= length.saturating_add(leeway) {
+        return Ok(text);
+    }
+    let cut = text.char_indices().nth(kept).map_or(text.len(), |(offset, _)| offset);
+    let words = if given.get::<Option<bool>>("killwords")?.unwrap_or(false) {
+        &text[..cut]
+    } else {
+        text[..cut].rsplit_once(' ').map_or(&text[..cut], |(words, _)| words)
+    };
+    Ok(format!("{words}{end}"))
+}
+
+fn wordcount(state: &State, value: &Value) -> Result<usize, Error> {
+    let letter = |character: char| character.is_alphanumeric() || character == '_';
+    Ok(text(state, value)?.split(|character| !letter(character)).filter(|word| !word.is_empty()).count())
+}
+
+fn wordwrap(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+    let given = arguments(&["width", "break_long_words", "wrapstring", "break_on_hyphens"], &rest, &named)?;
+    let text = text(state, value)?;
+    let columns = given.get::<Option<usize>>("width")?.unwrap_or(79).max(1);
+    let long = given.get::<Option<bool>>("break_long_words")?.unwrap_or(true);
+    let separator = given.get::<Option<String>>("wrapstring")?.unwrap_or_else(|| "\n".to_owned());
+    let hyphens = given.get::<Option<bool>>("break_on_hyphens")?.unwrap_or(true);
+    let lines: Vec<String> =
+        text.lines().map(|line| wrap(line, columns, long, hyphens).join(&separator)).collect();
+    Ok(lines.join(&separator))
+}
+
+/// One paragraph, filled greedily. White space inside a line stays; at a break it goes.
+fn wrap(paragraph: &str, columns: usize, break_long_words: bool, break_on_hyphens: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut used = 0;
+    for chunk in chunks(paragraph, break_on_hyphens) {
+        let blank = chunk.starts_with(char::is_whitespace);
+        let mut rest = chunk;
+        loop {
+            let wide = rest.chars().count();
+            if used + wide <= columns {
+                if !(blank && used == 0 && !lines.is_empty()) {
+                    line.push_str(rest);
+                    used += wide;
+                }
+                break;
+            }
+            if !blank && wide > columns && break_long_words && used < columns {
+                let cut = rest.char_indices().nth(columns - used).map_or(rest.len(), |(offset, _)| offset);
+                line.push_str(&rest[..cut]);
+                rest = &rest[cut..];
+            } else if used == 0 {
+                line.push_str(rest);
+                used = wide;
+                break;
+            }
+            lines.push(line.trim_end().to_owned());
+            line.clear();
+            used = 0;
+            if blank {
+                break;
+            }
+        }
+    }
+    if !line.trim_end().is_empty() {
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+/// Words and the white space between them; with hyphens, a word also ends behind one that stands between two letters.
+fn chunks(text: &str, break_on_hyphens: bool) -> Vec<&str> {
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    let mut before = [None; 2];
+    for (offset, character) in text.char_indices() {
+        let space = character.is_whitespace();
+        let turn = before[1].is_some_and(|last: char| last.is_whitespace() != space);
+        let hyphen = break_on_hyphens
+            && before[1] == Some('-')
+            && before[0].is_some_and(char::is_alphanumeric)
+            && character.is_alphabetic();
+        if turn || hyphen {
+            chunks.push(&text[start..offset]);
+            start = offset;
+        }
+        before = [before[1], Some(character)];
+    }
+    if start < text.len() {
+        chunks.push(&text[start..]);
+    }
+    chunks
+}
+
+fn xmlattr(value: &Value, autospace: Option<bool>) -> Result<Value, Error> {
+    let mut attributes = Vec::new();
+    for key in value.try_iter()?.checked() {
+        let key = key?;
+        let name = key.to_string();
+        let inner = value.get_item(&key)?;
+        if inner.is_none() || inner.is_undefined() {
+            continue;
+        }
+        if name.chars().any(|character| character.is_whitespace() || matches!(character, '/' | '>' | '=')) {
+            return Err(Error::new(ErrorKind::InvalidOperation, format!("`{name}` is no attribute name")));
+        }
+        attributes.push(format!("{}=\"{}\"", escape(&name), escape(&inner.to_string())));
+    }
+    let space = if autospace.unwrap_or(true) && !attributes.is_empty() { " " } else { "" };
+    Ok(Value::from_safe_string(format!("{space}{}", attributes.join(" "))))
+}
+
+/// The engine's own counts steps without overflow checks.
+fn range(lower: i64, upper: Option<i64>, step: Option<i64>) -> Result<Value, Error> {
+    let small = |number: i64| i32::try_from(number).map(|number| number as isize);
+    match (small(lower), upper.map(small).transpose(), step.map(small).transpose()) {
+        (Ok(lower), Ok(upper), Ok(step)) => minijinja::functions::range(lower, upper, step),
+        _ => Err(Error::new(ErrorKind::InvalidOperation, "range has too many elements")),
+    }
+}
+
+/// A group of `groupby`: a pair, with names.
+#[derive(Debug)]
+struct Group {
+    grouper: Value,
+    list: Value,
+}
+
+impl Object for Group {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        match (key.as_usize(), key.as_str()) {
+            (Some(0), _) | (_, Some("grouper")) => Some(self.grouper.clone()),
+            (Some(1), _) | (_, Some("list")) => Some(self.list.clone()),
+            _ => None,
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(2)
+    }
+
+    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&Value::from(Tuple::from([self.grouper.clone(), self.list.clone()])), f)
+    }
+}
+
+/// What stands at `a.b.0` in a value, or undefined.
+fn at_path(value: &Value, path: &str) -> Value {
+    path.split('.').fold(value.clone(), |value, part| {
+        match part.parse() {
+            Ok(index) => value.get_item_by_index(index),
+            Err(_) => value.get_attr(part),
+        }
+        .unwrap_or_default()
+    })
+}
+
+/// The engine's own names a group by its last value; the Python library by its first. It also takes an index.
+fn groupby(value: Value, rest: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    let given = arguments(&["attribute", "default", "case_sensitive"], &rest, &named)?;
+    let attribute = given.get::<Value>("attribute")?.to_string();
+    let default = given.get::<Option<Value>>("default")?.unwrap_or_default();
+    let mut options = vec![("default".to_owned(), default.clone())];
+    if let Some(case_sensitive) = given.get::<Option<Value>>("case_sensitive")? {
+        options.push(("case_sensitive".to_owned(), case_sensitive));
+    }
+    let groups = filters::groupby(value, Some(&attribute), Kwargs::from_iter(options))?;
+    let mut named_by_first = Vec::new();
+    for group in groups.try_iter()?.checked() {
+        let list =
+            Value::from(group?.get_item_by_index(1)?.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?);
+        let mut grouper = at_path(&list.get_item_by_index(0)?, &attribute);
+        if grouper.is_undefined() {
+            grouper = default.clone();
+        }
+        named_by_first.push(Value::from_object(Group { grouper, list }));
+    }
+    Ok(Value::from(named_by_first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_that_is_suggested_exists() {
+        let mut environment = Environment::new();
+        add(&mut environment);
+        let is = |what: &str, name: &str| {
+            environment.render_str(&format!("{{{{ '{name}' is {what} }}}}"), ()).unwrap()
+        };
+        for name in FILTERS {
+            assert_eq!(is("filter", name), "True", "{name}");
+        }
+        for name in TESTS {
+            assert_eq!(is("test", name), "True", "{name}");
+        }
+        let functions: Vec<&str> = environment.globals().map(|(name, _)| name).collect();
+        for name in FUNCTIONS.iter().filter(|name| **name != "file") {
+            assert!(functions.contains(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Methods of Python's values that templates call, beside those that `minijinja-contrib` brings.
+
+use minijinja::value::{Rest, Tuple, ValueKind, from_args};
+use minijinja::{Error, ErrorKind, State, Value};
+use minijinja_contrib::pycompat::unknown_method_callback;
+
+use super::widths::{check_format, width};
+
+/// Calls `value.method(arguments)`.
+pub(super) fn call(
+    state: &mut State,
+    value: &Value,
+    method: &str,
+    arguments: &[Value],
+) -> Result<Value, Error> {
+    if let ("format", Some(text)) = (method, value.as_str()) {
+        check_format(text, true, arguments)?;
+    }
+    let called = match (value.as_str(), value.kind()) {
+        (Some(text), _) => of_text(text, method, arguments)?,
+        (None, ValueKind::Seq | ValueKind::Iterable) => of_list(value, method, arguments)?,
+        (None, ValueKind::Map) if CHANGING.contains(&method) => {
+            return Err(unchanging("map", "dict(old, key=value)"));
+        }
+        _ => None,
+    };
+    match called {
+        Some(result) => Ok(result),
+        None => unknown_method_callback(state, value, method, arguments),
+    }
+}
+
+/// Methods that would change a value in place.
+const CHANGING: &[&str] = &[
+    "append",
+    "clear",
+    "extend",
+    "insert",
+    "pop",
+    "popitem",
+    "remove",
+    "reverse",
+    "setdefault",
+    "sort",
+    "update",
+];
+
+fn unchanging(what: &str, instead: &str) -> Error {
+    let detail = format!("a {what} does not change in a template; make a new one, as in `{instead}`");
+    Error::new(ErrorKind::InvalidOperation, detail)
+}
+
+fn of_text(text: &str, method: &str, arguments: &[Value]) -> Result<Option<Value>, Error> {
+    let length = || text.chars().count();
+    let pad = |columns: usize| Ok::<_, Error>(width(columns)?.saturating_sub(length()));
+    Ok(Some(match method {
+        "casefold" => {
+            let () = from_args(arguments)?;
+            Value::from(text.to_lowercase())
+        }
+        "removeprefix" => {
+            let (prefix,): (&str,) = from_args(arguments)?;
+            Value::from(text.strip_prefix(prefix).unwrap_or(text))
+        }
+        "removesuffix" => {
+            let (suffix,): (&str,) = from_args(arguments)?;
+            Value::from(text.strip_suffix(suffix).unwrap_or(text))
+        }
+        "partition" => {
+            let (separator,): (&str,) = from_args(arguments)?;
+            let parts = text
+                .split_once(separator)
+                .map_or([text, "", ""], |(before, after)| [before, separator, after]);
+            Value::from(Tuple::from(parts.map(Value::from)))
+        }
+        "rpartition" => {
+            let (separator,): (&str,) = from_args(arguments)?;
+            let parts = text
+                .rsplit_once(separator)
+                .map_or(["", "", text], |(before, after)| [before, separator, after]);
+            Value::from(Tuple::from(parts.map(Value::from)))
+        }
+        "ljust" | "rjust" | "center" => {
+            let (columns, fill): (usize, Option<char>) = from_args(arguments)?;
+            let padding = pad(columns)?;
+            let left = match method {
+                "ljust" => 0,
+                "rjust" => padding,
+                _ => padding / 2 + (padding & columns & 1),
+            };
+            let fill = |count: usize| fill.unwrap_or(' ').to_string().repeat(count);
+            Value::from(format!("{}{text}{}", fill(left), fill(padding - left)))
+        }
+        "zfill" => {
+            let (columns,): (usize,) = from_args(arguments)?;
+            let (sign, digits) = text.split_at(usize::from(text.starts_with(['+', '-'])));
+            Value::from(format!("{sign}{}{digits}", "0".repeat(pad(columns)?)))
+        }
+        "index" => {
+            let (part,): (&str,) = from_args(arguments)?;
+            let Some(offset) = text.find(part) else {
+                return Err(Error::new(ErrorKind::InvalidOperation, "the text does not contain that"));
+            };
+            Value::from(text[..offset].chars().count())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn of_list(value: &Value, method: &str, arguments: &[Value]) -> Result<Option<Value>, Error> {
+    match method {
+        "index" => {
+            let (wanted, _): (Value, Rest<Value>) = from_args(arguments)?;
+            for (index, item) in value.try_iter()?.checked().enumerate() {
+                if item? == wanted {
+                    return Ok(Some(Value::from(index)));
+                }
+            }
+            Err(Error::new(ErrorKind::InvalidOperation, "the list does not contain that"))
+        }
+        _ if CHANGING.contains(&method) => Err(unchanging("list", "old + [item]")),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,156 @@
+//! How values look as text: as Python prints them.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use minijinja::value::ValueKind;
+use minijinja::{AutoEscape, Error, Output, State, Value};
+
+use super::TemplateErrorKind;
+use super::error::own;
+
+/// Prints one value. The engine would print any value of any size into memory; this stops at the bound, and counts what goes
+/// into captures (macros, `set` blocks), which the bound of the result does not see.
+pub(super) fn write(
+    out: &mut Output,
+    state: &mut State,
+    value: &Value,
+    limit_one: usize,
+    limit_all: usize,
+    written: &AtomicUsize,
+) -> Result<(), Error> {
+    let too_large = || own(TemplateErrorKind::Limit, format!("the text grows beyond {limit_one} bytes"));
+    let printed;
+    let text = match value.as_str() {
+        Some(text) => text,
+        None if matches!(value.kind(), ValueKind::Number | ValueKind::Bool | ValueKind::None) => {
+            return Ok(out.write_str(&number(value))?);
+        }
+        None => {
+            let mut bounded = BoundedText { text: String::new(), limit: limit_one };
+            write!(bounded, "{value}").map_err(|_| too_large())?;
+            printed = bounded.text;
+            &printed
+        }
+    };
+    if written.fetch_add(text.len(), Ordering::Relaxed).saturating_add(text.len()) > limit_all {
+        return Err(too_large());
+    }
+    match state.auto_escape() {
+        AutoEscape::Html if !value.is_safe() => out.write_str(&escape(text))?,
+        _ => out.write_str(text)?,
+    }
+    Ok(())
+}
+
+/// One value's text, up to the bound.
+struct BoundedText {
+    text: String,
+    limit: usize,
+}
+
+impl std::fmt::Write for BoundedText {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        if self.text.len().saturating_add(text.len()) > self.limit {
+            return Err(std::fmt::Error);
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// A number (or bool, or none) as Python's `repr` writes it: floats with an exponent where they are very large or very small.
+fn number(value: &Value) -> String {
+    if !value.is_number() || value.is_integer() {
+        return value.to_string();
+    }
+    let Ok(float) = f64::try_from(value.clone()) else { return value.to_string() };
+    if !float.is_finite() {
+        return (if float.is_nan() {
+            "nan"
+        } else if float > 0.0 {
+            "inf"
+        } else {
+            "-inf"
+        })
+        .to_owned();
+    }
+    let scientific = format!("{float:e}");
+    let (digits, exponent) = scientific.split_once('e').expect("`{:e}` writes an exponent");
+    let exponent: i32 = exponent.parse().expect("`{:e}` writes a number there");
+    if float == 0.0 || (-4..16).contains(&exponent) {
+        return format!("{float:?}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+/// Text for HTML, with the Python library's entities.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '\'' => escaped.push_str("&#39;"),
+            '"' => escaped.push_str("&#34;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// Python's `pprint`: on one line where it fits into 80 columns, else one item a line.
+pub(super) fn pretty(value: &Value) -> Result<String, Error> {
+    let mut text = String::new();
+    pretty_into(&mut text, value, 0, 0)?;
+    Ok(text)
+}
+
+/// The columns `pprint` fills.
+const COLUMNS: usize = 80;
+
+fn pretty_into(text: &mut String, value: &Value, indent: usize, after: usize) -> Result<(), Error> {
+    let line = repr(value);
+    let pairs = value.kind() == ValueKind::Map;
+    let (open, close) = match value.kind() {
+        ValueKind::Map => ('{', '}'),
+        ValueKind::Seq if value.is_tuple() => ('(', ')'),
+        ValueKind::Seq => ('[', ']'),
+        _ => ('\0', '\0'),
+    };
+    if open == '\0' || indent + after + line.chars().count() <= COLUMNS || indent > COLUMNS {
+        text.push_str(&line);
+        return Ok(());
+    }
+    let mut items = value.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?;
+    if pairs {
+        items.sort();
+    }
+    text.push(open);
+    for (number, item) in items.iter().enumerate() {
+        if number > 0 {
+            write!(text, ",\n{}", " ".repeat(indent + 1))?;
+        }
+        let after = if number + 1 == items.len() { after + 1 } else { 1 };
+        if pairs {
+            let key = format!("{}: ", repr(item));
+            text.push_str(&key);
+            pretty_into(text, &value.get_item(item)?, indent + 1 + key.chars().count(), after)?;
+        } else {
+            pretty_into(text, item, indent + 1, after)?;
+        }
+    }
+    if items.len() == 1 && open == '(' {
+        text.push(',');
+    }
+    text.push(close);
+    Ok(())
+}
+
+/// A value as Python writes it inside a list.
+fn repr(value: &Value) -> String {
+    let listed = Value::from(vec![value.clone()]).to_string();
+    listed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&listed).to_owned()
+}

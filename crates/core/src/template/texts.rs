@@ -1,0 +1,110 @@
+//! The texts that one rendering reads.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minijinja::{ErrorKind, Value};
+
+use super::error::{Own, own, place_in};
+use super::name::{TemplateRefusal, confine};
+use super::nesting::{self, TooDeep};
+use super::{Origin, Place, ROOT, TemplateErrorKind, TemplateSource};
+
+/// The texts of one rendering: each is read once and kept, to find columns in it when something fails.
+pub(super) struct Texts {
+    source: Arc<dyn TemplateSource>,
+    limit: usize,
+    templates: Mutex<BTreeMap<String, Arc<Loaded>>>,
+    files: Mutex<BTreeMap<String, Arc<str>>>,
+}
+
+/// A template as it was read.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) text: String,
+    pub(super) origin: Origin,
+}
+
+impl Texts {
+    pub(super) fn new(text: &str, origin: &Origin, source: Arc<dyn TemplateSource>, limit: usize) -> Self {
+        let root = Arc::new(Loaded { text: one_newline(text), origin: origin.clone() });
+        let templates = Mutex::new(BTreeMap::from([(ROOT.to_owned(), root)]));
+        Self { source, limit, templates, files: Mutex::default() }
+    }
+
+    fn loaded(&self, name: &str) -> Option<Arc<Loaded>> {
+        self.templates.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The place of an offset in a template that was read.
+    pub(super) fn place(&self, name: &str, offset: usize) -> Place {
+        match self.loaded(name) {
+            Some(loaded) => place_in(&loaded.text, &loaded.origin, offset),
+            None => self.line(name, 1),
+        }
+    }
+
+    /// A line of a template.
+    pub(super) fn line(&self, name: &str, line: usize) -> Place {
+        let origin = self.loaded(name).map_or_else(|| Origin::file(name), |loaded| loaded.origin.clone());
+        Place { file: origin.file, line: origin.line + line - 1, column: 1 }
+    }
+
+    pub(super) fn root(&self) -> Result<Arc<Loaded>, minijinja::Error> {
+        let root = self.loaded(ROOT).expect("put there by `new`");
+        self.check(ROOT, &root)?;
+        Ok(root)
+    }
+
+    pub(super) fn template(&self, name: &str) -> Result<Option<String>, minijinja::Error> {
+        let Some(found) = self.source.template(&confine(name).map_err(refused)?).map_err(refused)? else {
+            return Ok(None);
+        };
+        let loaded = Arc::new(Loaded { text: one_newline(&found.text), origin: Origin::file(found.origin) });
+        self.templates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), Arc::clone(&loaded));
+        self.check(name, &loaded)?;
+        Ok(Some(loaded.text.clone()))
+    }
+
+    pub(super) fn file(&self, name: &str) -> Result<Value, minijinja::Error> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = files.get(name) {
+            return Ok(Value::from(Arc::clone(text)));
+        }
+        let Some(found) = self.source.file(&confine(name).map_err(refused)?).map_err(refused)? else {
+            return Err(own(TemplateErrorKind::NotFound, format!("there is no file `{name}`")));
+        };
+        self.check_size(&found.origin, &found.text)?;
+        files.insert(name.to_owned(), Arc::clone(&found.text));
+        Ok(Value::from(found.text))
+    }
+
+    fn check(&self, name: &str, loaded: &Loaded) -> Result<(), minijinja::Error> {
+        self.check_size(&loaded.origin.file, &loaded.text)?;
+        nesting::check(&loaded.text).map_err(|TooDeep { message, offset }| {
+            let at = Some((name.to_owned(), offset));
+            minijinja::Error::new(ErrorKind::SyntaxError, message)
+                .with_source(Own { kind: TemplateErrorKind::Limit, at })
+        })
+    }
+
+    fn check_size(&self, file: &str, text: &str) -> Result<(), minijinja::Error> {
+        if text.len() > self.limit {
+            let message = format!("`{file}` has {} bytes; at most {} are read", text.len(), self.limit);
+            return Err(own(TemplateErrorKind::Limit, message));
+        }
+        Ok(())
+    }
+}
+
+/// Jinja2 reads every newline as `\n`; a line stays a line, so places in errors hold.
+fn one_newline(text: &str) -> String {
+    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text.to_owned() }
+}
+
+fn refused(refusal: TemplateRefusal) -> minijinja::Error {
+    own(TemplateErrorKind::Refused, refusal.to_string())
+}

@@ -1,0 +1,4 @@
+//! The toolsets that need only ports.
+
+pub mod filesystem;
+pub mod workers;

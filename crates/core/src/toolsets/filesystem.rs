@@ -1,0 +1,314 @@
+//! The toolset `filesystem` (SPEC §8.2): files within the worker's mounts.
+
+mod change;
+mod content;
+mod hint;
+mod list;
+mod read;
+mod search;
+
+use crate::{
+    authority::{Access, Authority},
+    function::{
+        Body, Effects, Function, FunctionMeta, FunctionSource, Leaf, LeafCall, Preview, Risk, ToolError,
+        ToolOutput, Touch,
+    },
+    gate::{Policy, Rule},
+    schema::Schema,
+    send::BoxFuture,
+    toolset::{ToolsetContext, ToolsetKind},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The toolset kind `filesystem`. It has no configuration of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Filesystem;
+
+/// One of its tools, for one worker.
+struct FileTool {
+    tool: Tool,
+    /// What the worker may touch: `list_files` and `search_files` touch every subtree that it reaches, which only its
+    /// authority knows.
+    authority: Arc<Authority>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    Read,
+    Write,
+    Edit,
+    Append,
+    List,
+    Search,
+    Delete,
+    Move,
+    Copy,
+    Info,
+    Exists,
+}
+
+impl ToolsetKind for Filesystem {
+    fn name(&self) -> &'static str {
+        "filesystem"
+    }
+
+    fn configuration(&self) -> Schema {
+        Schema::built_in(json!({"type": "object", "properties": {}, "additionalProperties": false}))
+    }
+
+    fn build(&self, _configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
+        Ok(Self::tools(&Arc::new(context.authority.clone()), context.policy.as_ref()))
+    }
+}
+
+impl Filesystem {
+    /// The tools for a worker of that authority, under the toolset's `approval`.
+    pub fn tools(authority: &Arc<Authority>, policy: Option<&Arc<Policy>>) -> Vec<Function> {
+        let source = FunctionSource::Toolset(Self.name().into());
+        // Where nothing can be written, a tool that writes would only waste the model's turns.
+        let offered = Tool::ALL.iter().filter(|tool| authority.can_write() || tool.risk() == Risk::Read);
+        offered
+            .map(|&tool| Function {
+                meta: FunctionMeta {
+                    source: source.clone(),
+                    name: tool.name().into(),
+                    tool_name: tool.name().into(),
+                    aliases: &[],
+                    description: tool.description().into(),
+                    input: Arc::new(Schema::built_in(tool.input())),
+                    output: tool.output().map(|schema| Arc::new(Schema::built_in(schema))),
+                    risk: tool.risk(),
+                    parallel: false,
+                    timeout: None,
+                    wildcard: false,
+                    policy: policy.cloned(),
+                },
+                body: Body::Leaf(Arc::new(FileTool { tool, authority: Arc::clone(authority) })),
+            })
+            .collect()
+    }
+}
+
+impl Tool {
+    const ALL: &[Self] = &[
+        Self::Read,
+        Self::Write,
+        Self::Edit,
+        Self::Append,
+        Self::List,
+        Self::Search,
+        Self::Delete,
+        Self::Move,
+        Self::Copy,
+        Self::Info,
+        Self::Exists,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read_file",
+            Self::Write => "write_file",
+            Self::Edit => "edit_file",
+            Self::Append => "append_file",
+            Self::List => "list_files",
+            Self::Search => "search_files",
+            Self::Delete => "delete_file",
+            Self::Move => "move_file",
+            Self::Copy => "copy_file",
+            Self::Info => "file_info",
+            Self::Exists => "file_exists",
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Read => {
+                "Read a text file. A long file comes in pages: the end of a page says with which `offset` to read on. \
+                 Binary files are described instead of shown."
+            }
+            Self::Write => {
+                "Write a text file: make it, with missing folders, or replace its whole content. To change a part of a \
+                 file use edit_file."
+            }
+            Self::Edit => {
+                "Replace one piece of text in a file. `old_text` must occur exactly once, character for character, line \
+                 ends and indentation included: give enough of the lines around it."
+            }
+            Self::Append => {
+                "Add text at the end of a file; makes the file if it is missing. Adds no line break of its own."
+            }
+            Self::List => {
+                "List files and folders below a folder, with sizes in bytes. Folders end in `/`. `pattern` is a glob \
+                 relative to `path`: `*` stays within a folder, `**` crosses folders, `{a,b}` is either."
+            }
+            Self::Search => {
+                "Search text files for a regular expression, line by line (`(?i)` at its start ignores case). Gives \
+                 `path:line: text` of every line that matches."
+            }
+            Self::Delete => "Delete a file, or a folder that is empty. It can't be brought back.",
+            Self::Move => {
+                "Move or rename a file or folder. The destination must not exist; missing folders are made."
+            }
+            Self::Copy => "Copy a file. The destination must not exist; missing folders are made.",
+            Self::Info => {
+                "Tell what is at a path: kind, size in bytes, time of the last change, type of content."
+            }
+            Self::Exists => "Tell whether there is a file or folder at a path.",
+        }
+    }
+
+    fn risk(self) -> Risk {
+        match self {
+            Self::Read | Self::List | Self::Search | Self::Info | Self::Exists => Risk::Read,
+            Self::Write | Self::Edit | Self::Append | Self::Move | Self::Copy => Risk::Write,
+            Self::Delete => Risk::Destructive,
+        }
+    }
+
+    fn input(self) -> Value {
+        let path = |what: &str| json!({"type": "string", "minLength": 1, "description": what});
+        let text = |what: &str| json!({"type": "string", "description": what});
+        let file = || path("Path of the file, for example `/notes/plan.md`");
+        let (properties, required) = match self {
+            Self::Read => (
+                json!({
+                    "path": file(),
+                    "offset": {"type": "integer", "minimum": 0, "default": 0,
+                        "description": "Characters to skip from the beginning"},
+                    "max_chars": {"type": "integer", "minimum": 1, "default": read::PAGE_CHARS,
+                        "description": "Most characters to return"},
+                }),
+                json!(["path"]),
+            ),
+            Self::Write => (
+                json!({"path": file(), "content": text("The whole new content")}),
+                json!(["path", "content"]),
+            ),
+            Self::Append => {
+                (json!({"path": file(), "content": text("What to add")}), json!(["path", "content"]))
+            }
+            Self::Edit => (
+                json!({
+                    "path": file(),
+                    "old_text": {"type": "string", "minLength": 1, "description": "Text to replace; occurs once in the file"},
+                    "new_text": text("What stands there afterwards; empty to remove it"),
+                }),
+                json!(["path", "old_text", "new_text"]),
+            ),
+            Self::List => (
+                json!({
+                    "path": {"type": "string", "default": ".", "description": "Folder to list"},
+                    "pattern": {"type": "string", "default": "**/*", "description": "Glob relative to `path`, for example `**/*.md`"},
+                }),
+                json!([]),
+            ),
+            Self::Search => (
+                json!({
+                    "pattern": {"type": "string", "minLength": 1, "description": "Regular expression, or plain text"},
+                    "path": {"type": "string", "default": ".", "description": "Folder or file to search"},
+                }),
+                json!(["pattern"]),
+            ),
+            Self::Move | Self::Copy => (
+                json!({"source": path("Path as it is"), "destination": path("Path as it shall be, with the file's name")}),
+                json!(["source", "destination"]),
+            ),
+            Self::Delete | Self::Info | Self::Exists => {
+                (json!({"path": path("Path of the file or folder")}), json!(["path"]))
+            }
+        };
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    }
+
+    fn output(self) -> Option<Value> {
+        match self {
+            Self::Exists => Some(json!({"type": "boolean"})),
+            Self::Info => Some(json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string"},
+                    "kind": {"enum": ["file", "folder", "other"]},
+                    "size": {"type": "integer"},
+                    "modified": {"type": "string"},
+                    "content": {"type": "string"},
+                },
+                "required": ["path", "kind"],
+            })),
+            _ => None,
+        }
+    }
+}
+
+/// A text argument of validated input; empty where the schema has made it optional and it is absent.
+fn argument<'a>(input: &'a Value, name: &str) -> &'a str {
+    input.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// As [`argument`], with what stands for an absent one.
+fn argument_or<'a>(input: &'a Value, name: &str, default: &'a str) -> &'a str {
+    input.get(name).and_then(Value::as_str).unwrap_or(default)
+}
+
+impl FileTool {
+    /// Every subtree that the worker reaches at or below `path`. Mounts that may never be read are left out rather than
+    /// making all the others unreadable, unless nothing else is left.
+    fn trees(&self, path: &str) -> Vec<Touch> {
+        let reading = |path: &str| Touch { path: path.to_owned(), access: Access::Read, delete: false };
+        let trees = self.authority.locate_tree(path).unwrap_or_default();
+        let readable: Vec<Touch> = trees
+            .iter()
+            .filter(|tree| tree.mount.approvals.read != Some(Rule::Blocked))
+            .map(|tree| reading(tree.path.as_str()))
+            .collect();
+        // A path that can't be located goes to the engine as it is, whose refusal says why.
+        if readable.is_empty() { vec![reading(path)] } else { readable }
+    }
+}
+
+impl Leaf for FileTool {
+    fn effects(&self, input: &Value) -> Effects {
+        let touch =
+            |name: &str, access| Touch { path: argument(input, name).to_owned(), access, delete: false };
+        let touches = match self.tool {
+            Tool::Read if read::results_path(argument(input, "path")).is_some() => Vec::new(),
+            Tool::Read | Tool::Info | Tool::Exists => vec![touch("path", Access::Read)],
+            Tool::List | Tool::Search => self.trees(argument_or(input, "path", ".")),
+            Tool::Write | Tool::Edit | Tool::Append => vec![touch("path", Access::Write)],
+            Tool::Delete => vec![Touch { delete: true, ..touch("path", Access::Write) }],
+            Tool::Move => {
+                vec![
+                    Touch { delete: true, ..touch("source", Access::Write) },
+                    touch("destination", Access::Write),
+                ]
+            }
+            Tool::Copy => vec![touch("source", Access::Read), touch("destination", Access::Write)],
+        };
+        Effects { touches, subjects: Vec::new() }
+    }
+
+    fn preview<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
+        Box::pin(change::preview(self.tool, call))
+    }
+
+    fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            match self.tool {
+                Tool::Read => read::read(&call).await,
+                Tool::Info => read::info(&call).await,
+                Tool::Exists => read::exists(&call).await,
+                Tool::List => list::list(&call).await,
+                Tool::Search => search::search(&call).await,
+                Tool::Write => change::write(&call).await,
+                Tool::Edit => change::edit(&call).await,
+                Tool::Append => change::append(&call).await,
+                Tool::Delete => change::delete(&call).await,
+                Tool::Move => change::rename(&call).await,
+                Tool::Copy => change::copy(&call).await,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

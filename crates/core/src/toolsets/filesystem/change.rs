@@ -1,0 +1,250 @@
+//! Changing files.
+
+use super::{
+    Tool, argument,
+    content::Content,
+    hint::{explain, place},
+    read::whole,
+};
+use crate::{
+    authority::Located,
+    function::{LeafCall, Preview, ToolError, ToolOutput},
+    vfs::{EntryKind, FsError},
+};
+
+/// Longer contents are described in previews: nobody reads them before approving.
+const PREVIEWED: usize = 512 * 1024;
+
+pub(super) async fn write(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+    let (at, content) = (place(call, 0)?, argument(call.input, "content"));
+    match call.files.write(at, content.as_bytes()).await {
+        Ok(()) => Ok(ToolOutput::text(format!("Wrote {} bytes to `{}`.", content.len(), at.path))),
+        Err(error) => Err(explain(call, error).await),
+    }
+}
+
+pub(super) async fn append(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+    let (at, content) = (place(call, 0)?, argument(call.input, "content"));
+    match call.files.append(at, content.as_bytes()).await {
+        Ok(()) => Ok(ToolOutput::text(format!("Added {} bytes to `{}`.", content.len(), at.path))),
+        Err(error) => Err(explain(call, error).await),
+    }
+}
+
+pub(super) async fn delete(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+    let at = place(call, 0)?;
+    match call.files.delete(at).await {
+        Ok(()) => Ok(ToolOutput::text(format!("Deleted `{}`.", at.path))),
+        Err(error) => Err(explain(call, error).await),
+    }
+}
+
+pub(super) async fn rename(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+    let (from, to) = (place(call, 0)?, place(call, 1)?);
+    match call.files.rename(from, to).await {
+        Ok(()) => Ok(ToolOutput::text(format!("Moved `{}` to `{}`.", from.path, to.path))),
+        Err(error) => Err(into_folder(call, to, explain(call, error.clone()).await, &error).await),
+    }
+}
+
+pub(super) async fn copy(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+    let (from, to) = (place(call, 0)?, place(call, 1)?);
+    match call.files.copy(from, to).await {
+        Ok(()) => Ok(ToolOutput::text(format!("Copied `{}` to `{}`.", from.path, to.path))),
+        Err(error) => Err(into_folder(call, to, explain(call, error.clone()).await, &error).await),
+    }
+}
+
+/// Commands that move "into" a folder are what models have learned; here the destination has the file's name.
+async fn into_folder(call: &LeafCall<'_>, to: &Located, plain: ToolError, error: &FsError) -> ToolError {
+    if !matches!(error, FsError::Exists(_)) {
+        return plain;
+    }
+    match call.files.stat(to).await {
+        Ok(Some(entry)) if entry.kind == EntryKind::Directory => {
+            let name =
+                argument(call.input, "source").trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            let inside = to.path.join(name);
+            ToolError::new(format!(
+                "`{}` is a folder. To put it there, give `{inside}` as the destination.",
+                to.path
+            ))
+        }
+        _ => plain,
+    }
+}
+
+pub(super) async fn edit(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+    let at = place(call, 0)?;
+    let text = match whole(call, at).await? {
+        Content::Text(text) => text,
+        Content::Binary(kind) => {
+            return Err(ToolError::new(format!("`{}` is not text and can't be edited: {kind}.", at.path)));
+        }
+        Content::Long(what) => {
+            return Err(ToolError::new(format!("`{}` is too long to be edited: {what}.", at.path)));
+        }
+    };
+    let edited = replace_once(&text, argument(call.input, "old_text"), argument(call.input, "new_text"))
+        .map_err(|reason| ToolError::new(format!("`{}` was not changed: {reason}", at.path)))?;
+    match call.files.write(at, edited.text.as_bytes()).await {
+        Ok(()) => {
+            Ok(ToolOutput::text(format!("Replaced the text at line {} of `{}`.", edited.line, at.path)))
+        }
+        Err(error) => Err(explain(call, error).await),
+    }
+}
+
+#[derive(Debug)]
+struct Edited {
+    text: String,
+    /// Where the change begins, from 1.
+    line: usize,
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].bytes().filter(|&b| b == b'\n').count() + 1
+}
+
+/// Replaces the only occurrence of `old`, or says why that can't be.
+fn replace_once(text: &str, old: &str, new: &str) -> Result<Edited, String> {
+    if old.is_empty() {
+        return Err("`old_text` is empty. Use write_file for a whole file, append_file for its end.".into());
+    }
+    if old == new {
+        return Err("`old_text` and `new_text` are the same.".into());
+    }
+    // Occurrences may overlap (`aa` in `aaa`): which one is meant would be a guess then too.
+    let mut places = Vec::new();
+    let mut from = 0;
+    while let Some(found) = text[from..].find(old).map(|at| from + at) {
+        places.push(found);
+        from = found + text[found..].chars().next().map_or(1, char::len_utf8);
+    }
+    match places.as_slice() {
+        [at] => Ok(Edited {
+            text: format!("{}{new}{}", &text[..*at], &text[at + old.len()..]),
+            line: line_of(text, *at),
+        }),
+        [] => Err(format!("`old_text` does not occur in it. {}", near(text, old))),
+        places => {
+            let shown: Vec<String> = places.iter().take(5).map(|&at| line_of(text, at).to_string()).collect();
+            let more = if places.len() > 5 { ", …" } else { "" };
+            Err(format!(
+                "`old_text` occurs {} times (lines {}{more}), not once. Give more of the text around the one you mean.",
+                places.len(),
+                shown.join(", ")
+            ))
+        }
+    }
+}
+
+/// What in the text is most like what was looked for.
+fn near(text: &str, old: &str) -> String {
+    /// Beyond this many lines a comparison of each would take too long to be a courtesy.
+    const COMPARED: usize = 20_000;
+    if text.contains("\r\n") && text.contains(&old.replace("\r\n", "\n").replace('\n', "\r\n")) {
+        return "The file's lines end in CRLF: write `\\r\\n` for its line ends.".into();
+    }
+    let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else {
+        return "Use read_file to see what is there.".into();
+    };
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wanted_words = words(wanted);
+    let mut best: Option<(f64, usize, &str)> = None;
+    for (number, line) in text.lines().enumerate().take(COMPARED) {
+        let likeness = match words(line) == wanted_words {
+            true => 1.0,
+            false => strsim::sorensen_dice(line.trim(), wanted),
+        };
+        if likeness > best.map_or(0.6, |(best, ..)| best) {
+            best = Some((likeness, number + 1, line));
+        }
+    }
+    match best {
+        None => "Use read_file to see what is there.".into(),
+        Some((likeness, number, line)) => {
+            let cut = line.char_indices().nth(200).map_or(line.len(), |(at, _)| at);
+            let how = if likeness < 1.0 {
+                "is the nearest"
+            } else {
+                "begins alike; compare white space and what follows"
+            };
+            format!("Line {number} {how}: `{}`", &line[..cut])
+        }
+    }
+}
+
+/// The file before and after, for the operator. `None` where the call will fail anyway or changes no content.
+pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
+    if !matches!(tool, Tool::Write | Tool::Edit | Tool::Append | Tool::Delete) {
+        return None;
+    }
+    let at = call.places.first()?;
+    let before = match call.files.stat(at).await.ok()? {
+        None => None,
+        Some(entry) if entry.kind != EntryKind::File => return None,
+        Some(_) => Some(whole(&call, at).await.ok()?),
+    };
+    let after = match (tool, &before) {
+        (Tool::Write, _) => Some(argument(call.input, "content").to_owned()),
+        (Tool::Edit, Some(Content::Text(text))) => {
+            let edited =
+                replace_once(text, argument(call.input, "old_text"), argument(call.input, "new_text"));
+            Some(edited.ok()?.text)
+        }
+        (Tool::Append, None) => Some(argument(call.input, "content").to_owned()),
+        (Tool::Append, Some(Content::Text(text))) => {
+            Some(format!("{text}{}", argument(call.input, "content")))
+        }
+        (Tool::Delete, Some(_)) => None,
+        _ => return None,
+    };
+    let before = before.map(|content| match content {
+        Content::Text(text) => shown(text),
+        Content::Binary(kind) => format!("({kind})"),
+        Content::Long(what) => format!("({what})"),
+    });
+    Some(Preview::Change { path: at.path.to_string(), before, after: after.map(shown) })
+}
+
+fn shown(text: String) -> String {
+    if text.len() <= PREVIEWED { text } else { format!("({} bytes)", text.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_replaces_the_only_occurrence() {
+        let edited = replace_once("one\r\ntwo\r\nthree", "two\r\n", "2\r\n").unwrap();
+        assert_eq!((edited.text.as_str(), edited.line), ("one\r\n2\r\nthree", 2));
+        assert_eq!(replace_once("größe", "ö", "o").unwrap().text, "große");
+    }
+
+    #[test]
+    fn an_edit_that_could_mean_several_places_says_how_many_and_where() {
+        let error = replace_once("a\nb\na\n", "a\n", "c\n").unwrap_err();
+        assert!(error.contains("occurs 2 times (lines 1, 3)"), "{error}");
+        assert!(replace_once("aaa", "aa", "b").unwrap_err().contains("occurs 2 times"));
+    }
+
+    #[test]
+    fn an_edit_of_text_that_is_not_there_shows_the_nearest_line() {
+        let text = "fn main() {\n    println(\"hello\");\n}\n";
+        let error = replace_once(text, "\tprintln(\"hello\");", "").unwrap_err();
+        assert!(error.contains("Line 2 begins alike"), "{error}");
+        let error = replace_once(text, "    println(\"hallo\");", "").unwrap_err();
+        assert!(error.contains("Line 2 is the nearest"), "{error}");
+        let error = replace_once("a\r\nb\r\n", "a\nb", "c").unwrap_err();
+        assert!(error.contains("CRLF"), "{error}");
+        assert!(replace_once("x", "something else", "").unwrap_err().contains("read_file"));
+    }
+
+    #[test]
+    fn an_edit_that_changes_nothing_is_refused() {
+        assert!(replace_once("a", "a", "a").unwrap_err().contains("the same"));
+        assert!(replace_once("a", "", "b").unwrap_err().contains("empty"));
+    }
+}

@@ -1,0 +1,76 @@
+//! What to try next: the second half of every error that a model hears.
+
+use crate::{
+    authority::{Access, Located, Refusal, VirtualPath},
+    function::{LeafCall, ToolError},
+    vfs::{EntryKind, FsError},
+};
+
+/// How many names are looked at for one like the missing one.
+const LOOKED_AT: usize = 500;
+
+/// A failed file operation as the model hears it.
+pub(super) async fn explain(call: &LeafCall<'_>, error: FsError) -> ToolError {
+    let next = match &error {
+        FsError::NotFound(path) => match nearest(call, path).await {
+            Some(near) => format!("Did you mean `{near}`?"),
+            None => "Use list_files to see what there is.".into(),
+        },
+        FsError::WrongKind { is: "a folder", .. } => "Use list_files for what is in it.".into(),
+        FsError::WrongKind { .. } => "Use another path.".into(),
+        FsError::Exists(_) => "Choose another name, or delete what is there first.".into(),
+        FsError::TooLarge { .. } => "Work with smaller parts.".into(),
+        FsError::NotEmpty(_) => "Delete what it holds first.".into(),
+        FsError::Refused(Refusal::ReadOnly { .. }) => "Write to another path.".into(),
+        FsError::Refused(_) | FsError::Io { .. } => String::new(),
+    };
+    let message = error.to_string();
+    let message = message.trim_end();
+    if next.is_empty() {
+        return ToolError::new(message);
+    }
+    let stop = if message.ends_with(['.', '!', '?']) { "" } else { "." };
+    ToolError::new(format!("{message}{stop} {next}"))
+}
+
+/// The path of an existing file most like a missing one: of the same name elsewhere, or with a slip in it.
+async fn nearest(call: &LeafCall<'_>, missing: &VirtualPath) -> Option<VirtualPath> {
+    let parent = missing.as_str().rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let mut best: Option<(f64, VirtualPath)> = None;
+    // From the folder it should be in, and where that is missing too, from the top.
+    for folder in [parent, "/"] {
+        for tree in call.authority.locate_tree(folder).unwrap_or_default().iter().filter(|tree| is_free(tree))
+        {
+            for entry in call.files.walk(tree, LOOKED_AT).await.unwrap_or_default() {
+                let likeness = if entry.path.name().eq_ignore_ascii_case(missing.name()) {
+                    0.95
+                } else {
+                    strsim::jaro_winkler(entry.path.name(), missing.name())
+                };
+                if entry.kind != EntryKind::Other && likeness > best.as_ref().map_or(0.88, |(best, _)| *best)
+                {
+                    best = Some((likeness, entry.path));
+                }
+            }
+        }
+        if best.is_some() || folder == "/" {
+            break;
+        }
+    }
+    best.map(|(_, path)| path)
+}
+
+/// Whether a place may be read without anyone being asked: what wasn't approved must not show in a hint.
+pub(super) fn is_free(at: &Located) -> bool {
+    at.mount.approvals.read.is_none_or(|rule| rule == crate::gate::Rule::PreApproved)
+}
+
+/// The place of a path that was found by looking, within what is being read.
+pub(super) fn found(call: &LeafCall<'_>, path: &VirtualPath) -> Result<Located, ToolError> {
+    call.authority.locate(path.as_str(), Access::Read).map_err(|refusal| ToolError::new(refusal.to_string()))
+}
+
+/// The located place of the touch of that index. The engine locates every touch before it runs a leaf.
+pub(super) fn place<'a>(call: &LeafCall<'a>, index: usize) -> Result<&'a Located, ToolError> {
+    call.places.get(index).ok_or_else(|| ToolError::new("the path was not located; say the path again"))
+}

@@ -1,0 +1,118 @@
+//! Listing folders.
+
+use super::{argument_or, hint::explain};
+use crate::{
+    authority::{Located, VirtualPath},
+    function::{LeafCall, ToolError, ToolOutput},
+    vfs::{Entry, EntryKind, FsError},
+};
+use globset::GlobBuilder;
+use std::fmt::Write;
+
+/// Most entries that are shown.
+const SHOWN: usize = 1000;
+/// Most entries that are looked at, so that a huge folder costs neither memory nor minutes.
+pub(super) const LOOKED_AT: usize = 20_000;
+
+/// What lies below a path.
+pub(super) struct Tree {
+    /// The entries, mount by mount.
+    pub(super) entries: Vec<Entry>,
+    /// Whether there are more.
+    pub(super) cut: bool,
+}
+
+/// Walks the located subtrees of a call. A version control folder is left out unless `named` says that it is meant: its
+/// thousands of objects would bury the files.
+pub(super) async fn walk(call: &LeafCall<'_>, path: &VirtualPath, named: &str) -> Result<Tree, ToolError> {
+    let mut tree = Tree { entries: Vec::new(), cut: false };
+    let with_git = path.as_str().contains("/.git") || named.contains(".git");
+    for at in call.places {
+        if at.path == *path {
+            refuse_missing(call, at).await?;
+        } else {
+            tree.entries.extend(mount_point(call, at).await);
+        }
+        let found = match call.files.walk(at, LOOKED_AT).await {
+            Ok(found) => found,
+            Err(error) => return Err(explain(call, error).await),
+        };
+        tree.cut |= found.len() >= LOOKED_AT;
+        tree.entries.extend(found.into_iter().filter(|entry| with_git || !in_git(&entry.path)));
+    }
+    Ok(tree)
+}
+
+fn in_git(path: &VirtualPath) -> bool {
+    path.as_str().split('/').any(|part| part == ".git")
+}
+
+/// A mount's own folder may be missing: it is empty then (SPEC §6.1). Any other is an error that helps.
+async fn refuse_missing(call: &LeafCall<'_>, at: &Located) -> Result<(), ToolError> {
+    if at.path == at.mount.at || at.rest.is_empty() {
+        return Ok(());
+    }
+    match call.files.stat(at).await {
+        Ok(None) => Err(explain(call, FsError::NotFound(at.path.clone())).await),
+        Ok(Some(_)) => Ok(()),
+        Err(error) => Err(explain(call, error).await),
+    }
+}
+
+/// The root of a subtree below the listed folder. A file mount lists itself.
+async fn mount_point(call: &LeafCall<'_>, at: &Located) -> Option<Entry> {
+    match call.files.stat(at).await {
+        Ok(Some(entry)) if entry.kind != EntryKind::Directory => None,
+        _ => Some(Entry { path: at.path.clone(), kind: EntryKind::Directory, size: 0, modified_ms: None }),
+    }
+}
+
+pub(super) async fn list(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+    let path = VirtualPath::parse(argument_or(call.input, "path", "."))
+        .map_err(|refusal| ToolError::new(refusal.to_string()))?;
+    let pattern = argument_or(call.input, "pattern", "**/*");
+    let glob = GlobBuilder::new(pattern.strip_prefix("./").unwrap_or(pattern).trim_start_matches('/'))
+        .literal_separator(true)
+        .build()
+        .map_err(|error| {
+            ToolError::new(format!(
+                "`{pattern}` is not a glob: {}. Write for example `**/*.md`, `src/*` or `*.{{txt,md}}`.",
+                error.kind()
+            ))
+        })?
+        .compile_matcher();
+    let tree = walk(call, &path, pattern).await?;
+    let matching: Vec<&Entry> = tree
+        .entries
+        .iter()
+        .filter(|entry| match entry.path.rest(&path) {
+            Some("") => glob.is_match(entry.path.name()),
+            Some(rest) => glob.is_match(rest),
+            None => false,
+        })
+        .collect();
+    let mut text = String::new();
+    for entry in matching.iter().take(SHOWN) {
+        // Writing to a String can't fail.
+        let _ = match entry.kind {
+            EntryKind::File => writeln!(text, "{}  ({} bytes)", entry.path, entry.size),
+            EntryKind::Directory => writeln!(text, "{}/", entry.path),
+            EntryKind::Other => writeln!(text, "{}  (a link or special file)", entry.path),
+        };
+    }
+    if matching.len() > SHOWN {
+        let left = matching.len() - SHOWN;
+        let _ = writeln!(text, "[{left} more are not shown. Give a narrower `path` or `pattern`.]");
+    }
+    if tree.cut {
+        let _ =
+            writeln!(text, "[Only the first {LOOKED_AT} entries were looked at. Give a narrower `path`.]");
+    }
+    if text.is_empty() {
+        text = match tree.entries.is_empty() {
+            true => format!("`{path}` is empty."),
+            false => format!("Nothing in `{path}` matches `{pattern}`; `**/*` lists everything."),
+        };
+    }
+    Ok(ToolOutput::text(text.trim_end()))
+}

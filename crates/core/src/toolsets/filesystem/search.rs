@@ -1,0 +1,103 @@
+//! Searching text files.
+
+use super::{
+    argument, argument_or,
+    content::Content,
+    hint::found,
+    list::{LOOKED_AT, walk},
+};
+use crate::{
+    authority::VirtualPath,
+    function::{LeafCall, ToolError, ToolOutput},
+    vfs::EntryKind,
+};
+use regex::{Regex, RegexBuilder};
+use std::fmt::Write;
+
+/// Most matching lines that are shown.
+const SHOWN: usize = 200;
+/// Most characters of a line that are shown.
+const LINE_CHARS: usize = 300;
+/// Larger files are skipped.
+const LARGEST: u64 = 4 * 1024 * 1024;
+/// Most bytes that one search reads.
+const READ: u64 = 128 * 1024 * 1024;
+/// Memory of a compiled pattern, in bytes: a hostile one must not cost more.
+const COMPILED: usize = 1024 * 1024;
+
+pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+    let path = VirtualPath::parse(argument_or(call.input, "path", "."))
+        .map_err(|refusal| ToolError::new(refusal.to_string()))?;
+    let pattern = argument(call.input, "pattern");
+    let (regex, literal) = compile(pattern)?;
+    let tree = walk(call, &path, "").await?;
+    let (mut text, mut shown, mut read, mut skipped, mut searched) = (String::new(), 0, 0, 0_usize, 0_usize);
+    let mut stopped = None;
+    for entry in tree.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+        if entry.size > LARGEST {
+            skipped += 1;
+            continue;
+        }
+        if read + entry.size > READ {
+            stopped = Some(format!("Stopped after {READ} bytes. Give a narrower `path`."));
+            break;
+        }
+        // A file that vanishes or may not be read while others are searched is no reason to fail.
+        let Ok((bytes, _)) = call.files.read(&found(call, &entry.path)?, 0, LARGEST).await else {
+            skipped += 1;
+            continue;
+        };
+        read += bytes.len() as u64;
+        let Content::Text(content) = Content::of(bytes) else {
+            skipped += 1;
+            continue;
+        };
+        searched += 1;
+        for (number, line) in content.lines().enumerate().filter(|(_, line)| regex.is_match(line)) {
+            if shown == SHOWN {
+                stopped = Some(format!("Stopped after {SHOWN} lines. Give a narrower `path` or `pattern`."));
+                break;
+            }
+            shown += 1;
+            let cut = line.char_indices().nth(LINE_CHARS).map_or(line.len(), |(at, _)| at);
+            let more = if cut < line.len() { "…" } else { "" };
+            // Writing to a String can't fail.
+            let _ = writeln!(text, "{}:{}: {}{more}", entry.path, number + 1, &line[..cut]);
+        }
+        if stopped.is_some() {
+            break;
+        }
+    }
+    if text.is_empty() {
+        let _ = writeln!(text, "No line matches `{pattern}` in {searched} text files in `{path}`.");
+    }
+    let notices = [
+        literal.then(|| "The pattern is not a regular expression and was searched as plain text.".to_owned()),
+        (skipped > 0)
+            .then(|| format!("{skipped} files were skipped: binary, over {LARGEST} bytes, or not readable.")),
+        tree.cut
+            .then(|| format!("Only the first {LOOKED_AT} entries were looked at. Give a narrower `path`.")),
+        stopped,
+    ];
+    for notice in notices.into_iter().flatten() {
+        let _ = writeln!(text, "[{notice}]");
+    }
+    Ok(ToolOutput::text(text.trim_end()))
+}
+
+/// The pattern as a regular expression, or as the plain text that it is where it doesn't parse as one.
+fn compile(pattern: &str) -> Result<(Regex, bool), ToolError> {
+    let build =
+        |pattern: &str| RegexBuilder::new(pattern).size_limit(COMPILED).dfa_size_limit(COMPILED).build();
+    match build(pattern) {
+        Ok(regex) => Ok((regex, false)),
+        Err(regex::Error::Syntax(_)) => {
+            build(&regex::escape(pattern)).map(|regex| (regex, true)).map_err(too_large)
+        }
+        Err(error) => Err(too_large(error)),
+    }
+}
+
+fn too_large(_: regex::Error) -> ToolError {
+    ToolError::new("The pattern is too large. Search for something shorter, with smaller repetitions.")
+}

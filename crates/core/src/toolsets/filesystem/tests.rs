@@ -1,0 +1,156 @@
+//! The tools over a file system in memory. What they do on real files is tested with the native one.
+
+use super::*;
+use crate::{
+    authority::{Approvals, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
+    results::{Results, SHOWN_CHARS},
+    vfs::MemoryFileSystem,
+};
+use futures_util::FutureExt;
+
+struct Host {
+    files: MemoryFileSystem,
+    authority: Arc<Authority>,
+    results: Results,
+}
+
+fn host(approvals: Approvals) -> Host {
+    let root = Place::new("/p");
+    let files = MemoryFileSystem::new();
+    files.put(&root.join("notes/a.md"), &b"alpha\nbeta\n"[..]);
+    let mount = Mount { approvals, ..Mount::new(VirtualPath::root(), root.clone(), Access::Write) };
+    let bounds = Bounds::new(vec![Extent { place: root.clone(), access: Access::Write }], Network::Off);
+    let authority = Authority::new(bounds, View::new(vec![mount]), Arc::new(Protection::new(root, [])));
+    Host { files, authority: Arc::new(authority), results: Results::default() }
+}
+
+impl Host {
+    fn function(&self, name: &str) -> Function {
+        Filesystem::tools(&self.authority, None).into_iter().find(|f| &*f.meta.name == name).unwrap()
+    }
+
+    fn effects(&self, name: &str, input: &Value) -> Vec<(String, Access, bool)> {
+        let Body::Leaf(leaf) = self.function(name).body else { panic!("it is a leaf") };
+        leaf.effects(input).touches.into_iter().map(|t| (t.path, t.access, t.delete)).collect()
+    }
+
+    fn call(&self, name: &str, input: Value) -> Result<Value, String> {
+        let function = self.function(name);
+        function.meta.input.validate(&input).map_err(|wrong| wrong[0].to_string())?;
+        let Body::Leaf(leaf) = function.body else { panic!("it is a leaf") };
+        let places: Vec<_> = leaf
+            .effects(&input)
+            .touches
+            .iter()
+            .map(|t| self.authority.locate(&t.path, t.access).map_err(|refusal| refusal.to_string()))
+            .collect::<Result<_, _>>()?;
+        let call = LeafCall {
+            input: &input,
+            places: &places,
+            authority: &self.authority,
+            files: &self.files,
+            results: &self.results,
+            idempotency_key: "",
+        };
+        let output =
+            leaf.run(call).now_or_never().expect("memory does not wait").map_err(|error| error.message)?;
+        if let Some(schema) = &function.meta.output {
+            schema.validate(&output.value).unwrap();
+        }
+        Ok(output.value)
+    }
+}
+
+#[test]
+fn every_schema_is_one_and_takes_nothing_unknown() {
+    let host = host(Approvals::default());
+    let tools = Filesystem::tools(&host.authority, None);
+    assert_eq!(tools.len(), Tool::ALL.len());
+    for tool in tools {
+        let meta = tool.meta;
+        Schema::new((**meta.input.value()).clone()).unwrap();
+        assert!(meta.input.validate(&json!({"path": "/x", "unknown": 1})).is_err(), "{}", meta.name);
+        assert!(meta.description.len() > 40, "{}", meta.name);
+        for (name, property) in meta.input.value()["properties"].as_object().unwrap() {
+            assert!(property["description"].is_string(), "{}.{name}", meta.name);
+        }
+    }
+    Schema::new((**Filesystem.configuration().value()).clone()).unwrap();
+    assert!(Filesystem.configuration().validate(&json!({"root": "x"})).is_err());
+}
+
+#[test]
+fn the_effects_of_a_call_are_known_from_its_input() {
+    use Access::{Read, Write};
+    let host = host(Approvals::default());
+    let touch = |path: &str, access, delete| (path.to_owned(), access, delete);
+    for tool in ["read_file", "file_info", "file_exists"] {
+        assert_eq!(host.effects(tool, &json!({"path": "a"})), [touch("a", Read, false)]);
+    }
+    for tool in ["write_file", "edit_file", "append_file"] {
+        assert_eq!(host.effects(tool, &json!({"path": "a"})), [touch("a", Write, false)]);
+    }
+    assert_eq!(host.effects("delete_file", &json!({"path": "a"})), [touch("a", Write, true)]);
+    let both = json!({"source": "a", "destination": "b"});
+    assert_eq!(host.effects("move_file", &both), [touch("a", Write, true), touch("b", Write, false)]);
+    assert_eq!(host.effects("copy_file", &both), [touch("a", Read, false), touch("b", Write, false)]);
+    assert_eq!(host.effects("list_files", &json!({})), [touch("/", Read, false)]);
+    assert_eq!(
+        host.effects("search_files", &json!({"pattern": "x", "path": "notes"})),
+        [touch("/notes", Read, false)]
+    );
+    assert_eq!(host.effects("read_file", &json!({"path": "/results/1"})), []);
+}
+
+#[test]
+fn a_listing_of_a_mount_that_asks_is_asked_about() {
+    let asking = Approvals { read: Some(Rule::Ask), ..Approvals::default() };
+    let host = host(asking);
+    assert_eq!(host.effects("list_files", &json!({})).len(), 1, "so the engine meets the mount's rule");
+    let blocked = self::host(Approvals { read: Some(Rule::Blocked), ..Approvals::default() });
+    assert_eq!(
+        blocked.effects("list_files", &json!({})).len(),
+        1,
+        "where nothing else is left the engine refuses"
+    );
+}
+
+#[test]
+fn a_cut_result_is_read_on() {
+    let host = host(Approvals::default());
+    let long = "0123456789".repeat(SHOWN_CHARS / 10 + 3);
+    let shown = host.results.show(&long, true);
+    assert!(
+        shown.ends_with(&format!("read_file(path=\"/results/1\", offset={SHOWN_CHARS}).]")),
+        "{}",
+        &shown[shown.len() - 90..]
+    );
+    let rest = host.call("read_file", json!({"path": "/results/1", "offset": SHOWN_CHARS})).unwrap();
+    assert_eq!(rest, "0123456789".repeat(3));
+    let error = host.call("read_file", json!({"path": "results/2"})).unwrap_err();
+    assert!(error.contains("no such result"), "{error}");
+}
+
+#[test]
+fn files_in_memory_are_worked_with_like_any() {
+    let host = host(Approvals::default());
+    let edit = json!({"path": "notes/a.md", "old_text": "beta", "new_text": "gamma"});
+    assert_eq!(host.call("edit_file", edit).unwrap(), "Replaced the text at line 2 of `/notes/a.md`.");
+    host.call("move_file", json!({"source": "notes/a.md", "destination": "b/c.md"})).unwrap();
+    assert_eq!(host.call("read_file", json!({"path": "/b/c.md"})).unwrap(), "alpha\ngamma\n");
+    assert_eq!(host.call("list_files", json!({})).unwrap(), "/b/\n/b/c.md  (12 bytes)\n/notes/");
+    assert_eq!(host.call("search_files", json!({"pattern": "^g"})).unwrap(), "/b/c.md:2: gamma");
+    assert_eq!(host.call("file_exists", json!({"path": "/notes/a.md"})).unwrap(), false);
+    assert_eq!(
+        host.call("file_info", json!({"path": "/notes"})).unwrap(),
+        json!({"path": "/notes", "kind": "folder"})
+    );
+    assert!(
+        host.call("write_file", json!({"path": "/main.worker", "content": ""}))
+            .unwrap_err()
+            .contains("read-only")
+    );
+    let missing = host.call("read_file", json!({"path": "/b/C.MD"})).unwrap_err();
+    assert_eq!(missing, "`/b/C.MD` does not exist. Did you mean `/b/c.md`?");
+    assert!(host.call("read_file", json!({"path": "/b/c.md", "offset": -1})).is_err());
+}

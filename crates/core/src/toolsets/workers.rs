@@ -1,0 +1,224 @@
+//! Delegation: each allowed worker is a tool with its own signature (SPEC §8.3).
+
+use crate::{
+    engine::{Call, End, Failure, FailureKind, Halt, Outcome},
+    function::{Body, Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Risk},
+    gate::{Policy, Subject},
+    journal::{Body as Record, UsedDefinition},
+    schema::{Schema, sha256},
+    send::BoxFuture,
+    toolset::{ToolsetContext, ToolsetKind},
+    worker::{self, ATTACHMENTS, INSTRUCTIONS},
+};
+use globset::GlobBuilder;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The toolset kind `workers`.
+pub struct Workers;
+
+/// Which tools delegation is offered through.
+#[derive(Clone, Copy, PartialEq)]
+enum Style {
+    Tools,
+    WorkerCall,
+    Both,
+}
+
+impl ToolsetKind for Workers {
+    fn name(&self) -> &'static str {
+        "workers"
+    }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["delegation"]
+    }
+    fn configuration(&self) -> Schema {
+        Schema::built_in(json!({
+            "type": "object",
+            "properties": {
+                "allowed_workers": {"type": "array", "items": {"type": "string"}},
+                "style": {"enum": ["tools", "worker_call", "both"]},
+            },
+            "additionalProperties": false,
+        }))
+    }
+    fn build(&self, configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
+        let style = match configuration.get("style").and_then(Value::as_str) {
+            Some("worker_call") => Style::WorkerCall,
+            Some("both") => Style::Both,
+            _ => Style::Tools,
+        };
+        let (globs, exact): (Vec<&String>, Vec<&String>) =
+            context.worker.allow_workers.iter().partition(|name| is_glob(name));
+        let mut functions = Vec::new();
+        if style != Style::WorkerCall {
+            for &reference in &exact {
+                let callee = context
+                    .definitions
+                    .worker(context.worker, reference)
+                    .map_err(|error| error.to_string())?;
+                let name = reference.trim_start_matches("./");
+                functions.push(worker::function(&callee, name, false, context.policy.clone()));
+            }
+        }
+        if style != Style::Tools || !globs.is_empty() {
+            functions.push(worker_call(context, &globs, exact.is_empty()));
+        }
+        Ok(functions)
+    }
+}
+
+fn is_glob(name: &str) -> bool {
+    name.contains(['*', '?', '['])
+}
+
+/// Whether the allowlist names the worker, and if so whether only by a wildcard.
+fn allowed(allow_workers: &[String], reference: &str) -> Option<bool> {
+    if allow_workers.iter().any(|name| !is_glob(name) && name == reference) {
+        return Some(false);
+    }
+    let matches = |glob: &String| {
+        GlobBuilder::new(glob)
+            .literal_separator(false)
+            .build()
+            .is_ok_and(|glob| glob.compile_matcher().is_match(reference))
+    };
+    allow_workers.iter().any(|name| is_glob(name) && matches(name)).then_some(true)
+}
+
+/// Most names that a description lists.
+const LISTED: usize = 40;
+
+fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool) -> Function {
+    let mut names: Vec<String> =
+        context.worker.allow_workers.iter().filter(|name| !is_glob(name)).cloned().collect();
+    for glob in globs {
+        names.extend(context.definitions.matching(context.worker, glob));
+    }
+    names.sort();
+    names.dedup();
+    names.retain(|name| **name != *context.worker.id);
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let mut listed = names.join(", ");
+    if more > 0 {
+        listed.push_str(&format!(", and {more} more"));
+    }
+    Function {
+        meta: FunctionMeta {
+            source: FunctionSource::Toolset("workers".into()),
+            name: "worker_call".into(),
+            tool_name: "worker_call".into(),
+            aliases: &["worker.call"],
+            description: format!("Calls another worker and returns its output. Workers: {listed}.").into(),
+            input: Arc::new(Schema::built_in(json!({
+                "type": "object",
+                "properties": {
+                    "worker": {"type": "string", "description": "Which worker."},
+                    "input_data": {"description": "Its input: text, or an object with its parameters."},
+                    INSTRUCTIONS: {"type": "string", "description": "Instructions beyond its own."},
+                    ATTACHMENTS: {
+                        "type": "array", "items": {"type": "string"},
+                        "description": "Paths of files to give it.",
+                    },
+                },
+                "required": ["worker"],
+                "additionalProperties": false,
+            }))),
+            output: None,
+            risk: Risk::Delegate,
+            parallel: true,
+            timeout: None,
+            wildcard,
+            policy: context.policy.clone(),
+        },
+        body: Body::Composite(Arc::new(WorkerCall { policy: context.policy.clone() })),
+    }
+}
+
+/// Passes a call on to the worker that it names. The gate judges that call with all that holds for this one.
+struct WorkerCall {
+    policy: Option<Arc<Policy>>,
+}
+
+impl Composite for WorkerCall {
+    fn effects(&self, input: &Value) -> Effects {
+        let worker = input.get("worker").and_then(Value::as_str).unwrap_or_default();
+        Effects { touches: Vec::new(), subjects: vec![Subject::Text(worker.to_owned())] }
+    }
+
+    fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
+        Box::pin(async move {
+            let refuse = |message: String| {
+                Ok(Outcome::free(End::Failed(Failure::new(FailureKind::Definition, message))))
+            };
+            let reference = call.input.get("worker").and_then(Value::as_str).unwrap_or_default();
+            let Some(caller) = call.frame.worker() else {
+                return refuse("worker_call works only for workers".to_owned());
+            };
+            let Some(wildcard) = allowed(&caller.allow_workers, reference) else {
+                let list = caller.allow_workers.join(", ");
+                return refuse(format!("`{reference}` is not among the workers you may call: {list}."));
+            };
+            let host = call.engine.host();
+            let callee = match host.definitions.worker(caller, reference) {
+                Ok(callee) => callee,
+                Err(error) => return refuse(error.to_string()),
+            };
+            host.driver.record(
+                call.path,
+                "definition".into(),
+                Record::Definition(UsedDefinition {
+                    worker: Arc::clone(&callee.id),
+                    file: Arc::clone(&callee.instructions.file),
+                    sha256: sha256(callee.text.as_bytes()),
+                    text: Arc::clone(&callee.text),
+                }),
+            )?;
+            let input = match callee_input(&callee, call.input) {
+                Ok(input) => input,
+                Err(message) => return refuse(message),
+            };
+            let function = worker::function(&callee, reference, wildcard, self.policy.clone());
+            call.engine
+                .call(Call {
+                    path: call.path.keyed("worker"),
+                    function: &function,
+                    input: Arc::new(input),
+                    frame: call.frame,
+                    attachments: &[],
+                })
+                .await
+        })
+    }
+}
+
+/// The callee's own arguments out of `worker_call`'s.
+fn callee_input(callee: &worker::WorkerDefinition, input: &Value) -> Result<Value, String> {
+    let mut arguments = match input.get("input_data") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(map)) if callee.signature.declared || map.contains_key("input") => map.clone(),
+        Some(value) => {
+            let name = match (&callee.signature.message, callee.signature.declared) {
+                (_, false) => "input",
+                (Some(name), true) => name,
+                (None, true) => {
+                    let parameters: Vec<&str> =
+                        callee.signature.parameters.iter().map(|p| &*p.name).collect();
+                    return Err(format!(
+                        "`{}` takes an object with these parameters: {}.",
+                        callee.id,
+                        parameters.join(", ")
+                    ));
+                }
+            };
+            Map::from_iter([(name.to_owned(), value.clone())])
+        }
+    };
+    for key in [INSTRUCTIONS, ATTACHMENTS] {
+        if let Some(value) = input.get(key) {
+            arguments.insert(key.to_owned(), value.clone());
+        }
+    }
+    Ok(Value::Object(arguments))
+}

@@ -1,0 +1,174 @@
+//! The file system port (SPEC §6.2): operations on places that authority has located.
+
+mod memory;
+
+pub use memory::MemoryFileSystem;
+
+use crate::{
+    authority::{Located, VirtualPath},
+    send::{BoxFuture, MaybeSend, MaybeSync},
+};
+use serde::{Deserialize, Serialize};
+
+/// What lies at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Directory,
+    /// A symlink that was not followed, a device, a socket, a FIFO: never read or written.
+    Other,
+}
+
+/// A file or folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its virtual path.
+    pub path: VirtualPath,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its size in bytes; 0 for folders.
+    pub size: u64,
+    /// Last change, in milliseconds since 1970, where the file system knows it.
+    pub modified_ms: Option<u64>,
+}
+
+/// A file operation that failed. Messages name virtual paths only.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FsError {
+    /// Authority refused it (also: a symlink led where it may not go).
+    #[error(transparent)]
+    Refused(#[from] crate::authority::Refusal),
+    /// Nothing is there.
+    #[error("`{0}` does not exist")]
+    NotFound(VirtualPath),
+    /// A folder where a file was wanted, or the reverse, or something that is neither.
+    #[error("`{path}` is {is}, not {wanted}")]
+    WrongKind {
+        /// The path.
+        path: VirtualPath,
+        /// What it is: `a folder`, `a file`, `a symbolic link that leaves the sandbox`, `a special file`.
+        is: &'static str,
+        /// What was wanted.
+        wanted: &'static str,
+    },
+    /// It exists and should not.
+    #[error("`{0}` exists already")]
+    Exists(VirtualPath),
+    /// Larger than the mount or the operation allows.
+    #[error("`{path}` has {size} bytes; at most {limit} are allowed here")]
+    TooLarge {
+        /// The path.
+        path: VirtualPath,
+        /// Its size in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A folder that is to be removed holds something.
+    #[error("`{0}` is not empty")]
+    NotEmpty(VirtualPath),
+    /// Anything else the system said (disk full, permission), without real paths.
+    #[error("`{path}`: {reason}")]
+    Io {
+        /// The path.
+        path: VirtualPath,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+impl FsError {
+    /// A mount's own root is not removed or moved through it.
+    pub fn root_of_mount(at: &Located) -> Self {
+        Self::Io { path: at.path.clone(), reason: "it is the root of a mount and stays where it is".into() }
+    }
+
+    /// A folder can't go below itself.
+    pub fn into_itself(at: &Located) -> Self {
+        Self::Io { path: at.path.clone(), reason: "a folder can't be moved into itself".into() }
+    }
+}
+
+/// The checks that every [`FileSystem`] makes beside [`Located::admits`].
+impl Located {
+    /// Whether the mount allows a file of that size.
+    pub fn within_size(&self, size: u64) -> Result<(), FsError> {
+        match self.mount.max_file_bytes {
+            Some(limit) if size > limit => Err(FsError::TooLarge { path: self.path.clone(), size, limit }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether something that is moved from here to `to`, or lies `below` what is moved, may be: moving a folder
+    /// changes everything in it, so that each part must be allowed to leave its old place and to be at its new one.
+    /// The rests are resolved, relative to their bases; `size` is there for regular files.
+    pub fn may_move(
+        &self,
+        to: &Self,
+        from_rest: &str,
+        to_rest: &str,
+        below: &str,
+        size: Option<u64>,
+    ) -> Result<(), FsError> {
+        let join = |rest: &str| match (rest, below) {
+            (rest, "") => rest.to_owned(),
+            ("", below) => below.to_owned(),
+            (rest, below) => format!("{rest}/{below}"),
+        };
+        let (old, new) = (join(from_rest), join(to_rest));
+        if below.is_empty() {
+            self.admits(&old)?;
+            to.admits(&new)?;
+            if size.is_some() {
+                self.admits_file(&old)?;
+                to.admits_file(&new)?;
+            }
+        } else {
+            let shown =
+                self.shows(&old) && to.shows(&new) && self.admits(&old).is_ok() && to.admits(&new).is_ok();
+            if !shown || (size.is_some() && !(self.shows_file(&old) && to.shows_file(&new))) {
+                let reason = "it holds something that may not be moved; move its files one by one".into();
+                return Err(FsError::Io { path: self.path.clone(), reason });
+            }
+        }
+        size.map_or(Ok(()), |size| to.within_size(size))
+    }
+}
+
+/// Confined file operations: a directory on disk, memory, or a browser's private file system.
+///
+/// Every operation resolves [`Located::rest`] from [`Located::base`] without ever leaving the base, follows symlinks
+/// only inside it, and asks [`Located::admits`] about the resolved path before it acts. Implementations don't check,
+/// then open: they work on descriptors. Writes are atomic: the old content or the new, never a part.
+pub trait FileSystem: MaybeSend + MaybeSync {
+    /// Up to `limit` bytes from `offset`, and the file's size. Refuses files over the mount's `max_file_bytes`.
+    fn read<'a>(
+        &'a self,
+        at: &'a Located,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<(Vec<u8>, u64), FsError>>;
+    /// Replaces or makes the file, with missing folders, atomically. The mode bits of an existing file are kept.
+    fn write<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>>;
+    /// Appends, making the file if it is missing. Atomic as [`FileSystem::write`].
+    fn append<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>>;
+    /// Removes a file or an empty folder; a symlink itself, never what it points to.
+    fn delete<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
+    /// Moves a file or folder; a symlink itself. Refuses to replace an existing destination, and to move a folder that
+    /// holds what may not be changed.
+    fn rename<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
+    /// Copies a regular file; refuses to replace an existing destination.
+    fn copy<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
+    /// What is there; `None` if nothing.
+    fn stat<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<Option<Entry>, FsError>>;
+    /// Everything below a folder (the folder itself excluded), depth first, each folder's names sorted, at most `limit`
+    /// entries; only what [`Located::shows`] and the mount's suffixes allow, and no name that a [`VirtualPath`] can't
+    /// have. A located file gives that one entry. Symlinks to folders are listed as [`EntryKind::Other`] and not
+    /// entered. A folder that does not exist is empty (SPEC §6.1).
+    fn walk<'a>(&'a self, at: &'a Located, limit: usize) -> BoxFuture<'a, Result<Vec<Entry>, FsError>>;
+    /// Makes a folder and those above it.
+    fn make_directory<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
+}

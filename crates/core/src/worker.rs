@@ -1,0 +1,9 @@
+//! Workers: functions whose body is a conversation with a model.
+
+mod definition;
+mod retry;
+mod run;
+
+pub use definition::*;
+pub use run::{ModelChoice, function, media_type};
+pub(crate) use run::{show, show_failure};

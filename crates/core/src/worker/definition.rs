@@ -1,0 +1,274 @@
+//! A worker as the engine needs it: merged with its project, with every place made absolute.
+//!
+//! The front end (`llm-do-program`) makes these from files; nothing here knows YAML.
+
+use crate::{
+    authority::{Access, Narrowing, Place, VirtualPath},
+    function::FunctionSource,
+    gate::RuleLine,
+    model::{ModelName, ModelSettings},
+    schema::Schema,
+    template::TemplateSource,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// The merged definition of one worker.
+#[derive(Debug)]
+pub struct WorkerDefinition {
+    /// Path under the workers root without extension, or `main` (SPEC §4.2). A library's: `lib:worker`.
+    pub id: Arc<str>,
+    /// Whose it is.
+    pub source: FunctionSource,
+    /// Shown to callers.
+    pub description: Option<Arc<str>>,
+    /// The prompt.
+    pub instructions: Instructions,
+    /// The model that the worker itself names; its project's is the host's business (SPEC §3, precedence).
+    pub model: Option<ModelName>,
+    /// Globs over `provider:model`; empty means any.
+    pub compatible_models: Vec<String>,
+    /// Sampling settings.
+    pub settings: ModelSettings,
+    /// Whether command line overrides are refused.
+    pub locked: bool,
+    /// Its input.
+    pub signature: Signature,
+    /// Its declared output.
+    pub returns: Option<Arc<Schema>>,
+    /// `path`-typed outputs: top-level property names of `returns`, or `""` for the whole; translated back to the
+    /// caller's view (SPEC §6.4).
+    pub returned_paths: Vec<String>,
+    /// Toolset name (canonical) and its configuration, sorted by name.
+    pub toolsets: Vec<(Arc<str>, Arc<Value>)>,
+    /// Callees it may call, from `allow_workers` and `toolsets.workers.allowed_workers` alike.
+    pub allow_workers: Vec<String>,
+    /// Its `tool_rules`.
+    pub rules: Arc<[RuleLine]>,
+    /// Its `tool_rules` timeouts and retries, by the same patterns.
+    pub overrides: Vec<CallOverride>,
+    /// What it asks of the sandbox.
+    pub sandbox: Sandbox,
+    /// Which files callers may attach.
+    pub attachments: AttachmentPolicy,
+    /// Whether it may be called with neither input nor attachment.
+    pub allow_empty_input: bool,
+    /// Its limits, merged.
+    pub limits: Limits,
+    /// The text it was read from, for the journal.
+    pub text: Arc<str>,
+}
+
+/// A prompt and where it stands.
+#[derive(Clone)]
+pub struct Instructions {
+    /// The template text.
+    pub text: Arc<str>,
+    /// File it stands in, for errors: relative to the project where it lies inside.
+    pub file: Arc<str>,
+    /// Lines before it in that file (the front matter).
+    pub line_offset: u32,
+    /// Where its includes are read from.
+    pub templates: Arc<dyn TemplateSource>,
+}
+
+impl std::fmt::Debug for Instructions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Instructions").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// A worker's input.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// Schema of the whole input object, `instructions` and `attachments` included: what callers (models) are shown
+    /// and what calls are validated against.
+    pub schema: Arc<Schema>,
+    /// Whether parameters or a schema were declared; if not, `input` takes anything.
+    pub declared: bool,
+    /// The only required string parameter, or `input`: what a plain message becomes. `None` if neither fits.
+    pub message: Option<Arc<str>>,
+    /// Names of the declared parameters in order, for `worker(a, b?)` in errors.
+    pub parameters: Vec<Parameter>,
+}
+
+/// One declared parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its type as people write it (`string`, `path`, `array<string>`).
+    pub shown_type: String,
+    /// Whether it must be given.
+    pub required: bool,
+    /// For type `path`: the capability it hands over. `Write` if `sandbox.write` names it.
+    pub path: Option<Access>,
+}
+
+/// `sandbox` of a worker, merged with its project's.
+#[derive(Clone, Debug, Default)]
+pub struct Sandbox {
+    /// What narrowing it asks; `handed` is empty here, the engine fills it for each call.
+    pub narrowing: Narrowing,
+}
+
+/// Files that may be attached to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachmentPolicy {
+    /// Most files.
+    pub max_attachments: u32,
+    /// Most bytes together.
+    pub max_total_bytes: u64,
+    /// If not empty, only these suffixes (with dot, lower case).
+    pub allowed_suffixes: Vec<String>,
+    /// Never these.
+    pub denied_suffixes: Vec<String>,
+}
+
+impl Default for AttachmentPolicy {
+    fn default() -> Self {
+        Self {
+            max_attachments: 4,
+            max_total_bytes: 10_000_000,
+            allowed_suffixes: vec![],
+            denied_suffixes: vec![],
+        }
+    }
+}
+
+impl AttachmentPolicy {
+    /// Whether these files (name, bytes) may be attached; `whose` names the policy in the reason.
+    pub fn admits(&self, whose: &str, files: &[(&str, u64)]) -> Result<(), String> {
+        let total: u64 = files.iter().map(|(_, size)| size).sum();
+        if files.len() > self.max_attachments as usize {
+            return Err(format!(
+                "{whose} takes at most {} attachments, not {}",
+                self.max_attachments,
+                files.len()
+            ));
+        }
+        if total > self.max_total_bytes {
+            return Err(format!(
+                "{whose} takes at most {} bytes of attachments, not {total}",
+                self.max_total_bytes
+            ));
+        }
+        for (name, _) in files {
+            let name = name.to_lowercase();
+            let is = |suffixes: &[String]| suffixes.iter().any(|s| name.ends_with(&s.to_lowercase()));
+            if is(&self.denied_suffixes) || !(self.allowed_suffixes.is_empty() || is(&self.allowed_suffixes))
+            {
+                return Err(format!(
+                    "{whose} does not take the attachment `{name}`: its suffix is not allowed"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A `timeout` or `retries` of a tool rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallOverride {
+    /// Which calls.
+    pub pattern: crate::gate::Pattern,
+    /// Deadline of a leaf.
+    pub timeout: Option<Duration>,
+}
+
+/// Limits of one worker's call, the tree's, or both (SPEC §10.4). An absent value is no limit beyond the default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Model turns of one call.
+    pub max_turns: u32,
+    /// Tool calls of one call.
+    pub max_tool_calls: Option<u32>,
+    /// Working time of one call, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// Tokens of the call and everything below it.
+    pub max_tokens: Option<u64>,
+    /// Depth of delegation below this worker.
+    pub max_depth: Option<u32>,
+    /// The same call with the same arguments, in a row or not, in one conversation.
+    pub max_repeats: u32,
+    /// Further attempts at a failed request.
+    pub request_retries: u32,
+    /// Further attempts at an invalid output.
+    pub output_retries: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_turns: 50,
+            max_tool_calls: None,
+            timeout_ms: None,
+            max_tokens: None,
+            max_depth: None,
+            max_repeats: 5,
+            request_retries: 4,
+            output_retries: 2,
+        }
+    }
+}
+
+/// A worker could not be found or loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DefinitionError {
+    /// For people and models: what was looked for, where, and the nearest names.
+    pub message: String,
+}
+
+/// The program, as far as the engine asks it. Loading is lazy: only what a run names is opened.
+pub trait Definitions: crate::send::MaybeSend + crate::send::MaybeSync {
+    /// The worker that `reference` names when said by `from` (its scope decides: program or library).
+    fn worker(
+        &self,
+        from: &WorkerDefinition,
+        reference: &str,
+    ) -> Result<Arc<WorkerDefinition>, DefinitionError>;
+    /// IDs that a glob of an allowlist matches, sorted; for descriptions and errors.
+    fn matching(&self, from: &WorkerDefinition, glob: &str) -> Vec<String>;
+    /// The project's name, for templates.
+    fn project_name(&self) -> &str;
+    /// Greatest depth of delegation, and whether a worker may call itself (`delegation`).
+    fn delegation(&self) -> Delegation;
+}
+
+/// The manifest's `delegation` (SPEC §8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delegation {
+    /// Greatest depth; the root is 0.
+    pub max_depth: u32,
+    /// Whether a worker already in the chain may be called again.
+    pub allow_recursion: bool,
+}
+
+impl Default for Delegation {
+    fn default() -> Self {
+        Self { max_depth: 5, allow_recursion: false }
+    }
+}
+
+/// Schema properties every worker accepts beside its own (SPEC §2.1).
+pub const INSTRUCTIONS: &str = "instructions";
+/// See [`INSTRUCTIONS`].
+pub const ATTACHMENTS: &str = "attachments";
+/// Where attachments are mounted in a callee that has file tools.
+pub fn attachments_root() -> VirtualPath {
+    VirtualPath::root().join(ATTACHMENTS)
+}
+
+/// Binds a `path` parameter at the top: the operator's word makes it a capability (SPEC §6.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundPath {
+    /// The parameter.
+    pub parameter: Arc<str>,
+    /// What it names.
+    pub place: Place,
+    /// With which mode.
+    pub access: Access,
+}

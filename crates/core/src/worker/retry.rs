@@ -1,0 +1,64 @@
+//! When and after how long a failed request is tried again (SPEC §10.2).
+
+use crate::model::ModelError;
+use std::time::Duration;
+
+/// First wait without a `Retry-After`.
+const FIRST: Duration = Duration::from_millis(500);
+/// Longest wait of our own choosing.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Longest wait that a server may ask for; beyond it the run had better say so.
+const LONGEST_ASKED: Duration = Duration::from_secs(300);
+
+/// The wait before the next attempt, or `None` if there should be none. `random` spreads many clients that fail at
+/// once: the wait is between half and all of the exponential step.
+pub(super) fn wait_before_retry(
+    error: &ModelError,
+    attempt: u32,
+    retries: u32,
+    random: u64,
+) -> Option<Duration> {
+    if attempt >= retries || !error.is_transient() {
+        return None;
+    }
+    if let Some(asked) = error.retry_after() {
+        return (asked <= LONGEST_ASKED).then_some(asked);
+    }
+    let step = FIRST.saturating_mul(1 << attempt.min(16)).min(LONGEST);
+    let fraction = (random % 1024) as f64 / 1024.0;
+    Some(step.mul_f64(0.5 + fraction / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ModelErrorKind;
+
+    #[test]
+    fn waits_grow_and_stay_bounded() {
+        let error = ModelError::new(ModelErrorKind::Server, "busy");
+        for attempt in 0..20 {
+            let least = wait_before_retry(&error, attempt, 99, 0).unwrap();
+            let most = wait_before_retry(&error, attempt, 99, 1023).unwrap();
+            assert!(least < most && most <= LONGEST);
+        }
+        assert_eq!(wait_before_retry(&error, 0, 99, 0).unwrap(), FIRST / 2);
+    }
+
+    #[test]
+    fn a_server_that_names_a_time_is_believed_within_reason() {
+        let mut error = ModelError::new(ModelErrorKind::RateLimited, "slow down");
+        error.retry_after_ms = Some(7_000);
+        assert_eq!(wait_before_retry(&error, 0, 3, 5), Some(Duration::from_secs(7)));
+        error.retry_after_ms = Some(86_400_000);
+        assert_eq!(wait_before_retry(&error, 0, 3, 5), None);
+    }
+
+    #[test]
+    fn what_cannot_get_better_is_not_repeated() {
+        let error = ModelError::new(ModelErrorKind::Auth, "no key");
+        assert_eq!(wait_before_retry(&error, 0, 3, 5), None);
+        let error = ModelError::new(ModelErrorKind::Server, "busy");
+        assert_eq!(wait_before_retry(&error, 3, 3, 5), None);
+    }
+}

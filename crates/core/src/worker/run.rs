@@ -1,0 +1,355 @@
+//! Running a worker: authority, tools, instructions, then the conversation until it ends.
+
+mod attachments;
+mod calls;
+mod prepare;
+
+use super::{WorkerDefinition, retry::wait_before_retry};
+use crate::{
+    authority::{Access, Located},
+    call_path::CallPath,
+    conversation::{Conversation, Next},
+    driver::{Step, StepEnd},
+    engine::{End, Engine, Failure, FailureKind, Frame, Halt, Outcome},
+    event::Event,
+    function::{
+        Body, Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Risk, Touch,
+        tool_name,
+    },
+    gate::{Policy, Subject},
+    journal::Body as Record,
+    model::{Delta, DeltaSink, Model, ModelName, ModelRequest, Usage},
+    send::BoxFuture,
+};
+pub use attachments::media_type;
+pub(crate) use calls::{show, show_failure};
+use prepare::Prepared;
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// A worker as a function (SPEC §8.1). `reference` is the name under which its caller knows it.
+pub fn function(
+    definition: &Arc<WorkerDefinition>,
+    reference: &str,
+    wildcard: bool,
+    policy: Option<Arc<Policy>>,
+) -> Function {
+    let description =
+        definition.description.clone().unwrap_or_else(|| format!("The worker `{reference}`.").into());
+    Function {
+        meta: FunctionMeta {
+            source: definition.source.clone(),
+            name: Arc::clone(&definition.id),
+            tool_name: tool_name(reference).into(),
+            aliases: &["worker_call", "worker.call"],
+            description,
+            input: Arc::clone(&definition.signature.schema),
+            output: definition.returns.clone(),
+            risk: Risk::Delegate,
+            parallel: true,
+            timeout: None,
+            wildcard,
+            policy,
+        },
+        body: Body::Composite(Arc::new(WorkerBody { definition: Arc::clone(definition) })),
+    }
+}
+
+/// Which model a worker runs with, as far as the host decides it (SPEC §3, precedence).
+#[derive(Clone, Debug, Default)]
+pub struct ModelChoice {
+    /// `--model`: replaces what workers that are not locked name.
+    pub forced: Option<ModelName>,
+    /// For workers that name none: environment, project, user or detection, in that order.
+    pub default: Option<ModelName>,
+}
+
+impl ModelChoice {
+    /// The model of a worker, or why there is none that it runs with.
+    pub fn of(&self, worker: &WorkerDefinition) -> Result<ModelName, Failure> {
+        let forced = self.forced.as_ref().filter(|_| !worker.locked);
+        let name = forced.or(worker.model.as_ref()).or(self.default.as_ref()).cloned().ok_or_else(|| {
+            Failure::new(
+                FailureKind::Definition,
+                format!("no model for `{}`: name one in the worker, the project, or with --model", worker.id),
+            )
+        })?;
+        let fits = |glob: &String| {
+            globset::Glob::new(glob).is_ok_and(|glob| glob.compile_matcher().is_match(name.as_str()))
+        };
+        if !worker.compatible_models.is_empty() && !worker.compatible_models.iter().any(fits) {
+            let message = format!(
+                "`{}` does not run with `{name}`; its compatible_models are: {}",
+                worker.id,
+                worker.compatible_models.join(", ")
+            );
+            return Err(Failure::new(FailureKind::Definition, message));
+        }
+        Ok(name)
+    }
+}
+
+struct WorkerBody {
+    definition: Arc<WorkerDefinition>,
+}
+
+impl Composite for WorkerBody {
+    /// Depth and cycles (SPEC §8.3).
+    fn admit(&self, engine: &Engine, frame: &Frame) -> Result<(), Failure> {
+        let id = &self.definition.id;
+        let delegation = engine.host().definitions.delegation();
+        let limit = frame.depth_limit().map_or(delegation.max_depth, |max| max.min(delegation.max_depth));
+        if frame.depth() > limit {
+            let message = format!(
+                "`{id}` would stand at depth {} of the call tree; at most {limit} is allowed. Do the work without it.",
+                frame.depth()
+            );
+            return Err(Failure::new(FailureKind::Limit, message));
+        }
+        let chain = frame.chain();
+        if !delegation.allow_recursion && chain.contains(id) {
+            let chain: Vec<&str> = chain.iter().map(|id| &**id).chain([&**id]).collect();
+            let message = format!("`{id}` is already at work in this chain of calls: {}.", chain.join(" → "));
+            return Err(Failure::new(FailureKind::Limit, message));
+        }
+        Ok(())
+    }
+
+    /// The paths that the caller hands over: it must hold them (SPEC §6.4).
+    fn effects(&self, input: &Value) -> Effects {
+        let parameters = self.definition.signature.parameters.iter().filter_map(|parameter| {
+            let path = input.get(&*parameter.name)?.as_str()?.to_owned();
+            Some(Touch { path, access: parameter.path?, delete: false })
+        });
+        let attachments = attachments::paths(input).map(|path| Touch {
+            path: path.to_owned(),
+            access: Access::Read,
+            delete: false,
+        });
+        Effects {
+            touches: parameters.chain(attachments).collect(),
+            subjects: vec![Subject::Text(self.definition.id.to_string())],
+        }
+    }
+
+    fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
+        Box::pin(async move {
+            let mut usage = Usage::default();
+            let end = match prepare::prepare(&self.definition, &call).await? {
+                Err(failure) => End::Failed(failure),
+                Ok(prepared) => {
+                    let end = converse(&prepared, &call, &mut usage).await?;
+                    prepared.translate_back(end)
+                }
+            };
+            if let End::Failed(failure) = &end
+                && failure.kind == FailureKind::Limit
+            {
+                let what = Record::Limit { what: failure.message.as_str().into() };
+                call.engine.host().driver.record(call.path, "limit".into(), what)?;
+            }
+            Ok(Outcome { end, usage })
+        })
+    }
+}
+
+/// Tells the model that a conversation is over, however it ends.
+struct Forget<'a> {
+    model: &'a dyn Model,
+    run: &'a str,
+    path: &'a CallPath,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.model.forget(self.run, self.path);
+    }
+}
+
+async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usage) -> Result<End, Halt> {
+    let driver = &*call.engine.host().driver;
+    let _forget = Forget { model: &*prepared.model, run: &call.engine.host().run, path: call.path };
+    let mut conversation = Conversation::new(prepared.setup.clone(), Arc::clone(&prepared.first));
+    loop {
+        if driver.cancelled() {
+            return Err(Halt::Cancelled);
+        }
+        match conversation.next() {
+            Next::Ask => match ask(prepared, call, &conversation, usage).await? {
+                Err(failure) => return Ok(End::Failed(failure.with_partial(conversation.last_text()))),
+                Ok((message, finish)) => {
+                    if let Some(repair) = conversation.answered(message, finish) {
+                        let name = format!("repair.{}", conversation.calling_turn());
+                        driver.record(call.path, name.into(), Record::MessageAdded { message: repair })?;
+                    }
+                }
+            },
+            Next::Call(planned) => {
+                match calls::make(prepared, call, conversation.calling_turn(), &planned, usage).await? {
+                    Ok(results) => conversation.results(results),
+                    Err(waiting) => return Ok(End::Suspended(waiting)),
+                }
+            }
+            Next::Done(done) => {
+                if done.truncated {
+                    let text =
+                        format!("the answer of `{}` was cut off at its `max_tokens`", prepared.setup.worker);
+                    driver.record(call.path, "truncated".into(), Record::Note { text: text.into() })?;
+                }
+                return Ok(End::Done(done.value));
+            }
+            Next::Failed(failure) => return Ok(End::Failed(failure)),
+        }
+    }
+}
+
+type Answered = (Arc<crate::model::Message>, crate::model::FinishReason);
+
+/// One turn: requests until one is answered, retries are used up, or time or budget is.
+async fn ask(
+    prepared: &Prepared,
+    call: &CompositeCall<'_>,
+    conversation: &Conversation,
+    usage: &mut Usage,
+) -> Result<Result<Answered, Failure>, Halt> {
+    let host = call.engine.host();
+    let driver = &*host.driver;
+    let frame = &prepared.frame;
+    let turn = conversation.turn();
+    let limits = &prepared.setup.limits;
+    for attempt in 0.. {
+        let mut settings = prepared.settings.clone();
+        let reservation = match frame.reserve(settings.max_tokens) {
+            Ok(None) => None,
+            Ok(Some((reservation, capped))) => {
+                settings.max_tokens = Some(capped);
+                Some(reservation)
+            }
+            Err(worker) => {
+                let max = worker.limits.max_tokens.unwrap_or_default();
+                let message = format!("`{}` and its callees used all of their {max} tokens", worker.id);
+                return Ok(Err(Failure::new(FailureKind::Limit, message)));
+            }
+        };
+        let sink = Sink { engine: call.engine, path: call.path, turn };
+        let request = ModelRequest {
+            conversation: call.path,
+            run: &host.run,
+            worker: &prepared.setup.worker,
+            turn,
+            model: &prepared.model_name,
+            system: &prepared.system,
+            messages: conversation.messages(),
+            tools: &prepared.tools,
+            settings: &settings,
+            output: prepared.native_output.as_ref(),
+        };
+        let stepped = driver
+            .step(Step {
+                path: call.path,
+                name: format!("model.{turn}.{attempt}").into(),
+                intent: Some(Record::ModelRequested {
+                    turn,
+                    attempt,
+                    head: conversation.head(),
+                    digest: Arc::clone(conversation.digest()),
+                    max_tokens: settings.max_tokens,
+                }),
+                deadline: frame.remaining(driver.now_ms()),
+                run: Box::pin(async {
+                    match prepared.model.respond(request, &sink).await {
+                        Ok(response) => Record::ModelAnswered {
+                            message: conversation.answer_message(&response),
+                            finish: response.finish,
+                            usage: response.usage,
+                        },
+                        Err(mut error) => {
+                            error.message = host.redact.text(&error.message).into_owned();
+                            Record::ModelFailed { error }
+                        }
+                    }
+                }),
+            })
+            .await?;
+        let error = match stepped.end {
+            StepEnd::Done(Record::ModelAnswered { message, finish, usage: used }) => {
+                if let Some(reservation) = reservation {
+                    reservation.settle(Some(used));
+                }
+                *usage = usage.plus(used);
+                return Ok(Ok((message, finish)));
+            }
+            StepEnd::Done(Record::ModelFailed { error }) => error,
+            StepEnd::Done(other) => return Err(Halt::unexpected(call.path, "model", &other)),
+            StepEnd::TimedOut => {
+                let message = format!(
+                    "`{}` ran out of its working time while it waited for its model",
+                    prepared.setup.worker
+                );
+                return Ok(Err(Failure::new(FailureKind::Timeout, message)));
+            }
+        };
+        if let Some(reservation) = reservation {
+            reservation.settle(None);
+        }
+        if driver.listens() {
+            driver.emit(Event::Discard { path: call.path.clone(), turn });
+        }
+        let random = if error.is_transient() && error.retry_after().is_none() {
+            driver.random(call.path, format!("jitter.{turn}.{attempt}").into())?
+        } else {
+            0
+        };
+        let Some(wait) = wait_before_retry(&error, attempt, limits.request_retries, random) else {
+            let tries =
+                if attempt == 0 { String::new() } else { format!(" (after {} attempts)", attempt + 1) };
+            return Ok(Err(Failure::new(FailureKind::Model, format!("{}{tries}", error.message))));
+        };
+        pause(call, frame, turn, attempt, wait).await?;
+    }
+    unreachable!("attempts end by an answer or by `request_retries`")
+}
+
+/// Waits before a retry; the time does not count as work.
+async fn pause(
+    call: &CompositeCall<'_>,
+    frame: &Frame,
+    turn: u32,
+    attempt: u32,
+    wait: Duration,
+) -> Result<(), Halt> {
+    let driver = &*call.engine.host().driver;
+    driver.sleep(call.path, format!("wait.{turn}.{attempt}").into(), wait).await?;
+    frame.waited(wait, driver.now_ms());
+    Ok(())
+}
+
+/// Shows deltas as events of their call.
+struct Sink<'a> {
+    engine: &'a Engine,
+    path: &'a CallPath,
+    turn: u32,
+}
+
+impl DeltaSink for Sink<'_> {
+    fn delta(&self, delta: Delta) {
+        if self.engine.host().driver.listens() {
+            self.engine.emit(Event::Delta { path: self.path.clone(), turn: self.turn, delta });
+        }
+    }
+}
+
+/// A mount that hands a caller's path to a callee.
+pub(super) struct Handed {
+    /// The parameter, and the mount's name.
+    pub(super) name: Arc<str>,
+    /// The path as the caller wrote it.
+    pub(super) callers: String,
+    /// What it is.
+    pub(super) place: Located,
+}
+
+/// Whose function it is, for rules that treat libraries apart.
+pub(super) fn is_foreign(source: &FunctionSource) -> bool {
+    matches!(source, FunctionSource::Library(_) | FunctionSource::Generated)
+}

@@ -1,0 +1,16 @@
+//! What a run promises: whole call trees with scripted models, tools made here, files and records in memory.
+//!
+//! [`world::World::run`] checks after every run that each conversation can be rebuilt from the journal alone and that
+//! each history sent to a model was valid, so that no test has to say so.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its world has failed")]
+
+mod delegation;
+mod files;
+mod gate;
+mod journal;
+mod limits;
+mod parallel;
+mod requests;
+mod tools;
+mod world;

@@ -1,0 +1,139 @@
+//! Requests that fail: what is tried again, and what is recorded of it (SPEC §10.2).
+
+use crate::world::{Script, World, calls, text, tool, worker, worker_with_tools};
+use llm_do_core::{
+    engine::FailureKind,
+    function::Risk,
+    journal::Body,
+    model::{ModelError, ModelErrorKind, ModelResponse},
+};
+use serde_json::json;
+
+fn fails(kind: ModelErrorKind) -> Result<ModelResponse, ModelError> {
+    Err(ModelError::new(kind, "the server says no"))
+}
+
+/// Waits before retries, in milliseconds.
+fn waits(script: Script) -> (Vec<u64>, Option<FailureKind>) {
+    let ran = World::new().worker(worker("main"), script).run(json!({}));
+    let waits = ran.records.iter().filter_map(|record| match record.body {
+        Body::Slept { ms } => Some(ms),
+        _ => None,
+    });
+    let failed = match &ran.outcome.end {
+        llm_do_core::engine::End::Failed(failure) => Some(failure.kind),
+        _ => None,
+    };
+    (waits.collect(), failed)
+}
+
+#[test]
+fn transient_failures_are_tried_again_with_growing_waits() {
+    use ModelErrorKind as K;
+    let (waits, failed) = waits(vec![
+        fails(K::Server),
+        fails(K::Network),
+        fails(K::Timeout),
+        fails(K::RateLimited),
+        text("ok"),
+    ]);
+    assert_eq!(failed, None);
+    assert_eq!(waits, [375, 750, 1_500, 3_000], "with a fixed random number");
+}
+
+#[test]
+fn a_server_that_names_a_time_is_obeyed() {
+    let slow = ModelError {
+        retry_after_ms: Some(7_000),
+        ..ModelError::new(ModelErrorKind::RateLimited, "slow down")
+    };
+    assert_eq!(waits(vec![Err(slow), text("ok")]), (vec![7_000], None));
+}
+
+#[test]
+fn what_cannot_get_better_ends_the_call_at_once() {
+    use ModelErrorKind as K;
+    for kind in [K::Auth, K::NotFound, K::BadRequest, K::ContextExceeded, K::Unsupported] {
+        assert_eq!(waits(vec![fails(kind)]), (vec![], Some(FailureKind::Model)), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_model_that_stays_away_fails_the_call_with_its_last_words() {
+    let mut main = worker_with_tools("main");
+    main.limits.request_retries = 2;
+    let mut script =
+        vec![Ok(ModelResponse { parts: calls([("look", json!({}))]).unwrap().parts, ..text("").unwrap() })];
+    script[0].as_mut().unwrap().parts.insert(0, llm_do_core::model::Part::text("First I look."));
+    script.extend(std::iter::repeat_n(fails(ModelErrorKind::Server), 3));
+    let ran =
+        World::new().tool(tool("look", Risk::Read, |_| Ok(json!(1)))).worker(main, script).run(json!({}));
+    assert_eq!(ran.failure().kind, FailureKind::Model);
+    assert_eq!(ran.failure().message, "the server says no (after 3 attempts)");
+    assert_eq!(ran.failure().partial.as_deref(), Some(&json!("First I look.")));
+    assert_eq!(ran.made().len(), 1, "no tool is run again for a request's sake");
+}
+
+#[test]
+fn every_attempt_is_recorded_under_its_own_key() {
+    let script = vec![fails(ModelErrorKind::Server), text("ok")];
+    let ran = World::new().worker(worker("main"), script).run(json!({}));
+    let steps: Vec<(&str, &str)> = ran
+        .records
+        .iter()
+        .map(|record| {
+            let kind = match record.body {
+                Body::ModelRequested { .. } => "requested",
+                Body::ModelFailed { .. } => "failed",
+                Body::Random { .. } => "random",
+                Body::Slept { .. } => "slept",
+                Body::ModelAnswered { .. } => "answered",
+                _ => "",
+            };
+            (record.step.as_str(), kind)
+        })
+        .filter(|(_, kind)| !kind.is_empty())
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            ("model.0.0", "requested"),
+            ("model.0.0", "failed"),
+            ("jitter.0.0", "random"),
+            ("wait.0.0", "slept"),
+            ("model.0.1", "requested"),
+            ("model.0.1", "answered"),
+        ]
+    );
+}
+
+#[test]
+fn a_childs_dead_model_is_a_value_for_its_parent() {
+    let mut main = worker("main");
+    main.allow_workers = vec!["child".into()];
+    let ran = World::new()
+        .worker(worker("child"), vec![fails(ModelErrorKind::Auth)])
+        .worker(main, vec![calls([("child", json!({}))]), text("The child has no model.")])
+        .run(json!({}));
+    assert_eq!(ran.error(), "the server says no");
+    assert_eq!(ran.output(), &json!("The child has no model."));
+}
+
+#[test]
+fn the_command_line_overrides_workers_that_are_not_locked() {
+    let asked = |locked: bool| {
+        let mut main = worker("main");
+        main.model = Some("script:own".parse().unwrap());
+        main.settings.temperature = Some(0.1);
+        main.settings.max_tokens = Some(50);
+        main.locked = locked;
+        let mut world = World::new().worker(main, vec![text("ok")]);
+        world.model.forced = Some("script:other".parse().unwrap());
+        world.settings_override.temperature = Some(0.9);
+        let ran = world.run(json!({}));
+        let first = ran.first("main");
+        (first.model.clone(), first.temperature, first.max_tokens)
+    };
+    assert_eq!(asked(false), ("script:other".to_owned(), Some(0.9), Some(50)));
+    assert_eq!(asked(true), ("script:own".to_owned(), Some(0.1), Some(50)));
+}

@@ -1,0 +1,580 @@
+//! A program in memory: workers by map, models that follow a script, tools from closures, an operator with a list of
+//! answers.
+
+use futures_util::future::poll_fn;
+use llm_do_core::{
+    authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
+    call_path::CallPath,
+    driver::MemoryDriver,
+    engine::{Call, End, Engine, Failure, Frame, Host, Outcome},
+    function::{
+        Body as FunctionBody, Function, FunctionMeta, FunctionSource, Leaf, LeafCall, Risk, ToolError,
+        ToolOutput,
+    },
+    gate::{Gate, Mode, Pattern, Rule, RuleLine},
+    journal::{Body, Record, conversation_at},
+    model::{
+        Arguments, Blob, Capabilities, DeltaSink, FinishReason, Message, Model, ModelError, ModelName,
+        ModelRequest, ModelResponse, ModelSettings, Models, Part, Role, ToolCall, Usage,
+    },
+    operator::{Answer, Ask, Operator},
+    redact::{NoSecrets, Redact},
+    schema::Schema,
+    send::BoxFuture,
+    template::NoTemplates,
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
+    vfs::MemoryFileSystem,
+    worker::{
+        self, AttachmentPolicy, DefinitionError, Definitions, Delegation, Instructions, Limits, ModelChoice,
+        Sandbox, Signature, WorkerDefinition,
+    },
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+};
+
+/// What a model says, in order; each conversation of the worker follows it from its beginning.
+pub(crate) type Script = Vec<Result<ModelResponse, ModelError>>;
+
+/// A program and its surroundings, before a run.
+pub(crate) struct World {
+    workers: BTreeMap<String, Arc<WorkerDefinition>>,
+    scripts: HashMap<String, Script>,
+    tools: Vec<Function>,
+    pub(crate) delegation: Delegation,
+    pub(crate) gate: Gate,
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) files: Arc<MemoryFileSystem>,
+    pub(crate) attachments: Vec<Blob>,
+    pub(crate) redact: Arc<dyn Redact>,
+    pub(crate) model: ModelChoice,
+    pub(crate) settings_override: ModelSettings,
+    /// How often a model yields before it answers, by the conversation's path.
+    pub(crate) delay: fn(&CallPath) -> usize,
+}
+
+/// A run that is over.
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    pub(crate) records: Vec<Record>,
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) asks: Vec<Ask>,
+    pub(crate) files: Arc<MemoryFileSystem>,
+}
+
+/// A request, as a model saw it.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) path: CallPath,
+    pub(crate) worker: String,
+    pub(crate) model: String,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) system: String,
+    pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) tools: Vec<String>,
+    pub(crate) max_tokens: Option<u32>,
+    pub(crate) output: bool,
+}
+
+/// A worker that takes any input and may do nothing.
+pub(crate) fn worker(id: &str) -> WorkerDefinition {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "input": {},
+            "instructions": {"type": "string"},
+            "attachments": {"type": "array", "items": {"type": "string"}},
+        },
+        "additionalProperties": false,
+    });
+    WorkerDefinition {
+        id: id.into(),
+        source: FunctionSource::Program,
+        description: Some(format!("Does what {id} does.").into()),
+        instructions: Instructions {
+            text: format!("You are {id}.").into(),
+            file: format!("workers/{id}.worker").into(),
+            line_offset: 3,
+            templates: Arc::new(NoTemplates),
+        },
+        model: None,
+        compatible_models: Vec::new(),
+        settings: ModelSettings::default(),
+        locked: false,
+        signature: Signature {
+            schema: Arc::new(Schema::new(schema).unwrap()),
+            declared: false,
+            message: Some("input".into()),
+            parameters: Vec::new(),
+        },
+        returns: None,
+        returned_paths: Vec::new(),
+        toolsets: Vec::new(),
+        allow_workers: Vec::new(),
+        rules: Arc::new([]),
+        overrides: Vec::new(),
+        sandbox: Sandbox::default(),
+        attachments: AttachmentPolicy::default(),
+        allow_empty_input: true,
+        limits: Limits::default(),
+        text: format!("You are {id}.").into(),
+    }
+}
+
+/// A worker with the tools of the test, and the file tools.
+pub(crate) fn worker_with_tools(id: &str) -> WorkerDefinition {
+    let mut worker = worker(id);
+    worker.toolsets = vec![("test".into(), Arc::new(json!({})))];
+    worker
+}
+
+/// A leaf tool that takes any object.
+pub(crate) fn tool<F>(name: &str, risk: Risk, run: F) -> Function
+where
+    F: Fn(&Value) -> Result<Value, String> + Send + Sync + 'static,
+{
+    Function {
+        meta: FunctionMeta {
+            source: FunctionSource::Toolset("test".into()),
+            name: name.into(),
+            tool_name: name.into(),
+            aliases: &[],
+            description: format!("Does {name}.").into(),
+            input: Arc::new(Schema::built_in(json!({"type": "object"}))),
+            output: None,
+            risk,
+            parallel: false,
+            timeout: None,
+            wildcard: false,
+            policy: None,
+        },
+        body: FunctionBody::Leaf(Arc::new(Closure(run))),
+    }
+}
+
+struct Closure<F>(F);
+
+impl<F: Fn(&Value) -> Result<Value, String> + Send + Sync> Leaf for Closure<F> {
+    fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        let result = (self.0)(call.input);
+        Box::pin(async move { result.map(|value| ToolOutput { value }).map_err(ToolError::new) })
+    }
+}
+
+/// An answer in text.
+pub(crate) fn text(text: &str) -> Result<ModelResponse, ModelError> {
+    Ok(ModelResponse { parts: vec![Part::text(text)], finish: FinishReason::Stop, usage: Usage::default() })
+}
+
+/// Tool calls: name and arguments.
+pub(crate) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Result<ModelResponse, ModelError> {
+    calls_of(calls.map(|(name, arguments)| (name.to_owned(), arguments)))
+}
+
+/// As [`calls`], for any number.
+pub(crate) fn calls_of(
+    calls: impl IntoIterator<Item = (String, Value)>,
+) -> Result<ModelResponse, ModelError> {
+    let parts = calls.into_iter().enumerate().map(|(at, (name, arguments))| {
+        let arguments = Arguments::Json(Arc::new(arguments));
+        Part::Call(ToolCall { id: format!("c{at}").into(), name: name.into(), arguments })
+    });
+    Ok(ModelResponse { parts: parts.collect(), finish: FinishReason::ToolCalls, usage: Usage::default() })
+}
+
+/// The same answer with so many output tokens.
+pub(crate) fn using(
+    response: Result<ModelResponse, ModelError>,
+    tokens: u64,
+) -> Result<ModelResponse, ModelError> {
+    response.map(|response| ModelResponse {
+        usage: Usage { output_tokens: Some(tokens), ..Usage::default() },
+        ..response
+    })
+}
+
+/// A rule line.
+pub(crate) fn rule(pattern: &str, rule: Rule) -> RuleLine {
+    RuleLine { pattern: Pattern::parse(pattern).unwrap(), rule, origin: format!("rule {pattern}").into() }
+}
+
+/// A real place in the program's root.
+pub(crate) fn place(below: &str) -> Place {
+    Place::new("/program").join(below)
+}
+
+/// A mount of a folder of the program.
+pub(crate) fn mount(at: &str, below: &str, access: Access) -> Mount {
+    Mount::new(VirtualPath::parse(at).unwrap(), place(below), access)
+}
+
+impl World {
+    /// A program without workers; everything that asks is approved.
+    pub(crate) fn new() -> Self {
+        Self {
+            workers: BTreeMap::new(),
+            scripts: HashMap::new(),
+            tools: Vec::new(),
+            delegation: Delegation::default(),
+            gate: Gate { mode: Mode::ApproveAll, ..Gate::default() },
+            answers: Vec::new(),
+            capabilities: Capabilities { native_schema: false, tools: true, images: true, pdf: false },
+            files: Arc::new(MemoryFileSystem::new()),
+            attachments: Vec::new(),
+            redact: Arc::new(NoSecrets),
+            model: ModelChoice { forced: None, default: Some("script:test".parse().unwrap()) },
+            settings_override: ModelSettings::default(),
+            delay: |_| 0,
+        }
+    }
+
+    /// Adds a worker and what its model says.
+    pub(crate) fn worker(mut self, worker: WorkerDefinition, script: Script) -> Self {
+        self.scripts.insert(worker.id.to_string(), script);
+        self.workers.insert(worker.id.to_string(), Arc::new(worker));
+        self
+    }
+
+    /// Adds a tool to the toolset `test`.
+    pub(crate) fn tool(mut self, tool: Function) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Asks the operator, who answers these.
+    pub(crate) fn asking(mut self, answers: impl IntoIterator<Item = Answer>) -> Self {
+        self.gate.mode = Mode::Interactive;
+        self.answers = answers.into_iter().collect();
+        self
+    }
+
+    /// Puts a file into the program's root.
+    pub(crate) fn file(self, below: &str, content: &str) -> Self {
+        self.files.put(&place(below), content.as_bytes());
+        self
+    }
+
+    /// Runs `main`, which must not halt.
+    pub(crate) fn run(self, input: Value) -> Ran {
+        let limits: HashMap<String, Limits> =
+            self.workers.iter().map(|(id, worker)| (id.clone(), worker.limits.clone())).collect();
+        let operator = Arc::new(Answers { left: Mutex::new(self.answers.into()), asked: Mutex::default() });
+        let driver = Arc::new(MemoryDriver::new(1_000, Some(operator.clone())));
+        let stage = Arc::new(Stage {
+            scripts: self.scripts,
+            told: Mutex::default(),
+            seen: Mutex::default(),
+            capabilities: self.capabilities,
+            delay: self.delay,
+        });
+        let mut toolsets = ToolsetRegistry::built_in();
+        toolsets.register(Arc::new(TestTools(self.tools)));
+        let main = Arc::clone(&self.workers["main"]);
+        let engine = Engine::new(Host {
+            run: "run".into(),
+            date: "2030-01-02".into(),
+            driver: driver.clone(),
+            models: Arc::new(Stages(stage.clone())),
+            model: self.model,
+            settings_override: self.settings_override,
+            files: self.files.clone(),
+            definitions: Arc::new(Program { workers: self.workers, delegation: self.delegation }),
+            toolsets: Arc::new(toolsets),
+            gate: Arc::new(self.gate),
+            redact: self.redact,
+        });
+        let root = Place::new("/program");
+        let authority = Authority::new(
+            Bounds::new(vec![Extent { place: root.clone(), access: Access::Write }], Network::Off),
+            View::new(vec![Mount::new(VirtualPath::root(), root.clone(), Access::Write)]),
+            Arc::new(Protection::new(root, [])),
+        );
+        let function = worker::function(&main, "main", false, None);
+        let outcome = block_on(engine.call(Call {
+            path: CallPath::root(),
+            function: &function,
+            input: Arc::new(input),
+            frame: &Frame::operator(Arc::new(authority)),
+            attachments: &self.attachments,
+        }));
+        let ran = Ran {
+            outcome: outcome.expect("the run does not halt"),
+            records: driver.records(),
+            seen: stage.seen.lock().unwrap().clone(),
+            asks: operator.asked.lock().unwrap().clone(),
+            files: self.files,
+        };
+        ran.check(&limits);
+        ran
+    }
+}
+
+impl Ran {
+    /// The output.
+    pub(crate) fn output(&self) -> &Value {
+        match &self.outcome.end {
+            End::Done(value) => value,
+            other => panic!("the run is done, not {other:?}"),
+        }
+    }
+
+    /// The failure.
+    pub(crate) fn failure(&self) -> &Failure {
+        match &self.outcome.end {
+            End::Failed(failure) => failure,
+            other => panic!("the run has failed, not {other:?}"),
+        }
+    }
+
+    /// Results of the last turn of tool calls in the last request of `main`: text, and whether it is an error.
+    pub(crate) fn results(&self) -> Vec<(String, bool)> {
+        self.results_of("main")
+    }
+
+    /// As [`Ran::results`], of another worker.
+    pub(crate) fn results_of(&self, worker: &str) -> Vec<(String, bool)> {
+        let last = self.seen.iter().rfind(|seen| seen.worker == worker).expect("the worker was asked");
+        let results =
+            last.messages.iter().rfind(|message| message.role == Role::Tool).expect("it made calls");
+        let results = results.parts.iter().map(|part| match part {
+            Part::Result(result) => (result.content.to_string(), result.is_error),
+            other => panic!("only results: {other:?}"),
+        });
+        results.collect()
+    }
+
+    /// The one result, which must be an error.
+    pub(crate) fn error(&self) -> String {
+        match self.results().as_slice() {
+            [(text, true)] => text.clone(),
+            other => panic!("one call failed: {other:?}"),
+        }
+    }
+
+    /// Paths of the leaves that were run, in the order in which they began.
+    pub(crate) fn made(&self) -> Vec<(String, String)> {
+        let started = self.records.iter().filter_map(|record| match &record.body {
+            Body::ToolStarted { function, .. } => Some((record.path.to_string(), function.to_string())),
+            _ => None,
+        });
+        started.collect()
+    }
+
+    /// The first request to that worker.
+    pub(crate) fn first(&self, worker: &str) -> &Seen {
+        self.seen.iter().find(|seen| seen.worker == worker).expect("the worker was asked")
+    }
+
+    /// Gate verdicts: path, rule and who decided.
+    pub(crate) fn verdicts(&self) -> Vec<(String, Rule, String)> {
+        let verdicts = self.records.iter().filter_map(|record| match &record.body {
+            Body::Verdict { rule, by, .. } => Some((record.path.to_string(), *rule, by.to_string())),
+            _ => None,
+        });
+        verdicts.collect()
+    }
+
+    /// Text of a file in the program's root.
+    pub(crate) fn read(&self, below: &str) -> Option<String> {
+        Some(String::from_utf8(self.files.get(&place(below))?.to_vec()).unwrap())
+    }
+
+    /// Each request of each conversation must follow from the records before it, read back from JSON.
+    fn check(&self, limits: &HashMap<String, Limits>) {
+        let lines: Vec<String> =
+            self.records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
+        let records: Vec<Record> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(records, self.records, "records survive being written");
+        let mut workers: HashMap<&CallPath, &str> = HashMap::new();
+        let mut seen: HashMap<&CallPath, VecDeque<&Seen>> = HashMap::new();
+        for request in &self.seen {
+            seen.entry(&request.path).or_default().push_back(request);
+        }
+        for (at, record) in records.iter().enumerate() {
+            assert_eq!(record.seq as usize, at);
+            match &record.body {
+                Body::ConversationStarted { worker, .. } => {
+                    workers.insert(&record.path, worker);
+                }
+                Body::ModelRequested { digest, head, .. } => {
+                    let limits = limits[workers[&record.path]].clone();
+                    let rebuilt = conversation_at(&records[..at], &record.path, limits).unwrap();
+                    assert_eq!(
+                        rebuilt.digest(),
+                        digest,
+                        "the journal alone gives the conversation at {}",
+                        record.path
+                    );
+                    assert_eq!(rebuilt.head(), *head);
+                    let sent = seen
+                        .get_mut(&record.path)
+                        .and_then(VecDeque::pop_front)
+                        .expect("each request is seen");
+                    assert_eq!(rebuilt.messages(), sent.messages);
+                    assert_valid(&sent.messages);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Each call is answered once, right after the message that makes it.
+fn assert_valid(messages: &[Arc<Message>]) {
+    assert_eq!(messages[0].role, Role::User);
+    assert_ne!(messages.last().unwrap().role, Role::Assistant);
+    for (at, message) in messages.iter().enumerate() {
+        let calls: Vec<&str> = message.calls().map(|call| &*call.id).collect();
+        let answers: Vec<&str> = messages
+            .get(at + 1)
+            .filter(|next| next.role == Role::Tool)
+            .into_iter()
+            .flat_map(|next| &next.parts)
+            .filter_map(|part| if let Part::Result(result) = part { Some(&*result.call_id) } else { None })
+            .collect();
+        assert_eq!(calls, answers);
+    }
+}
+
+/// Polls until it is ready: nothing here waits for the world.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
+
+struct Program {
+    workers: BTreeMap<String, Arc<WorkerDefinition>>,
+    delegation: Delegation,
+}
+
+impl Definitions for Program {
+    fn worker(
+        &self,
+        _: &WorkerDefinition,
+        reference: &str,
+    ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
+        self.workers
+            .get(reference)
+            .cloned()
+            .ok_or_else(|| DefinitionError { message: format!("there is no worker `{reference}`") })
+    }
+
+    fn matching(&self, _: &WorkerDefinition, glob: &str) -> Vec<String> {
+        let folder = glob.trim_end_matches('*');
+        self.workers.keys().filter(|id| id.starts_with(folder)).cloned().collect()
+    }
+
+    fn project_name(&self) -> &str {
+        "test"
+    }
+
+    fn delegation(&self) -> Delegation {
+        self.delegation
+    }
+}
+
+struct TestTools(Vec<Function>);
+
+impl ToolsetKind for TestTools {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+    fn configuration(&self) -> Schema {
+        Schema::built_in(json!({"type": "object"}))
+    }
+    fn build(&self, _: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
+        let own = self.0.iter().cloned();
+        Ok(own
+            .map(|mut function| {
+                function.meta.policy.clone_from(&context.policy);
+                function
+            })
+            .collect())
+    }
+}
+
+/// The one model, on which every worker plays its script.
+struct Stage {
+    scripts: HashMap<String, Script>,
+    told: Mutex<HashMap<CallPath, usize>>,
+    seen: Mutex<Vec<Seen>>,
+    capabilities: Capabilities,
+    delay: fn(&CallPath) -> usize,
+}
+
+struct Stages(Arc<Stage>);
+
+impl Models for Stages {
+    fn open(&self, _: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        Ok(self.0.clone())
+    }
+}
+
+impl Model for Stage {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        _: &'a dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        self.seen.lock().unwrap().push(Seen {
+            path: request.conversation.clone(),
+            worker: request.worker.to_owned(),
+            model: request.model.to_string(),
+            temperature: request.settings.temperature,
+            system: request.system.to_string(),
+            messages: request.messages.to_vec(),
+            tools: request.tools.iter().map(|tool| tool.name.to_string()).collect(),
+            max_tokens: request.settings.max_tokens,
+            output: request.output.is_some(),
+        });
+        let line = {
+            let mut told = self.told.lock().unwrap();
+            let line = told.entry(request.conversation.clone()).or_default();
+            *line += 1;
+            *line - 1
+        };
+        let mut left = (self.delay)(request.conversation);
+        Box::pin(async move {
+            poll_fn(|context| {
+                if left == 0 {
+                    return Poll::Ready(());
+                }
+                left -= 1;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
+            let script = &self.scripts[request.worker];
+            script.get(line).unwrap_or_else(|| panic!("`{}` is asked once too often", request.worker)).clone()
+        })
+    }
+}
+
+struct Answers {
+    left: Mutex<VecDeque<Answer>>,
+    asked: Mutex<Vec<Ask>>,
+}
+
+impl Operator for Answers {
+    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer> {
+        self.asked.lock().unwrap().push(ask.clone());
+        let answer = self.left.lock().unwrap().pop_front();
+        Box::pin(async move {
+            answer.unwrap_or_else(|| panic!("nobody expected to be asked about {}", ask.function))
+        })
+    }
+}

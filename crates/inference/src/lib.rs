@@ -1,0 +1,23 @@
+//! Local models (SPEC §10.5): a [catalogue](mod@catalogue), a [`Store`] of downloaded files, and [`LocalModel`], which
+//! runs one inside the process and keeps tool calls and typed answers to their schemas by grammar.
+//!
+//! Nothing of the inference library is touched before a local model is asked or loaded, and no certificate is read
+//! before one is pulled.
+
+pub mod catalogue;
+mod chat;
+mod flow;
+mod grammar;
+mod llama;
+mod model;
+mod pace;
+mod pull;
+mod sampler;
+mod session;
+mod store;
+mod template;
+
+pub use catalogue::{CATALOGUE, Entry, Source};
+pub use model::{LoadError, LocalModel};
+pub use pull::{Progress, PullError, SourceError};
+pub use store::{Installed, NotInstalled, Store};

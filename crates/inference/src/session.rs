@@ -1,0 +1,377 @@
+//! One loaded model with its context: prompts in, tokens out. Lives on a thread of its own.
+
+use crate::{
+    chat::Turn,
+    flow::Flow,
+    grammar::{CALL_CLOSE, CALL_OPEN, Grammars},
+    llama,
+    pace::Pace,
+    sampler::Sampler,
+    template::Template,
+};
+use llama_cpp_2::{
+    LlamaStateSeqFlags,
+    context::{LlamaContext, params::LlamaContextParams},
+    llama_batch::LlamaBatch,
+    model::LlamaModel,
+    token::LlamaToken,
+};
+use llguidance::Matcher;
+use llm_do_core::model::{
+    Arguments, Delta, FinishReason, ModelError, ModelErrorKind, ModelResponse, ModelSettings, Part, ToolCall,
+    ToolSpec, Usage,
+};
+use serde_json::Value;
+use std::{num::NonZeroU32, sync::Arc};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// One request, owned.
+pub(crate) struct Job {
+    /// The conversation.
+    pub(crate) turns: Vec<Turn>,
+    /// Tools that may be called.
+    pub(crate) tools: Arc<[ToolSpec]>,
+    /// Schema of the answer.
+    pub(crate) output: Option<Arc<Value>>,
+    /// Sampling and limits.
+    pub(crate) settings: ModelSettings,
+    /// Id of the call, if it makes one.
+    pub(crate) call_id: String,
+    /// Where to tell what happens. The job is abandoned at the next token when nobody listens any more.
+    pub(crate) events: UnboundedSender<Event>,
+}
+
+/// What a job tells.
+pub(crate) enum Event {
+    /// A piece of the answer.
+    Delta(Delta),
+    /// The end.
+    Done(Result<ModelResponse, ModelError>),
+}
+
+/// A model that answers.
+pub(crate) struct Session<'model> {
+    model: &'model LlamaModel,
+    template: Template,
+    /// Read from the vocabulary when first needed; inner `None` if it can't be.
+    grammars: Option<Option<Grammars>>,
+    context: Option<LlamaContext<'model>>,
+    /// The tokens whose keys and values the context holds: a conversation that grows reuses them.
+    held: Vec<LlamaToken>,
+    /// Most tokens of prompt and answer together.
+    window: usize,
+    pace: Pace,
+    /// Threads that the context uses for single tokens.
+    threads: usize,
+}
+
+/// Tokens of an answer where the settings don't say: a small model that loses itself must come to an end.
+const MAX_TOKENS: u32 = 512;
+/// Tokens evaluated at once. Cancelling takes effect between two of these.
+const BATCH: usize = 128;
+/// The context starts with room for this many tokens and doubles when that is too small: memory follows use.
+const FIRST_CONTEXT: usize = 2048;
+/// Most tokens of a context, whatever the model was trained for.
+const MOST_CONTEXT: u64 = 32_768;
+
+impl<'model> Session<'model> {
+    /// A session with that model; its context is made by the first job.
+    pub(crate) fn new(model: &'model LlamaModel) -> Self {
+        Self {
+            model,
+            template: Template::of(model),
+            grammars: None,
+            context: None,
+            held: Vec::new(),
+            window: window(model),
+            pace: Pace::new(),
+            threads: 0,
+        }
+    }
+
+    /// Answers one job.
+    pub(crate) fn answer(&mut self, job: &Job) -> Result<ModelResponse, ModelError> {
+        let prompt = self.template.prompt(self.model, &job.turns)?;
+        if prompt.len() >= self.window {
+            return Err(ModelError::new(
+                ModelErrorKind::ContextExceeded,
+                format!("context exceeded: {} tokens, window {}", prompt.len(), self.window),
+            ));
+        }
+        let limit = job.settings.max_tokens.unwrap_or(MAX_TOKENS) as usize;
+        let limit = limit.min(self.window - prompt.len());
+        let threads = self.pace.begin();
+        self.reserve(prompt.len() + limit, threads)?;
+        let cached = self.evaluate(&prompt, job)?;
+
+        let mut sampler = Sampler::new(&job.settings);
+        let mut matcher = match &job.output {
+            Some(schema) => self.grammars().and_then(|grammars| grammars.answer(schema, &job.tools)),
+            None => None,
+        };
+        let mut answer = Answer::new(job);
+        let mut made: Vec<LlamaToken> = Vec::new();
+        let finish = loop {
+            if made.len() >= limit {
+                break FinishReason::Length;
+            }
+            let token = sampler.next(self.logits()?, matcher.as_mut()).map_err(grammar_failed)?;
+            if self.model.vocab().is_eog(token) {
+                break FinishReason::Stop;
+            }
+            made.push(token);
+            if let Some(matcher) = &mut matcher {
+                matcher
+                    .consume_token(token.0.cast_unsigned())
+                    .map_err(|error| grammar_failed(error.to_string()))?;
+            }
+            let bytes = self.model.vocab().token_to_piece(token, false, None);
+            match answer.push(&bytes) {
+                Step::Text => {}
+                Step::Stopped => break FinishReason::Stop,
+                Step::CallOpened { after } if matcher.is_none() => {
+                    matcher = self.grammars().and_then(|grammars| grammars.call(&job.tools));
+                    if !after.is_empty() {
+                        // The token reached past the tag; what follows must come from the grammar alone.
+                        made.pop();
+                        let head = &bytes[..bytes.len() - after.len()];
+                        made.extend(self.model.vocab().tokenize(head, false, false));
+                        answer.call = Some(Vec::new());
+                    }
+                }
+                Step::CallOpened { .. } | Step::Call => {}
+            }
+            if matcher.as_ref().is_some_and(Matcher::is_stopped) {
+                break FinishReason::Stop;
+            }
+            let so_far: Vec<LlamaToken> = prompt.iter().chain(&made).copied().collect();
+            self.evaluate(&so_far, job)?;
+        };
+        let usage = Usage {
+            input_tokens: Some(prompt.len() as u64),
+            cached_tokens: Some(cached as u64),
+            output_tokens: Some(made.len() as u64),
+        };
+        let (parts, finish) = answer.finish(finish);
+        Ok(ModelResponse { parts, finish, usage })
+    }
+
+    /// Has a context with room for that many tokens and with so many threads; what the old one held is moved over.
+    fn reserve(&mut self, tokens: usize, threads: usize) -> Result<(), ModelError> {
+        let room = self.context.as_ref().map_or(0, |context| context.n_ctx() as usize);
+        if room >= tokens && threads == self.threads {
+            return Ok(());
+        }
+        let flags = LlamaStateSeqFlags::empty();
+        let state = self.context.take().and_then(|context| context.state_seq_get(0, flags).ok());
+        let room = tokens.next_power_of_two().max(FIRST_CONTEXT).max(room).min(self.window);
+        let count = |number: usize| i32::try_from(number).unwrap_or(1);
+        let batch = u32::try_from(BATCH).expect("it is small");
+        let params = LlamaContextParams::default()
+            .with_n_ctx(u32::try_from(room).ok().and_then(NonZeroU32::new))
+            .with_n_batch(batch)
+            .with_n_ubatch(batch)
+            .with_n_threads(count(threads))
+            .with_n_threads_batch(count(threads))
+            .with_no_perf(true);
+        let mut context = self.model.new_context(llama::backend(), params).map_err(|error| {
+            let reason = llama::take_complaint().unwrap_or_else(|| error.to_string());
+            failed(format!("no context of {room} tokens could be made: {reason}"))
+        })?;
+        if state.is_none_or(|state| context.state_seq_set(&state, 0).is_err()) {
+            context.clear_kv_cache();
+            self.held.clear();
+        }
+        (self.context, self.threads) = (Some(context), threads);
+        Ok(())
+    }
+
+    /// Brings the context to exactly these tokens, with the logits after the last of them. Says how many it held
+    /// already.
+    fn evaluate(&mut self, tokens: &[LlamaToken], job: &Job) -> Result<usize, ModelError> {
+        let same = self.held.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        // The last one is always evaluated, for its logits.
+        let keep = self.forget_after(same.min(tokens.len().saturating_sub(1)))?;
+        let mut batch = LlamaBatch::new(BATCH.min(tokens.len() - keep).max(1), 1);
+        while self.held.len() < tokens.len() {
+            if job.events.is_closed() {
+                return Err(failed("cancelled".into()));
+            }
+            let threads = self.pace.next();
+            self.reserve(tokens.len(), threads)?;
+            let context = self.context.as_mut().ok_or_else(no_context)?;
+            batch.clear();
+            for &token in tokens[self.held.len()..].iter().take(BATCH) {
+                let position = self.held.len();
+                let last = position + 1 == tokens.len();
+                let position = i32::try_from(position).map_err(|error| failed(error.to_string()))?;
+                batch.add(token, position, &[0], last).map_err(|error| failed(error.to_string()))?;
+                self.held.push(token);
+            }
+            if let Err(error) = context.decode(&mut batch) {
+                context.clear_kv_cache();
+                self.held.clear();
+                return Err(failed(llama::take_complaint().unwrap_or_else(|| error.to_string())));
+            }
+        }
+        Ok(keep)
+    }
+
+    /// Drops what the context holds after so many tokens, or everything where the model can't. Says what is left.
+    fn forget_after(&mut self, keep: usize) -> Result<usize, ModelError> {
+        if keep < self.held.len() {
+            let context = self.context.as_mut().ok_or_else(no_context)?;
+            self.held.truncate(keep);
+            if !context.clear_kv_cache_seq(Some(0), u32::try_from(keep).ok(), None).unwrap_or(false) {
+                context.clear_kv_cache();
+                self.held.clear();
+            }
+        }
+        Ok(self.held.len())
+    }
+
+    fn logits(&self) -> Result<&[f32], ModelError> {
+        Ok(self.context.as_ref().ok_or_else(no_context)?.get_logits_ith(-1))
+    }
+
+    fn grammars(&mut self) -> Option<&Grammars> {
+        let model = self.model;
+        self.grammars.get_or_insert_with(|| Grammars::new(model)).as_ref()
+    }
+}
+
+/// An answer as it comes.
+struct Answer<'job> {
+    job: &'job Job,
+    flow: Flow,
+    text: String,
+    /// What came after the opening tag of a call.
+    call: Option<Vec<u8>>,
+    /// The called tool, once its name is complete.
+    name: Option<String>,
+}
+
+/// What a token did.
+enum Step {
+    /// More text.
+    Text,
+    /// A stop text was met.
+    Stopped,
+    /// The opening tag of a call is complete; these bytes came after it.
+    CallOpened { after: Vec<u8> },
+    /// More of a call.
+    Call,
+}
+
+impl<'job> Answer<'job> {
+    fn new(job: &'job Job) -> Self {
+        // The first marker is the call's; it is never met where no tools are offered.
+        let mut markers = vec![if job.tools.is_empty() { String::new() } else { CALL_OPEN.to_owned() }];
+        if job.output.is_none() {
+            markers.extend(job.settings.stop.iter().cloned());
+        }
+        Self { job, flow: Flow::new(markers), text: String::new(), call: None, name: None }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Step {
+        if let Some(call) = &mut self.call {
+            call.extend_from_slice(bytes);
+            self.announce();
+            return Step::Call;
+        }
+        let released = self.flow.push(bytes);
+        self.say(released.text);
+        match released.hit {
+            None => Step::Text,
+            Some((0, after)) => {
+                self.call = Some(after.clone());
+                Step::CallOpened { after }
+            }
+            Some(_) => Step::Stopped,
+        }
+    }
+
+    fn say(&mut self, text: String) {
+        if !text.is_empty() {
+            self.text.push_str(&text);
+            let _ = self.job.events.send(Event::Delta(Delta::Text { text }));
+        }
+    }
+
+    fn announce(&mut self) {
+        if self.name.is_none() {
+            let call = self.call.as_deref().unwrap_or_default();
+            self.name =
+                String::from_utf8_lossy(call).split_once(", \"arguments\": ").and_then(|(head, _)| {
+                    let head: Value = serde_json::from_str(&format!("{head}}}")).ok()?;
+                    Some(head["name"].as_str()?.to_owned())
+                });
+            if let Some(name) = self.name.clone() {
+                let _ = self.job.events.send(Event::Delta(Delta::Call { name }));
+            }
+        }
+    }
+
+    fn finish(mut self, mut finish: FinishReason) -> (Vec<Part>, FinishReason) {
+        let rest = self.flow.finish();
+        self.say(rest);
+        let mut parts = Vec::new();
+        if !self.text.trim().is_empty() {
+            parts.push(Part::text(self.text));
+        }
+        if let Some(call) = self.call {
+            let text = String::from_utf8_lossy(&call).into_owned();
+            let body = text.trim().strip_suffix(CALL_CLOSE).unwrap_or(&text);
+            let (name, arguments) = match serde_json::from_str::<Value>(body) {
+                Ok(mut value) => (
+                    value["name"].as_str().unwrap_or_default().to_owned(),
+                    Arguments::Json(Arc::new(value["arguments"].take())),
+                ),
+                Err(error) => (
+                    self.name.unwrap_or_default(),
+                    Arguments::Invalid { text: body.into(), reason: error.to_string().into() },
+                ),
+            };
+            parts.push(Part::Call(ToolCall {
+                id: self.job.call_id.as_str().into(),
+                name: name.into(),
+                arguments,
+            }));
+            if finish == FinishReason::Stop {
+                finish = FinishReason::ToolCalls;
+            }
+        }
+        (parts, finish)
+    }
+}
+
+/// How many tokens a conversation with that model may have: what it was trained for, but no more than what fits in a
+/// quarter of the free memory.
+fn window(model: &LlamaModel) -> usize {
+    let head_size = u64::from(model.n_embd().unsigned_abs()) / u64::from(model.n_head().max(1));
+    let per_token = 2 * 2 * u64::from(model.n_layer()) * u64::from(model.n_head_kv().max(1)) * head_size;
+    let affordable = free_memory() / 4 / per_token.max(1);
+    let most = affordable.clamp(FIRST_CONTEXT as u64, MOST_CONTEXT).min(u64::from(model.n_ctx_train()));
+    usize::try_from(most).unwrap_or(FIRST_CONTEXT)
+}
+
+/// Bytes of memory that are free, where the system tells; else a modest guess.
+fn free_memory() -> u64 {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.map_or(4 << 30, |kilobytes| kilobytes * 1024)
+}
+
+fn no_context() -> ModelError {
+    failed("its context is gone".into())
+}
+
+fn grammar_failed(reason: String) -> ModelError {
+    failed(format!("the answer could not be kept to its schema: {reason}"))
+}
+
+/// A failure that asking again does not mend.
+fn failed(message: String) -> ModelError {
+    ModelError::new(ModelErrorKind::BadRequest, format!("local model: {message}"))
+}

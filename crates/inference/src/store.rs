@@ -1,0 +1,200 @@
+//! The folder in which downloaded models lie.
+
+use crate::catalogue::{self, CATALOGUE, Entry};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A folder of models: `NAME.gguf` each, with `NAME.gguf.part` and `NAME.gguf.lock` beside it while one is pulled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+/// A model in the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// What it is called in `local:NAME`.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Size of the file in bytes.
+    pub size: u64,
+}
+
+/// A model that is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotInstalled {
+    /// It is in the catalogue.
+    #[error("the model `{}` ({} MB, {}) is not installed: run `llm-do models pull {}`", .0.name, .0.size / 1_000_000, .0.licence, .0.name)]
+    Pullable(&'static Entry),
+    /// Nothing is known by that name.
+    #[error("no local model `{name}`: {}give a catalogue name ({}) or the path of a .gguf file", nearest.map(|it| format!("did you mean `{it}`? Otherwise ")).unwrap_or_default(), names())]
+    Unknown {
+        /// As given.
+        name: String,
+        /// The catalogue's nearest name.
+        nearest: Option<&'static str>,
+    },
+    /// A path that leads to no file.
+    #[error("no model file at {}", .0.display())]
+    NoFile(PathBuf),
+}
+
+fn names() -> String {
+    CATALOGUE.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
+}
+
+impl Store {
+    /// The store in that folder, which need not exist yet.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the model of that name lies once it is installed.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.gguf"))
+    }
+
+    /// The models that lie in the folder, by name. A folder that does not exist holds none.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub fn list(&self) -> io::Result<Vec<Installed>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            let name =
+                path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".gguf"));
+            let (Some(name), Ok(meta)) = (name, fs::metadata(&path)) else { continue };
+            if meta.is_file() {
+                found.push(Installed { name: name.to_owned(), size: meta.len(), path });
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// Finds the file behind `local:…`: a name of this store, or a path (anything that ends in `.gguf` or holds a
+    /// separator).
+    ///
+    /// # Errors
+    /// When there is no such file, with what to do about it.
+    pub fn locate(&self, name_or_path: &str) -> Result<PathBuf, NotInstalled> {
+        if !valid_name(name_or_path) || name_or_path.ends_with(".gguf") {
+            let path = PathBuf::from(name_or_path);
+            return if path.is_file() { Ok(path) } else { Err(NotInstalled::NoFile(path)) };
+        }
+        let path = self.path(name_or_path);
+        if path.is_file() {
+            return Ok(path);
+        }
+        Err(match catalogue::find(name_or_path) {
+            Some(entry) => NotInstalled::Pullable(entry),
+            None => NotInstalled::Unknown {
+                name: name_or_path.to_owned(),
+                nearest: CATALOGUE
+                    .iter()
+                    .map(|entry| (strsim::jaro_winkler(entry.name, name_or_path), entry.name))
+                    .filter(|(score, _)| *score > 0.8)
+                    .max_by(|a, b| a.0.total_cmp(&b.0))
+                    .map(|(_, name)| name),
+            },
+        })
+    }
+
+    /// Deletes the model of that name and what an interrupted pull left of it. Says how many bytes that freed, or
+    /// nothing when there was none.
+    ///
+    /// # Errors
+    /// When the name is none of a store's, or a file can't be deleted.
+    pub fn remove(&self, name: &str) -> io::Result<Option<u64>> {
+        if !valid_name(name) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("`{name}` is not a model's name"),
+            ));
+        }
+        let mut freed = None;
+        for path in [self.path(name), self.part(name)] {
+            match fs::metadata(&path).and_then(|meta| fs::remove_file(&path).map(|()| meta.len())) {
+                Ok(size) => freed = Some(freed.unwrap_or(0) + size),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(freed)
+    }
+
+    pub(crate) fn part(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.gguf.part"))
+    }
+}
+
+/// Whether it names a model rather than a path: it becomes a file name, so no separator and no leading dot.
+pub(crate) fn valid_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('.')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_the_folder_and_paths_anywhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::new(dir.path().join("models"));
+        assert_eq!(store.list().unwrap(), []);
+        fs::create_dir(store.dir()).unwrap();
+        fs::write(store.path("tiny"), b"GGUF").unwrap();
+        fs::write(store.part("other"), b"GG").unwrap();
+        fs::write(store.dir().join("notes.txt"), b"").unwrap();
+        let listed = store.list().unwrap();
+        assert_eq!(listed.len(), 1);
+        assert_eq!((listed[0].name.as_str(), listed[0].size), ("tiny", 4));
+        assert_eq!(store.locate("tiny"), Ok(store.path("tiny")));
+        let by_path = store.path("tiny");
+        assert_eq!(store.locate(by_path.to_str().unwrap()), Ok(by_path.clone()));
+        assert_eq!(store.remove("tiny").unwrap(), Some(4));
+        assert_eq!(store.remove("tiny").unwrap(), None);
+        assert_eq!(store.remove("other").unwrap(), Some(2));
+        assert!(matches!(store.locate(by_path.to_str().unwrap()), Err(NotInstalled::NoFile(_))));
+    }
+
+    #[test]
+    fn what_is_missing_says_what_to_do() {
+        let store = Store::new("nowhere");
+        let pullable = store.locate(catalogue::DEFAULT).unwrap_err();
+        assert!(
+            pullable.to_string().ends_with("run `llm-do models pull smollm2-135m-instruct`"),
+            "{pullable}"
+        );
+        let near = store.locate("smollm2-135m-instrukt").unwrap_err();
+        assert!(near.to_string().contains("did you mean `smollm2-135m-instruct`"), "{near}");
+        let far = store.locate("zzz").unwrap_err().to_string();
+        assert!(!far.contains("did you mean"), "{far}");
+    }
+
+    #[test]
+    fn no_name_reaches_outside_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("precious.gguf"), b"x").unwrap();
+        let store = Store::new(dir.path().join("models"));
+        for name in ["../precious", "..", "", ".", "a/b", "a\\b", "/etc/passwd", "a\0b"] {
+            assert!(store.remove(name).is_err(), "{name:?}");
+        }
+        assert!(dir.path().join("precious.gguf").exists());
+    }
+}

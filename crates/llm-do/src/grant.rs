@@ -1,0 +1,115 @@
+//! Grants: what the operator allows beyond the program's own tree (SPEC §6.5).
+
+use llm_do_core::authority::{Access, Extent, Network};
+use llm_do_sandbox::place_of;
+use std::path::Path;
+
+/// One capability, as `--grant` gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// `PATH:ro`, `PATH:rw`: a place outside the program.
+    Place(Extent),
+    /// `network`, `network=DOMAIN`.
+    Network(Network),
+    /// `endpoint=HOST` or `endpoint=HOST,VARIABLE`: a manifest may send requests to that host (with its port, if it has
+    /// one), with the key that the variable holds.
+    Endpoint {
+        /// `host` or `host:port`.
+        host: String,
+        /// Name of the variable whose key is sent.
+        variable: Option<String>,
+    },
+}
+
+/// A grant that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`--grant {text}`: {reason}")]
+pub struct BadGrant {
+    /// As given.
+    pub text: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl Grant {
+    /// Reads one. Places are relative to the current directory and must exist.
+    pub fn parse(text: &str) -> Result<Self, BadGrant> {
+        let bad = |reason: String| BadGrant { text: text.to_owned(), reason };
+        if text == "network" {
+            return Ok(Self::Network(Network::On));
+        }
+        if let Some(domain) = text.strip_prefix("network=") {
+            return Ok(Self::Network(Network::Domains(vec![domain.to_owned()])));
+        }
+        if let Some(endpoint) = text.strip_prefix("endpoint=") {
+            let (host, variable) = match endpoint.split_once(',') {
+                Some((host, variable)) => (host, Some(variable.to_owned())),
+                None => (endpoint, None),
+            };
+            return Ok(Self::Endpoint { host: host.to_owned(), variable });
+        }
+        if text.starts_with("process=") || text == "unconfined" {
+            return Err(bad("not supported yet: no tool of this version starts processes".into()));
+        }
+        let (path, access) = match text.rsplit_once(':') {
+            Some((path, "ro")) => (path, Access::Read),
+            Some((path, "rw")) => (path, Access::Write),
+            _ => {
+                return Err(bad(
+                    "write PATH:ro, PATH:rw, network, network=DOMAIN or endpoint=HOST,VARIABLE".into()
+                ));
+            }
+        };
+        let place = place_of(Path::new(path)).map_err(|error| bad(error.to_string()))?;
+        Ok(Self::Place(Extent { place, access }))
+    }
+}
+
+/// The network that the grants allow.
+pub(crate) fn network(grants: &[Grant]) -> Network {
+    let mut domains = Vec::new();
+    for grant in grants {
+        match grant {
+            Grant::Network(Network::On) => return Network::On,
+            Grant::Network(Network::Domains(more)) => domains.extend(more.iter().cloned()),
+            _ => {}
+        }
+    }
+    if domains.is_empty() { Network::Off } else { Network::Domains(domains) }
+}
+
+/// Whether a manifest may send requests there with that key. Without a key, this machine needs no grant.
+pub(crate) fn covers_endpoint(grants: &[Grant], host: &str, variable: Option<&str>) -> bool {
+    let loopback =
+        matches!(host.rsplit_once(':').map_or(host, |(name, _)| name), "localhost" | "127.0.0.1" | "[::1]");
+    (loopback && variable.is_none())
+        || grants.iter().any(|grant| {
+            matches!(grant, Grant::Endpoint { host: h, variable: v } if h == host && v.as_deref() == variable)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_say_what_they_allow() {
+        assert_eq!(
+            Grant::parse("network=a.example"),
+            Ok(Grant::Network(Network::Domains(vec!["a.example".into()])))
+        );
+        assert!(Grant::parse("/etc").unwrap_err().reason.contains("PATH:ro"));
+        assert!(matches!(Grant::parse("/:ro"), Ok(Grant::Place(Extent { access: Access::Read, .. }))));
+    }
+
+    #[test]
+    fn a_key_never_goes_to_a_host_that_was_not_granted_with_it() {
+        let grants = [Grant::parse("endpoint=models.example,A_KEY").unwrap()];
+        assert!(covers_endpoint(&grants, "models.example", Some("A_KEY")));
+        assert!(!covers_endpoint(&grants, "models.example", Some("B_KEY")));
+        assert!(!covers_endpoint(&grants, "other.example", Some("A_KEY")));
+        assert!(covers_endpoint(&[], "127.0.0.1:8080", None));
+        assert!(!covers_endpoint(&[], "127.0.0.1:8080", Some("A_KEY")));
+        assert!(!covers_endpoint(&[], "127.0.0.1.evil.example", None));
+    }
+}

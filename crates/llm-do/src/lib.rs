@@ -1,0 +1,29 @@
+//! Programs of LLM workers, as a library.
+//!
+//! A [`Session`] is a loaded program; each [`Run`] of it is one top-level call with a journal of its own.
+//!
+//! ```no_run
+//! use llm_do::{Input, Session, Settings};
+//!
+//! # async fn example() -> Result<(), llm_do::Problem> {
+//! let session = Session::open(Settings::for_target("./my-project"))?;
+//! let input = Input { message: Some("Summarise the notes".into()), ..Input::default() };
+//! let report = session.start(&input, None, None)?.finish().await;
+//! println!("{:?}", report.end);
+//! # Ok(())
+//! # }
+//! ```
+
+mod grant;
+mod run;
+mod session;
+mod tally;
+
+pub use grant::{BadGrant, Grant};
+pub use llm_do_core as core;
+pub use llm_do_models as models;
+pub use llm_do_program as program;
+pub use llm_do_runs as runs;
+pub use run::{Report, Run, output_text};
+pub use session::{Environment, Input, MissingGrant, Problem, Session, Settings};
+pub use tally::Counts;

@@ -1,0 +1,227 @@
+//! One run: a journal, a driver, an engine, and what came of it.
+
+use crate::tally::{Counts, Tally};
+use llm_do_core::{
+    authority::Authority,
+    call_path::CallPath,
+    driver::Driver,
+    engine::{Call, End, Engine, Failure, FailureKind, Frame, Halt, Host, Outcome},
+    gate::Gate,
+    journal::{Body, FORMAT, RunStatus, UsedDefinition},
+    model::{Blob, ModelSettings, Models, Usage},
+    operator::{Answer, Ask, Operator},
+    send::BoxFuture,
+    toolset::ToolsetRegistry,
+    vfs::FileSystem,
+    worker::{self, Definitions, ModelChoice, WorkerDefinition},
+};
+use llm_do_runs::{Canceller, CreateError, EventSink, JournalWriter, LocalDriver, Redactor};
+use serde_json::Value;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+/// What every run of a session shares.
+pub(crate) struct Shared {
+    pub(crate) models: Arc<dyn Models>,
+    pub(crate) model: ModelChoice,
+    pub(crate) settings_override: ModelSettings,
+    pub(crate) files: Arc<dyn FileSystem>,
+    pub(crate) definitions: Arc<dyn Definitions>,
+    pub(crate) toolsets: Arc<ToolsetRegistry>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) redactor: Arc<Redactor>,
+    pub(crate) entry: Arc<WorkerDefinition>,
+    pub(crate) used: Vec<UsedDefinition>,
+    pub(crate) target: Arc<str>,
+    pub(crate) runs_dir: PathBuf,
+}
+
+/// A run that is about to start. Its journal exists.
+pub struct Run {
+    shared: Arc<Shared>,
+    driver: Arc<LocalDriver>,
+    tally: Arc<Tally>,
+    id: Arc<str>,
+    dir: PathBuf,
+    start: Start,
+}
+
+/// What a run starts with.
+pub(crate) struct Start {
+    pub(crate) input: Value,
+    pub(crate) attachments: Vec<Blob>,
+    pub(crate) authority: Authority,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// ID of the run.
+    pub run: Arc<str>,
+    /// Folder of its journal.
+    pub dir: PathBuf,
+    /// How it ended.
+    pub status: RunStatus,
+    /// The output or the failure; for a suspended run the questions it waits for.
+    pub end: End,
+    /// Tokens of the whole run.
+    pub usage: Usage,
+    /// From the first record to the last.
+    pub took: Duration,
+    /// What the journal counts.
+    pub counts: Counts,
+    /// The journal could not be written to its end, or the run was interrupted.
+    pub halt: Option<Halt>,
+}
+
+impl Report {
+    /// The exit code of SPEC §3.
+    pub fn exit_code(&self) -> u8 {
+        match self.status {
+            RunStatus::Done => 0,
+            RunStatus::Failed if self.is_about_the_input() => 2,
+            RunStatus::Failed => 1,
+            RunStatus::Refused => 3,
+            RunStatus::Limit => 4,
+            RunStatus::Suspended => 5,
+            RunStatus::Interrupted => 130,
+        }
+    }
+
+    /// Whether a file or the input is wrong and nothing was sent to a model.
+    fn is_about_the_input(&self) -> bool {
+        use FailureKind as K;
+        matches!(&self.end, End::Failed(failure)
+            if matches!(failure.kind, K::Definition | K::InvalidInput | K::Authority))
+            && self.counts.sent == 0
+    }
+}
+
+impl Run {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        start: Start,
+        operator: Option<Arc<dyn Operator>>,
+        events: Option<Arc<dyn EventSink>>,
+    ) -> Result<Self, CreateError> {
+        let journal = JournalWriter::create(&shared.runs_dir, Arc::clone(&shared.redactor))?;
+        let (id, dir) = (Arc::clone(journal.id()), journal.dir().to_owned());
+        let tally = Arc::new(Tally::new(events));
+        let operator = operator.unwrap_or_else(|| Arc::new(Nobody));
+        let driver = Arc::new(
+            LocalDriver::new(journal, operator).with_events(Arc::clone(&tally) as Arc<dyn EventSink>),
+        );
+        Ok(Self { shared: Arc::clone(shared), driver, tally, id, dir, start })
+    }
+
+    /// ID of the run.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// What ends the run from outside.
+    pub fn canceller(&self) -> Canceller {
+        self.driver.canceller()
+    }
+
+    /// Runs it to its end. The journal is closed however that comes about.
+    pub async fn finish(self) -> Report {
+        let started = self.driver.now_ms();
+        let result = self.call().await;
+        let (status, end, usage, halt) = match result {
+            Ok(Outcome { end, usage }) => (status_of(&end), end, usage, None),
+            Err(halt) => {
+                let status = match halt {
+                    Halt::Cancelled => RunStatus::Interrupted,
+                    _ => RunStatus::Failed,
+                };
+                let failure = Failure::new(FailureKind::Tool, halt.to_string());
+                (status, End::Failed(failure), self.tally.counts().usage, Some(halt))
+            }
+        };
+        let ending = end.to_ending();
+        let last =
+            self.driver.record(&CallPath::root(), "run".into(), Body::RunEnded { status, ending, usage });
+        Report {
+            run: self.id,
+            dir: self.dir,
+            status,
+            end,
+            usage,
+            took: Duration::from_millis(self.driver.now_ms().saturating_sub(started)),
+            counts: self.tally.counts(),
+            halt: halt.or(last.err()),
+        }
+    }
+
+    async fn call(&self) -> Result<Outcome, Halt> {
+        let shared = &self.shared;
+        let date: Arc<str> =
+            jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into();
+        let started = Body::RunStarted {
+            format: FORMAT,
+            run: Arc::clone(&self.id),
+            version: env!("CARGO_PKG_VERSION").into(),
+            target: Arc::clone(&shared.target),
+            entry: Arc::clone(&shared.entry.id),
+            approval: shared.gate.mode,
+            date: Arc::clone(&date),
+            definitions: shared.used.clone(),
+        };
+        self.driver.record(&CallPath::root(), "run".into(), started)?;
+        let engine = Engine::new(Host {
+            run: Arc::clone(&self.id),
+            date,
+            driver: Arc::clone(&self.driver) as Arc<dyn Driver>,
+            models: Arc::clone(&shared.models),
+            model: shared.model.clone(),
+            settings_override: shared.settings_override.clone(),
+            files: Arc::clone(&shared.files),
+            definitions: Arc::clone(&shared.definitions),
+            toolsets: Arc::clone(&shared.toolsets),
+            gate: Arc::clone(&shared.gate),
+            redact: Arc::clone(&shared.redactor) as _,
+        });
+        let function = worker::function(&shared.entry, &shared.entry.id, false, None);
+        let frame = Frame::operator(Arc::new(self.start.authority.clone()));
+        engine
+            .call(Call {
+                path: CallPath::root(),
+                function: &function,
+                input: Arc::new(self.start.input.clone()),
+                frame: &frame,
+                attachments: &self.start.attachments,
+            })
+            .await
+    }
+}
+
+/// What the end of the entry's call means for the run (SPEC §3, exit codes).
+fn status_of(end: &End) -> RunStatus {
+    match end {
+        End::Done(_) => RunStatus::Done,
+        End::Suspended(_) => RunStatus::Suspended,
+        End::Failed(failure) => match failure.kind {
+            FailureKind::Limit | FailureKind::Timeout => RunStatus::Limit,
+            FailureKind::Blocked | FailureKind::Denied => RunStatus::Refused,
+            _ => RunStatus::Failed,
+        },
+    }
+}
+
+/// Stands where nobody answers.
+struct Nobody;
+
+impl Operator for Nobody {
+    fn answer<'a>(&'a self, _ask: &'a Ask) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Deny { reason: None, remember: false } })
+    }
+}
+
+/// The text that a command prints for an output: text as it is, anything else as JSON.
+pub fn output_text(value: &Value, pretty: bool) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value if pretty => format!("{value:#}"),
+        value => value.to_string(),
+    }
+}

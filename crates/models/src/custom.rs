@@ -1,0 +1,85 @@
+//! Endpoints that a program declares.
+
+use genai::adapter::AdapterKind;
+use serde::Deserialize;
+use std::{collections::BTreeMap, fmt};
+
+/// An endpoint that a program declares (SPEC §10.1, `providers: NAME: {…}`).
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CustomProvider {
+    /// Where it is: what comes before `/chat/completions` or, for Anthropic's interface, before `/v1/messages`.
+    pub base_url: String,
+    /// What it speaks.
+    #[serde(default)]
+    pub api: Api,
+    /// The variable that holds the key. None: it needs no key.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// Headers sent with each request.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// False for an endpoint that can't stream: the answer then comes in one piece.
+    #[serde(default = "yes")]
+    pub stream: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl CustomProvider {
+    /// An endpoint that speaks OpenAI's chat completions, streams, and needs no key.
+    pub fn new(base_url: impl Into<String>) -> Self {
+        Self {
+            base_url: base_url.into(),
+            api: Api::OpenAi,
+            api_key_env: None,
+            headers: BTreeMap::new(),
+            stream: true,
+        }
+    }
+}
+
+impl fmt::Debug for CustomProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Headers and addresses hold secrets more often than they should.
+        f.debug_struct("CustomProvider")
+            .field("api", &self.api)
+            .field("api_key_env", &self.api_key_env)
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The interface that an endpoint speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// OpenAI chat completions.
+    #[default]
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// OpenAI responses.
+    #[serde(rename = "openai_resp", alias = "openai-responses", alias = "openai_responses")]
+    OpenAiResponses,
+    /// Anthropic messages.
+    Anthropic,
+    /// Gemini `generateContent`.
+    Gemini,
+    /// Ollama's own interface.
+    Ollama,
+}
+
+impl Api {
+    pub(crate) fn kind(self) -> AdapterKind {
+        match self {
+            Self::OpenAi => AdapterKind::OpenAI,
+            Self::OpenAiResponses => AdapterKind::OpenAIResp,
+            Self::Anthropic => AdapterKind::Anthropic,
+            Self::Gemini => AdapterKind::Gemini,
+            Self::Ollama => AdapterKind::Ollama,
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! What went wrong with a request, in the port's words and without secrets.
+
+use genai::{Error, webc};
+use llm_do_core::model::{ModelError, ModelErrorKind};
+use reqwest::{StatusCode, header::HeaderMap};
+use serde_json::Value;
+use std::{
+    error::Error as StdError,
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// Longest excerpt of a server's answer in an error, in characters.
+const EXCERPT: usize = 500;
+
+/// Values that must appear nowhere: keys, and the values of configured headers.
+#[derive(Clone, Default)]
+pub(crate) struct Secrets(Arc<[String]>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({})", self.0.len())
+    }
+}
+
+impl Secrets {
+    pub(crate) fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let mut values: Vec<String> =
+            values.into_iter().flat_map(|value| [value.trim().to_owned(), value]).collect();
+        // Shorter ones would tear up ordinary words; longest first, so that none hides inside another.
+        values.retain(|value| value.len() >= 4);
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.dedup();
+        Self(values.into())
+    }
+
+    fn scrub(&self, text: String) -> String {
+        self.0.iter().fold(text, |text, secret| {
+            if text.contains(secret.as_str()) { text.replace(secret.as_str(), "[secret]") } else { text }
+        })
+    }
+
+    /// A single line of bounded length. Scrubbed before it is cut: half a secret would not be recognised.
+    fn excerpt(&self, text: &str) -> String {
+        let text = self.scrub(text.to_owned());
+        let words: Vec<&str> = text
+            .split(|c: char| c.is_whitespace() || c.is_control())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let line = words.join(" ");
+        match line.char_indices().nth(EXCERPT) {
+            Some((end, _)) => format!("{} …", &line[..end]),
+            None => line,
+        }
+    }
+}
+
+/// Whom a failure is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Whom {
+    /// `provider:model`.
+    pub(crate) name: Arc<str>,
+    /// Host and port of the endpoint.
+    pub(crate) host: Arc<str>,
+    /// The variable with the key, if it takes one.
+    pub(crate) key_var: Option<Arc<str>>,
+    /// How long was waited between two pieces of an answer.
+    pub(crate) idle: Duration,
+    pub(crate) secrets: Secrets,
+}
+
+impl Whom {
+    /// An error about this model, its text cleaned.
+    pub(crate) fn error(&self, kind: ModelErrorKind, what: &str) -> ModelError {
+        ModelError::new(kind, self.secrets.scrub(format!("{}: {what}", self.name)))
+    }
+
+    /// The answer ended before its end.
+    pub(crate) fn cut(&self) -> ModelError {
+        self.error(ModelErrorKind::Network, "the stream was cut: it ended before the answer was complete")
+    }
+
+    /// The answer isn't what the interface promises.
+    pub(crate) fn garbled(&self, cause: &dyn fmt::Display) -> ModelError {
+        self.error(ModelErrorKind::Network, &format!("the answer is garbled: {cause}"))
+    }
+
+    /// Nothing came for too long.
+    pub(crate) fn timeout(&self) -> ModelError {
+        let what = format!("{} sent nothing for {} seconds", self.host, self.idle.as_secs_f32());
+        self.error(ModelErrorKind::Timeout, &what)
+    }
+
+    /// What `genai` reported, as the port reports it.
+    pub(crate) fn report(&self, error: Error) -> ModelError {
+        match error {
+            Error::HttpError { status, body, headers, .. } => self.status(status, &body, &headers),
+            Error::WebStream { error, .. } => self.transport(error),
+            Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => {
+                match webc_error {
+                    webc::Error::ResponseFailedStatus { status, body, headers } => {
+                        self.status(status, &body, &headers)
+                    }
+                    webc::Error::ResponseFailedNotJson { content_type, .. } => self.error(
+                        ModelErrorKind::BadRequest,
+                        &format!(
+                            "{} answered with `{content_type}`, not JSON; is the base address right?",
+                            self.host
+                        ),
+                    ),
+                    webc::Error::Reqwest(error) => self.transport(Box::new(error)),
+                    webc::Error::ResponseFailedInvalidJson { cause, .. } => self.garbled(&cause),
+                    webc::Error::JsonValueExt(error) => self.garbled(&error),
+                }
+            }
+            Error::ChatResponse { body, .. } => self.event(&body),
+            // A response that failed half-way comes as a parse error with the server's own message.
+            Error::StreamParse { serde_error, .. } if serde_error.is_data() && serde_error.line() == 0 => {
+                self.error(
+                    ModelErrorKind::Server,
+                    &format!("the server failed: {}", self.secrets.excerpt(&serde_error.to_string())),
+                )
+            }
+            Error::StreamParse { serde_error, .. } | Error::SerdeJson(serde_error) => {
+                self.garbled(&serde_error)
+            }
+            Error::JsonValueExt(error) => self.garbled(&error),
+            Error::ChatResponseGeneration { cause, .. } => self.garbled(&self.secrets.excerpt(&cause)),
+            Error::AdapterNotSupported { feature, .. } => {
+                self.error(ModelErrorKind::Unsupported, &format!("not supported: {feature}"))
+            }
+            other => self.error(ModelErrorKind::BadRequest, &self.secrets.excerpt(&other.to_string())),
+        }
+    }
+
+    /// A failure below HTTP, or an HTTP failure that the transport carries along.
+    fn transport(&self, error: genai::BoxError) -> ModelError {
+        let error = match error.downcast::<Error>() {
+            Ok(inner) => return self.report(*inner),
+            Err(error) => error,
+        };
+        if error.is::<webc::StreamTimeout>() {
+            return self.timeout();
+        }
+        let Some(http) = error.downcast_ref::<reqwest::Error>() else {
+            return self.garbled(&error);
+        };
+        if http.is_timeout() {
+            return self.timeout();
+        }
+        let cause = self.root(http);
+        if http.is_connect() {
+            let what = format!("cannot connect to {}: {cause}", self.host);
+            return self.error(ModelErrorKind::Network, &what);
+        }
+        if http.is_builder() {
+            return self.error(ModelErrorKind::BadRequest, &format!("the request cannot be sent: {cause}"));
+        }
+        self.error(ModelErrorKind::Network, &format!("the connection to {} broke: {cause}", self.host))
+    }
+
+    fn status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ModelError {
+        let said = self.said(body);
+        let kind = kind_of(status, body);
+        let code = status.as_u16();
+        let mut error = match (kind, code) {
+            // What a server says about a key tends to quote it, in part and so beyond any scrubbing.
+            (ModelErrorKind::Auth, 401) => self.error(kind, &self.refused_key()),
+            (ModelErrorKind::Auth, _) => self.error(kind, &format!("refused ({code}): {said}")),
+            (ModelErrorKind::NotFound, _) => {
+                let what = format!("{} knows no such model or address ({code}): {said}", self.host);
+                self.error(kind, &what)
+            }
+            (_, 300..=399) => {
+                let what = format!(
+                    "{} redirects ({code}); redirects are not followed, so give the final address as base address",
+                    self.host
+                );
+                self.error(kind, &what)
+            }
+            (ModelErrorKind::RateLimited, _) => self.error(kind, &format!("rate limited ({code}): {said}")),
+            (ModelErrorKind::ContextExceeded, _) => self
+                .error(kind, &format!("the conversation is longer than the model's window ({code}): {said}")),
+            (ModelErrorKind::Server | ModelErrorKind::Timeout, _) => {
+                self.error(kind, &format!("the server failed ({code}): {said}"))
+            }
+            _ => self.error(kind, &format!("the request was refused ({code}): {said}")),
+        };
+        error.retry_after_ms = retry_after(headers, SystemTime::now());
+        error
+    }
+
+    /// What the server says, out of the JSON that most of them wrap it in.
+    fn said(&self, body: &str) -> String {
+        let said = serde_json::from_str::<Value>(body).ok().and_then(|value| {
+            let value = if let Value::Array(mut items) = value { items.pop()? } else { value };
+            ["/error/message", "/message", "/error", "/detail"]
+                .iter()
+                .find_map(|pointer| value.pointer(pointer)?.as_str().map(str::to_owned))
+        });
+        let said = self.secrets.excerpt(said.as_deref().unwrap_or(body));
+        if said.is_empty() { "no reason given".into() } else { said }
+    }
+
+    /// The innermost cause. The outer ones of `reqwest` repeat the address, which may hold a password.
+    fn root(&self, error: &dyn StdError) -> String {
+        let Some(mut cause) = error.source() else { return "no answer".into() };
+        while let Some(next) = cause.source() {
+            cause = next;
+        }
+        self.secrets.excerpt(&cause.to_string())
+    }
+
+    fn refused_key(&self) -> String {
+        match &self.key_var {
+            Some(var) => format!("{} refused the key in {var} (401)", self.host),
+            None => {
+                format!("{} wants a key (401); name the variable that holds it with `api_key_env`", self.host)
+            }
+        }
+    }
+
+    /// An error that came as an event of a stream, or as the body of an answer that looked good.
+    fn event(&self, body: &Value) -> ModelError {
+        let inner = body.get("error").filter(|inner| inner.is_object()).unwrap_or(body);
+        let word = |key: &str| inner.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = body.to_string();
+        let status = inner.get("code").and_then(Value::as_u64).and_then(|code| {
+            StatusCode::from_u16(u16::try_from(code).ok()?).ok().filter(|status| status.as_u16() >= 400)
+        });
+        let kind = match status {
+            Some(status) => kind_of(status, &text),
+            None if exceeds_context(&text) => ModelErrorKind::ContextExceeded,
+            None => kind_of_word(&format!("{} {} {}", word("type"), word("code"), word("status"))),
+        };
+        self.error(kind, &format!("the server reports an error: {}", self.said(&text)))
+    }
+}
+
+fn kind_of(status: StatusCode, body: &str) -> ModelErrorKind {
+    use ModelErrorKind as K;
+    match status.as_u16() {
+        // Out of credit: asking again helps nobody.
+        429 if body.contains("insufficient_quota") => K::Auth,
+        429 => K::RateLimited,
+        408 | 504 => K::Timeout,
+        500..=599 => K::Server,
+        401..=403 => K::Auth,
+        404 | 410 => K::NotFound,
+        400 | 413 | 422 if exceeds_context(body) => K::ContextExceeded,
+        _ => K::BadRequest,
+    }
+}
+
+fn kind_of_word(word: &str) -> ModelErrorKind {
+    use ModelErrorKind as K;
+    let has = |part: &str| word.contains(part);
+    if has("rate_limit") || has("RESOURCE_EXHAUSTED") {
+        K::RateLimited
+    } else if has("authentication") || has("permission") || has("insufficient_quota") {
+        K::Auth
+    } else if has("not_found") {
+        K::NotFound
+    } else if has("invalid_request") || has("invalid_prompt") || has("INVALID_ARGUMENT") {
+        K::BadRequest
+    } else {
+        // `overloaded_error`, `api_error`, `server_error`, and what nobody has named yet.
+        K::Server
+    }
+}
+
+/// Each provider words it differently, and none has a status of its own for it.
+fn exceeds_context(body: &str) -> bool {
+    const SIGNS: &[&str] = &[
+        "context_length_exceeded",
+        "context_window",
+        "context window",
+        "context length",
+        "prompt is too long",
+        "too many tokens",
+        "input token count",
+        "request_too_large",
+    ];
+    let body = body.to_lowercase();
+    SIGNS.iter().any(|sign| body.contains(sign))
+}
+
+/// `retry-after-ms`, or `retry-after` in seconds or as a date.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let millis = |value: f64| (value.is_finite() && value >= 0.0).then_some(value.round() as u64);
+    if let Some(ms) = text("retry-after-ms").and_then(|text| millis(text.parse().ok()?)) {
+        return Some(ms);
+    }
+    let after = text("retry-after")?;
+    if let Ok(seconds) = after.parse::<f64>() {
+        return millis(seconds * 1000.0);
+    }
+    let date = httpdate::parse_http_date(after).ok()?;
+    let wait = date.duration_since(now).unwrap_or_default();
+    u64::try_from(wait.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::HeaderValue;
+
+    fn whom() -> Whom {
+        Whom {
+            name: "openai:m".into(),
+            host: "api.example".into(),
+            key_var: Some("OPENAI_API_KEY".into()),
+            idle: Duration::from_secs(2),
+            secrets: Secrets::new(["sk-0123456789".to_owned()]),
+        }
+    }
+
+    fn status(code: u16, body: &str) -> ModelError {
+        whom().status(StatusCode::from_u16(code).unwrap(), body, &HeaderMap::new())
+    }
+
+    #[test]
+    fn a_key_never_gets_into_an_error() {
+        let quoted = r#"{"error":{"message":"no such key: sk-0123456789, sk-012****789"}}"#;
+        for code in [400, 401, 403, 404, 429, 500] {
+            let error = status(code, quoted);
+            assert!(!error.message.contains("sk-0123456789"), "{code}: {error}");
+        }
+        let error = status(401, quoted);
+        assert!(!error.message.contains("sk-"), "{error}");
+        assert!(error.message.contains("OPENAI_API_KEY"), "{error}");
+        // A long answer is cut, but never in the middle of a key.
+        let long = format!("{}sk-0123456789", "x".repeat(EXCERPT - 6));
+        assert!(!status(500, &long).message.contains("sk-"), "{}", status(500, &long));
+        assert_eq!(format!("{:?}", whom().secrets), "Secrets(1)");
+    }
+
+    #[test]
+    fn statuses_become_kinds() {
+        use ModelErrorKind as K;
+        for (code, body, kind) in [
+            (429, "", K::RateLimited),
+            (429, r#"{"error":{"code":"insufficient_quota"}}"#, K::Auth),
+            (500, "", K::Server),
+            (503, "", K::Server),
+            (529, r#"{"type":"error","error":{"type":"overloaded_error"}}"#, K::Server),
+            (408, "", K::Timeout),
+            (401, "", K::Auth),
+            (403, "", K::Auth),
+            (404, "", K::NotFound),
+            (400, "bad", K::BadRequest),
+            (308, "", K::BadRequest),
+            (400, r#"{"error":{"code":"context_length_exceeded","message":"m"}}"#, K::ContextExceeded),
+            (
+                400,
+                r#"{"error":{"message":"prompt is too long: 210000 tokens > 200000"}}"#,
+                K::ContextExceeded,
+            ),
+        ] {
+            assert_eq!(status(code, body).kind, kind, "{code} {body}");
+        }
+    }
+
+    #[test]
+    fn errors_inside_a_stream_become_kinds() {
+        use ModelErrorKind as K;
+        for (body, kind) in [
+            (r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, K::Server),
+            (r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#, K::Server),
+            (r#"{"type":"rate_limit_error"}"#, K::RateLimited),
+            (r#"{"type":"invalid_request_error","message":"no"}"#, K::BadRequest),
+            (r#"{"code":"context_length_exceeded"}"#, K::ContextExceeded),
+        ] {
+            assert_eq!(whom().event(&serde_json::from_str(body).unwrap()).kind, kind, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_server_says_how_long_to_wait_in_three_ways() {
+        let at = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, HeaderValue::from_str(value).unwrap());
+            retry_after(&headers, httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:00 GMT").unwrap())
+        };
+        assert_eq!(at("retry-after", "2"), Some(2000));
+        assert_eq!(at("retry-after", "0.5"), Some(500));
+        assert_eq!(at("retry-after-ms", "1500"), Some(1500));
+        assert_eq!(at("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"), Some(37_000));
+        assert_eq!(at("retry-after", "Sun, 06 Nov 1994 08:48:00 GMT"), Some(0));
+        assert_eq!(at("retry-after", "soon"), None);
+        assert_eq!(at("retry-after", "-1"), None);
+        assert_eq!(at("retry-after", "NaN"), None);
+    }
+
+    #[test]
+    fn excerpts_are_one_bounded_line() {
+        assert_eq!(whom().secrets.excerpt("a\n\u{1b}[31m b"), "a [31m b");
+        assert!(whom().secrets.excerpt(&"ä".repeat(1000)).chars().count() <= EXCERPT + 2);
+        assert_eq!(whom().said("[{\"error\":{\"message\":\"m\"}}]"), "m");
+        assert_eq!(whom().said(""), "no reason given");
+    }
+}

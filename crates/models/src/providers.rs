@@ -1,0 +1,539 @@
+//! Models by name.
+
+use crate::{
+    client::{Clients, Needs, is_loopback},
+    custom::CustomProvider,
+    failure::{Secrets, Whom},
+    known::{KNOWN, Known, Wire},
+    remote::Remote,
+    request::{Form, Transcripts},
+    script,
+};
+use genai::{
+    Headers, ModelIden, ServiceTarget,
+    adapter::AdapterKind,
+    resolver::{AuthData, Endpoint},
+};
+use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName, Models};
+use reqwest::Url;
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// How long nothing may come in the middle of an answer, if nobody says otherwise.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// Looks a variable up in an environment.
+type Env = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Makes a model of one provider.
+type Factory = dyn Fn(&ModelName) -> Result<Arc<dyn Model>, ModelError> + Send + Sync;
+
+/// All providers: those that are known by name, those that a program declares, `script:`, and whatever else is
+/// registered by [`Providers::with`].
+///
+/// ```
+/// use llm_do_core::model::Models as _;
+/// use llm_do_models::Providers;
+///
+/// let providers = Providers::new(|name| (name == "OPENAI_API_KEY").then(|| "sk-…".to_owned()));
+/// let model = providers.open(&"openai:gpt-5-mini".parse()?)?;
+/// assert!(model.capabilities().native_schema);
+///
+/// let missing = providers.open(&"anthropic:claude-haiku-4-5".parse()?).err().map(|error| error.message);
+/// assert!(missing.is_some_and(|text| text.contains("ANTHROPIC_API_KEY")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Providers {
+    env: Arc<Env>,
+    custom: BTreeMap<String, CustomProvider>,
+    factories: BTreeMap<String, Box<Factory>>,
+    streaming: bool,
+    idle: Duration,
+    clients: Arc<Clients>,
+    opened: Mutex<HashMap<ModelName, Arc<dyn Model>>>,
+}
+
+impl fmt::Debug for Providers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Providers").field("names", &self.names()).finish_non_exhaustive()
+    }
+}
+
+/// Where a model is and how to get in.
+struct Access {
+    kind: AdapterKind,
+    base: String,
+    /// The address is the provider's own.
+    official: bool,
+    key: Option<String>,
+    key_var: Option<Arc<str>>,
+    headers: BTreeMap<String, String>,
+    stream: bool,
+}
+
+impl Models for Providers {
+    fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        if let Some(model) = self.opened().get(name) {
+            return Ok(Arc::clone(model));
+        }
+        let model = self.make(name)?;
+        self.opened().insert(name.clone(), Arc::clone(&model));
+        Ok(model)
+    }
+}
+
+impl Providers {
+    /// The known providers and `script:`, with keys and addresses from this environment. Empty values count as
+    /// absent.
+    pub fn new(env: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        let env = move |name: &str| {
+            let value = env(name)?.trim().to_owned();
+            (!value.is_empty()).then_some(value)
+        };
+        Self {
+            env: Arc::new(env),
+            custom: BTreeMap::new(),
+            factories: BTreeMap::new(),
+            streaming: true,
+            idle: IDLE,
+            clients: Arc::default(),
+            opened: Mutex::default(),
+        }
+        .with("script", |name| script::open(name.model()))
+    }
+
+    /// Adds a provider that a program declares, under this name. It takes the place of a known one.
+    #[must_use]
+    pub fn custom(mut self, name: impl Into<String>, provider: CustomProvider) -> Self {
+        self.custom.insert(name.into(), provider);
+        self
+    }
+
+    /// Registers a provider that makes its models itself, as `local:` and `replay:` do. It can't be replaced by
+    /// [`Providers::custom`].
+    #[must_use]
+    pub fn with(
+        mut self,
+        name: impl Into<String>,
+        factory: impl Fn(&ModelName) -> Result<Arc<dyn Model>, ModelError> + Send + Sync + 'static,
+    ) -> Self {
+        self.factories.insert(name.into(), Box::new(factory));
+        self
+    }
+
+    /// Whether answers are streamed, where the provider can. They are, if nobody says otherwise.
+    #[must_use]
+    pub fn streaming(mut self, streaming: bool) -> Self {
+        self.streaming = streaming;
+        self
+    }
+
+    /// How long nothing may come before a request is given up; 120 seconds, if nobody says otherwise. An answer
+    /// that isn't streamed may take five times as long.
+    #[must_use]
+    pub fn idle_timeout(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// The names of all providers, sorted; aliases not among them.
+    pub fn names(&self) -> Vec<&str> {
+        let known = KNOWN.iter().map(|known| known.name);
+        let mut names: Vec<&str> = known
+            .chain(self.custom.keys().map(String::as_str))
+            .chain(self.factories.keys().map(String::as_str))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    pub(crate) fn var(&self, name: &str) -> Option<String> {
+        (self.env)(name)
+    }
+
+    fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<ModelName, Arc<dyn Model>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        let provider = name.provider();
+        if let Some(factory) = self.factories.get(provider) {
+            return factory(name);
+        }
+        let access = if let Some(custom) = self.custom.get(provider) {
+            self.declared(provider, custom)?
+        } else if let Some(known) = Known::named(provider) {
+            self.known(known)?
+        } else {
+            return Err(self.unknown(provider));
+        };
+        Ok(Arc::new(self.remote(name, access)?))
+    }
+
+    fn unknown(&self, provider: &str) -> ModelError {
+        let names = self.names();
+        let mut near: Vec<(usize, &str)> = names
+            .iter()
+            .copied()
+            .chain(KNOWN.iter().flat_map(|known| known.aliases.iter().copied()))
+            .map(|name| (strsim::damerau_levenshtein(provider, name), name))
+            .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+            .collect();
+        near.sort_unstable();
+        let hint = match near.as_slice() {
+            [] => String::new(),
+            near => {
+                let near: Vec<_> = near.iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
+                format!(" Did you mean {}?", near.join(" or "))
+            }
+        };
+        ModelError::new(
+            ModelErrorKind::NotFound,
+            format!("there is no provider `{provider}`.{hint} Providers: {}", names.join(", ")),
+        )
+    }
+
+    fn declared(&self, name: &str, custom: &CustomProvider) -> Result<Access, ModelError> {
+        let key = match &custom.api_key_env {
+            Some(var) => Some(self.var(var).ok_or_else(|| missing(name, &[var]))?),
+            None => None,
+        };
+        Ok(Access {
+            kind: custom.api.kind(),
+            base: custom.base_url.clone(),
+            official: false,
+            key,
+            key_var: custom.api_key_env.as_deref().map(Arc::from),
+            headers: custom.headers.clone(),
+            stream: custom.stream,
+        })
+    }
+
+    fn known(&self, known: &'static Known) -> Result<Access, ModelError> {
+        let own = known.base(&*self.env);
+        let other = known.base_vars.iter().find_map(|var| self.var(var));
+        let (base, official) = match (other, own) {
+            (Some(base), own) => {
+                let same = own.is_ok_and(|own| same_host(&own, &base));
+                (base, same)
+            }
+            (None, Ok(base)) => (base, true),
+            (None, Err(var)) => return Err(missing(known.name, &[var])),
+        };
+        let found = known.keys.iter().find_map(|var| Some((*var, self.var(var)?)));
+        // A server on this machine that takes the place of a provider seldom wants a key.
+        let needed = !known.keys.is_empty() && !base.parse().is_ok_and(|url| is_loopback(&url));
+        if found.is_none() && needed {
+            return Err(missing(known.name, known.keys));
+        }
+        let (key_var, key) = found.unzip();
+        Ok(Access {
+            kind: known.kind,
+            base,
+            official,
+            key,
+            key_var: key_var.map(Arc::from),
+            headers: BTreeMap::new(),
+            stream: true,
+        })
+    }
+
+    fn remote(&self, name: &ModelName, access: Access) -> Result<Remote, ModelError> {
+        let Access { kind, base, official, key, key_var, headers, stream } = access;
+        let wire = Wire::of(kind, name.model());
+        let url = address(name.provider(), &base, wire)?;
+        let secrets = key.iter().chain(headers.values()).cloned();
+        let secrets = secrets.chain(url.password().map(str::to_owned));
+        let iden = ModelIden::new(kind, name.model());
+        let whom = Whom {
+            name: name.as_str().into(),
+            host: host(&url).into(),
+            key_var,
+            idle: self.idle,
+            secrets: Secrets::new(secrets),
+        };
+        let (images, pdf) = files(kind, wire);
+        let auth = match key {
+            Some(key) => AuthData::Key(key),
+            None => anonymous(wire, &url, &headers),
+        };
+        Ok(Remote {
+            clients: Arc::clone(&self.clients),
+            needs: Needs::of(&url),
+            target: ServiceTarget { endpoint: Endpoint::from_owned(url.as_str()), auth, model: iden.clone() },
+            headers: (!headers.is_empty()).then(|| Headers::from(headers.into_iter().collect::<Vec<_>>())),
+            form: Form {
+                wire,
+                iden,
+                provider: name.provider().into(),
+                images,
+                pdf,
+                echoes_reasoning: matches!(
+                    kind,
+                    AdapterKind::DeepSeek | AdapterKind::Kimi | AdapterKind::Moonshot
+                ),
+            },
+            whom,
+            official,
+            stream: stream && self.streaming,
+            transcripts: Transcripts::default(),
+        })
+    }
+}
+
+fn missing(provider: &str, vars: &[&str]) -> ModelError {
+    let text = format!("{provider}: {} is not set in the environment", vars.join(" or "));
+    ModelError::new(ModelErrorKind::Auth, text)
+}
+
+/// The base address as `genai` takes it: with what belongs before the wire's own path, and a slash at the end.
+fn address(provider: &str, base: &str, wire: Wire) -> Result<Url, ModelError> {
+    let bad = |why: &str| {
+        // Not quoted: people put passwords into addresses.
+        let text =
+            format!("{provider}: its base address is not usable: {why}; for example https://host.example/v1");
+        ModelError::new(ModelErrorKind::BadRequest, text)
+    };
+    // `OLLAMA_HOST` is usually given without a scheme, and often as the address to listen on.
+    let bare = wire == Wire::Ollama && !base.contains("://");
+    let base =
+        if bare { format!("http://{}", base.replace("0.0.0.0", "127.0.0.1")) } else { base.to_owned() };
+    let mut url: Url = base.parse().map_err(|_| bad("it is no URL"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(bad("it is neither http:// nor https://"));
+    }
+    if bare && url.port().is_none() {
+        url.set_port(Some(11434)).map_err(|()| bad("it has no host"))?;
+    }
+    let mut path = url.path().trim_end_matches('/').to_owned();
+    // Anthropic's own clients add the version, so the usual variable and everybody's documentation leave it out.
+    let versioned =
+        path.rsplit('/').next().is_some_and(|last| last.starts_with('v') && last[1..].parse::<u8>().is_ok());
+    if wire == Wire::Anthropic && !versioned && !path.contains("/publishers") && !path.contains("/projects/")
+    {
+        path.push_str("/v1");
+    }
+    path.push('/');
+    url.set_path(&path);
+    Ok(url)
+}
+
+fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+fn same_host(own: &str, other: &str) -> bool {
+    match (own.parse::<Url>(), other.parse::<Url>()) {
+        (Ok(own), Ok(other)) => own.origin() == other.origin(),
+        _ => false,
+    }
+}
+
+/// Access without a key. `genai` wants one for most wires and would send an empty one; naming address and headers
+/// ourselves is its way around.
+fn anonymous(wire: Wire, base: &Url, headers: &BTreeMap<String, String>) -> AuthData {
+    let path = match wire {
+        Wire::OpenAi => "chat/completions",
+        Wire::Responses => "responses",
+        Wire::Anthropic => "messages",
+        Wire::Gemini | Wire::Ollama | Wire::Cohere | Wire::Bedrock => {
+            return if wire == Wire::Ollama { AuthData::None } else { AuthData::Key(String::new()) };
+        }
+    };
+    let mut headers: Vec<(String, String)> = headers.clone().into_iter().collect();
+    if wire == Wire::Anthropic {
+        headers.push(("anthropic-version".into(), "2023-06-01".into()));
+    }
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path()));
+    AuthData::RequestOverride { url: url.into(), headers: headers.into() }
+}
+
+/// Whether a provider takes images and PDF files, as far as `genai` sends them in its form.
+fn files(kind: AdapterKind, wire: Wire) -> (bool, bool) {
+    match (wire, kind) {
+        (Wire::Cohere, _) | (_, AdapterKind::DeepSeek) => (false, false),
+        (Wire::Ollama, _) => (true, false),
+        (Wire::OpenAi, AdapterKind::OpenAI | AdapterKind::OpenRouter) => (true, true),
+        (Wire::OpenAi, _) => (true, false),
+        (Wire::Anthropic, AdapterKind::MiniMax | AdapterKind::OpenCodeGo) => (false, false),
+        (Wire::Responses | Wire::Anthropic | Wire::Gemini | Wire::Bedrock, _) => (true, true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn providers(vars: &'static [(&'static str, &'static str)]) -> Providers {
+        Providers::new(move |name| {
+            vars.iter().find(|(var, _)| *var == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn failure(providers: &Providers, name: &str) -> ModelError {
+        match providers.open(&name.parse().unwrap()) {
+            Ok(_) => panic!("{name} opens"),
+            Err(error) => error,
+        }
+    }
+
+    #[test]
+    fn a_missing_key_is_told_by_its_variable() {
+        let error = failure(&providers(&[]), "anthropic:claude-haiku-4-5");
+        assert_eq!(error.kind, ModelErrorKind::Auth);
+        assert!(error.message.contains("ANTHROPIC_API_KEY"), "{error}");
+        let empty = failure(&providers(&[("OPENAI_API_KEY", "  ")]), "openai:gpt-5-mini");
+        assert!(empty.message.contains("OPENAI_API_KEY"), "{empty}");
+        let vertex = failure(&providers(&[("VERTEX_API_KEY", "k")]), "vertex:gemini-3-flash");
+        assert!(vertex.message.contains("VERTEX_PROJECT_ID"), "{vertex}");
+        let custom =
+            CustomProvider { api_key_env: Some("GATEWAY_KEY".into()), ..CustomProvider::new("http://h/v1") };
+        let error = failure(&providers(&[]).custom("gateway", custom), "gateway:m");
+        assert!(error.message.contains("GATEWAY_KEY"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_provider_is_told_with_its_neighbours_and_the_list() {
+        let error = failure(&providers(&[]), "antropic:claude");
+        assert_eq!(error.kind, ModelErrorKind::NotFound);
+        assert!(error.message.contains("Did you mean `anthropic`?"), "{error}");
+        for name in ["openai", "ollama", "script", "bedrock"] {
+            assert!(error.message.contains(name), "{error}");
+        }
+        assert!(!failure(&providers(&[]), "zzzzzzzzzz:m").message.contains("Did you mean"));
+    }
+
+    #[test]
+    fn every_known_provider_opens_with_its_key_under_each_of_its_names() {
+        let all = Providers::new(|name| match name {
+            "VERTEX_PROJECT_ID" => Some("p".into()),
+            _ if name.ends_with("_BASE_URL") || name.ends_with("_HOST") || name.ends_with("_BASE") => None,
+            "AWS_REGION" | "AWS_DEFAULT_REGION" | "VERTEX_LOCATION" => None,
+            _ => Some("key-of-tests".into()),
+        });
+        for known in KNOWN {
+            for name in std::iter::once(&known.name).chain(known.aliases) {
+                let model = all.open(&format!("{name}:claude-x").parse().unwrap());
+                assert!(model.is_ok(), "{name}: {:?}", model.err());
+            }
+            let base = known.base(&|name| all.var(name)).unwrap();
+            assert!(base.ends_with('/') && !base.contains('{'), "{base}");
+        }
+        let mut names: Vec<_> =
+            KNOWN.iter().flat_map(|known| known.aliases.iter().chain([&known.name])).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "names are unique");
+    }
+
+    #[test]
+    fn addresses_get_what_their_wire_needs() {
+        for (wire, given, used) in [
+            (Wire::OpenAi, "http://h:1/v1", "http://h:1/v1/"),
+            (Wire::OpenAi, "http://h:1", "http://h:1/"),
+            (Wire::OpenAi, "https://h/v1/?api-version=2", "https://h/v1/?api-version=2"),
+            (Wire::Anthropic, "http://h:1", "http://h:1/v1/"),
+            (Wire::Anthropic, "http://h:1/v1/", "http://h:1/v1/"),
+            (Wire::Anthropic, "https://h/anthropic", "https://h/anthropic/v1/"),
+            (Wire::Ollama, "0.0.0.0:11434", "http://127.0.0.1:11434/"),
+            (Wire::Ollama, "box", "http://box:11434/"),
+            (Wire::Ollama, "https://box/x", "https://box/x/"),
+        ] {
+            assert_eq!(address("p", given, wire).unwrap().as_str(), used, "{given}");
+        }
+        for bad in ["", "nonsense", "ftp://h/", "file:///etc/passwd"] {
+            assert!(address("p", bad, Wire::OpenAi).is_err(), "{bad}");
+        }
+        let secret = address("p", "ftp://user:hunter22@h/", Wire::OpenAi).unwrap_err();
+        assert!(!secret.message.contains("hunter22"));
+    }
+
+    #[test]
+    fn native_schemas_are_claimed_only_where_they_are_kept() {
+        let vars: &'static [_] = &[
+            ("OPENAI_API_KEY", "k"),
+            ("GEMINI_API_KEY", "k"),
+            ("ANTHROPIC_API_KEY", "k"),
+            ("GROQ_API_KEY", "k"),
+        ];
+        let own = providers(vars);
+        let native = |providers: &Providers, name: &str| {
+            providers.open(&name.parse().unwrap()).unwrap().capabilities().native_schema
+        };
+        for name in ["openai:gpt-5-mini", "openai:gpt-4o", "openai_resp:gpt-5", "gemini:gemini-3-flash"] {
+            assert!(native(&own, name), "{name}");
+        }
+        for name in [
+            "openai:gpt-4-turbo",
+            "gemini:gemini-2.5-flash",
+            "anthropic:claude-sonnet-4-5",
+            "groq:openai/gpt-oss-20b",
+            "ollama:qwen3",
+        ] {
+            assert!(!native(&own, name), "{name}");
+        }
+        let elsewhere = Providers::new(|name| match name {
+            "OPENAI_API_KEY" => Some("k".into()),
+            "OPENAI_BASE_URL" => Some("http://127.0.0.1:8000/v1".into()),
+            _ => None,
+        });
+        assert!(!native(&elsewhere, "openai:gpt-5-mini"));
+    }
+
+    #[test]
+    fn settings_a_provider_has_not_are_refused_with_the_reason() {
+        use llm_do_core::model::ModelSettings;
+        let all = Providers::new(|name| name.ends_with("_KEY").then(|| "k".to_owned()));
+        let refused = |name: &str, settings: &ModelSettings| {
+            all.open(&name.parse().unwrap()).unwrap().refused_settings(settings)
+        };
+        let seed = ModelSettings { seed: Some(1), ..ModelSettings::default() };
+        assert!(refused("anthropic:claude-haiku-4-5", &seed)[0].contains("seed"));
+        assert!(refused("openai:gpt-5-mini", &seed).is_empty());
+        let stop = ModelSettings { stop: vec!["x".into()], ..ModelSettings::default() };
+        assert!(refused("openai_resp:gpt-5", &stop)[0].contains("stop"));
+        let effort =
+            |text: &str| ModelSettings { reasoning_effort: Some(text.into()), ..ModelSettings::default() };
+        assert!(refused("openai:gpt-5-mini", &effort("2000"))[0].contains("not a number"));
+        assert!(refused("anthropic:claude-haiku-4-5", &effort("2000")).is_empty());
+        assert!(refused("anthropic:claude-haiku-4-5", &effort("lots"))[0].contains("lots"));
+        assert!(refused("cohere:command-r", &effort("low"))[0].contains("no such setting"));
+    }
+
+    #[test]
+    fn nothing_about_a_provider_prints_its_secrets() {
+        let custom = CustomProvider {
+            headers: BTreeMap::from([("x-key".to_owned(), "hunter22".to_owned())]),
+            ..CustomProvider::new("https://u:hunter22@h/v1")
+        };
+        assert!(!format!("{custom:?}").contains("hunter22"));
+        let providers = providers(&[("OPENAI_API_KEY", "hunter22")]).custom("gw", custom);
+        assert!(!format!("{providers:?}").contains("hunter22"));
+    }
+
+    #[test]
+    fn a_model_is_opened_once_and_a_registered_provider_makes_its_own() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&made);
+        let providers = providers(&[("OPENAI_API_KEY", "k")]).with("local", move |name| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Err(ModelError::new(ModelErrorKind::NotFound, format!("no weights for {}", name.model())))
+        });
+        assert!(failure(&providers, "local:m").message.contains("no weights for m"));
+        assert_eq!(made.load(Ordering::Relaxed), 1);
+        let name = "openai:gpt-5-mini".parse().unwrap();
+        assert!(Arc::ptr_eq(&providers.open(&name).unwrap(), &providers.open(&name).unwrap()));
+    }
+}

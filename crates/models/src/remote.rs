@@ -1,0 +1,469 @@
+//! A model that is asked over HTTP.
+
+use crate::{
+    client::{Clients, Needs},
+    failure::Whom,
+    known::Wire,
+    output::{self, Output},
+    request::{Form, Transcripts},
+    response::{Answer, blocked},
+};
+use futures_util::StreamExt as _;
+use genai::{
+    Error, Headers, ServiceTarget,
+    adapter::AdapterKind,
+    chat::{ChatOptions, ChatRequest, ChatStreamEvent, JsonSpec, MessageContent, ReasoningEffort},
+};
+use llm_do_core::{
+    call_path::CallPath,
+    model::{
+        Capabilities, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
+        ModelSettings, Part,
+    },
+    send::BoxFuture,
+};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// A model behind an endpoint.
+pub(crate) struct Remote {
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) needs: Needs,
+    pub(crate) target: ServiceTarget,
+    pub(crate) headers: Option<Headers>,
+    pub(crate) form: Form,
+    pub(crate) whom: Whom,
+    /// The endpoint is the provider's own, whose abilities are known.
+    pub(crate) official: bool,
+    pub(crate) stream: bool,
+    pub(crate) transcripts: Transcripts,
+}
+
+/// One request, ready to go.
+struct Prepared {
+    chat: ChatRequest,
+    options: ChatOptions,
+    wrapped: bool,
+    turn: u32,
+}
+
+/// What a stream holds that `genai` passes over.
+#[derive(Default)]
+struct Aside {
+    /// OpenAI's `refusal`, which stands in place of an answer.
+    refusal: String,
+    /// A piece that is no JSON: on the wire of responses `genai` skips it.
+    garbled: Option<String>,
+}
+
+impl Model for Remote {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            native_schema: self.native_schema(),
+            // `genai` sends Cohere none.
+            tools: self.form.wire != Wire::Cohere,
+            images: self.form.images,
+            pdf: self.form.pdf,
+        }
+    }
+
+    fn refused_settings(&self, settings: &ModelSettings) -> Vec<String> {
+        let mut refused = Vec::new();
+        let provider = &self.form.provider;
+        let has_seed = match self.form.wire {
+            Wire::OpenAi => self.form.iden.adapter_kind != AdapterKind::DeepSeek,
+            Wire::Gemini | Wire::Ollama => true,
+            Wire::Responses | Wire::Anthropic | Wire::Cohere | Wire::Bedrock => false,
+        };
+        if settings.seed.is_some() && !has_seed {
+            refused.push(format!("seed: {provider} has no such setting"));
+        }
+        if !settings.stop.is_empty() && self.form.wire == Wire::Responses {
+            refused.push(format!("stop: {provider} has no such setting; `openai:` has"));
+        }
+        if let Some(effort) = &settings.reasoning_effort {
+            refused.extend(self.refused_effort(effort).map(|why| format!("reasoning_effort: {why}")));
+        }
+        refused
+    }
+
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        deltas: &'a dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(async move {
+            let client = self.clients.get(self.needs)?;
+            let prepared = self.prepare(&request)?;
+            let wrapped = prepared.wrapped;
+            let answer = if self.stream {
+                self.streamed(client, prepared, deltas).await?
+            } else {
+                self.whole(client, prepared).await?
+            };
+            let mut response = answer.response(&self.form);
+            if wrapped {
+                unwrap_texts(&mut response);
+            }
+            Ok(response)
+        })
+    }
+
+    fn forget(&self, run: &str, conversation: &CallPath) {
+        self.transcripts.forget(run, conversation);
+    }
+}
+
+impl Remote {
+    fn model(&self) -> &str {
+        &self.target.model.model_name
+    }
+
+    /// Only where the answer keeps to the schema with tools offered beside it: Gemini does since its third
+    /// generation, Ollama constrains the calls away, and of compatible endpoints nobody knows. Anthropic refuses
+    /// schemas with words as common as `minimum`, and its models are good at calling a final-result tool.
+    fn native_schema(&self) -> bool {
+        let model = self.model();
+        match self.form.wire {
+            Wire::OpenAi => {
+                self.form.iden.adapter_kind == AdapterKind::OpenAI && self.official && !is_old_gpt(model)
+            }
+            Wire::Responses => self.official && !is_old_gpt(model),
+            Wire::Gemini => {
+                self.official && gemini_generation(model).is_some_and(|generation| generation >= 3.0)
+            }
+            Wire::Anthropic | Wire::Ollama | Wire::Cohere | Wire::Bedrock => false,
+        }
+    }
+
+    fn refused_effort(&self, effort: &str) -> Option<String> {
+        const WORDS: &str = "none, minimal, low, medium, high, xhigh or max";
+        let provider = &self.form.provider;
+        let budgets = match self.form.wire {
+            Wire::Cohere => return Some(format!("{provider} has no such setting")),
+            Wire::OpenAi | Wire::Responses | Wire::Ollama => false,
+            Wire::Gemini => gemini_generation(self.model()).is_some_and(|generation| generation < 3.0),
+            Wire::Anthropic | Wire::Bedrock => true,
+        };
+        match effort.parse::<ReasoningEffort>() {
+            Ok(ReasoningEffort::Budget(_)) if !budgets => {
+                Some(format!("{provider} takes {WORDS}, not a number of tokens"))
+            }
+            Ok(_) => None,
+            Err(_) if budgets => Some(format!("`{effort}` is not {WORDS}, nor a number of tokens")),
+            Err(_) => Some(format!("`{effort}` is not {WORDS}")),
+        }
+    }
+
+    fn prepare(&self, request: &ModelRequest<'_>) -> Result<Prepared, ModelError> {
+        let chat = self
+            .transcripts
+            .request(request, &self.form)
+            .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?;
+        let (options, wrapped) = self.options(request);
+        Ok(Prepared { chat, options, wrapped, turn: request.turn })
+    }
+
+    fn options(&self, request: &ModelRequest<'_>) -> (ChatOptions, bool) {
+        let ModelSettings { temperature, top_p, max_tokens, seed, stop, reasoning_effort } = request.settings;
+        let effort = reasoning_effort.as_ref().and_then(|effort| effort.parse().ok());
+        let (body, wrapped) = self.extra_body(request);
+        let output = request.output.filter(|_| self.form.wire == Wire::Gemini);
+        let options = ChatOptions {
+            temperature: *temperature,
+            top_p: *top_p,
+            max_tokens: *max_tokens,
+            seed: *seed,
+            stop_sequences: stop.clone(),
+            reasoning_effort: effort.or_else(|| self.no_effort()),
+            capture_usage: Some(true),
+            capture_content: Some(true),
+            capture_tool_calls: Some(true),
+            capture_reasoning_content: Some(self.captures_reasoning()),
+            // For `Answer::salvage`, and for what OpenAI's refusals say.
+            capture_raw_body: Some(!self.stream && matches!(self.form.wire, Wire::OpenAi | Wire::Gemini)),
+            response_format: output.map(|schema| JsonSpec::new("answer", schema.as_ref().clone()).into()),
+            stream_header_timeout: Some(self.whom.idle),
+            stream_read_timeout: Some(self.whom.idle),
+            extra_headers: self.headers.clone(),
+            // Requests of one conversation go where its prefix is cached. It also keeps `genai` from switching
+            // the newest models' automatic cache off.
+            prompt_cache_key: self.caches_by_key().then(|| cache_key(request)),
+            extra_body: body,
+            ..ChatOptions::default()
+        };
+        (options, wrapped)
+    }
+
+    /// `genai` takes a model name's last word for a reasoning effort and cuts it off, `mistral-medium` to `mistral`.
+    /// An effort that OpenAI's wire has no word for leaves the name alone and sends nothing.
+    fn no_effort(&self) -> Option<ReasoningEffort> {
+        let ends_in_effort = self
+            .model()
+            .rsplit_once('-')
+            .is_some_and(|(_, last)| ReasoningEffort::from_keyword(last).is_some());
+        let speaks_openai = matches!(self.form.wire, Wire::OpenAi | Wire::Responses);
+        (ends_in_effort && speaks_openai).then_some(ReasoningEffort::Budget(0))
+    }
+
+    /// Asking for thinking is an error at models that have none.
+    fn captures_reasoning(&self) -> bool {
+        match self.form.wire {
+            Wire::Responses => is_reasoning_gpt(self.model()),
+            Wire::Gemini => gemini_generation(self.model()).is_some_and(|generation| generation >= 2.5),
+            _ => true,
+        }
+    }
+
+    fn caches_by_key(&self) -> bool {
+        matches!(self.form.iden.adapter_kind, AdapterKind::OpenAI | AdapterKind::OpenAIResp)
+            && (self.official || self.model().starts_with("gpt-"))
+    }
+
+    fn extra_body(&self, request: &ModelRequest<'_>) -> (Option<Value>, bool) {
+        let mut body = Map::new();
+        let mut wrapped = false;
+        // Not by `genai`'s own option, which would make every optional property a required one.
+        if let Some(schema) = request.output
+            && matches!(self.form.wire, Wire::OpenAi | Wire::Responses)
+        {
+            let output = Output::of(schema);
+            wrapped = output.is_wrapped();
+            match self.form.wire {
+                Wire::OpenAi => body.insert("response_format".into(), output.response_format()),
+                Wire::Responses => body.insert("text".into(), json!({ "format": output.text_format() })),
+                _ => None,
+            };
+        }
+        if self.form.wire == Wire::Responses && self.captures_reasoning() {
+            // `genai` asks for summaries, which only verified organisations get; others are refused outright.
+            let effort = request.settings.reasoning_effort.as_deref();
+            body.insert("reasoning".into(), json!({ "effort": effort }));
+        }
+        ((!body.is_empty()).then_some(Value::Object(body)), wrapped)
+    }
+
+    async fn streamed(
+        &self,
+        client: &genai::Client,
+        prepared: Prepared,
+        deltas: &dyn DeltaSink,
+    ) -> Result<Answer, ModelError> {
+        let Prepared { chat, mut options, turn, .. } = prepared;
+        let aside = Arc::new(Mutex::new(Aside::default()));
+        let wire = self.form.wire;
+        if Aside::has_any(wire) {
+            let aside = Arc::clone(&aside);
+            options = options.with_raw_frame_fn(move |_, frame| {
+                aside.lock().unwrap_or_else(PoisonError::into_inner).read(frame.data, wire);
+            });
+        }
+        let aside = || std::mem::take(&mut *aside.lock().unwrap_or_else(PoisonError::into_inner));
+        let report = |error: Error| self.report(error);
+        let response =
+            client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await.map_err(report)?;
+        let mut events = response.stream;
+        let mut announced = HashSet::new();
+        while let Some(event) = events.next().await {
+            let event = match (event, wire) {
+                (Ok(event), _) => event,
+                // A blocked prompt is an answer, which `genai` takes for a failure.
+                (Err(error), Wire::Gemini) => {
+                    let refusal = aside().refusal;
+                    if refusal.is_empty() {
+                        return Err(report(error));
+                    }
+                    return Ok(Answer { refusal, turn, ..Answer::default() });
+                }
+                (Err(error), _) => return Err(report(error)),
+            };
+            match event {
+                ChatStreamEvent::Chunk(chunk) if !chunk.content.is_empty() => {
+                    deltas.delta(Delta::Text { text: chunk.content });
+                }
+                ChatStreamEvent::ReasoningChunk(chunk) if !chunk.content.is_empty() => {
+                    deltas.delta(Delta::Reasoning { text: chunk.content });
+                }
+                ChatStreamEvent::ToolCallChunk(chunk) => {
+                    let call = chunk.tool_call;
+                    if !call.fn_name.is_empty() && announced.insert(call.call_id) {
+                        deltas.delta(Delta::Call { name: self.form.meant(&call.fn_name).into() });
+                    }
+                }
+                ChatStreamEvent::End(end) => {
+                    let aside = aside();
+                    if let Some(cause) = aside.garbled {
+                        return Err(self.whom.garbled(&cause));
+                    }
+                    // Some adapters of `genai` end a stream in good order when the connection does.
+                    if end.captured_stop_reason.is_none() {
+                        return Err(self.whom.cut());
+                    }
+                    // The end of the transfer stands behind the end of the answer. A connection that has not read
+                    // it yet when the stream is dropped is closed, and the next turn has to make a new one.
+                    tokio::task::yield_now().await;
+                    return Ok(Answer {
+                        content: end.captured_content.map(MessageContent::into_parts).unwrap_or_default(),
+                        reasoning: end.captured_reasoning_content,
+                        stop: end.captured_stop_reason,
+                        usage: end.captured_usage,
+                        refusal: aside.refusal,
+                        turn,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Err(self.whom.cut())
+    }
+
+    async fn whole(&self, client: &genai::Client, prepared: Prepared) -> Result<Answer, ModelError> {
+        let Prepared { chat, options, turn, .. } = prepared;
+        // Nothing comes before everything is there, so the wait between two pieces is no measure.
+        let patience = self.whom.idle * 5;
+        let asked = client.exec_chat(self.target.clone(), chat, Some(&options));
+        let response = match tokio::time::timeout(patience, asked).await {
+            Err(_) => return Err(self.whom.timeout()),
+            Ok(Ok(response)) => response,
+            Ok(Err(Error::ChatResponseGeneration { response_body, cause, .. })) => {
+                let salvaged = Answer::salvage(&response_body).map(|answer| Answer { turn, ..answer });
+                return salvaged.ok_or_else(|| self.whom.garbled(&cause));
+            }
+            Ok(Err(error)) => return Err(self.report(error)),
+        };
+        let refusal = response
+            .captured_raw_body
+            .as_ref()
+            .and_then(|body| body.pointer("/choices/0/message/refusal")?.as_str())
+            .unwrap_or_default()
+            .to_owned();
+        Ok(Answer {
+            content: response.content.into_parts(),
+            reasoning: response.reasoning_content,
+            stop: response.stop_reason,
+            usage: Some(response.usage),
+            refusal,
+            turn,
+        })
+    }
+
+    fn report(&self, error: Error) -> ModelError {
+        self.whom.report(error)
+    }
+}
+
+impl Aside {
+    fn has_any(wire: Wire) -> bool {
+        matches!(wire, Wire::OpenAi | Wire::Responses | Wire::Gemini)
+    }
+
+    fn read(&mut self, data: &str, wire: Wire) {
+        let sign = match wire {
+            Wire::Responses => "",
+            Wire::Gemini => "\"blockReason\"",
+            _ => "\"refusal\"",
+        };
+        // Parsing each piece a second time would double the work for what hardly ever comes. OpenAI's answers begin
+        // with `"refusal":null`.
+        let null = |(at, _)| data[at + sign.len()..].starts_with(":null");
+        if !data.contains(sign) || data.match_indices(sign).all(null) {
+            return;
+        }
+        let event: Value = match serde_json::from_str(data) {
+            Ok(event) => event,
+            Err(error) if wire == Wire::Responses && data != "[DONE]" => {
+                self.garbled.get_or_insert_with(|| error.to_string());
+                return;
+            }
+            // Where `genai` parses everything, it reports that itself.
+            Err(_) => return,
+        };
+        if let Some(blocked) = blocked(&event) {
+            self.refusal = blocked;
+            return;
+        }
+        let piece = match event.get("type").and_then(Value::as_str) {
+            Some("response.refusal.delta") => event.get("delta"),
+            _ => event.pointer("/choices/0/delta/refusal"),
+        };
+        self.refusal.push_str(piece.and_then(Value::as_str).unwrap_or_default());
+    }
+}
+
+/// A name of the conversation, short since OpenAI takes 64 characters at most.
+fn cache_key(request: &ModelRequest<'_>) -> String {
+    let mut hasher = DefaultHasher::new();
+    (request.run, request.conversation).hash(&mut hasher);
+    format!("llm-do-{:016x}", hasher.finish())
+}
+
+fn unwrap_texts(response: &mut ModelResponse) {
+    let text: String = response.parts.iter().filter_map(Part::as_text).collect();
+    if let Some(inner) = output::unwrap(&text) {
+        response.parts.retain(|part| part.as_text().is_none());
+        response.parts.push(Part::text(inner));
+    }
+}
+
+/// Models from before structured output.
+fn is_old_gpt(model: &str) -> bool {
+    model == "gpt-4"
+        || ["gpt-3", "gpt-4-", "chatgpt-", "o1-mini", "o1-preview"].iter().any(|old| model.starts_with(old))
+}
+
+fn is_reasoning_gpt(model: &str) -> bool {
+    let numbered = model
+        .strip_prefix("gpt-")
+        .and_then(|rest| rest.chars().next())
+        .is_some_and(|c| ('5'..='9').contains(&c));
+    (numbered && !model.contains("-chat"))
+        || ["o1", "o3", "o4", "codex"].iter().any(|prefix| model.starts_with(prefix))
+}
+
+/// `2.5` of `gemini-2.5-flash`.
+fn gemini_generation(model: &str) -> Option<f32> {
+    let rest = model.strip_prefix("models/").unwrap_or(model).strip_prefix("gemini-")?;
+    rest.split('-').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn model_names_tell_what_a_model_can() {
+        assert_eq!(gemini_generation("gemini-2.5-flash"), Some(2.5));
+        assert_eq!(gemini_generation("gemini-3-pro-preview"), Some(3.0));
+        assert_eq!(gemini_generation("gemini-flash-latest"), None);
+        assert!(is_old_gpt("gpt-4") && is_old_gpt("gpt-4-turbo") && is_old_gpt("gpt-3.5-turbo"));
+        assert!(!is_old_gpt("gpt-4o") && !is_old_gpt("gpt-4.1-mini") && !is_old_gpt("gpt-5"));
+        assert!(
+            is_reasoning_gpt("gpt-5-mini")
+                && is_reasoning_gpt("o3")
+                && !is_reasoning_gpt("gpt-5-chat-latest")
+        );
+        assert!(!is_reasoning_gpt("gpt-4o"));
+    }
+
+    #[test]
+    fn refusals_are_read_from_every_wire_that_has_them_apart() {
+        let mut aside = Aside::default();
+        aside.read(r#"{"choices":[{"delta":{"refusal":null,"content":"x"}}]}"#, Wire::OpenAi);
+        aside.read(r#"{"choices":[{"delta":{"refusal":"I can"}}]}"#, Wire::OpenAi);
+        aside.read(r#"{"type":"response.refusal.delta","delta":"not"}"#, Wire::Responses);
+        assert_eq!(aside.refusal, "I cannot");
+        assert!(aside.garbled.is_none());
+        aside.read("[DONE]", Wire::Responses);
+        aside.read("{\"choices\":", Wire::OpenAi);
+        assert!(aside.garbled.is_none(), "`genai` reports it itself there");
+        aside.read("{\"type\":", Wire::Responses);
+        assert!(aside.garbled.is_some());
+        let mut aside = Aside::default();
+        aside.read(r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#, Wire::Gemini);
+        assert!(aside.refusal.contains("SAFETY"));
+    }
+}

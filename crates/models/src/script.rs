@@ -1,0 +1,255 @@
+//! `script:FILE`: a model that answers from a file, for tests and demos. `docs/models.md` describes the format.
+//!
+//! What is answered depends on the request alone, so that parallel and repeated runs get the same; the one thing
+//! remembered is how often an entry with `times` has answered a conversation.
+
+mod format;
+
+use crate::Place;
+use format::{Answer, Entry, Failure, Script, Stream};
+use llm_do_core::{
+    call_path::CallPath,
+    model::{
+        Arguments, Capabilities, Delta, DeltaSink, FinishReason, Model, ModelError, ModelErrorKind,
+        ModelRequest, ModelResponse, Part, ToolCall, Usage,
+    },
+    send::BoxFuture,
+};
+use minijinja::{Environment, UndefinedBehavior, context};
+use serde_json::Value;
+use std::{
+    borrow::Cow,
+    cell::OnceCell,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Longest excerpt of a message in an error, in characters.
+const EXCERPT: usize = 200;
+
+/// Steps that a template of a script may take.
+const FUEL: u64 = 100_000;
+
+/// How often which entry has answered, by conversation.
+type Used = HashMap<Place, HashMap<usize, u32>>;
+
+/// A script, opened.
+struct ScriptModel {
+    script: Script,
+    templates: Environment<'static>,
+    /// Only of entries with `times`.
+    used: Mutex<Used>,
+}
+
+/// Opens the script at this path, relative to the current directory.
+pub(crate) fn open(path: &str) -> Result<Arc<dyn Model>, ModelError> {
+    let templates = templates();
+    let script = Script::read(path, &|template| {
+        templates.template_from_str(template).map(drop).map_err(|error| error.to_string())
+    })?;
+    Ok(Arc::new(ScriptModel { script, templates, used: Mutex::default() }))
+}
+
+fn templates() -> Environment<'static> {
+    let mut templates = Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::Strict);
+    templates.set_fuel(Some(FUEL));
+    templates
+}
+
+impl Model for ScriptModel {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { native_schema: true, tools: true, images: true, pdf: true }
+    }
+
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        deltas: &'a dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(async move {
+            let asked = Asked { request, last: OnceCell::new() };
+            let entry = self.choose(&asked).ok_or_else(|| self.nothing_fits(&asked))?;
+            // Nothing of `Asked` may live across a pause: its cell is not for sharing.
+            let answer = match &entry.error {
+                Some(failure) => Err(self.failure(failure)),
+                None => self.answer(&entry.answer, &asked),
+            };
+            drop(asked);
+            if !entry.delay.is_zero() {
+                tokio::time::sleep(entry.delay).await;
+            }
+            let answer = answer?;
+            for part in &answer.parts {
+                tell(part, &entry.stream, deltas).await;
+            }
+            Ok(answer)
+        })
+    }
+
+    fn forget(&self, run: &str, conversation: &CallPath) {
+        self.used().remove(&(Box::from(run), conversation.clone()));
+    }
+}
+
+impl ScriptModel {
+    fn used(&self) -> std::sync::MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first entry that fits and isn't used up.
+    fn choose(&self, asked: &Asked<'_>) -> Option<&Entry> {
+        let fitting = self.script.answers.iter().enumerate().filter(|(_, entry)| asked.fits(entry));
+        for (index, entry) in fitting {
+            let Some(times) = entry.times else { return Some(entry) };
+            let place: Place = (asked.request.run.into(), asked.request.conversation.clone());
+            let mut used = self.used();
+            let count = used.entry(place).or_default().entry(index).or_insert(0);
+            if *count < times {
+                *count += 1;
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    fn nothing_fits(&self, asked: &Asked<'_>) -> ModelError {
+        let ModelRequest { worker, turn, .. } = asked.request;
+        let last: String = asked.last().chars().take(EXCERPT).collect();
+        let path = &self.script.path;
+        ModelError::new(
+            ModelErrorKind::BadRequest,
+            format!(
+                "script:{path}: no entry answers worker `{worker}`, turn {turn}, whose last message is {last:?}. \
+                 Add one to `answers` in {path}, for example `- {{when: {{worker: {worker}, turn: {turn}}}, text: …}}`"
+            ),
+        )
+    }
+
+    fn failure(&self, failure: &Failure) -> ModelError {
+        let message = failure.message.as_deref().unwrap_or("this error is in the script");
+        let mut error = ModelError::new(failure.kind, format!("script:{}: {message}", self.script.path));
+        error.retry_after_ms = failure.retry_after_ms;
+        error
+    }
+
+    fn answer(&self, answer: &Answer, asked: &Asked<'_>) -> Result<ModelResponse, ModelError> {
+        let mut parts = Vec::new();
+        if let Some(text) = &answer.reasoning {
+            parts.push(Part::Reasoning { text: self.text(text, asked)?.into() });
+        }
+        match (&answer.text, &answer.json) {
+            (Some(text), _) => parts.push(Part::text(self.text(text, asked)?)),
+            (None, Some(json)) => parts.push(Part::text(self.value(json, asked)?.to_string())),
+            (None, None) => {}
+        }
+        let turn = asked.request.turn;
+        for (index, call) in answer.calls.iter().enumerate() {
+            let arguments = match (&call.raw_arguments, &call.arguments) {
+                (Some(raw), _) => Arguments::parse(raw),
+                (None, Some(value)) => Arguments::Json(Arc::new(self.value(value, asked)?.into_owned())),
+                (None, None) => Arguments::parse(""),
+            };
+            let id = match &call.id {
+                Some(id) => id.as_str().into(),
+                None => format!("call_{turn}_{index}").into(),
+            };
+            parts.push(Part::Call(ToolCall { id, name: call.tool.as_str().into(), arguments }));
+        }
+        let fitting = if answer.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+        Ok(ModelResponse {
+            parts,
+            finish: answer.finish.unwrap_or(fitting),
+            usage: answer.usage.as_ref().map_or_else(Usage::default, |usage| usage.0),
+        })
+    }
+
+    fn text<'a>(&self, text: &'a str, asked: &Asked<'_>) -> Result<Cow<'a, str>, ModelError> {
+        if !format::is_template(text) {
+            return Ok(text.into());
+        }
+        let ModelRequest { worker, turn, .. } = asked.request;
+        let names = context! { last => asked.last(), input => asked.input(), worker, turn };
+        self.templates.render_str(text, names).map(Cow::Owned).map_err(|error| {
+            let path = &self.script.path;
+            ModelError::new(ModelErrorKind::BadRequest, format!("script:{path}: template {text:?}: {error}"))
+        })
+    }
+
+    /// The value with the templates in its strings rendered.
+    fn value<'a>(&self, value: &'a Value, asked: &Asked<'_>) -> Result<Cow<'a, Value>, ModelError> {
+        Ok(match value {
+            Value::String(text) => match self.text(text, asked)? {
+                Cow::Borrowed(_) => Cow::Borrowed(value),
+                Cow::Owned(text) => Cow::Owned(Value::String(text)),
+            },
+            Value::Array(items) => {
+                let items = items.iter().map(|item| Ok(self.value(item, asked)?.into_owned()));
+                Cow::Owned(Value::Array(items.collect::<Result<_, ModelError>>()?))
+            }
+            Value::Object(map) => {
+                let map =
+                    map.iter().map(|(key, value)| Ok((key.clone(), self.value(value, asked)?.into_owned())));
+                Cow::Owned(Value::Object(map.collect::<Result<_, ModelError>>()?))
+            }
+            _ => Cow::Borrowed(value),
+        })
+    }
+}
+
+/// A request, and of it what entries look at.
+struct Asked<'a> {
+    request: ModelRequest<'a>,
+    last: OnceCell<String>,
+}
+
+impl Asked<'_> {
+    /// What was said last: by the user, or by the tools.
+    fn last(&self) -> &str {
+        self.last.get_or_init(|| {
+            let parts =
+                self.request.messages.last().map(|message| message.parts.as_slice()).unwrap_or_default();
+            let texts = parts.iter().filter_map(|part| match part {
+                Part::Text { text } => Some(text.as_ref()),
+                Part::Result(result) => Some(result.content.as_ref()),
+                _ => None,
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        })
+    }
+
+    /// What the conversation began with.
+    fn input(&self) -> String {
+        self.request.messages.first().map(|message| message.text()).unwrap_or_default()
+    }
+
+    fn fits(&self, entry: &Entry) -> bool {
+        let when = &entry.when;
+        when.turn.is_none_or(|turn| turn == self.request.turn)
+            && when.worker.as_deref().is_none_or(|worker| worker == self.request.worker)
+            && when.last.as_deref().is_none_or(|part| self.last().contains(part))
+            && when.last_regex.as_ref().is_none_or(|regex| regex.0.is_match(self.last()))
+    }
+}
+
+/// Tells a part as it would come from a provider: text in pieces, of a call only that it begins.
+async fn tell(part: &Part, stream: &Stream, deltas: &dyn DeltaSink) {
+    let (text, delta): (&str, fn(String) -> Delta) = match part {
+        Part::Text { text } => (text, |text| Delta::Text { text }),
+        Part::Reasoning { text } => (text, |text| Delta::Reasoning { text }),
+        Part::Call(call) => return deltas.delta(Delta::Call { name: call.name.to_string() }),
+        _ => return,
+    };
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.char_indices().nth(stream.chars).map_or(rest.len(), |(end, _)| end);
+        if rest.len() != text.len() && !stream.pause.is_zero() {
+            tokio::time::sleep(stream.pause).await;
+        }
+        deltas.delta(delta(rest[..end].to_owned()));
+        rest = &rest[end..];
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! What is wrong with a program: findings with a code, a place and a way out. Text is made at the edge, by [`render`]
+//! for people and [`json`] for programs.
+
+pub mod codes;
+pub mod json;
+pub mod render;
+
+pub use codes::Code;
+
+use crate::span::Span;
+use std::fmt;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing; the program loads.
+    Warning,
+    /// The program does not load.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// A further place that matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// What is there.
+    pub message: String,
+    /// Where.
+    pub span: Span,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Which kind of finding; stable.
+    pub code: Code,
+    /// How bad.
+    pub severity: Severity,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// Where; `None` for a command line, whose words are in the message.
+    pub span: Option<Span>,
+    /// What stands under the caret.
+    pub label: Option<String>,
+    /// Further facts: paths tried, places that contradict.
+    pub notes: Vec<String>,
+    /// Further places.
+    pub related: Vec<Related>,
+    /// What to do.
+    pub help: Vec<String>,
+    /// Names that exist and look alike, nearest first.
+    pub nearest: Vec<String>,
+}
+
+impl Diagnostic {
+    /// An error.
+    pub fn error(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: Severity::Error,
+            message: message.into(),
+            span: None,
+            label: None,
+            notes: Vec::new(),
+            related: Vec::new(),
+            help: Vec::new(),
+            nearest: Vec::new(),
+        }
+    }
+
+    /// A warning.
+    pub fn warning(code: Code, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, message) }
+    }
+
+    /// The same at this place.
+    #[must_use]
+    pub fn at(mut self, span: &Span) -> Self {
+        self.span = Some(span.clone());
+        self
+    }
+
+    /// The same at this place, if there is one and none is set.
+    #[must_use]
+    pub fn or_at(mut self, span: Option<&Span>) -> Self {
+        if self.span.is_none() {
+            self.span = span.cloned();
+        }
+        self
+    }
+
+    /// The same with this text under the caret.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// The same with a further fact.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// The same with a further place.
+    #[must_use]
+    pub fn related(mut self, message: impl Into<String>, span: &Span) -> Self {
+        self.related.push(Related { message: message.into(), span: span.clone() });
+        self
+    }
+
+    /// The same with a way out.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.push(help.into());
+        self
+    }
+
+    /// The same with a "did you mean", where some of `candidates` look like `wanted`.
+    #[must_use]
+    pub fn did_you_mean<'a>(mut self, wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
+        self.nearest = nearest(wanted, candidates);
+        match self.nearest.as_slice() {
+            [] => {}
+            [one] => self.help.push(format!("did you mean `{one}`?")),
+            many => {
+                let names: Vec<String> = many.iter().map(|name| format!("`{name}`")).collect();
+                self.help.push(format!("did you mean one of {}?", names.join(", ")));
+            }
+        }
+        self
+    }
+
+    /// Whether the program cannot load with it.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    /// One line, for a model or a log: `main.worker:3:1: unknown key `modle` (did you mean `model`?)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(span) = &self.span {
+            match span.line_column() {
+                Some((line, column)) => write!(f, "{}:{line}:{column}: ", span.file().path())?,
+                None => write!(f, "{}: ", span.file().path())?,
+            }
+        }
+        f.write_str(&self.message)?;
+        let rest: Vec<&str> = self.notes.iter().chain(&self.help).map(String::as_str).collect();
+        if !rest.is_empty() {
+            write!(f, " ({})", rest.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+/// The findings that keep a program from loading, beside any warnings: never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(one: Diagnostic) -> Self {
+        Self(vec![one])
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, diagnostic) in self.0.iter().filter(|d| d.is_error()).enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{diagnostic}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Puts findings in reading order (file, place, code) and drops repetitions.
+pub fn tidy(diagnostics: &mut Vec<Diagnostic>) {
+    diagnostics.sort_by_cached_key(|d| {
+        let place = d.span.as_ref();
+        (
+            place.map(|s| s.file().path().to_string()),
+            place.and_then(Span::range).map(|range| range.start),
+            d.code.id,
+            d.message.clone(),
+        )
+    });
+    diagnostics.dedup();
+}
+
+/// Names among `candidates` that look like `wanted`, nearest first, at most three.
+pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    // A hostile name must not make this quadratic in its length.
+    if wanted.len() > LONGEST_COMPARED {
+        return Vec::new();
+    }
+    let wanted = wanted.to_lowercase();
+    let last = |text: &str| text.rsplit('/').next().unwrap_or(text).to_owned();
+    let mut found: Vec<(f64, &str)> = candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= LONGEST_COMPARED)
+        .filter_map(|candidate| {
+            let lower = candidate.to_lowercase();
+            // `summarizer` for `reports/summarizer`: the same last part is near, whatever stands before it.
+            let score = likeness(&wanted, &lower).max(likeness(&last(&wanted), &last(&lower)) - 0.01);
+            (score > 0.75).then_some((score, candidate))
+        })
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    found.dedup_by(|a, b| a.1 == b.1);
+    // Company for the best only where it is nearly as good.
+    let best = found.first().map_or(0.0, |(score, _)| *score);
+    found.retain(|(score, _)| best - score < 0.05);
+    found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}
+
+const LONGEST_COMPARED: usize = 200;
+
+/// From 0 to 1. Swapped letters count as one mistake and less than a missing one.
+fn likeness(a: &str, b: &str) -> f64 {
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let same_letters = if letters(a) == letters(b) { 0.1 } else { 0.0 };
+    let edits = strsim::normalized_damerau_levenshtein(a, b);
+    (edits.midpoint(strsim::jaro_winkler(a, b)) + same_letters).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_found_and_far_ones_not() {
+        let keys = ["model", "mode", "model_settings", "description"];
+        assert_eq!(nearest("modle", keys), ["model"]);
+        assert_eq!(nearest("descripton", keys), ["description"]);
+        assert!(nearest("zzz", keys).is_empty());
+        assert_eq!(nearest("summariser", ["reports/summarizer", "evaluator"]), ["reports/summarizer"]);
+    }
+}

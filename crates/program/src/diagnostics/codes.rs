@@ -1,0 +1,83 @@
+//! Every code there is, in one table. A code never changes its meaning; one that is no longer used is not given again.
+
+use std::fmt;
+
+/// The kind of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Code {
+    /// `E0201`, or `W0501` for what is only ever a warning.
+    pub id: &'static str,
+    /// The kind in a few words.
+    pub title: &'static str,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+macro_rules! codes {
+    ($($name:ident = $id:literal, $title:literal;)*) => {
+        $(#[doc = $title] pub const $name: Code = Code { id: $id, title: $title };)*
+        /// All codes, in order.
+        pub const ALL: &[Code] = &[$($name),*];
+    };
+}
+
+codes! {
+    UNREADABLE = "E0101", "a file cannot be read";
+    TOO_LARGE = "E0102", "a definition file is too large";
+    NOT_UTF8 = "E0103", "a definition file is not UTF-8";
+    EMPTY_FILE = "E0104", "a definition file is empty";
+    UNTERMINATED = "E0105", "the front matter has no end";
+    NO_FRONT_MATTER = "E0106", "a worker file has no front matter";
+    BAD_YAML = "E0107", "not well-formed YAML";
+    DUPLICATE_KEY = "E0108", "a key is given twice";
+    YAML_BUDGET = "E0109", "YAML that expands beyond all bounds";
+
+    UNKNOWN_KEY = "E0201", "unknown key";
+    WRONG_TYPE = "E0202", "a value has the wrong type";
+    BAD_VALUE = "E0203", "a value is not one that makes sense here";
+    NOT_SUPPORTED = "E0204", "not supported yet";
+    CONFLICT = "E0205", "two keys exclude each other";
+    TWO_MANIFESTS = "E0206", "two manifests";
+    NOT_A_FORMAT = "E0207", "a sketch, not a worker file";
+
+    WORKER_NOT_FOUND = "E0301", "worker not found";
+    AMBIGUOUS = "E0302", "ambiguous worker ID";
+    NAME_MISMATCH = "E0303", "a worker's name is not its ID";
+    ESCAPES_ROOT = "E0304", "a path leaves the root";
+    ENTRY_MISSING = "E0305", "the entry does not exist";
+    NO_ENTRY = "E0306", "the project has no entry";
+    NO_TARGET = "E0307", "the target does not exist";
+    SAME_ID = "E0308", "two files define one worker ID";
+    BAD_REFERENCE = "E0309", "not a worker reference";
+
+    BAD_TEMPLATE = "E0401", "bad template";
+    BAD_SCHEMA = "E0402", "bad schema";
+    BAD_TYPE = "E0403", "not a type";
+    BAD_PATTERN = "E0404", "not a rule pattern";
+    BAD_MODEL = "E0405", "not a model name";
+    UNKNOWN_TOOLSET = "E0406", "unknown toolset";
+    UNKNOWN_PROVIDER = "E0407", "unknown provider";
+    INCOMPATIBLE_MODEL = "E0408", "incompatible model";
+    BAD_MOUNT = "E0409", "a mount that cannot be";
+    BAD_GLOB = "E0410", "not a glob pattern";
+    NO_INSTRUCTIONS = "E0411", "a worker has no instructions";
+    BAD_TOOLSET_CONFIG = "E0412", "a toolset's configuration is wrong";
+
+    DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
+    EMPTY_TOOLSET = "W0502", "a toolset without configuration is not there";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_in_order() {
+        assert!(ALL.windows(2).all(|pair| pair[0].id < pair[1].id));
+        assert!(ALL.iter().all(|code| code.id.len() == 5 && !code.title.is_empty()));
+    }
+}

@@ -1,0 +1,93 @@
+//! Findings for people: the source line, a caret, what to do.
+
+use super::{Diagnostic, Severity};
+use crate::span::Span;
+use annotate_snippets::{
+    AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str, renderer::DecorStyle,
+};
+
+/// Whether terminal colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Plain text.
+    Never,
+    /// ANSI escapes.
+    Always,
+}
+
+/// Longest source line that is shown; beyond it (a line of a megabyte, all control characters) only the place is.
+const LONGEST_LINE: usize = 2_000;
+
+/// All findings as text, one after another with an empty line between them, ending in a newline. Source text is
+/// untrusted: control characters are shown, not sent.
+pub fn render(diagnostics: &[Diagnostic], colour: Colour) -> String {
+    let renderer = match colour {
+        Colour::Never => Renderer::plain(),
+        Colour::Always => Renderer::styled(),
+    }
+    .decor_style(DecorStyle::Ascii);
+    let mut out = String::new();
+    for (i, diagnostic) in diagnostics.iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        let text = renderer.render(&[group(diagnostic)]);
+        for line in text.lines() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn group(diagnostic: &Diagnostic) -> Group<'_> {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let mut group = level
+        .primary_title(normalize_untrusted_str(&diagnostic.message))
+        .id(diagnostic.code.id)
+        .elements(Vec::<annotate_snippets::Message<'_>>::new());
+    if let Some(span) = &diagnostic.span {
+        group = place(group, span, diagnostic.label.as_deref(), AnnotationKind::Primary);
+    }
+    for related in &diagnostic.related {
+        group = place(group, &related.span, Some(&related.message), AnnotationKind::Context);
+    }
+    for note in &diagnostic.notes {
+        group = group.element(Level::NOTE.message(normalize_untrusted_str(note)));
+    }
+    for help in &diagnostic.help {
+        group = group.element(Level::HELP.message(normalize_untrusted_str(help)));
+    }
+    group
+}
+
+fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: AnnotationKind) -> Group<'a> {
+    let path = span.file().path().as_ref();
+    let label = label.map(normalize_untrusted_str);
+    let Some(range) = span.range() else {
+        let group = group.element(Origin::path(path));
+        return match label {
+            Some(label) => group.element(Level::NOTE.message(label)),
+            None => group,
+        };
+    };
+    let (line, column) = span.line_column().unwrap_or((1, 1));
+    // Only the lines concerned are handed over: excerpts of a large file then cost no more than of a small one.
+    let text = span.file().text();
+    let start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let start = if text[start..].starts_with('\u{feff}') { start + '\u{feff}'.len_utf8() } else { start };
+    // A span over several lines is shown by its first.
+    let line_end = text[range.start..].find('\n').map_or(text.len(), |newline| range.start + newline);
+    if line_end - start > LONGEST_LINE {
+        return group.element(Origin::path(path).line(line).char_column(column));
+    }
+    let end = range.end.min(line_end).max(range.start);
+    let mut annotation = kind.span(range.start.max(start) - start..end.max(start) - start);
+    if let Some(label) = label {
+        annotation = annotation.label(label);
+    }
+    group.element(Snippet::source(&text[start..line_end]).line_start(line).path(path).annotation(annotation))
+}

@@ -1,0 +1,219 @@
+//! The keys of worker files and manifests (SPEC §2.1, §2.2, §6.1): the one table of them.
+
+use crate::shape::{Key, Shape};
+
+/// A worker file.
+pub const WORKER: &[Key] = &[
+    Key::new("name", Shape::Text, "must equal the worker's ID under a workers root; free elsewhere"),
+    Key::new("description", Shape::Text, "shown to callers"),
+    Key::new("model", Shape::Text, "`provider:model`"),
+    Key::new(
+        "compatible_models",
+        Shape::Texts,
+        "globs over `provider:model`; a run with another model is refused",
+    ),
+    Key::new("model_settings", Shape::Record(MODEL_SETTINGS), "sampling settings"),
+    Key::new("mode", Shape::Choice(&["single"], &["chat"]), "`single`, the default"),
+    Key::new("parameters", Shape::Any, "typed inputs"),
+    Key::new("returns", Shape::Any, "output type"),
+    Key::new("schema_in_ref", Shape::Text, "file with the input's JSON Schema"),
+    Key::new("schema_out_ref", Shape::Text, "file with the output's JSON Schema").or(&["output_schema_ref"]),
+    Key::new("toolsets", TOOLSETS, "map of name to configuration, or a list of names"),
+    Key::new("imports", Shape::Later, "the dependency closure"),
+    Key::new("allow_workers", Shape::Texts, "workers it may call: IDs, `./path`, globs"),
+    Key::new("tool_rules", Shape::Map(&TOOL_RULE), "rules by tool or pattern"),
+    Key::new("sandbox", Shape::Record(SANDBOX), "the files it sees"),
+    Key::new("attachment_policy", Shape::Record(ATTACHMENT_POLICY), "which files may be attached to a call"),
+    Key::new("allow_empty_input", Shape::Flag, "whether it may be called with neither input nor attachment"),
+    Key::new("interaction", Shape::Choice(&["none"], &["user"]), "`none`, the default"),
+    Key::new("max_context_tokens", Shape::Later, "context limit for chat"),
+    Key::new("limits", Shape::Record(LIMITS), "turns, calls, tokens, time, depth"),
+    Key::new("server_side_tools", Shape::Later, "tools that the provider runs"),
+    Key::new("ensures", Shape::Later, "checks of the output"),
+    Key::new("locked", Shape::Flag, "`--model` and `--set` may not override it"),
+    Key::new("instructions", Shape::Text, "the prompt, in a file that is YAML only"),
+];
+
+/// A manifest.
+pub const MANIFEST: &[Key] = &[
+    Key::new(
+        "version",
+        Shape::Either(&[Shape::Text, Shape::Number(0.0, f64::MAX)]),
+        "a whole number is the manifest's format (1), text the project's own version",
+    ),
+    Key::new("name", Shape::Text, "the project's name"),
+    Key::new("description", Shape::Text, "what it is"),
+    Key::new("model", Shape::Text, "default model of all workers"),
+    Key::new("entry", Shape::Text, "the worker that a run starts with; default `main`"),
+    Key::new("dependencies", Shape::Later, "libraries"),
+    Key::new(
+        "exports",
+        Shape::Texts,
+        "workers that may be called from outside, if the project is used as a library",
+    ),
+    Key::new("workers", Shape::Record(WORKERS_ROOT), "where workers lie"),
+    Key::new("worker_paths", Shape::Texts, "further folders to look for workers in"),
+    Key::new("prompts", Shape::Record(ROOT), "where prompts lie"),
+    Key::new("templates", Shape::Record(ROOT), "where templates lie"),
+    Key::new("tools", Shape::Later, "Python tools"),
+    Key::new("toolsets", TOOLSETS, "toolsets of all workers"),
+    Key::new("sandbox", Shape::Record(SANDBOX), "the files that all workers see"),
+    Key::new("approval", Shape::Record(PROJECT_APPROVAL), "rules for all workers"),
+    Key::new("delegation", Shape::Record(DELEGATION), "how workers may call each other"),
+    Key::new("limits", Shape::Record(LIMITS), "limits of all workers"),
+    Key::new("providers", Shape::Map(&Shape::Record(PROVIDER)), "model providers of one's own"),
+    Key::new("mcp_servers", Shape::Later, "MCP servers"),
+    Key::new("bindings", Shape::Map(&Shape::Any), "values for the entry's parameters"),
+];
+
+/// `model_settings`.
+pub const MODEL_SETTINGS: &[Key] = &[
+    Key::new("temperature", Shape::Number(0.0, 10.0), "sampling temperature"),
+    Key::new("top_p", Shape::Number(0.0, 1.0), "nucleus sampling mass"),
+    Key::new("max_tokens", Shape::Count(1), "most tokens of one answer"),
+    Key::new("seed", Shape::Count(0), "seed for sampling"),
+    Key::new("stop", Shape::Texts, "texts that end an answer"),
+    Key::new(
+        "reasoning_effort",
+        Shape::Text,
+        "`none`, `minimal`, `low`, `medium`, `high`, or what the provider calls it",
+    ),
+];
+
+/// `toolsets`.
+pub const TOOLSETS: Shape = Shape::Either(&[Shape::Texts, Shape::Map(&Shape::Any)]);
+
+/// What every toolset's configuration takes beside its kind's own keys.
+pub const TOOLSET: &[Key] = &[
+    Key::new("tools", Shape::Texts, "offer only these tools"),
+    Key::new("approval", Shape::Record(APPROVAL), "rules for its tools"),
+];
+
+/// `approval` of a toolset.
+pub const APPROVAL: &[Key] = &[
+    Key::new("default", Shape::Rule, "for tools that are not named"),
+    Key::new("tools", Shape::Map(&Shape::Rule), "by tool or pattern"),
+];
+
+/// `approval` of a manifest.
+pub const PROJECT_APPROVAL: &[Key] = &[
+    Key::new(
+        "mode",
+        Shape::Choice(&["interactive", "approve_all", "auto_deny", "defer"], &[]),
+        "what `ask` does; can only tighten the operator's",
+    ),
+    Key::new("default", Shape::Rule, "for calls that nothing else speaks of"),
+    Key::new("tools", Shape::Map(&Shape::Rule), "by tool or pattern"),
+    Key::new("risks", Shape::Record(RISKS), "by risk"),
+];
+
+/// `approval.risks`.
+pub const RISKS: &[Key] = &[
+    Key::new("read", Shape::Rule, "looks, and changes nothing"),
+    Key::new("write", Shape::Rule, "changes files"),
+    Key::new("network", Shape::Rule, "talks to other machines"),
+    Key::new("exec", Shape::Rule, "runs a process"),
+    Key::new("destructive", Shape::Rule, "removes what can't be brought back"),
+    Key::new("delegate", Shape::Rule, "calls a worker"),
+];
+
+/// Older spellings of a rule.
+pub const OLD_RULE: &[Key] = &[
+    Key::new("pre_approved", Shape::Flag, "`preApproved` or `ask`"),
+    Key::new("approval_required", Shape::Flag, "`ask` or `preApproved`"),
+];
+
+/// One of `tool_rules`.
+pub const TOOL_RULE: Shape = Shape::Either(&[Shape::Rule, Shape::Record(TOOL_RULE_KEYS)]);
+
+/// The keys of one of `tool_rules`.
+pub const TOOL_RULE_KEYS: &[Key] = &[
+    Key::new("allowed", Shape::Flag, "false: blocked"),
+    Key::new("approval_required", Shape::Flag, "true: ask; false: run"),
+    Key::new("pre_approved", Shape::Flag, "true: run; false: ask"),
+    Key::new("timeout", Shape::Duration, "deadline of the call"),
+    Key::new("retries", Shape::Later, "further attempts"),
+];
+
+/// `sandbox`.
+pub const SANDBOX: &[Key] = &[
+    Key::new("root", Shape::Text, "the folder shown as `/`"),
+    Key::new("paths", Shape::Map(&Shape::Either(&[Shape::Text, Shape::Record(MOUNT)])), "mounts by name"),
+    Key::new("read", Shape::Texts, "`${parameter}`: mounts that callers hand over for reading"),
+    Key::new("write", Shape::Texts, "`${parameter}`: mounts that callers hand over for writing"),
+    Key::new("restrict", Shape::Texts, "nothing outside these paths"),
+    Key::new("readonly", Shape::Flag, "nothing may be written"),
+    Key::new(
+        "network_enabled",
+        Shape::Either(&[Shape::Flag, Shape::Texts]),
+        "false, true, or a list of domains",
+    ),
+    Key::new("approval", Shape::Record(SANDBOX_APPROVAL), "rules for all mounts"),
+];
+
+/// `sandbox.approval`.
+pub const SANDBOX_APPROVAL: &[Key] = &[
+    Key::new("read", Shape::Rule, "for reading"),
+    Key::new("write", Shape::Rule, "for writing"),
+    Key::new("delete", Shape::Rule, "for deleting"),
+];
+
+/// One of `sandbox.paths`.
+pub const MOUNT: &[Key] = &[
+    Key::new("root", Shape::Text, "the folder that is shown"),
+    Key::new("mode", Shape::Choice(&["ro", "rw"], &[]), "`ro`, the default, or `rw`"),
+    Key::new("suffixes", Shape::Texts, "only files that end so"),
+    Key::new("max_file_bytes", Shape::Count(1), "largest file"),
+    Key::new("read_approval", Shape::Rule, "rule for reading"),
+    Key::new("write_approval", Shape::Rule, "rule for writing"),
+];
+
+/// `attachment_policy`.
+pub const ATTACHMENT_POLICY: &[Key] = &[
+    Key::new("max_attachments", Shape::Count(0), "most files"),
+    Key::new("max_total_bytes", Shape::Count(0), "most bytes together"),
+    Key::new("allowed_suffixes", Shape::Texts, "only these"),
+    Key::new("denied_suffixes", Shape::Texts, "never these"),
+];
+
+/// `limits`.
+pub const LIMITS: &[Key] = &[
+    Key::new("max_turns", Shape::Count(1), "model turns of one call"),
+    Key::new("max_tool_calls", Shape::Count(0), "tool calls of one call"),
+    Key::new("timeout", Shape::Duration, "working time of one call"),
+    Key::new("max_tokens", Shape::Count(1), "tokens of the call and everything below it"),
+    Key::new("max_cost_usd", Shape::Later, "cost of the call and everything below it"),
+    Key::new("max_depth", Shape::Count(0), "depth of delegation below it"),
+    Key::new("max_repeats", Shape::Count(1), "the same call with the same arguments"),
+    Key::new("request_retries", Shape::Count(0), "further attempts at a failed request"),
+    Key::new("output_retries", Shape::Count(0), "further attempts at an invalid output"),
+];
+
+/// `delegation` of a manifest.
+pub const DELEGATION: &[Key] = &[
+    Key::new("max_depth", Shape::Count(0), "greatest depth; the root is 0"),
+    Key::new("allow_recursion", Shape::Flag, "whether a worker already in the chain may be called"),
+];
+
+/// `workers` of a manifest.
+pub const WORKERS_ROOT: &[Key] = &[
+    Key::new("root", Shape::Text, "the workers root; default `workers`"),
+    Key::new("include", Shape::Texts, "globs of files to list and check"),
+    Key::new("exclude", Shape::Texts, "globs of files to leave out"),
+];
+
+/// `prompts`, `templates`.
+pub const ROOT: &[Key] = &[Key::new("root", Shape::Text, "the folder")];
+
+/// One of `providers`.
+pub const PROVIDER: &[Key] = &[
+    Key::new("base_url", Shape::Text, "where it answers").required(),
+    Key::new(
+        "api",
+        Shape::Choice(&["openai", "openai_resp", "anthropic", "gemini", "ollama"], &[]),
+        "which protocol it speaks; `openai` if absent",
+    ),
+    Key::new("api_key_env", Shape::Text, "the environment variable that holds the key"),
+    Key::new("headers", Shape::Map(&Shape::Text), "further headers"),
+    Key::new("stream", Shape::Flag, "whether answers are streamed; default true"),
+];

@@ -1,0 +1,33 @@
+//! The front end of llm-do: worker files and manifests become the definitions that the engine runs.
+//!
+//! [`Program::load`] reads a program through a [`source::SourceTree`], collects what is wrong as
+//! [`diagnostics::Diagnostic`]s, and gives what `llm-do-core` asks for through its `Definitions`. Nothing here runs
+//! anything, talks to a network, or writes.
+
+pub mod diagnostics;
+mod effective;
+pub mod front_matter;
+pub mod keys;
+mod listing;
+mod loading;
+pub mod manifest;
+pub mod mounts;
+mod program;
+pub mod resolve;
+pub mod scan;
+pub mod shape;
+pub mod shorthand;
+pub mod signature;
+pub mod source;
+pub mod span;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod target;
+pub mod templates;
+pub mod toolsets;
+mod user_config;
+pub mod yaml;
+
+pub use diagnostics::{Diagnostic, Diagnostics};
+pub use listing::{Listing, list_workers};
+pub use program::{Host, Loaded, Program, Source, Start};
+pub use user_config::UserConfig;

@@ -1,0 +1,429 @@
+//! The manifest, `project.yaml` or `llm-do.yaml` (SPEC §2.2), and what holds for a program without one.
+
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    front_matter, keys,
+    shape::{self, rule_of},
+    source::{Kind, SourceTree, plain},
+    span::{SourceFile, Span},
+    yaml::{Data, Node},
+};
+use llm_do_core::{
+    function::Risk,
+    gate::{Mode, Pattern, Policy, RuleLine},
+    worker::Delegation,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Names of a manifest.
+pub const MANIFESTS: [&str; 2] = ["project.yaml", "llm-do.yaml"];
+
+/// A manifest, or the defaults.
+#[derive(Debug)]
+pub struct Manifest {
+    /// Its file, if there is one.
+    pub file: Option<Arc<SourceFile>>,
+    /// `name`.
+    pub name: Option<String>,
+    /// The project's own version.
+    pub version: Option<String>,
+    /// `description`.
+    pub description: Option<String>,
+    /// `model`.
+    pub model: Option<Node>,
+    /// `entry`.
+    pub entry: Option<Node>,
+    /// Where workers lie, relative to the root.
+    pub workers_root: String,
+    /// Further folders with workers.
+    pub worker_paths: Vec<String>,
+    /// `workers.include`.
+    pub include: Vec<String>,
+    /// `workers.exclude`.
+    pub exclude: Vec<String>,
+    /// Where prompts lie.
+    pub prompts_root: String,
+    /// Where templates lie.
+    pub templates_root: String,
+    /// `exports`.
+    pub exports: Vec<(String, Span)>,
+    /// `toolsets`, checked by shape.
+    pub toolsets: Option<Node>,
+    /// `sandbox`, checked by shape.
+    pub sandbox: Option<Node>,
+    /// `limits`, checked by shape.
+    pub limits: Option<Node>,
+    /// `approval.mode`: can only tighten the operator's.
+    pub mode: Option<Mode>,
+    /// `approval` beside its mode.
+    pub approval: Policy,
+    /// `delegation`.
+    pub delegation: Delegation,
+    /// `providers`.
+    pub providers: BTreeMap<String, Provider>,
+    /// `bindings`: values for the entry's parameters.
+    pub bindings: Vec<(String, Node)>,
+}
+
+/// One of `providers` (SPEC §10.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Where it answers.
+    pub base_url: String,
+    /// Which protocol it speaks: `openai`, `openai_resp`, `anthropic`, `gemini` or `ollama`.
+    pub api: String,
+    /// The environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// Further headers.
+    pub headers: Vec<(String, String)>,
+    /// Whether answers are streamed.
+    pub stream: bool,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+impl Default for Manifest {
+    fn default() -> Self {
+        Self {
+            file: None,
+            name: None,
+            version: None,
+            description: None,
+            model: None,
+            entry: None,
+            workers_root: "workers".into(),
+            worker_paths: Vec::new(),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            prompts_root: "prompts".into(),
+            templates_root: "templates".into(),
+            exports: Vec::new(),
+            toolsets: None,
+            sandbox: None,
+            limits: None,
+            mode: None,
+            approval: Policy::default(),
+            delegation: Delegation::default(),
+            providers: BTreeMap::new(),
+            bindings: Vec::new(),
+        }
+    }
+}
+
+impl Manifest {
+    /// Reads the manifest of a tree; without one the defaults.
+    pub fn load(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Self {
+        let there: Vec<&str> = MANIFESTS
+            .into_iter()
+            .filter(|name| match tree.kind(name) {
+                Ok(kind) => kind.is_some(),
+                Err(error) => {
+                    found.push(front_matter::unreadable(&SourceFile::new(*name, ""), &error));
+                    false
+                }
+            })
+            .collect();
+        let name = match there.as_slice() {
+            [] => return Self::default(),
+            [one] => *one,
+            _ => {
+                found.push(
+                    Diagnostic::error(
+                        codes::TWO_MANIFESTS,
+                        format!("both `{}` and `{}` are there", MANIFESTS[0], MANIFESTS[1]),
+                    )
+                    .at(&Span::whole(&SourceFile::new(MANIFESTS[0], "")))
+                    .help("keep one of them; they are two names for the same file"),
+                );
+                MANIFESTS[0]
+            }
+        };
+        match front_matter::read(tree, name).and_then(front_matter::yaml_only) {
+            Ok(document) => Self::read(&document.file, &document.keys, found),
+            Err(error) => {
+                found.push(*error);
+                Self::default()
+            }
+        }
+    }
+
+    fn read(file: &Arc<SourceFile>, whole: &Node, found: &mut Vec<Diagnostic>) -> Self {
+        match &whole.data {
+            Data::Map(_) | Data::Null => {}
+            _ => {
+                found.push(shape::wrong_type(whole, "the manifest", "a map"));
+                return Self::default();
+            }
+        }
+        if let Some(sketch) = sketch(whole) {
+            found.push(sketch);
+            return Self::default();
+        }
+        let node = shape::check(whole, keys::MANIFEST, "", found);
+        let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
+        let mut manifest = Self { file: Some(Arc::clone(file)), ..Self::default() };
+        manifest.name = text("name");
+        manifest.description = text("description");
+        manifest.version = version(&node, found);
+        manifest.model = node.get("model").cloned();
+        manifest.entry = node.get("entry").cloned();
+        manifest.toolsets = node.get("toolsets").cloned();
+        manifest.sandbox = node.get("sandbox").cloned();
+        manifest.limits = node.get("limits").cloned();
+        if let Some(workers) = node.get("workers") {
+            manifest.include = globs(workers.get("include"), found);
+            manifest.exclude = globs(workers.get("exclude"), found);
+        }
+        for (key, root) in [
+            ("workers", &mut manifest.workers_root),
+            ("prompts", &mut manifest.prompts_root),
+            ("templates", &mut manifest.templates_root),
+        ] {
+            if let Some(given) = node.get(key).and_then(|roots| roots.get("root")) {
+                *root = folder(given, found).unwrap_or_else(|| root.clone());
+            }
+        }
+        if let Some(paths) = node.get("worker_paths") {
+            manifest.worker_paths = paths.items().iter().filter_map(|path| folder(path, found)).collect();
+        }
+        if let Some(exports) = node.get("exports") {
+            manifest.exports = exports.texts().map(|(text, span)| (text.to_owned(), span.clone())).collect();
+        }
+        if let Some(approval) = node.get("approval") {
+            (manifest.mode, manifest.approval) = project_approval(approval, found);
+        }
+        if let Some(delegation) = node.get("delegation") {
+            if let Some(depth) = delegation.get("max_depth").and_then(Node::as_count) {
+                manifest.delegation.max_depth = u32::try_from(depth).unwrap_or(u32::MAX);
+            }
+            if let Some(allow) = delegation.get("allow_recursion").and_then(Node::as_flag) {
+                manifest.delegation.allow_recursion = allow;
+            }
+        }
+        for entry in node.get("providers").map(Node::entries).unwrap_or_default() {
+            if let Some(provider) = provider(&entry.key_span, &entry.value, found) {
+                manifest.providers.insert(entry.key.clone(), provider);
+            }
+        }
+        if let Some(bindings) = node.get("bindings") {
+            manifest.bindings =
+                bindings.entries().iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect();
+        }
+        manifest
+    }
+
+    /// Paths that define the program beside the conventional ones, for its protection (SPEC §6.1).
+    pub fn defining(&self) -> Vec<String> {
+        let roots = [&self.workers_root, &self.prompts_root, &self.templates_root];
+        // The root itself can't be named here: all of it would be read-only. Its worker files are protected by name.
+        roots.into_iter().chain(&self.worker_paths).filter(|path| !path.is_empty()).cloned().collect()
+    }
+}
+
+/// The finding for a file in the form of a sketch that is no format (SPEC §2.1).
+pub fn sketch(whole: &Node) -> Option<Diagnostic> {
+    let [entry] = whole.entries() else { return None };
+    let wrapper = ["worker", "workshop"].contains(&entry.key.as_str()) && !entry.value.entries().is_empty();
+    wrapper.then(|| {
+        Diagnostic::error(
+            codes::NOT_A_FORMAT,
+            format!("a file wrapped in `{}:` is a sketch, not a format", entry.key),
+        )
+        .at(&entry.key_span)
+        .help("put its keys at the top level of the file")
+    })
+}
+
+/// `version`: a whole number is the format, text the project's own version.
+fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
+    let version = node.get("version")?;
+    match (&version.data, version.as_count()) {
+        (Data::Text(text), _) => Some(text.clone()),
+        (_, Some(1)) => None,
+        (_, Some(other)) => {
+            found.push(
+                shape::bad_value(version, format!("there is no manifest format {other}"))
+                    .help("the manifest's format is `1`; put the project's own version in quotes"),
+            );
+            None
+        }
+        _ => {
+            let text = version.span.text();
+            found.push(
+                shape::bad_value(
+                    version,
+                    format!("`version: {text}` is a number, neither a format nor a version"),
+                )
+                .help(format!("put the project's own version in quotes: \"{text}\"")),
+            );
+            None
+        }
+    }
+}
+
+/// A folder inside the root.
+fn folder(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
+    let text = node.as_text()?;
+    match plain(text) {
+        Ok(path) => Some(path),
+        Err(_) => {
+            found.push(
+                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{text}` leads out of the program's root"))
+                    .at(&node.span)
+                    .help("name a folder below the root"),
+            );
+            None
+        }
+    }
+}
+
+/// Globs over paths, each checked.
+pub fn globs(list: Option<&Node>, found: &mut Vec<Diagnostic>) -> Vec<String> {
+    let mut globs = Vec::new();
+    for (text, span) in list.into_iter().flat_map(Node::texts) {
+        match globset::Glob::new(text) {
+            Ok(_) => globs.push(text.to_owned()),
+            Err(error) => found.push(
+                Diagnostic::error(
+                    codes::BAD_GLOB,
+                    format!("`{text}` is not a glob pattern: {}", error.kind()),
+                )
+                .at(span),
+            ),
+        }
+    }
+    globs
+}
+
+fn project_approval(node: &Node, found: &mut Vec<Diagnostic>) -> (Option<Mode>, Policy) {
+    let mode = match node.get("mode").and_then(Node::as_text) {
+        Some("interactive") => Some(Mode::Interactive),
+        Some("approve_all") => Some(Mode::ApproveAll),
+        Some("auto_deny") => Some(Mode::AutoDeny),
+        Some("defer") => Some(Mode::Defer),
+        _ => None,
+    };
+    let mut policy = Policy { origin: node.span.origin(), ..Policy::default() };
+    policy.default = node.get("default").and_then(rule_of);
+    for entry in node.get("tools").map(Node::entries).unwrap_or_default() {
+        if let (Some(pattern), Some(rule)) =
+            (pattern(&entry.key, &entry.key_span, found), rule_of(&entry.value))
+        {
+            policy.lines.push(RuleLine { pattern, rule, origin: entry.key_span.origin() });
+        }
+    }
+    for entry in node.get("risks").map(Node::entries).unwrap_or_default() {
+        let risk = match entry.key.as_str() {
+            "read" => Risk::Read,
+            "write" => Risk::Write,
+            "network" => Risk::Network,
+            "exec" => Risk::Exec,
+            "destructive" => Risk::Destructive,
+            _ => Risk::Delegate,
+        };
+        if let Some(rule) = rule_of(&entry.value) {
+            policy.risks.insert(risk, rule);
+        }
+    }
+    (mode, policy)
+}
+
+/// A rule's pattern.
+pub fn pattern(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<Pattern> {
+    Pattern::parse(text)
+        .map_err(|error| found.push(Diagnostic::error(codes::BAD_PATTERN, error.to_string()).at(span)))
+        .ok()
+}
+
+fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Provider> {
+    let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
+    let base_url = text("base_url")?;
+    if !(base_url.starts_with("http://") || base_url.starts_with("https://")) {
+        let place = node.get("base_url").map_or(span, |url| &url.span);
+        found.push(
+            Diagnostic::error(codes::BAD_VALUE, format!("`{base_url}` is not the address of a provider"))
+                .at(place)
+                .help("write a URL that starts with `https://` or `http://`"),
+        );
+        return None;
+    }
+    let headers = node.get("headers").map(Node::entries).unwrap_or_default();
+    Some(Provider {
+        base_url,
+        api: text("api").unwrap_or_else(|| "openai".to_owned()),
+        api_key_env: text("api_key_env"),
+        headers: headers
+            .iter()
+            .filter_map(|entry| Some((entry.key.clone(), entry.value.as_text()?.to_owned())))
+            .collect(),
+        stream: node.get("stream").and_then(Node::as_flag).unwrap_or(true),
+        span: span.clone(),
+    })
+}
+
+/// Whether a tree is a project: it has a manifest or a `main.worker`.
+pub fn is_project(tree: &dyn SourceTree) -> bool {
+    MANIFESTS.into_iter().chain(["main.worker"]).any(|name| matches!(tree.kind(name), Ok(Some(Kind::File))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemoryTree;
+    use llm_do_core::{authority::Place, gate::Rule};
+
+    fn load(files: &[(&str, &str)]) -> (Manifest, Vec<Diagnostic>) {
+        let tree = MemoryTree::new(Place::new("/p"), files.iter().map(|(p, t)| (*p, *t)));
+        let mut found = Vec::new();
+        (Manifest::load(&tree, &mut found), found)
+    }
+
+    #[test]
+    fn all_keys_are_read() {
+        let (m, found) = load(&[(
+            "llm-do.yaml",
+            "version: 1\nname: p\nentry: start\nworkers: {root: ./w/, exclude: ['**/drafts/**']}\nworkerPaths: [more]\n\
+             approval: {mode: auto_deny, default: ask, tools: {'write_file(out/**)': {pre_approved: true}}, risks: {exec: blocked}}\n\
+             delegation: {maxDepth: 3, allow_recursion: true}\n\
+             providers: {mine: {base_url: 'http://localhost:1', api: openai, api_key_env: K, headers: {A: b}, stream: false}}\n\
+             bindings: {n: 3}\nexports: [main]\n",
+        )]);
+        assert_eq!(found, []);
+        assert_eq!((m.workers_root.as_str(), m.worker_paths.as_slice()), ("w", &["more".to_owned()][..]));
+        assert_eq!(m.mode, Some(Mode::AutoDeny));
+        assert_eq!(m.approval.lines[0].rule, Rule::PreApproved);
+        assert_eq!(&*m.approval.lines[0].origin, "llm-do.yaml:6");
+        assert_eq!(m.approval.risks[&Risk::Exec], Rule::Blocked);
+        assert_eq!(m.delegation, Delegation { max_depth: 3, allow_recursion: true });
+        assert!(!m.providers["mine"].stream);
+        assert_eq!(m.bindings[0].0, "n");
+        assert_eq!(m.defining(), ["w", "prompts", "templates", "more"]);
+    }
+
+    #[test]
+    fn both_meanings_of_version_are_told_apart() {
+        assert_eq!(load(&[("project.yaml", "version: 1.0.0\n")]).0.version.as_deref(), Some("1.0.0"));
+        assert_eq!(load(&[("project.yaml", "version: 1\n")]).0.version, None);
+        assert_eq!(load(&[("project.yaml", "version: 2\n")]).1[0].code, codes::BAD_VALUE);
+        assert_eq!(
+            load(&[("project.yaml", "version: 1.5\n")]).1[0].help,
+            ["put the project's own version in quotes: \"1.5\""]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let code = |text: &str| load(&[("project.yaml", text)]).1.first().map(|d| d.code);
+        assert_eq!(code("workers: {root: ../x}"), Some(codes::ESCAPES_ROOT));
+        assert_eq!(code("worker_paths: [/etc]"), Some(codes::ESCAPES_ROOT));
+        assert_eq!(code("approval: {tools: {'write_file(': ask}}"), Some(codes::BAD_PATTERN));
+        assert_eq!(code("workers: {include: ['[']}"), Some(codes::BAD_GLOB));
+        assert_eq!(code("providers: {x: {api: openai}}"), Some(codes::BAD_VALUE));
+        assert_eq!(code("workshop: {name: x}"), Some(codes::NOT_A_FORMAT));
+        assert_eq!(code("dependencies: [utils]"), Some(codes::NOT_SUPPORTED));
+        assert_eq!(code("- a\n"), Some(codes::WRONG_TYPE));
+        assert_eq!(code("# nothing yet\n"), None);
+        let both = load(&[("project.yaml", "name: a"), ("llm-do.yaml", "name: b")]).1;
+        assert_eq!(both[0].code, codes::TWO_MANIFESTS);
+    }
+}

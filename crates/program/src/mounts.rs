@@ -1,0 +1,438 @@
+//! `sandbox` of a worker and of its project, merged and made absolute (SPEC §2.2, §6.1).
+
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    shape::{bad_value, rule_of},
+    source::{Kind, SourceError, SourceTree},
+    span::Span,
+    yaml::{Entry, Node},
+};
+use llm_do_core::{
+    authority::{Access, Approvals, Mount, Narrowing, Network, Place, VirtualPath},
+    gate::Rule,
+};
+
+/// `sandbox` of one file, checked by shape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layers<'a> {
+    /// The project's.
+    pub project: Option<&'a Node>,
+    /// The worker's.
+    pub worker: Option<&'a Node>,
+}
+
+/// What a program asks for beyond its own tree (SPEC §6.5).
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequiredGrant {
+    /// What.
+    pub what: Wanted,
+    /// Where it is asked for.
+    pub span: Span,
+}
+
+/// A capability beyond the program's own tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A place outside the root.
+    Place {
+        /// Which.
+        place: Place,
+        /// With which mode.
+        access: Access,
+    },
+    /// The network.
+    Network(Network),
+}
+
+impl Wanted {
+    /// As `--grant` takes it.
+    pub fn flags(&self) -> Vec<String> {
+        match self {
+            Self::Place { place, access: Access::Read } => vec![format!("{place}:ro")],
+            Self::Place { place, access: Access::Write } => vec![format!("{place}:rw")],
+            Self::Network(Network::Domains(domains)) => {
+                domains.iter().map(|domain| format!("network={domain}")).collect()
+            }
+            Self::Network(_) => vec!["network".into()],
+        }
+    }
+}
+
+/// A worker's sandbox, merged.
+#[derive(Debug, Default)]
+pub struct Merged {
+    /// What narrowing it asks.
+    pub narrowing: Narrowing,
+    /// `path` parameters that are handed over for reading, with their places in the file.
+    pub read: Vec<(String, Span)>,
+    /// And for writing.
+    pub write: Vec<(String, Span)>,
+    /// What it needs from the operator.
+    pub grants: Vec<RequiredGrant>,
+}
+
+/// Merges a project's sandbox with a worker's. `own` are the places that need no grant: the program's root, and for a
+/// lone file the current directory.
+pub fn merge(
+    tree: &dyn SourceTree,
+    own: &[Place],
+    layers: Layers<'_>,
+    found: &mut Vec<Diagnostic>,
+) -> Merged {
+    let mut merged = Merged::default();
+    let both: Vec<&Node> = [layers.project, layers.worker].into_iter().flatten().collect();
+    let last = |key: &str| both.iter().rev().find_map(|sandbox| sandbox.get(key));
+
+    let approval = approvals(&both.iter().filter_map(|s| s.get("approval")).collect::<Vec<_>>());
+    let mut mounts = Mounts { tree, own, approval, merged: &mut merged, found };
+    if let Some(root) = last("root") {
+        // Whoever names the folder that is `/` means to work in it; `readonly` and the gate narrow that.
+        mounts.add(VirtualPath::root(), root, Access::Write, Rules::default());
+    }
+    for name in names(&both) {
+        mounts.named(&name, &both);
+    }
+    for (key, written) in [("read", false), ("write", true)] {
+        let given = last(key).map(|list| mounts.parameters(list)).unwrap_or_default();
+        if written {
+            mounts.merged.write = given;
+        } else {
+            mounts.merged.read = given;
+        }
+    }
+    let declares = ["root", "paths", "read", "write"].iter().any(|key| last(key).is_some());
+    merged.narrowing.declared = declares;
+    merged.narrowing.readonly = both.iter().any(|s| s.get("readonly").and_then(Node::as_flag) == Some(true));
+    merged.narrowing.restrict = restrict(&both, found);
+    merged.narrowing.network = network(&both, &mut merged.grants);
+    merged
+}
+
+/// Mount names of both layers, in order, each once.
+fn names(both: &[&Node]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for entry in both.iter().filter_map(|sandbox| sandbox.get("paths")).flat_map(Node::entries) {
+        if !names.contains(&entry.key) {
+            names.push(entry.key.clone());
+        }
+    }
+    names
+}
+
+/// Rules of one mount beside its place.
+#[derive(Default)]
+struct Rules {
+    approvals: Approvals,
+    suffixes: Vec<String>,
+    max_file_bytes: Option<u64>,
+}
+
+struct Mounts<'a> {
+    tree: &'a dyn SourceTree,
+    own: &'a [Place],
+    approval: Approvals,
+    merged: &'a mut Merged,
+    found: &'a mut Vec<Diagnostic>,
+}
+
+impl Mounts<'_> {
+    /// `paths.NAME`, the worker's keys over the project's.
+    fn named(&mut self, name: &str, both: &[&Node]) {
+        let layers: Vec<&Entry> =
+            both.iter().filter_map(|sandbox| sandbox.get("paths")?.entry(name)).collect();
+        let Some(entry) = layers.last() else { return };
+        let at = match VirtualPath::parse(name) {
+            Ok(at) if at != VirtualPath::root() && !name.contains('/') => at,
+            Ok(_) => {
+                self.found.push(
+                    Diagnostic::error(codes::BAD_MOUNT, format!("`{name}` is not a mount's name"))
+                        .at(&entry.key_span)
+                        .help("a mount `NAME` is seen at `/NAME`; write `sandbox.root` for `/`"),
+                );
+                return;
+            }
+            Err(refusal) => {
+                self.found.push(Diagnostic::error(codes::BAD_MOUNT, refusal.to_string()).at(&entry.key_span));
+                return;
+            }
+        };
+        let last = |key: &str| layers.iter().rev().find_map(|entry| entry.value.get(key));
+        let root = layers.iter().rev().find_map(|entry| {
+            if entry.value.as_text().is_some() { Some(&entry.value) } else { entry.value.get("root") }
+        });
+        let Some(root) = root else {
+            self.found.push(
+                Diagnostic::error(codes::BAD_MOUNT, format!("the mount `{name}` has no `root`"))
+                    .at(&entry.key_span)
+                    .help(format!("name the folder it shows: `{name}: {{root: ./{name}}}`")),
+            );
+            return;
+        };
+        let access = match last("mode").and_then(Node::as_text) {
+            Some("rw") => Access::Write,
+            _ => Access::Read,
+        };
+        let rule = |key: &str| strictest(layers.iter().filter_map(|entry| entry.value.get(key)));
+        let rules = Rules {
+            approvals: Approvals {
+                read: rule("read_approval"),
+                write: rule("write_approval"),
+                delete: rule("write_approval"),
+            },
+            suffixes: last("suffixes").map(suffixes).unwrap_or_default(),
+            // A limit: the tighter one stands.
+            max_file_bytes: layers
+                .iter()
+                .filter_map(|entry| entry.value.get("max_file_bytes")?.as_count())
+                .min(),
+        };
+        self.add(at, root, access, rules);
+    }
+
+    fn add(&mut self, at: VirtualPath, root: &Node, access: Access, rules: Rules) {
+        let Some(text) = root.as_text() else { return };
+        let wrong = |message: String| Diagnostic::error(codes::BAD_MOUNT, message).at(&root.span);
+        if text.is_empty()
+            || text.starts_with('~')
+            || text.contains(['\\', '$'])
+            || text.chars().any(char::is_control)
+        {
+            self.found.push(
+                wrong(format!("`{text}` is not a folder's path"))
+                    .help("write a path relative to the program's root, or an absolute one"),
+            );
+            return;
+        }
+        let real = match self.tree.locate(text) {
+            Ok(real) => real,
+            Err(SourceError::NotFound) => {
+                self.found.push(wrong(format!("`{text}` does not exist")));
+                return;
+            }
+            Err(error) => {
+                self.found.push(wrong(format!("`{text}` cannot be mounted: {error}")));
+                return;
+            }
+        };
+        let inside = self.own.iter().any(|own| real.place.is_within(own));
+        match real.kind {
+            Some(Kind::Special) => {
+                self.found.push(wrong(format!("`{text}` is neither a folder nor a file")));
+                return;
+            }
+            None if !inside => {
+                self.found.push(wrong(format!("`{text}` does not exist")).note(
+                    "a mount outside the program must exist; one inside is empty until something is written",
+                ));
+                return;
+            }
+            _ => {}
+        }
+        if !inside {
+            self.merged.grants.push(RequiredGrant {
+                what: Wanted::Place { place: real.place.clone(), access },
+                span: root.span.clone(),
+            });
+        }
+        let approvals = Approvals {
+            read: tighten(rules.approvals.read, self.approval.read),
+            write: tighten(rules.approvals.write, self.approval.write),
+            delete: tighten(rules.approvals.delete, self.approval.delete.or(self.approval.write)),
+        };
+        let mut mount = Mount::new(at, real.place, access);
+        mount.suffixes = rules.suffixes;
+        mount.max_file_bytes = rules.max_file_bytes;
+        mount.approvals = approvals;
+        mount.declared = true;
+        self.merged.narrowing.mounts.push(mount);
+    }
+
+    /// `${name}` items of `read` and `write`.
+    fn parameters(&mut self, list: &Node) -> Vec<(String, Span)> {
+        let mut names = Vec::new();
+        for (text, span) in list.texts() {
+            match text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
+                Some(name) if !name.is_empty() => names.push((name.to_owned(), span.clone())),
+                _ => self.found.push(
+                    Diagnostic::error(codes::BAD_MOUNT, format!("`{text}` is not a parameter"))
+                        .at(span)
+                        .help("here stand mounts that callers hand over, `${parameter}`; a folder is mounted under `sandbox.paths`"),
+                ),
+            }
+        }
+        names
+    }
+}
+
+/// A mount's own rule goes before the one for all mounts (SPEC §6.1), but never loosens a `blocked`.
+fn tighten(own: Option<Rule>, all: Option<Rule>) -> Option<Rule> {
+    match (own, all) {
+        (_, Some(Rule::Blocked)) => Some(Rule::Blocked),
+        (own, all) => own.or(all),
+    }
+}
+
+/// Of the project's and the worker's rule the worker's, unless the project's is `blocked`.
+fn strictest<'a>(rules: impl Iterator<Item = &'a Node>) -> Option<Rule> {
+    let rules: Vec<Rule> = rules.filter_map(rule_of).collect();
+    if rules.contains(&Rule::Blocked) { Some(Rule::Blocked) } else { rules.last().copied() }
+}
+
+fn approvals(layers: &[&Node]) -> Approvals {
+    let rule = |key: &str| strictest(layers.iter().filter_map(|approval| approval.get(key)));
+    Approvals { read: rule("read"), write: rule("write"), delete: rule("delete") }
+}
+
+/// Suffixes with their dot.
+pub fn suffixes(list: &Node) -> Vec<String> {
+    list.texts()
+        .map(|(text, _)| {
+            let text = text.trim_start_matches('*').to_lowercase();
+            if text.starts_with('.') { text } else { format!(".{text}") }
+        })
+        .collect()
+}
+
+/// What both layers leave: of two lists, the paths of each that the other covers.
+fn restrict(both: &[&Node], found: &mut Vec<Diagnostic>) -> Vec<VirtualPath> {
+    let mut kept: Option<Vec<VirtualPath>> = None;
+    for list in both.iter().filter_map(|sandbox| sandbox.get("restrict")) {
+        let mut paths = Vec::new();
+        for (text, span) in list.texts() {
+            match VirtualPath::parse(text) {
+                Ok(path) => paths.push(path),
+                Err(refusal) => {
+                    found.push(Diagnostic::error(codes::BAD_VALUE, refusal.to_string()).at(span));
+                }
+            }
+        }
+        if paths.is_empty() {
+            found.push(
+                bad_value(list, "`restrict` leaves nothing")
+                    .help("name the paths that stay reachable; leave `toolsets.filesystem` out for a worker without files"),
+            );
+            continue;
+        }
+        kept = Some(match kept {
+            None => paths,
+            Some(before) => {
+                let mut narrowed = Vec::new();
+                for a in &before {
+                    for b in &paths {
+                        if a.rest(b).is_some() {
+                            narrowed.push(a.clone());
+                        } else if b.rest(a).is_some() {
+                            narrowed.push(b.clone());
+                        }
+                    }
+                }
+                narrowed.sort();
+                narrowed.dedup();
+                if narrowed.is_empty() {
+                    found.push(
+                        Diagnostic::error(
+                            codes::CONFLICT,
+                            "this `restrict` lies outside what the project's leaves",
+                        )
+                        .at(&list.span)
+                        .help("a worker can tighten the project's sandbox, never widen it"),
+                    );
+                }
+                narrowed
+            }
+        });
+    }
+    kept.unwrap_or_default()
+}
+
+fn network(both: &[&Node], grants: &mut Vec<RequiredGrant>) -> Option<Network> {
+    let mut merged: Option<Network> = None;
+    let mut place = None;
+    for value in both.iter().filter_map(|sandbox| sandbox.get("network_enabled")) {
+        let this = match value.as_flag() {
+            Some(true) => Network::On,
+            Some(false) => Network::Off,
+            None => Network::Domains(value.texts().map(|(domain, _)| domain.to_lowercase()).collect()),
+        };
+        merged = Some(merged.map_or(this.clone(), |before| before.narrow(&this)));
+        place = Some(&value.span);
+    }
+    if let (Some(network @ (Network::On | Network::Domains(_))), Some(span)) = (&merged, place) {
+        grants.push(RequiredGrant { what: Wanted::Network(network.clone()), span: span.clone() });
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{keys, shape, source::MemoryTree, span::SourceFile, yaml};
+
+    fn sandbox(file: &str, text: &str) -> Node {
+        let node = yaml::parse(&SourceFile::new(file, text), text.len()).unwrap();
+        let mut found = Vec::new();
+        let node = shape::check(&node, keys::SANDBOX, "sandbox", &mut found);
+        assert_eq!(found, []);
+        node
+    }
+
+    fn merged(project: &str, worker: &str) -> (Merged, Vec<Diagnostic>) {
+        let root = Place::new("/p");
+        let tree = MemoryTree::new(root.clone(), [("input/a.txt", "x")]);
+        let (project, worker) = (sandbox("project.yaml", project), sandbox("main.worker", worker));
+        let mut found = Vec::new();
+        let layers = Layers { project: Some(&project), worker: Some(&worker) };
+        (merge(&tree, &[root], layers, &mut found), found)
+    }
+
+    #[test]
+    fn paths_merge_deep_and_rules_never_loosen() {
+        let (merged, found) = merged(
+            "paths: {input: {root: ./input, mode: ro, write_approval: blocked, max_file_bytes: 10}, out: ./out}\nreadonly: true",
+            "paths: {input: {mode: rw, write_approval: preApproved, max_file_bytes: 20, suffixes: [md, .TXT]}, scratch: s}\nreadonly: false",
+        );
+        assert_eq!(found, []);
+        let mounts = &merged.narrowing.mounts;
+        assert_eq!(mounts.iter().map(|m| m.at.as_str()).collect::<Vec<_>>(), ["/input", "/out", "/scratch"]);
+        assert_eq!(mounts[0].access, Access::Write);
+        assert_eq!(mounts[0].approvals.write, Some(Rule::Blocked));
+        assert_eq!(mounts[0].max_file_bytes, Some(10));
+        assert_eq!(mounts[0].suffixes, [".md", ".txt"]);
+        assert_eq!(mounts[2].place, Place::new("/p/s"));
+        assert!(merged.narrowing.readonly && merged.narrowing.declared);
+    }
+
+    #[test]
+    fn restrict_and_network_keep_the_tighter() {
+        let (both, found) = merged(
+            "restrict: [/a, /b/c]\nnetwork_enabled: [x.org, y.org]",
+            "restrict: [a/deep, b, /z]\nnetwork_enabled: [Y.org, z.org]",
+        );
+        assert_eq!(found, []);
+        let paths: Vec<&str> = both.narrowing.restrict.iter().map(VirtualPath::as_str).collect();
+        assert_eq!(paths, ["/a/deep", "/b/c"]);
+        assert_eq!(both.narrowing.network, Some(Network::Domains(vec!["y.org".into()])));
+        assert_eq!(both.grants[0].what.flags(), ["network=y.org"]);
+        let (off, _) = merged("network_enabled: false", "network_enabled: true");
+        assert_eq!(off.narrowing.network, Some(Network::Off));
+        assert!(off.grants.is_empty());
+        let (_, found) = merged("restrict: /a", "restrict: /b");
+        assert_eq!(found[0].code, codes::CONFLICT);
+    }
+
+    #[test]
+    fn what_lies_outside_needs_a_grant_and_must_exist() {
+        let (_, found) = merged("{}", "paths: {etc: /etc, up: ../x, home: ~/x, \"a/b\": c}");
+        let codes: Vec<&str> = found.iter().map(|d| d.code.id).collect();
+        assert_eq!(codes, ["E0409"; 4]);
+    }
+
+    #[test]
+    fn only_parameters_stand_in_read_and_write() {
+        let (merged, found) = merged("{}", "read: [\"${dir}\", ./x]\nwrite: \"${out}\"");
+        assert_eq!(merged.read[0].0, "dir");
+        assert_eq!(merged.write[0].0, "out");
+        assert_eq!(found[0].code, codes::BAD_MOUNT);
+        assert!(merged.narrowing.declared);
+    }
+}

@@ -1,0 +1,408 @@
+//! A program: its definitions, resolved and merged, as the engine asks for them.
+
+use crate::{
+    diagnostics::{Diagnostic, Diagnostics, tidy},
+    effective::{Context, Effective},
+    loading::{Parts, same_id, with_nearest},
+    manifest::{Manifest, Provider},
+    mounts::{RequiredGrant, Wanted},
+    resolve::{Layout, Located},
+    scan,
+    signature::{InputError, show},
+    source::{RealPlace, SourceTree},
+    toolsets::Toolsets,
+};
+use llm_do_core::{
+    authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
+    gate::{Mode, Policy},
+    model::ModelName,
+    toolset::ToolsetRegistry,
+    worker::{BoundPath, DefinitionError, Definitions, Delegation, WorkerDefinition},
+};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+/// What the host knows that definitions are checked against.
+#[derive(Clone, Default)]
+pub struct Host {
+    /// The kinds of toolsets.
+    pub toolsets: ToolsetRegistry,
+    /// Names of providers beside those of the manifest. Empty: any name passes.
+    pub providers: Vec<String>,
+}
+
+/// Where a run starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// In a project: at this worker, else the manifest's `entry`, else `main`.
+    Entry(Option<String>),
+    /// At this file, relative to the root.
+    File(String),
+}
+
+/// A program to load.
+#[derive(Clone)]
+pub struct Source {
+    /// Its files.
+    pub tree: Arc<dyn SourceTree>,
+    /// Where it starts.
+    pub start: Start,
+    /// Whether a manifest in the root counts (`--no-project` says no).
+    pub manifest: bool,
+    /// The current directory, for a file that belongs to no project: what it works on (SPEC §3).
+    pub work: Option<Place>,
+}
+
+/// A program that can run.
+#[derive(Debug)]
+pub struct Loaded {
+    /// It.
+    pub program: Arc<Program>,
+    /// What is worth knowing.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Resolved, merged, immutable definitions. What a run names by glob is loaded when it is called; everything else is
+/// loaded already.
+pub struct Program {
+    tree: Arc<dyn SourceTree>,
+    host: Host,
+    manifest: Manifest,
+    project_toolsets: Toolsets,
+    layout: Layout,
+    protection: Arc<Protection>,
+    /// Places that need no grant.
+    own: Vec<Place>,
+    work: Option<Place>,
+    name: String,
+    model: Option<ModelName>,
+    entry: Arc<WorkerDefinition>,
+    /// By file.
+    loaded: Mutex<BTreeMap<String, Arc<Effective>>>,
+    listed: OnceLock<Vec<Located>>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program")
+            .field("name", &self.name)
+            .field("entry", &self.entry.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// Loads a program: the manifest, the entry, and everything that allowlists name exactly, however far down. Opens
+    /// no other file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with what was opened, warnings included, in reading order.
+    pub fn load(source: Source, host: Host) -> Result<Loaded, Diagnostics> {
+        let mut found = Vec::new();
+        let parts = Parts::read(&source, host, &mut found);
+        let mut loaded = BTreeMap::new();
+        let entry = parts
+            .entry(&source.start, &mut found)
+            .and_then(|(located, place)| parts.closure(located, place.as_ref(), &mut loaded, &mut found));
+        if let (Some(entry), Start::Entry(None)) = (&entry, &source.start) {
+            parts.check_bindings(entry, &mut found);
+        }
+        tidy(&mut found);
+        let Some(entry) = entry.filter(|_| !found.iter().any(Diagnostic::is_error)) else {
+            return Err(Diagnostics(found));
+        };
+        let Parts { tree, host, manifest, project_toolsets, layout, protection, own, model } = parts;
+        let name = manifest.name.clone().unwrap_or_else(|| {
+            tree.root()
+                .as_str()
+                .rsplit('/')
+                .next()
+                .filter(|name| !name.is_empty())
+                .unwrap_or("program")
+                .to_owned()
+        });
+        let program = Self {
+            tree,
+            host,
+            manifest,
+            project_toolsets,
+            layout,
+            protection,
+            own,
+            work: source.work,
+            name,
+            model,
+            entry,
+            loaded: Mutex::new(loaded),
+            listed: OnceLock::new(),
+        };
+        Ok(Loaded { program: Arc::new(program), warnings: found })
+    }
+
+    /// The worker that a run starts with.
+    pub fn entry(&self) -> &Arc<WorkerDefinition> {
+        &self.entry
+    }
+
+    /// The manifest, or the defaults.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The project's default model.
+    pub fn model(&self) -> Option<&ModelName> {
+        self.model.as_ref()
+    }
+
+    /// `approval.mode` of the manifest: can only tighten the operator's.
+    pub fn mode(&self) -> Option<Mode> {
+        self.manifest.mode
+    }
+
+    /// The rest of the manifest's `approval`.
+    pub fn approval(&self) -> &Policy {
+        &self.manifest.approval
+    }
+
+    /// `providers` of the manifest.
+    pub fn providers(&self) -> &BTreeMap<String, Provider> {
+        &self.manifest.providers
+    }
+
+    /// Root of the program.
+    pub fn root(&self) -> &Place {
+        self.tree.root()
+    }
+
+    /// The files it is read from.
+    pub fn tree(&self) -> &Arc<dyn SourceTree> {
+        &self.tree
+    }
+
+    /// What defines the program and is protected or invisible.
+    pub fn protection(&self) -> &Arc<Protection> {
+        &self.protection
+    }
+
+    /// Definitions loaded so far, sorted by file.
+    pub fn loaded(&self) -> Vec<Arc<WorkerDefinition>> {
+        self.lock().values().map(|effective| Arc::clone(&effective.definition)).collect()
+    }
+
+    /// What the loaded workers ask for beyond the program's own tree, each once (SPEC §6.5).
+    pub fn required_grants(&self) -> Vec<RequiredGrant> {
+        let mut grants: Vec<RequiredGrant> = Vec::new();
+        for grant in self.lock().values().flat_map(|effective| effective.grants.clone()) {
+            if !grants.iter().any(|known| known.what == grant.what) {
+                grants.push(grant);
+            }
+        }
+        grants
+    }
+
+    /// Of the required grants those that `granted` and `network` don't cover.
+    pub fn missing_grants(&self, granted: &[Extent], network: &Network) -> Vec<RequiredGrant> {
+        let bounds = Bounds::new(granted.to_vec(), network.clone());
+        let mut grants = self.required_grants();
+        grants.retain(|grant| match &grant.what {
+            Wanted::Place { place, access } => bounds.covering(place, *access).is_none(),
+            Wanted::Network(wanted) => wanted.narrow(network) != *wanted,
+        });
+        grants
+    }
+
+    /// The authority that a run starts with: the program's own tree, what the operator granted, and the places that
+    /// `bound` hands over, which are seen at `/PARAMETER`. The view is the one of SPEC §6.1 for programs that declare
+    /// no mounts.
+    pub fn authority(&self, granted: &[Extent], network: Network, bound: &[BoundPath]) -> Authority {
+        let mut extents: Vec<Extent> =
+            self.own.iter().map(|place| Extent { place: place.clone(), access: Access::Write }).collect();
+        extents.extend(granted.iter().cloned());
+        extents.extend(bound.iter().map(|b| Extent { place: b.place.clone(), access: b.access }));
+        let seen = self.work.as_ref().unwrap_or_else(|| self.tree.root());
+        let mut view = View::new(vec![Mount::new(VirtualPath::root(), seen.clone(), Access::Write)]);
+        for b in bound {
+            view = view.with(Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access));
+        }
+        Authority::new(Bounds::new(extents, network), view, Arc::clone(&self.protection))
+    }
+
+    /// Completes the entry's input by the manifest's `bindings` and mounts, and turns the places that `path`
+    /// parameters name into capabilities (SPEC §2.2, §6.4). The operator's own values are relative to `here`, and are
+    /// the operator's word; those of the manifest are relative to the root and, outside of it, need a grant.
+    ///
+    /// Afterwards a `path` parameter's value is `/PARAMETER`, which [`Program::authority`] mounts.
+    ///
+    /// # Errors
+    /// A place that does not exist, or that the manifest binds beyond what is granted.
+    pub fn bind(
+        &self,
+        input: &mut Value,
+        here: &Place,
+        granted: &[Extent],
+    ) -> Result<Vec<BoundPath>, InputError> {
+        let signature = &self.entry.signature;
+        let fail = |message: String| InputError { message, signature: show(&self.entry.id, signature) };
+        let Some(input) = input.as_object_mut() else { return Ok(Vec::new()) };
+        let mut bound = Vec::new();
+        let bindings = &self.manifest.bindings;
+        if !signature.declared
+            && !input.contains_key("input")
+            && let Some((_, value)) = bindings.iter().find(|(name, _)| name == "input")
+        {
+            input.insert("input".into(), value.to_json());
+        }
+        for parameter in &signature.parameters {
+            let name = &*parameter.name;
+            let binding = bindings.iter().find(|(known, _)| known == name).map(|(_, node)| node);
+            let Some(access) = parameter.path else {
+                if let (false, Some(node)) = (input.contains_key(name), binding) {
+                    input.insert(name.to_owned(), node.to_json());
+                }
+                continue;
+            };
+            let given = input.get(name).filter(|value| !value.is_null());
+            let place = match (given, binding) {
+                (Some(Value::String(path)), _) => {
+                    let whole = if path.starts_with('/') { path.clone() } else { format!("{here}/{path}") };
+                    self.real(&whole, access)
+                        .map_err(|reason| fail(format!("`{name}`: `{path}` {reason}")))?
+                }
+                // Not a path at all: the schema says so.
+                (Some(_), _) => continue,
+                (None, Some(node)) => {
+                    let path = node.as_text().unwrap_or_default();
+                    let place = self
+                        .real(path, access)
+                        .map_err(|reason| fail(format!("`bindings.{name}`: `{path}` {reason}")))?;
+                    let covered =
+                        Bounds::new(granted.to_vec(), Network::Off).covering(&place, access).is_some();
+                    if !covered && !self.own.iter().any(|own| place.is_within(own)) {
+                        let flags = Wanted::Place { place, access }.flags().join(" ");
+                        return Err(fail(format!(
+                            "`bindings.{name}` lies outside the program, which needs `--grant {flags}`"
+                        )));
+                    }
+                    place
+                }
+                (None, None) => {
+                    let mount = self.manifest_mount(name);
+                    match mount {
+                        Some(mount) if mount.access >= access => mount.place.clone(),
+                        Some(_) => {
+                            return Err(fail(format!(
+                                "the mount `{name}` is `ro`, but the worker wants to write there"
+                            )));
+                        }
+                        None => continue,
+                    }
+                }
+            };
+            input.insert(name.to_owned(), at_parameter(name).as_str().into());
+            bound.push(BoundPath { parameter: Arc::clone(&parameter.name), place, access });
+        }
+        Ok(bound)
+    }
+
+    /// The mount of that name, if it is the manifest's and not the worker's alone.
+    fn manifest_mount(&self, name: &str) -> Option<&Mount> {
+        self.manifest.sandbox.as_ref()?.get("paths")?.get(name)?;
+        let at = at_parameter(name);
+        self.entry.sandbox.narrowing.mounts.iter().find(|mount| mount.at == at)
+    }
+
+    fn real(&self, path: &str, access: Access) -> Result<Place, String> {
+        let RealPlace { place, kind } = self.tree.locate(path).map_err(|error| error.to_string())?;
+        match (kind, access) {
+            // Made at the first write.
+            (None, Access::Read) => Err("does not exist".into()),
+            _ => Ok(place),
+        }
+    }
+
+    /// All workers of the program, sorted by ID: scans.
+    pub fn workers(&self) -> &[Located] {
+        self.listed.get_or_init(|| scan::workers(self.tree.as_ref(), &self.manifest, &self.layout))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Effective>>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context {
+            tree: &self.tree,
+            manifest: &self.manifest,
+            project_toolsets: &self.project_toolsets,
+            host: &self.host,
+            protection: &self.protection,
+            own: &self.own,
+        }
+    }
+
+    fn find(&self, reference: &str) -> Result<Arc<Effective>, Diagnostics> {
+        let located = self.layout.resolve(self.tree.as_ref(), reference).map_err(|error| {
+            let ids = self.workers().iter().map(|worker| worker.id.as_str());
+            with_nearest(*error, reference, ids)
+        })?;
+        if let Some(known) = self.lock().get(&located.path) {
+            return Ok(Arc::clone(known));
+        }
+        let mut found = Vec::new();
+        let effective = self.context().worker(&located, &mut found).effective.map(Arc::new);
+        let mut loaded = self.lock();
+        if let Some(effective) = effective {
+            let other = loaded.iter().find(|(path, known)| {
+                known.definition.id == effective.definition.id && **path != located.path
+            });
+            match other {
+                Some((other, _)) => found.push(same_id(other, &located, None)),
+                None => return Ok(Arc::clone(loaded.entry(located.path).or_insert(effective))),
+            }
+        }
+        tidy(&mut found);
+        Err(Diagnostics(found))
+    }
+}
+
+impl Definitions for Program {
+    fn worker(
+        &self,
+        _: &WorkerDefinition,
+        reference: &str,
+    ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
+        match self.find(reference) {
+            Ok(effective) => Ok(Arc::clone(&effective.definition)),
+            Err(errors) => Err(DefinitionError { message: errors.to_string() }),
+        }
+    }
+
+    fn matching(&self, _: &WorkerDefinition, glob: &str) -> Vec<String> {
+        // The same reading of a glob as the allowlist's: `*` crosses folders.
+        let Ok(glob) = globset::GlobBuilder::new(glob).literal_separator(false).build() else {
+            return Vec::new();
+        };
+        let glob = glob.compile_matcher();
+        self.workers()
+            .iter()
+            .filter(|worker| glob.is_match(&worker.id))
+            .map(|worker| worker.id.clone())
+            .collect()
+    }
+
+    fn project_name(&self) -> &str {
+        &self.name
+    }
+
+    fn delegation(&self) -> Delegation {
+        self.manifest.delegation
+    }
+}
+
+/// Where a bound parameter is seen.
+fn at_parameter(name: &str) -> VirtualPath {
+    VirtualPath::root().join(name)
+}

@@ -1,0 +1,226 @@
+//! From a reference to a file (SPEC §4.1, §4.2). Nothing is scanned: candidates are looked at, one by one.
+
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    front_matter,
+    source::{Kind, SourceTree, plain},
+    span::SourceFile,
+};
+
+/// Where workers lie in a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The workers root, then each of `worker_paths`; relative to the program's root.
+    pub roots: Vec<String>,
+}
+
+/// A worker's file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Located {
+    /// Its ID.
+    pub id: String,
+    /// Its file, relative to the root.
+    pub path: String,
+    /// Whether it lies under a workers root, so that `name` must be its ID.
+    pub rooted: bool,
+}
+
+/// Extensions of worker files.
+pub const EXTENSIONS: [&str; 3] = ["worker", "yaml", "yml"];
+
+/// The file name without a worker's extension, if it has one.
+pub fn without_extension(path: &str) -> Option<&str> {
+    let (stem, extension) = path.rsplit_once('.')?;
+    (EXTENSIONS.contains(&extension) && !stem.is_empty() && !stem.ends_with('/')).then_some(stem)
+}
+
+impl Layout {
+    /// The worker that a file is.
+    pub fn identify(&self, path: &str) -> Located {
+        let stem = without_extension(path).unwrap_or(path);
+        let below = self.roots.iter().find_map(|root| {
+            if root.is_empty() { Some(stem) } else { stem.strip_prefix(root.as_str())?.strip_prefix('/') }
+        });
+        let id = below.unwrap_or(stem);
+        // A folder's worker is called like the folder.
+        let id = match id.strip_suffix("/worker") {
+            Some(folder) if path.ends_with("/worker.worker") => folder,
+            _ => id,
+        };
+        let rooted = below.is_some() && path != "main.worker";
+        Located { id: id.to_owned(), path: path.to_owned(), rooted }
+    }
+
+    /// The worker that a reference names.
+    ///
+    /// # Errors
+    /// Not found (with the paths tried), ambiguous, not a reference at all, out of the root. Without a place: the
+    /// caller knows who said it. Nearest names are for the caller to add, since they cost a scan.
+    pub fn resolve(&self, tree: &dyn SourceTree, reference: &str) -> Result<Located, Box<Diagnostic>> {
+        let bad = |why: &str| {
+            let shown: String = reference.chars().take(100).flat_map(char::escape_debug).collect();
+            Box::new(Diagnostic::error(
+                codes::BAD_REFERENCE,
+                format!("`{shown}` is not a worker reference: {why}"),
+            ))
+        };
+        if reference.trim().is_empty() {
+            return Err(bad("it is empty"));
+        }
+        if reference.len() > 500 || reference.chars().any(char::is_control) {
+            return Err(bad("it is too long or has control characters"));
+        }
+        if reference.contains(':') {
+            return Err(Diagnostic::error(
+                codes::NOT_SUPPORTED,
+                format!("`{reference}` names a library's worker, which is not supported yet"),
+            )
+            .into());
+        }
+        let path = plain(reference).map_err(|_| {
+            Diagnostic::error(codes::ESCAPES_ROOT, format!("`{reference}` leads out of the program's root"))
+                .help("workers are named by ID, or by `./path` from the program's root; `..` and absolute paths are not allowed")
+        })?;
+        if path.is_empty() {
+            return Err(bad("it names a folder"));
+        }
+        let workers_root = self.roots.first().filter(|root| !root.is_empty());
+        let from_root = reference.starts_with("./")
+            || without_extension(&path).is_some()
+            || workers_root
+                .is_some_and(|root| path.strip_prefix(root.as_str()).is_some_and(|r| r.starts_with('/')));
+        let mut tried = Vec::new();
+        if from_root {
+            if let Some(found) = one_of(tree, reference, candidates("", &path), &mut tried)? {
+                return Ok(self.identify(&found));
+            }
+        } else {
+            for (i, root) in self.roots.iter().enumerate() {
+                let mut here = candidates(root, &path);
+                if i == 0 && path == "main" && !here.iter().any(|candidate| candidate == "main.worker") {
+                    here.insert(0, "main.worker".into());
+                }
+                if let Some(found) = one_of(tree, reference, here, &mut tried)? {
+                    return Ok(self.identify(&found));
+                }
+            }
+        }
+        let mut error =
+            Diagnostic::error(codes::WORKER_NOT_FOUND, format!("there is no worker `{reference}`"));
+        error.notes.push(format!("tried {}", tried.join(", ")));
+        Err(error.into())
+    }
+}
+
+/// The files that a name may stand for under a root.
+fn candidates(root: &str, name: &str) -> Vec<String> {
+    let base = if root.is_empty() { name.to_owned() } else { format!("{root}/{name}") };
+    if without_extension(name).is_some() {
+        return vec![base];
+    }
+    vec![
+        format!("{base}.worker"),
+        format!("{base}/worker.worker"),
+        format!("{base}.yaml"),
+        format!("{base}.yml"),
+    ]
+}
+
+/// The one candidate that exists.
+fn one_of(
+    tree: &dyn SourceTree,
+    reference: &str,
+    candidates: Vec<String>,
+    tried: &mut Vec<String>,
+) -> Result<Option<String>, Box<Diagnostic>> {
+    let mut there = Vec::new();
+    for candidate in candidates {
+        match tree.kind(&candidate) {
+            Ok(Some(Kind::File | Kind::Special)) => there.push(candidate),
+            Ok(Some(Kind::Folder) | None) => tried.push(candidate),
+            Err(error) => {
+                return Err(front_matter::unreadable(&SourceFile::new(candidate, ""), &error).into());
+            }
+        }
+    }
+    if there.len() < 2 {
+        return Ok(there.pop());
+    }
+    let names: Vec<String> = there.iter().map(|path| format!("`{path}`")).collect();
+    Err(Diagnostic::error(
+        codes::AMBIGUOUS,
+        format!("`{reference}` is ambiguous: it may be {}", names.join(" or ")),
+    )
+    .help("rename or remove one of them")
+    .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemoryTree;
+    use llm_do_core::authority::Place;
+
+    fn tree(files: &[&str]) -> MemoryTree {
+        MemoryTree::new(Place::new("/p"), files.iter().map(|path| (*path, "x")))
+    }
+
+    fn layout() -> Layout {
+        Layout { roots: vec!["workers".into(), "more".into()] }
+    }
+
+    #[test]
+    fn names_are_looked_up_in_order() {
+        let tree = tree(&[
+            "main.worker",
+            "workers/a.worker",
+            "workers/complex/worker.worker",
+            "workers/reports/s.yaml",
+            "more/b.yml",
+            "more/a.worker",
+            "helpers/x.worker",
+            "top.worker",
+        ]);
+        for (reference, path, id, rooted) in [
+            ("main", "main.worker", "main", false),
+            ("a", "workers/a.worker", "a", true),
+            ("complex", "workers/complex/worker.worker", "complex", true),
+            ("reports/s", "workers/reports/s.yaml", "reports/s", true),
+            ("b", "more/b.yml", "b", true),
+            ("workers/a", "workers/a.worker", "a", true),
+            ("workers/a.worker", "workers/a.worker", "a", true),
+            ("./workers/complex", "workers/complex/worker.worker", "complex", true),
+            ("./helpers/x", "helpers/x.worker", "helpers/x", false),
+            ("helpers/x.worker", "helpers/x.worker", "helpers/x", false),
+            ("top.worker", "top.worker", "top", false),
+            ("./more/a.worker", "more/a.worker", "a", true),
+        ] {
+            let located = layout().resolve(&tree, reference).unwrap();
+            let expected = Located { id: id.into(), path: path.into(), rooted };
+            assert_eq!(located, expected, "{reference}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_resolved_is_told_apart() {
+        let tree =
+            tree(&["workers/a.worker", "workers/a/worker.worker", "workers/main.worker", "main.worker"]);
+        let code = |reference: &str| layout().resolve(&tree, reference).unwrap_err().code;
+        assert_eq!(code("a"), codes::AMBIGUOUS);
+        assert_eq!(code("main"), codes::AMBIGUOUS);
+        assert_eq!(code("nobody"), codes::WORKER_NOT_FOUND);
+        assert_eq!(code("./a"), codes::WORKER_NOT_FOUND);
+        assert_eq!(code(""), codes::BAD_REFERENCE);
+        assert_eq!(code("./"), codes::BAD_REFERENCE);
+        assert_eq!(code("lib:x"), codes::NOT_SUPPORTED);
+        for reference in ["../x", "./../x", "/etc/x.worker", "a/../../x", "a\\b"] {
+            assert_eq!(code(reference), codes::ESCAPES_ROOT, "{reference}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_no_worker() {
+        let tree = tree(&["workers/a.worker/readme.txt", "workers/a.yaml"]);
+        assert_eq!(layout().resolve(&tree, "a").unwrap().path, "workers/a.yaml");
+    }
+}

@@ -1,0 +1,323 @@
+//! Types as people write them, and the JSON Schema that they mean (SPEC §2.1).
+//!
+//! `string`, `integer`, `number`, `boolean`, `path`, `any`, `object`, `array<T>`, `T?`, `[a, b]` (one of these),
+//! a map of fields (all required but those with `?`), or JSON Schema as it is.
+
+use crate::{
+    diagnostics::{Diagnostic, codes, nearest},
+    yaml::{Data, Node},
+};
+use serde_json::{Map, Value, json};
+
+/// A type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Type {
+    /// Its JSON Schema.
+    pub schema: Value,
+    /// Whether it may be left out (`T?`, or a JSON Schema with a `default`).
+    pub optional: bool,
+    /// As people write it.
+    pub shown: String,
+    /// `path`: a capability, a text in JSON.
+    pub path: bool,
+}
+
+const NAMES: [&str; 7] = ["string", "integer", "number", "boolean", "path", "any", "object"];
+/// Longest shorthand; also bounds the nesting of `array<…>`.
+const LONGEST: usize = 200;
+
+/// The type that a node writes. `name` says whose it is.
+pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type> {
+    match &node.data {
+        Data::Text(text) => match word(text.trim()) {
+            Ok(typed) => Some(typed),
+            Err(part) => {
+                found.push(bad_type(node, name, part));
+                None
+            }
+        },
+        Data::List(items) => {
+            let values: Vec<Value> = items.iter().map(Node::to_json).collect();
+            if values.is_empty() {
+                found.push(
+                    Diagnostic::error(
+                        codes::BAD_TYPE,
+                        format!("the type of `{name}` has no values to choose from"),
+                    )
+                    .at(&node.span),
+                );
+                return None;
+            }
+            let shown: Vec<String> = items.iter().map(|item| plain(&item.to_json())).collect();
+            let mut schema = json!({ "enum": values });
+            if items.iter().all(|item| item.as_text().is_some()) {
+                schema = json!({ "type": "string", "enum": schema["enum"] });
+            }
+            Some(Type { schema, optional: false, shown: format!("[{}]", shown.join(", ")), path: false })
+        }
+        Data::Map(_) if is_json_schema(node) => Some(json_schema(node)),
+        Data::Map(_) => fields(node, name, found).map(|(schema, shown)| Type {
+            schema,
+            optional: false,
+            shown,
+            path: false,
+        }),
+        _ => {
+            let written = plain(&node.to_json());
+            found.push(bad_type(node, name, &written));
+            None
+        }
+    }
+}
+
+/// A map of fields as an object schema, and how people write it.
+fn fields(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<(Value, String)> {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    let mut shown = Vec::new();
+    let mut whole = true;
+    for entry in node.entries() {
+        let Some(typed) = read(&entry.value, &format!("{name}.{}", entry.key), found) else {
+            whole = false;
+            continue;
+        };
+        shown.push(format!("{}: {}", entry.key, typed.shown));
+        if !typed.optional {
+            required.push(entry.key.clone());
+        }
+        properties.insert(entry.key.clone(), typed.schema);
+    }
+    let schema = object(properties, required);
+    whole.then(|| (schema, format!("{{{}}}", shown.join(", "))))
+}
+
+/// An object schema that takes these properties and no others.
+pub fn object(properties: Map<String, Value>, required: Vec<String>) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+/// A type in words; the part that is none on error.
+fn word(text: &str) -> Result<Type, &str> {
+    if text.len() > LONGEST {
+        return Err(text);
+    }
+    if let Some(inner) = text.strip_suffix('?') {
+        let inner = word(inner.trim())?;
+        let schema = if inner.path { inner.schema } else { nullable(inner.schema) };
+        return Ok(Type { schema, optional: true, shown: text.to_owned(), path: inner.path });
+    }
+    if let Some(inner) = text.strip_prefix("array<").and_then(|rest| rest.strip_suffix('>')) {
+        let item = word(inner.trim())?;
+        // A path in a list would be a capability without a name to mount it at.
+        if item.path || item.optional {
+            return Err(text);
+        }
+        let schema = json!({ "type": "array", "items": item.schema });
+        return Ok(Type { schema, optional: false, shown: text.to_owned(), path: false });
+    }
+    let schema = match text {
+        "string" | "integer" | "number" | "boolean" | "object" => json!({ "type": text }),
+        "path" => json!({ "type": "string" }),
+        "any" => json!({}),
+        other => return Err(other),
+    };
+    Ok(Type { schema, optional: false, shown: text.to_owned(), path: text == "path" })
+}
+
+/// The same type or null: models write `null` for what they leave out.
+fn nullable(mut schema: Value) -> Value {
+    if schema.as_object().is_some_and(Map::is_empty) {
+        return schema;
+    }
+    match schema.get("type").cloned() {
+        Some(kind @ Value::String(_)) => {
+            schema["type"] = json!([kind, "null"]);
+            schema
+        }
+        _ => json!({ "anyOf": [schema, { "type": "null" }] }),
+    }
+}
+
+/// Keys that only JSON Schema has. A map with one of the first is JSON Schema; one with `type` is if nothing in it is a
+/// name of the user's own.
+const TELLING: [&str; 12] = [
+    "$ref",
+    "$defs",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "not",
+    "enum",
+    "const",
+    "properties",
+    "items",
+    "prefixItems",
+    "$schema",
+];
+const KEYWORDS: [&str; 33] = [
+    "type",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "format",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "contains",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "dependentRequired",
+    "if",
+    "then",
+    "else",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "$comment",
+    "$id",
+];
+const JSON_TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
+
+/// Whether a map is JSON Schema rather than a map of fields.
+pub fn is_json_schema(node: &Node) -> bool {
+    let telling = |key: &str| TELLING.contains(&key);
+    let typed = node.get("type").is_some_and(|kind| match &kind.data {
+        Data::Text(text) => JSON_TYPES.contains(&text.as_str()) || text == "path",
+        Data::List(kinds) => {
+            kinds.iter().all(|kind| kind.as_text().is_some_and(|text| JSON_TYPES.contains(&text)))
+        }
+        _ => false,
+    });
+    let keywords = |entry: &crate::yaml::Entry| KEYWORDS.contains(&entry.key.as_str()) || telling(&entry.key);
+    let structural = node.entries().iter().any(|entry| {
+        telling(&entry.key)
+            && !(entry.value.as_text().is_some_and(|text| word(text).is_ok()) && entry.key != "$ref")
+    });
+    (typed && node.entries().iter().all(keywords)) || structural
+}
+
+fn json_schema(node: &Node) -> Type {
+    let mut schema = node.to_json();
+    let path = schema.get("type").and_then(Value::as_str) == Some("path");
+    if path {
+        schema["type"] = "string".into();
+    }
+    let shown = match (schema.get("type"), schema.get("enum")) {
+        (_, Some(Value::Array(values))) => {
+            format!("[{}]", values.iter().map(plain).collect::<Vec<_>>().join(", "))
+        }
+        _ if path => "path".into(),
+        (Some(Value::String(kind)), _) => kind.clone(),
+        _ => "any".into(),
+    };
+    let optional = schema.get("default").is_some();
+    Type { schema, optional, shown, path }
+}
+
+fn bad_type(node: &Node, name: &str, part: &str) -> Diagnostic {
+    let short: String = part.chars().take(60).collect();
+    let found =
+        Diagnostic::error(codes::BAD_TYPE, format!("`{short}` is not a type, in `{name}`")).at(&node.span);
+    if part == "array<path>" {
+        return found.help(
+            "a `path` hands over a folder or file and so is a parameter of its own, never part of a list",
+        );
+    }
+    let others = [
+        ("str", "string"),
+        ("text", "string"),
+        ("int", "integer"),
+        ("float", "number"),
+        ("bool", "boolean"),
+        ("list", "array<any>"),
+        ("array", "array<any>"),
+        ("dict", "object"),
+        ("map", "object"),
+        ("file", "path"),
+        ("dir", "path"),
+        ("folder", "path"),
+    ];
+    let known =
+        others.iter().find(|(other, _)| *other == part.to_lowercase()).map(|(_, ours)| (*ours).to_owned());
+    match known.or_else(|| nearest(part, NAMES).into_iter().next()) {
+        Some(name) => found.help(format!("did you mean `{name}`?")),
+        None => found.help(format!(
+            "types are {}, `array<T>`, `T?`, a list of values to choose from, a map of fields, or JSON Schema",
+            NAMES.map(|name| format!("`{name}`")).join(", ")
+        )),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{span::SourceFile, yaml};
+
+    fn typed(text: &str) -> Result<Type, Box<Diagnostic>> {
+        let node = yaml::parse(&SourceFile::new("x", text), text.len()).unwrap();
+        let mut found = Vec::new();
+        read(&node, "x", &mut found).ok_or_else(|| found.remove(0).into())
+    }
+
+    #[test]
+    fn shorthand_means_json_schema() {
+        for (text, schema) in [
+            ("string", r#"{"type":"string"}"#),
+            ("integer?", r#"{"type":["integer","null"]}"#),
+            ("any", "{}"),
+            ("path", r#"{"type":"string"}"#),
+            (
+                "array<array<number>>",
+                r#"{"type":"array","items":{"type":"array","items":{"type":"number"}}}"#,
+            ),
+            ("[a, b]", r#"{"type":"string","enum":["a","b"]}"#),
+            ("[1, b]", r#"{"enum":[1,"b"]}"#),
+            ("{type: string, minLength: 2}", r#"{"type":"string","minLength":2}"#),
+            ("{enum: [a, b]}", r#"{"enum":["a","b"]}"#),
+            (
+                "{type: string, id: integer?}",
+                r#"{"type":"object","properties":{"type":{"type":"string"},"id":{"type":["integer","null"]}},"required":["type"],"additionalProperties":false}"#,
+            ),
+            (
+                "{items: string}",
+                r#"{"type":"object","properties":{"items":{"type":"string"}},"required":["items"],"additionalProperties":false}"#,
+            ),
+        ] {
+            assert_eq!(typed(text).unwrap().schema.to_string(), schema, "{text}");
+        }
+        assert!(typed("path").unwrap().path);
+        assert!(typed("{type: path}").unwrap().path);
+        assert!(typed("string?").unwrap().optional);
+        assert!(typed("{type: string, default: x}").unwrap().optional);
+    }
+
+    #[test]
+    fn what_is_no_type_says_what_is() {
+        assert_eq!(typed("str").unwrap_err().help, ["did you mean `string`?"]);
+        assert_eq!(typed("strnig").unwrap_err().help, ["did you mean `string`?"]);
+        assert!(typed("array<path>").unwrap_err().help[0].contains("never part of a list"));
+        for text in ["array<", "5", "x<y>", "??", "[]", "true"] {
+            assert_eq!(typed(text).unwrap_err().code, codes::BAD_TYPE, "{text}");
+        }
+    }
+}

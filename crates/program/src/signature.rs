@@ -1,0 +1,456 @@
+//! A worker's input: its schema, and how a command line fills it (SPEC §2.1, §3).
+
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    shorthand::{self, Type},
+    yaml::{Data, Node},
+};
+use llm_do_core::{
+    authority::Access,
+    schema::Schema,
+    worker::{ATTACHMENTS, INSTRUCTIONS, Parameter, Signature},
+};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Name of the parameter of workers that declare none.
+const INPUT: &str = "input";
+
+/// What a worker declares about its input.
+#[derive(Debug, Default)]
+pub struct Declared {
+    /// Parameters in order; `None` if it declares none.
+    pub parameters: Option<Vec<(String, Type)>>,
+    /// A schema instead: `parameters` as JSON Schema of the whole, or a `schema_in_ref`.
+    pub schema: Option<Value>,
+}
+
+/// Reads `parameters`.
+pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
+    let Data::Map(entries) = &node.data else {
+        found.push(crate::shape::wrong_type(node, "parameters", "a map of name to type"));
+        return Declared::default();
+    };
+    // The JSON Schema of a whole object: `type: object` with `properties`.
+    if node.get("properties").is_some_and(|p| matches!(p.data, Data::Map(_)))
+        && shorthand::is_json_schema(node)
+    {
+        return Declared { parameters: None, schema: Some(node.to_json()) };
+    }
+    let mut parameters = Vec::new();
+    for entry in entries {
+        if [INSTRUCTIONS, ATTACHMENTS].contains(&entry.key.as_str()) {
+            found.push(
+                Diagnostic::error(codes::BAD_VALUE, format!("every worker has `{}` already", entry.key))
+                    .at(&entry.key_span)
+                    .help("give the parameter another name"),
+            );
+            continue;
+        }
+        if let Some(typed) = shorthand::read(&entry.value, &format!("parameters.{}", entry.key), found) {
+            parameters.push((entry.key.clone(), typed));
+        }
+    }
+    Declared { parameters: Some(parameters), schema: None }
+}
+
+/// The signature of a worker that declares this. `written` are the `path` parameters that callers hand over for
+/// writing; `attachments` says whether its policy allows any.
+///
+/// # Errors
+/// A schema that is none, or that is not an object's.
+pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result<Signature, String> {
+    let mut message = None;
+    let mut parameters = Vec::new();
+    let mut schema = match (&declared.parameters, &declared.schema) {
+        (Some(list), _) => {
+            let mut properties = Map::new();
+            let mut required = Vec::new();
+            for (name, typed) in list {
+                let mut schema = typed.schema.clone();
+                if typed.path && schema.get("description").is_none() {
+                    schema["description"] = "A path of yours that is handed over.".into();
+                }
+                properties.insert(name.clone(), schema);
+                if !typed.optional {
+                    required.push(name.clone());
+                }
+                let access = if written.contains(&name.as_str()) { Access::Write } else { Access::Read };
+                parameters.push(Parameter {
+                    name: name.as_str().into(),
+                    shown_type: typed.shown.clone(),
+                    required: !typed.optional,
+                    path: typed.path.then_some(access),
+                });
+            }
+            let strings: Vec<&String> = list
+                .iter()
+                .filter(|(_, t)| !t.optional && !t.path && is_string(&t.schema))
+                .map(|(name, _)| name)
+                .collect();
+            message = match strings.as_slice() {
+                [one] => Some(one.as_str().into()),
+                _ => {
+                    list.iter().any(|(name, t)| name == INPUT && takes_text(&t.schema)).then(|| INPUT.into())
+                }
+            };
+            shorthand::object(properties, required)
+        }
+        (None, Some(schema)) => {
+            if schema.get("type").and_then(Value::as_str) != Some("object") {
+                return Err("the input of a worker is an object: its schema needs `type: object`".into());
+            }
+            let required: Vec<&str> = schema
+                .get("required")
+                .and_then(Value::as_array)
+                .map(|names| names.iter().filter_map(Value::as_str).collect())
+                .unwrap_or_default();
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let mut strings = Vec::new();
+            for (name, property) in properties.into_iter().flatten() {
+                let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
+                let is_required = required.contains(&name.as_str());
+                if is_required && is_string(property) {
+                    strings.push(name);
+                }
+                parameters.push(Parameter {
+                    name: name.as_str().into(),
+                    shown_type: kind.to_owned(),
+                    required: is_required,
+                    path: None,
+                });
+            }
+            message = match strings.as_slice() {
+                [one] => Some(one.as_str().into()),
+                _ => properties.and_then(|p| p.get(INPUT)).filter(|p| takes_text(p)).map(|_| INPUT.into()),
+            };
+            schema.clone()
+        }
+        (None, None) => {
+            message = Some(INPUT.into()).or(message);
+            json!({
+                "type": "object",
+                "properties": { INPUT: { "description": "What to work on: text, or any JSON." } },
+                "additionalProperties": false,
+            })
+        }
+    };
+    accept_always(&mut schema, attachments);
+    let schema = Schema::new(schema).map_err(|error| error.0)?;
+    Ok(Signature {
+        schema: Arc::new(schema),
+        declared: declared.parameters.is_some() || declared.schema.is_some(),
+        message,
+        parameters,
+    })
+}
+
+/// Adds what every worker accepts beside its own (SPEC §2.1).
+fn accept_always(schema: &mut Value, attachments: bool) {
+    let Some(schema) = schema.as_object_mut() else { return };
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    let Some(properties) = properties.as_object_mut() else { return };
+    if !properties.contains_key(INSTRUCTIONS) {
+        let text = json!({ "type": "string", "description": "Instructions beyond its own." });
+        properties.insert(INSTRUCTIONS.into(), text);
+    }
+    if attachments && !properties.contains_key(ATTACHMENTS) {
+        let paths = json!({
+            "type": "array",
+            "items": { "type": "string" },
+            "description": "Paths of files to give it.",
+        });
+        properties.insert(ATTACHMENTS.into(), paths);
+    }
+}
+
+fn is_string(schema: &Value) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some("string") && schema.get("enum").is_none()
+}
+
+fn takes_text(schema: &Value) -> bool {
+    match schema.get("type") {
+        None => schema.get("anyOf").is_none() && schema.get("enum").is_none() && schema.get("$ref").is_none(),
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "string"),
+        Some(kind) => kind == "string" && schema.get("enum").is_none(),
+    }
+}
+
+/// The signature as people read it: `summarize(text: string, n: integer?)`.
+pub fn show(worker: &str, signature: &Signature) -> String {
+    if !signature.declared {
+        return format!("{worker}(input: any?)");
+    }
+    let parameters: Vec<String> = signature
+        .parameters
+        .iter()
+        .map(|p| {
+            let mark = if p.required || p.shown_type.ends_with('?') { "" } else { "?" };
+            format!("{}: {}{mark}", p.name, p.shown_type)
+        })
+        .collect();
+    format!("{worker}({})", parameters.join(", "))
+}
+
+/// Input that the signature does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}\n  signature: {signature}")]
+pub struct InputError {
+    /// What is wrong.
+    pub message: String,
+    /// What the worker takes.
+    pub signature: String,
+}
+
+/// What a command line gives as input.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given<'a> {
+    /// A plain message.
+    pub message: Option<&'a str>,
+    /// `--input`.
+    pub json: Option<&'a Value>,
+    /// `--param K=V`, in order.
+    pub parameters: &'a [(String, String)],
+}
+
+/// The entry's input object (SPEC §2.1, §3): a plain message goes to the only required string parameter or to `input`,
+/// an object without `input` is wrapped where nothing is declared, and `--param` values are read by their declared type.
+///
+/// The result is not yet validated: values of the manifest's `bindings` may have to be added first; see
+/// [`validate_input`].
+///
+/// # Errors
+/// What does not fit, with the signature.
+pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Result<Value, InputError> {
+    let fail = |message: String| Err(InputError { message, signature: show(worker, signature) });
+    let mut input = Map::new();
+    match given.json {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(map)) if signature.declared || map.contains_key(INPUT) => input = map.clone(),
+        Some(value) if !signature.declared => {
+            input.insert(INPUT.into(), value.clone());
+        }
+        Some(Value::String(text)) if signature.message.is_some() => {
+            let name = signature.message.as_deref().expect("matched above");
+            input.insert(name.to_owned(), text.as_str().into());
+        }
+        Some(_) => return fail("the input must be a JSON object with the worker's parameters".into()),
+    }
+    if let Some(message) = given.message {
+        let Some(name) = signature.message.as_deref() else {
+            return fail(
+                "a plain message fits none of the parameters: give them by `--param NAME=VALUE` or `--input JSON`".into(),
+            );
+        };
+        if input.contains_key(name) {
+            return fail(format!("`{name}` is given both as the message and in `--input`"));
+        }
+        input.insert(name.to_owned(), message.into());
+    }
+    let mut loose = Map::new();
+    for (name, text) in given.parameters {
+        let property = signature.schema.value().get("properties").and_then(|p| p.get(name));
+        match property {
+            Some(schema) => {
+                let value = match coerce(schema, text) {
+                    Ok(value) => value,
+                    Err(reason) => return fail(format!("`--param {name}={text}`: {reason}")),
+                };
+                match (input.get_mut(name), value) {
+                    // A list may be given item by item.
+                    (Some(Value::Array(items)), Value::Array(more)) => items.extend(more),
+                    (Some(_), _) => return fail(format!("`{name}` is given twice")),
+                    (None, value) => {
+                        input.insert(name.clone(), value);
+                    }
+                }
+            }
+            None if !signature.declared => {
+                loose.insert(name.clone(), text.as_str().into());
+            }
+            None => {
+                let names = signature.parameters.iter().map(|p| &*p.name);
+                let near = crate::diagnostics::nearest(name, names);
+                let hint = near.first().map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                return fail(format!("there is no parameter `{name}`{hint}"));
+            }
+        }
+    }
+    if !loose.is_empty() {
+        match input.get_mut(INPUT) {
+            None => {
+                input.insert(INPUT.into(), Value::Object(loose));
+            }
+            Some(Value::Object(map)) => map.extend(loose),
+            Some(_) => {
+                return fail(
+                    "`--param` needs an input object, and the input is given as something else".into(),
+                );
+            }
+        }
+    }
+    Ok(Value::Object(input))
+}
+
+/// Checks an input against its signature.
+///
+/// # Errors
+/// Everything that does not fit, with the signature.
+pub fn validate_input(worker: &str, signature: &Signature, input: &Value) -> Result<(), InputError> {
+    let missing: Vec<&str> = signature
+        .parameters
+        .iter()
+        .filter(|p| p.required && input.get(&*p.name).is_none())
+        .map(|p| &*p.name)
+        .collect();
+    if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+        let message = format!("missing: {}", names.join(", "));
+        return Err(InputError { message, signature: show(worker, signature) });
+    }
+    signature.schema.validate(input).map_err(|violations| {
+        let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        InputError {
+            message: format!("the input does not fit: {}", reasons.join("; ")),
+            signature: show(worker, signature),
+        }
+    })
+}
+
+/// A command line's text as a value of that type.
+fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
+    let kinds: Vec<&str> = match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    let parsed = serde_json::from_str::<Value>(text).ok();
+    if kinds.is_empty() {
+        // `any`, or a choice: JSON where it is some, text where not. A choice of texts must not become a number.
+        let listed =
+            |value: &Value| schema.get("enum").and_then(Value::as_array).is_some_and(|e| e.contains(value));
+        let as_text = Value::String(text.to_owned());
+        return Ok(if listed(&as_text) { as_text } else { parsed.unwrap_or(as_text) });
+    }
+    for kind in &kinds {
+        let fits = match (*kind, &parsed) {
+            ("string", _) => return Ok(text.into()),
+            ("integer", Some(value)) => value.is_i64() || value.is_u64(),
+            ("number", Some(value)) => value.is_number(),
+            ("boolean", Some(value)) => value.is_boolean(),
+            ("null", Some(value)) => value.is_null(),
+            ("object", Some(value)) => value.is_object(),
+            ("array", Some(value)) => value.is_array(),
+            _ => false,
+        };
+        if fits {
+            return Ok(parsed.unwrap_or_default());
+        }
+        if *kind == "array" {
+            let item = schema.get("items").cloned().unwrap_or_else(|| json!({}));
+            return coerce(&item, text).map(|item| Value::Array(vec![item]));
+        }
+    }
+    let wanted: Vec<&str> = kinds.iter().copied().filter(|kind| *kind != "null").collect();
+    Err(format!("`{text}` is not a value of type {}", wanted.join(" or ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{span::SourceFile, yaml};
+
+    fn signature(text: &str) -> Signature {
+        let node = yaml::parse(&SourceFile::new("x", text), text.len()).unwrap();
+        let mut found = Vec::new();
+        let declared = parameters(&node, &mut found);
+        assert_eq!(found, []);
+        build(&declared, &["out"], true).unwrap()
+    }
+
+    fn params(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_message_goes_to_the_only_required_string() {
+        let one = signature("{text: string, n: integer?, kind: [a, b]}");
+        let given = Given { message: Some("hi"), ..Given::default() };
+        assert_eq!(input_value("w", &one, given).unwrap(), json!({"text": "hi"}));
+        assert!(validate_input("w", &one, &json!({"text": "hi", "kind": "a"})).is_ok());
+        let missing = validate_input("w", &one, &json!({"text": "hi"})).unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "missing: `kind`\n  signature: w(text: string, n: integer?, kind: [a, b])"
+        );
+        let two = signature("{a: string, b: string}");
+        assert!(two.message.is_none());
+        assert!(input_value("w", &two, given).unwrap_err().message.contains("fits none"));
+        let named = signature("{a: string, b: string, input: any}");
+        assert_eq!(named.message.as_deref(), Some("input"));
+    }
+
+    #[test]
+    fn undeclared_input_is_wrapped() {
+        let any = build(&Declared::default(), &[], true).unwrap();
+        let json =
+            |value: Value| input_value("w", &any, Given { json: Some(&value), ..Given::default() }).unwrap();
+        assert_eq!(json(json!({"a": 1})), json!({"input": {"a": 1}}));
+        assert_eq!(json(json!({"input": 1})), json!({"input": 1}));
+        assert_eq!(json(json!([1])), json!({"input": [1]}));
+        let list = params(&[("a", "1"), ("b", "x")]);
+        let given = Given { parameters: &list, ..Given::default() };
+        assert_eq!(input_value("w", &any, given).unwrap(), json!({"input": {"a": "1", "b": "x"}}));
+        assert!(validate_input("w", &any, &json!({})).is_ok());
+    }
+
+    #[test]
+    fn parameters_are_read_by_their_type() {
+        let s = signature(
+            "{n: integer?, x: number?, ok: boolean?, tags: array<string>?, o: object?, s: string?, any: any?}",
+        );
+        let list = params(&[
+            ("n", "3"),
+            ("x", "2.5"),
+            ("ok", "true"),
+            ("tags", "a"),
+            ("tags", "b"),
+            ("o", "{\"k\":1}"),
+            ("s", "7"),
+            ("any", "7"),
+        ]);
+        let value = input_value("w", &s, Given { parameters: &list, ..Given::default() }).unwrap();
+        assert_eq!(
+            value,
+            json!({"n": 3, "x": 2.5, "ok": true, "tags": ["a", "b"], "o": {"k": 1}, "s": "7", "any": 7})
+        );
+        assert!(validate_input("w", &s, &value).is_ok());
+        for bad in [("n", "x"), ("n", "1.5"), ("ok", "yes"), ("nn", "1")] {
+            let list = params(&[bad]);
+            assert!(
+                input_value("w", &s, Given { parameters: &list, ..Given::default() }).is_err(),
+                "{bad:?}"
+            );
+        }
+        let twice = params(&[("n", "1"), ("n", "2")]);
+        assert!(input_value("w", &s, Given { parameters: &twice, ..Given::default() }).is_err());
+    }
+
+    #[test]
+    fn paths_carry_the_access_they_hand_over() {
+        let s = signature("{dir: path, out: path?}");
+        assert_eq!(s.parameters[0].path, Some(Access::Read));
+        assert_eq!(s.parameters[1].path, Some(Access::Write));
+        assert!(!s.parameters[1].required);
+        assert_eq!(s.message, None);
+    }
+
+    #[test]
+    fn instructions_and_attachments_are_always_taken() {
+        let s = signature("{text: string}");
+        assert!(s.schema.validate(&json!({"text": "x", "instructions": "y", "attachments": ["/a"]})).is_ok());
+        assert!(s.schema.validate(&json!({"text": "x", "more": 1})).is_err());
+        let none = build(&Declared::default(), &[], false).unwrap();
+        assert!(none.schema.validate(&json!({"attachments": ["/a"]})).is_err());
+    }
+}

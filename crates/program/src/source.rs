@@ -1,0 +1,132 @@
+//! Reading definition files: the loader's only eye.
+//!
+//! A [`SourceTree`] is rooted and confined: whatever it is asked for, it never reads outside its root, symlinks
+//! included (SPEC §4.1). Paths are relative to the root, with `/` between their parts.
+
+#[cfg(not(target_arch = "wasm32"))]
+mod disk;
+mod memory;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use disk::DiskTree;
+pub use memory::MemoryTree;
+
+use llm_do_core::authority::Place;
+
+/// Largest definition file that is read, in bytes. A prompt of a megabyte fits no model.
+pub const LARGEST_DEFINITION: u64 = 1 << 20;
+
+/// What lies at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file, or a symlink to one inside the root.
+    File,
+    /// A folder, or a symlink to one inside the root.
+    Folder,
+    /// Anything else: a device, a socket, a FIFO.
+    Special,
+}
+
+/// Why something could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// Nothing is there.
+    #[error("it does not exist")]
+    NotFound,
+    /// A symlink, or the path itself, leads out of the root.
+    #[error("it leads out of the program's root")]
+    Escapes,
+    /// A folder, device, socket or FIFO.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// Over the limit.
+    #[error("it has {size} bytes; at most {limit} are read")]
+    TooLarge {
+        /// Its size in bytes; at least this.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// Anything else that the system said.
+    #[error("{0}")]
+    Io(String),
+}
+
+/// Where a path that a definition names really lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealPlace {
+    /// With every symlink of the part that exists resolved.
+    pub place: Place,
+    /// What is there; `None` if nothing.
+    pub kind: Option<Kind>,
+}
+
+/// Synchronous, confined read access to the files of a program.
+pub trait SourceTree: Send + Sync {
+    /// The root as a real place.
+    fn root(&self) -> &Place;
+
+    /// What lies at a path inside the root; `None` if nothing.
+    ///
+    /// # Errors
+    /// [`SourceError::Escapes`], or what the system says.
+    fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError>;
+
+    /// The bytes of a regular file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// See [`SourceError`].
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError>;
+
+    /// Names and kinds in a folder (`""` for the root), sorted by name. A symlink is [`Kind::Special`], so that a scan
+    /// can neither loop nor leave.
+    ///
+    /// # Errors
+    /// See [`SourceError`].
+    fn list(&self, path: &str) -> Result<Vec<(String, Kind)>, SourceError>;
+
+    /// Where a mount's root really lies: `path` is relative to the root, absolute, or leads out with `..`. Says
+    /// nothing about whether it may be touched, and reads nothing.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn locate(&self, path: &str) -> Result<RealPlace, SourceError>;
+
+    /// How many files have been read so far, for tests of laziness.
+    fn opened(&self) -> u64;
+}
+
+/// A relative path in its plain form: no `.`, no doubled or trailing slashes.
+///
+/// # Errors
+/// [`SourceError::Escapes`] for `..`, absolute paths, backslashes and drive letters, [`SourceError::Io`] for control
+/// characters.
+pub fn plain(path: &str) -> Result<String, SourceError> {
+    if path.chars().any(char::is_control) {
+        return Err(SourceError::Io("a path has no control characters".into()));
+    }
+    let drive = path.as_bytes().get(1) == Some(&b':') && path.as_bytes()[0].is_ascii_alphabetic();
+    if path.starts_with('/') || path.contains('\\') || drive {
+        return Err(SourceError::Escapes);
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if parts.contains(&"..") {
+        return Err(SourceError::Escapes);
+    }
+    Ok(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_paths_stay_inside() {
+        assert_eq!(plain("./a//b/./c/").unwrap(), "a/b/c");
+        assert_eq!(plain("").unwrap(), "");
+        for path in ["../x", "a/../../x", "a/..", "/etc", "\\\\host\\x", "C:/x", "C:\\x"] {
+            assert_eq!(plain(path), Err(SourceError::Escapes), "{path}");
+        }
+        assert!(plain("a\0b").is_err());
+    }
+}

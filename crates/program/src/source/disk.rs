@@ -1,0 +1,216 @@
+//! A tree on disk, confined by descriptors.
+
+use super::{Kind, RealPlace, SourceError, SourceTree, plain};
+use cap_std::{ambient_authority, fs::Dir};
+use llm_do_core::authority::Place;
+use std::{
+    io::{ErrorKind, Read},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// A folder on disk. Opened once; everything is then resolved from that descriptor, so that neither `..` nor a symlink
+/// reaches out of it, whenever it was planted.
+#[derive(Debug)]
+pub struct DiskTree {
+    root: Place,
+    path: PathBuf,
+    dir: Dir,
+    opened: AtomicU64,
+}
+
+impl DiskTree {
+    /// The tree below a folder.
+    ///
+    /// # Errors
+    /// If the folder does not exist or cannot be opened.
+    pub fn open(root: &Path) -> Result<Self, SourceError> {
+        let path = std::fs::canonicalize(root).map_err(|error| explain(&error))?;
+        let dir = Dir::open_ambient_dir(&path, ambient_authority()).map_err(|error| explain(&error))?;
+        Ok(Self { root: place(&path)?, path, dir, opened: AtomicU64::new(0) })
+    }
+}
+
+impl SourceTree for DiskTree {
+    fn root(&self) -> &Place {
+        &self.root
+    }
+
+    fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {
+        let path = plain(path)?;
+        if path.is_empty() {
+            return Ok(Some(Kind::Folder));
+        }
+        match self.dir.metadata(&path) {
+            Ok(metadata) => Ok(Some(kind(metadata.is_file(), metadata.is_dir()))),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(explain(&error)),
+        }
+    }
+
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError> {
+        let path = plain(path)?;
+        // Looked at before it is opened: to open a FIFO would wait for a writer.
+        match self.kind(&path)? {
+            Some(Kind::File) => {}
+            Some(_) => return Err(SourceError::NotAFile),
+            None => return Err(SourceError::NotFound),
+        }
+        let file = self.dir.open(&path).map_err(|error| explain(&error))?;
+        let metadata = file.metadata().map_err(|error| explain(&error))?;
+        if !metadata.is_file() {
+            return Err(SourceError::NotAFile);
+        }
+        if metadata.len() > limit {
+            return Err(SourceError::TooLarge { size: metadata.len(), limit });
+        }
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = Vec::with_capacity(metadata.len() as usize);
+        // Files of /proc say that they have no bytes: what is read counts, not what was promised.
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| explain(&error))?;
+        if bytes.len() as u64 > limit {
+            return Err(SourceError::TooLarge { size: bytes.len() as u64, limit });
+        }
+        Ok(bytes)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<(String, Kind)>, SourceError> {
+        let path = plain(path)?;
+        let folder = if path.is_empty() { "." } else { &path };
+        let mut entries = Vec::new();
+        for entry in self.dir.read_dir(folder).map_err(|error| explain(&error))? {
+            let entry = entry.map_err(|error| explain(&error))?;
+            let file_type = entry.file_type().map_err(|error| explain(&error))?;
+            // A name that is not UTF-8 can't be written in a definition.
+            if let Ok(name) = entry.file_name().into_string() {
+                entries.push((name, kind(file_type.is_file(), file_type.is_dir())));
+            }
+        }
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(entries)
+    }
+
+    fn locate(&self, path: &str) -> Result<RealPlace, SourceError> {
+        let whole = self.path.join(path);
+        // The longest part that exists is resolved by the system; what is missing has no symlinks.
+        let mut existing = whole.as_path();
+        let mut missing: Vec<String> = Vec::new();
+        loop {
+            match std::fs::canonicalize(existing) {
+                Ok(real) => {
+                    let metadata = std::fs::metadata(&real).map_err(|error| explain(&error))?;
+                    let found = missing.is_empty().then(|| kind(metadata.is_file(), metadata.is_dir()));
+                    let mut real = place(&real)?.as_str().to_owned();
+                    for part in missing.iter().rev() {
+                        real.push('/');
+                        real.push_str(part);
+                    }
+                    return Ok(RealPlace { place: Place::new(&real), kind: found });
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    // A symlink that leads nowhere would be followed by whoever makes the missing part.
+                    if std::fs::symlink_metadata(existing).is_ok_and(|m| m.file_type().is_symlink()) {
+                        return Err(SourceError::Io("a symbolic link in it leads nowhere".into()));
+                    }
+                    let parent = existing.parent();
+                    match (existing.components().next_back(), parent) {
+                        (Some(std::path::Component::Normal(name)), Some(parent)) => {
+                            missing.push(name.to_string_lossy().into_owned());
+                            existing = parent;
+                        }
+                        (Some(std::path::Component::ParentDir), Some(_)) => {
+                            // `missing/..`: what the system would refuse is refused here.
+                            return Err(SourceError::NotFound);
+                        }
+                        _ => return Err(SourceError::NotFound),
+                    }
+                }
+                Err(error) => return Err(explain(&error)),
+            }
+        }
+    }
+
+    fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+}
+
+fn kind(is_file: bool, is_folder: bool) -> Kind {
+    match (is_file, is_folder) {
+        (true, _) => Kind::File,
+        (_, true) => Kind::Folder,
+        _ => Kind::Special,
+    }
+}
+
+/// A canonical path as a place.
+fn place(path: &Path) -> Result<Place, SourceError> {
+    path.to_str().map(Place::new).ok_or_else(|| SourceError::Io("its path is not UTF-8".into()))
+}
+
+fn explain(error: &std::io::Error) -> SourceError {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => SourceError::NotFound,
+        // `cap-std` says this, without a code of the system, when a path would leave the folder.
+        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => SourceError::Escapes,
+        ErrorKind::PermissionDenied => SourceError::Io("permission denied".into()),
+        kind => SourceError::Io(match error.raw_os_error() {
+            Some(_) => kind.to_string(),
+            None => error.to_string(),
+        }),
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    fn tree() -> (tempfile::TempDir, DiskTree) {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("project");
+        fs::create_dir_all(root.join("workers")).unwrap();
+        fs::write(outer.path().join("secret.txt"), "secret").unwrap();
+        fs::write(root.join("workers/a.worker"), "a").unwrap();
+        symlink("workers/a.worker", root.join("inside.worker")).unwrap();
+        symlink("../secret.txt", root.join("outside.worker")).unwrap();
+        symlink(outer.path(), root.join("up")).unwrap();
+        let tree = DiskTree::open(&root).unwrap();
+        (outer, tree)
+    }
+
+    #[test]
+    fn symlinks_lead_nowhere_outside() {
+        let (_outer, tree) = tree();
+        assert_eq!(tree.read("inside.worker", 10).unwrap(), b"a");
+        assert_eq!(tree.read("outside.worker", 10), Err(SourceError::Escapes));
+        assert_eq!(tree.kind("outside.worker"), Err(SourceError::Escapes));
+        assert_eq!(tree.read("up/secret.txt", 10), Err(SourceError::Escapes));
+        assert_eq!(tree.read("../secret.txt", 10), Err(SourceError::Escapes));
+        assert!(tree.list("up").is_err());
+        assert_eq!(tree.opened(), 1);
+    }
+
+    #[test]
+    fn limits_and_kinds_are_checked() {
+        let (_outer, tree) = tree();
+        assert_eq!(tree.read("workers/a.worker", 0), Err(SourceError::TooLarge { size: 1, limit: 0 }));
+        assert_eq!(tree.read("workers", 10), Err(SourceError::NotAFile));
+        assert_eq!(tree.read("none", 10), Err(SourceError::NotFound));
+        assert_eq!(tree.read("workers/a.worker/x", 10), Err(SourceError::NotFound));
+        let names: Vec<(String, Kind)> = tree.list("").unwrap();
+        assert!(names.contains(&("up".to_owned(), Kind::Special)));
+    }
+
+    #[test]
+    fn mounts_are_located_where_they_really_lie() {
+        let (outer, tree) = tree();
+        let real = fs::canonicalize(outer.path()).unwrap();
+        assert_eq!(tree.locate("./new/deep").unwrap().place, tree.root().join("new/deep"));
+        assert_eq!(tree.locate("up").unwrap().place.as_str(), real.to_str().unwrap());
+        assert_eq!(tree.locate("up/x").unwrap().place.as_str(), real.join("x").to_str().unwrap());
+        assert_eq!(tree.locate("..").unwrap().place.as_str(), real.to_str().unwrap());
+        assert!(tree.locate("new/../../x").is_err());
+    }
+}

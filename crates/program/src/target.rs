@@ -1,0 +1,415 @@
+//! What TARGET is (SPEC §3): a file, a folder, or a name in the old flat registry.
+
+use crate::{
+    diagnostics::{Diagnostic, Diagnostics, codes},
+    manifest::MANIFESTS,
+    program::{Source, Start},
+    resolve::without_extension,
+    source::{DiskTree, SourceError},
+};
+use llm_do_core::authority::Place;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What a command line says about the program to run.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The positional arguments, at most two: `[TARGET] [MESSAGE]`.
+    pub positionals: Vec<String>,
+    /// `--project DIR`.
+    pub project: Option<PathBuf>,
+    /// `--entry ID`.
+    pub entry: Option<String>,
+    /// `--no-project`.
+    pub no_project: bool,
+}
+
+/// What surrounds a command line.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// The current directory, absolute.
+    pub here: PathBuf,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+    /// `LLM_DO_PROJECT`.
+    pub project: Option<PathBuf>,
+    /// `LLM_DO_PATH`: folders separated by colons.
+    pub registry: Option<String>,
+}
+
+/// A target, found.
+pub struct Target {
+    /// The program to load.
+    pub source: Source,
+    /// The plain message among the positionals.
+    pub message: Option<String>,
+    /// What is worth knowing.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Target")
+            .field("root", self.source.tree.root())
+            .field("start", &self.source.start)
+            .field("message", &self.message)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Finds the program that a command line means.
+///
+/// # Errors
+/// A target that does not exist, with what was looked for, or flags that contradict each other.
+pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnostics> {
+    let (target, message, project) = words(request, around);
+    let absolute = |path: &Path| around.here.join(path);
+    let mut warnings = Vec::new();
+    let source = match (target, project) {
+        (None, Some(project)) => folder(&absolute(&project), request)?,
+        (None, None) => folder(&around.here, request)?,
+        (Some(target), project) => {
+            let path = absolute(Path::new(&target));
+            let named = without_extension(&target).is_some();
+            let exists = fs::metadata(&path);
+            match (exists, project) {
+                (Ok(metadata), None) if metadata.is_dir() => folder(&path, request)?,
+                (Ok(metadata), Some(project)) if metadata.is_dir() => {
+                    return Err(contradiction(&format!(
+                        "the target `{target}` is a folder, and `--project {}` names another",
+                        project.display()
+                    )));
+                }
+                (Ok(_), None) if is_manifest(&path) => {
+                    folder(path.parent().unwrap_or(&around.here), request)?
+                }
+                (Ok(metadata), project) if metadata.is_file() && named => {
+                    file(&path, project.map(|p| absolute(&p)).as_deref(), request, around)?
+                }
+                (Ok(_), _) if target.contains('/') => {
+                    return Err(no_target(format!("`{target}` is neither a worker file nor a folder"))
+                        .help("worker files end in `.worker`, `.yaml` or `.yml`")
+                        .into());
+                }
+                (_, Some(project)) => {
+                    return Err(no_target(format!("`{target}` does not exist"))
+                        .help(format!(
+                            "to start with a worker of the project: `--project {} --entry {target}`",
+                            project.display()
+                        ))
+                        .into());
+                }
+                (_, None) if named || target.contains('/') => {
+                    return Err(no_target(format!("`{target}` does not exist")).into());
+                }
+                (_, None) => {
+                    let found = registered(&target, request, around)?;
+                    warnings.push(
+                        Diagnostic::warning(
+                            codes::DEPRECATED_REGISTRY,
+                            format!("`{target}` was found in the flat registry, which is deprecated"),
+                        )
+                        .note(format!("it is {}", found.display()))
+                        .help("name the file, or make a project of it"),
+                    );
+                    file(&found, None, request, around)?
+                }
+            }
+        }
+    };
+    Ok(Target { source, message, warnings })
+}
+
+/// Which positional is the target and which the message, and the project's folder where that is said apart.
+fn words(request: &Request, around: &Surroundings) -> (Option<String>, Option<String>, Option<PathBuf>) {
+    let project = request.project.clone();
+    match (request.positionals.as_slice(), &project, &around.project) {
+        ([], None, Some(default)) => (None, None, Some(default.clone())),
+        ([], ..) => (None, None, project),
+        ([message], Some(_), _) => (None, Some(message.clone()), project),
+        ([word], None, Some(default)) if !around.here.join(word).exists() => {
+            (None, Some(word.clone()), Some(default.clone()))
+        }
+        ([target], ..) => (Some(target.clone()), None, None),
+        ([target, message, ..], ..) => (Some(target.clone()), Some(message.clone()), project),
+    }
+}
+
+/// Whoever names the manifest means the project.
+fn is_manifest(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| MANIFESTS.contains(&name))
+}
+
+fn no_target(message: String) -> Diagnostic {
+    Diagnostic::error(codes::NO_TARGET, message)
+}
+
+fn contradiction(message: &str) -> Diagnostics {
+    Diagnostic::error(codes::CONFLICT, message).into()
+}
+
+fn folder(path: &Path, request: &Request) -> Result<Source, Diagnostics> {
+    if request.no_project {
+        return Err(contradiction("`--no-project` runs a worker file, and the target is a folder"));
+    }
+    let tree = open(path)?;
+    Ok(Source {
+        tree: Arc::new(tree),
+        start: Start::Entry(request.entry.clone()),
+        manifest: true,
+        work: None,
+    })
+}
+
+fn file(
+    path: &Path,
+    project: Option<&Path>,
+    request: &Request,
+    around: &Surroundings,
+) -> Result<Source, Diagnostics> {
+    if let Some(entry) = &request.entry {
+        return Err(contradiction(&format!(
+            "the target is a worker file, and `--entry {entry}` names another"
+        )));
+    }
+    let shown = path.display();
+    // Where it really lies decides what belongs to it.
+    let path = fs::canonicalize(path)
+        .map_err(|error| no_target(format!("`{shown}` cannot be read: {}", error.kind())))?;
+    let own = path.parent().unwrap_or(Path::new("/"));
+    let (root, manifest) = match (project, request.no_project) {
+        (Some(_), true) => return Err(contradiction("`--project` and `--no-project` exclude each other")),
+        (None, true) => (own.to_owned(), false),
+        (Some(project), false) => {
+            let root = fs::canonicalize(project).map_err(|error| {
+                no_target(format!("the project `{}` cannot be opened: {}", project.display(), error.kind()))
+            })?;
+            (root, true)
+        }
+        (None, false) => match project_of(own, around) {
+            Some(root) => (root, true),
+            None => (workers_parent(own).unwrap_or(own).to_owned(), false),
+        },
+    };
+    let Ok(relative) = path.strip_prefix(&root) else {
+        return Err(Diagnostic::error(
+            codes::ESCAPES_ROOT,
+            format!("`{shown}` does not lie in the project `{}`", root.display()),
+        )
+        .into());
+    };
+    let relative = relative.to_str().ok_or_else(|| no_target(format!("the path `{shown}` is not UTF-8")))?;
+    let work = if manifest { None } else { Some(place(&around.here)?) };
+    Ok(Source { tree: Arc::new(open(&root)?), start: Start::File(relative.to_owned()), manifest, work })
+}
+
+/// The nearest folder at or above `folder` that is a project, looking no further up than the git root or the home
+/// directory, and never into a folder that anybody may write to: what lies in `/tmp` does not adopt what lies below.
+fn project_of(folder: &Path, around: &Surroundings) -> Option<PathBuf> {
+    let home = around.home.as_deref().and_then(|home| fs::canonicalize(home).ok());
+    for ancestor in folder.ancestors() {
+        // A folder like `/tmp` itself holds files of many: beside the target, too, they are not its project.
+        let shared = if ancestor == folder { 0o1002 } else { 0o002 };
+        if has_mode(ancestor, shared) {
+            return None;
+        }
+        if MANIFESTS.iter().chain(&["main.worker"]).any(|name| ancestor.join(name).is_file()) {
+            return Some(ancestor.to_owned());
+        }
+        if ancestor.join(".git").exists() || Some(ancestor) == home.as_deref() {
+            return None;
+        }
+    }
+    None
+}
+
+/// Whether a folder has all of these mode bits; one that cannot be looked at has.
+#[cfg(unix)]
+fn has_mode(folder: &Path, bits: u32) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(folder).map_or(true, |metadata| metadata.permissions().mode() & bits == bits)
+}
+
+#[cfg(not(unix))]
+fn has_mode(_: &Path, _: u32) -> bool {
+    false
+}
+
+/// The folder above the nearest `workers` folder.
+fn workers_parent(folder: &Path) -> Option<&Path> {
+    folder.ancestors().find(|ancestor| ancestor.file_name().is_some_and(|name| name == "workers"))?.parent()
+}
+
+/// A name in the flat registry: `LLM_DO_PATH`, by default `~/.llm-do/workers`.
+fn registered(name: &str, request: &Request, around: &Surroundings) -> Result<PathBuf, Diagnostics> {
+    let folders: Vec<PathBuf> = match (&around.registry, &around.home) {
+        (Some(list), _) => {
+            list.split(':').filter(|part| !part.is_empty()).map(|part| around.here.join(part)).collect()
+        }
+        (None, Some(home)) => vec![home.join(".llm-do/workers")],
+        (None, None) => Vec::new(),
+    };
+    let mut tried = Vec::new();
+    for folder in &folders {
+        for candidate in [
+            folder.join(format!("{name}.worker")),
+            folder.join(name).join("worker.worker"),
+            folder.join(format!("{name}.yaml")),
+            folder.join(format!("{name}.yml")),
+        ] {
+            if candidate.is_file() {
+                return Ok(candidate);
+            }
+            tried.push(candidate.display().to_string());
+        }
+    }
+    let mut missing = no_target(format!("there is no file, folder or worker `{name}`"));
+    if !tried.is_empty() {
+        missing = missing.note(format!("tried {}", tried.join(", ")));
+    }
+    if request.positionals.len() == 1 {
+        missing = missing.help(format!("if it is a message, name the target first: `llm-do . \"{name}\"`"));
+    }
+    Err(missing.into())
+}
+
+fn open(path: &Path) -> Result<DiskTree, Diagnostics> {
+    DiskTree::open(path).map_err(|error| {
+        let reason = match error {
+            SourceError::NotFound => "does not exist".to_owned(),
+            error => format!("cannot be opened: {error}"),
+        };
+        no_target(format!("`{}` {reason}", path.display())).into()
+    })
+}
+
+fn place(path: &Path) -> Result<Place, Diagnostics> {
+    let real = fs::canonicalize(path)
+        .map_err(|error| no_target(format!("the current directory cannot be opened: {}", error.kind())))?;
+    let text = real.to_str().ok_or_else(|| no_target("the current directory's path is not UTF-8".into()))?;
+    Ok(Place::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct World {
+        _folder: tempfile::TempDir,
+        around: Surroundings,
+    }
+
+    /// Files below a folder that is the current directory and, at `home`, the home directory.
+    fn world(files: &[&str]) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let here = fs::canonicalize(folder.path()).unwrap();
+        for file in files {
+            let path = here.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "---\n---\nHi\n").unwrap();
+        }
+        let around = Surroundings { home: Some(here.join("home")), here, ..Surroundings::default() };
+        World { _folder: folder, around }
+    }
+
+    fn find_words(world: &World, words: &[&str]) -> Result<Target, Diagnostics> {
+        let positionals = words.iter().map(|word| (*word).to_owned()).collect();
+        find(&Request { positionals, ..Request::default() }, &world.around)
+    }
+
+    fn root(world: &World, target: &Target) -> String {
+        let here = Place::new(world.around.here.to_str().unwrap());
+        target.source.tree.root().rest(&here).unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_file_finds_its_project() {
+        let w = world(&[
+            "p/main.worker",
+            "p/workers/deep/a.worker",
+            "lone/x.worker",
+            "flat/workers/y.worker",
+            "main.worker",
+            "repo/.git/HEAD",
+            "repo/sub/z.worker",
+        ]);
+        let target = find_words(&w, &["p/workers/deep/a.worker", "hi"]).unwrap();
+        assert_eq!(root(&w, &target), "p");
+        assert_eq!(target.source.start, Start::File("workers/deep/a.worker".into()));
+        assert_eq!(target.message.as_deref(), Some("hi"));
+        assert!(target.source.work.is_none());
+        // The main.worker above belongs to whoever stands there, but not beyond a git root.
+        assert_eq!(root(&w, &find_words(&w, &["lone/x.worker"]).unwrap()), "");
+        let target = find_words(&w, &["repo/sub/z.worker"]).unwrap();
+        assert_eq!((root(&w, &target).as_str(), target.source.manifest), ("repo/sub", false));
+        assert!(target.source.work.is_some());
+    }
+
+    #[test]
+    fn a_file_without_a_project_has_its_own_folder() {
+        let w = world(&["home/lone/x.worker", "home/flat/workers/y.worker"]);
+        assert_eq!(root(&w, &find_words(&w, &["home/lone/x.worker"]).unwrap()), "home/lone");
+        let flat = find_words(&w, &["home/flat/workers/y.worker"]).unwrap();
+        assert_eq!(
+            (root(&w, &flat).as_str(), flat.source.start),
+            ("home/flat", Start::File("workers/y.worker".into()))
+        );
+    }
+
+    #[test]
+    fn words_are_told_apart() {
+        let mut w = world(&["p/main.worker", "q/main.worker"]);
+        assert_eq!(find_words(&w, &["p"]).unwrap().message, None);
+        fs::write(w.around.here.join("q/project.yaml"), "name: q").unwrap();
+        let target = find_words(&w, &["q/project.yaml"]).unwrap();
+        assert_eq!((root(&w, &target).as_str(), target.source.start), ("q", Start::Entry(None)));
+        let request =
+            Request { positionals: vec!["hello".into()], project: Some("p".into()), ..Request::default() };
+        let target = find(&request, &w.around).unwrap();
+        assert_eq!((root(&w, &target).as_str(), target.message.as_deref()), ("p", Some("hello")));
+        w.around.project = Some("q".into());
+        let target = find_words(&w, &["hello"]).unwrap();
+        assert_eq!((root(&w, &target).as_str(), target.message.as_deref()), ("q", Some("hello")));
+        let target = find_words(&w, &["p"]).unwrap();
+        assert_eq!((root(&w, &target).as_str(), target.message), ("p", None));
+    }
+
+    #[test]
+    fn registered_names_are_found_and_warned_about() {
+        let w = world(&["home/.llm-do/workers/greet.worker"]);
+        let target = find_words(&w, &["greet", "x"]).unwrap();
+        assert_eq!(target.warnings[0].code, codes::DEPRECATED_REGISTRY);
+        assert_eq!(root(&w, &target), "home/.llm-do");
+        let missing = find_words(&w, &["nobody"]).unwrap_err();
+        assert_eq!(missing.0[0].code, codes::NO_TARGET);
+        assert!(missing.0[0].notes[0].contains("nobody.worker"));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let w = world(&["p/main.worker", "q/x.worker", "q/notes.txt"]);
+        let code = |request: Request| find(&request, &w.around).unwrap_err().0[0].code;
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let of = |positionals| Request { positionals, ..Request::default() };
+        assert_eq!(code(of(words(&["nothing/here.worker"]))), codes::NO_TARGET);
+        assert_eq!(code(of(words(&["q/notes.txt"]))), codes::NO_TARGET);
+        assert_eq!(code(Request { no_project: true, ..of(words(&["p"])) }), codes::CONFLICT);
+        assert_eq!(code(Request { entry: Some("x".into()), ..of(words(&["q/x.worker"])) }), codes::CONFLICT);
+        let outside = Request { project: Some("p".into()), ..of(words(&["q/x.worker", "hi"])) };
+        assert_eq!(code(outside), codes::ESCAPES_ROOT);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_shared_folder_adopts_nothing() {
+        use std::os::unix::fs::PermissionsExt;
+        let w = world(&["shared/main.worker", "shared/mine/x.worker"]);
+        fs::set_permissions(w.around.here.join("shared"), fs::Permissions::from_mode(0o1777)).unwrap();
+        assert_eq!(root(&w, &find_words(&w, &["shared/mine/x.worker"]).unwrap()), "shared/mine");
+        let beside = find_words(&w, &["shared/main.worker"]).unwrap();
+        assert!(!beside.source.manifest && beside.source.work.is_some());
+    }
+}

@@ -1,0 +1,269 @@
+//! `toolsets` of a worker and its project: known kinds, their configuration checked and merged (SPEC §2.2, §8).
+
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    keys, manifest,
+    shape::{self, snake_case},
+    span::Span,
+    yaml::{Data, Entry, Node},
+};
+use llm_do_core::{
+    gate::Rule,
+    toolset::{ToolsetKind, ToolsetRegistry},
+};
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Toolsets that are known and come later.
+const LATER: [&str; 3] = ["custom", "mcp", "shell"];
+
+/// Merged configurations by canonical name.
+pub type Toolsets = BTreeMap<Arc<str>, Node>;
+
+/// Reads one file's `toolsets` (checked by shape).
+pub fn read(node: &Node, registry: &ToolsetRegistry, found: &mut Vec<Diagnostic>) -> Toolsets {
+    let mut toolsets = Toolsets::new();
+    let listed = node.texts().map(|(name, span)| {
+        (name.to_owned(), span.clone(), Node { span: span.clone(), data: Data::Map(Vec::new()) })
+    });
+    let mapped =
+        node.entries().iter().map(|entry| (entry.key.clone(), entry.key_span.clone(), entry.value.clone()));
+    for (name, span, configuration) in listed.chain(mapped).collect::<Vec<_>>() {
+        let Some(kind) = kind(&name, &span, registry, found) else { continue };
+        let configuration = configure(kind.as_ref(), &configuration, found);
+        let canonical: Arc<str> = kind.name().into();
+        if toolsets.contains_key(&canonical) {
+            found.push(
+                Diagnostic::error(codes::DUPLICATE_KEY, format!("the toolset `{canonical}` is given twice"))
+                    .at(&span),
+            );
+            continue;
+        }
+        toolsets.insert(canonical, configuration);
+    }
+    toolsets
+}
+
+/// Warnings for toolsets whose configuration is null: by the rule of SPEC §2.1 they are not there, which is hardly
+/// what somebody meant who wrote `filesystem:`.
+pub fn warn_of_nulls(whole: &Node, found: &mut Vec<Diagnostic>) {
+    let toolsets = whole.get("toolsets").map(Node::entries).unwrap_or_default();
+    for entry in toolsets.iter().filter(|entry| entry.value.data == Data::Null) {
+        found.push(
+            Diagnostic::warning(
+                codes::EMPTY_TOOLSET,
+                format!("the toolset `{}` has no value, and so is not there", entry.key),
+            )
+            .at(&entry.key_span)
+            .help(format!("to have it without further configuration write `{}: {{}}`", entry.key)),
+        );
+    }
+}
+
+fn kind<'a>(
+    name: &str,
+    span: &Span,
+    registry: &'a ToolsetRegistry,
+    found: &mut Vec<Diagnostic>,
+) -> Option<&'a Arc<dyn ToolsetKind>> {
+    let kind = registry.get(name);
+    if kind.is_none() {
+        found.push(if LATER.contains(&name) {
+            Diagnostic::error(codes::NOT_SUPPORTED, format!("the toolset `{name}` is not supported yet"))
+                .at(span)
+        } else {
+            let names: Vec<&str> = registry.names().collect();
+            let error = Diagnostic::error(codes::UNKNOWN_TOOLSET, format!("unknown toolset `{name}`"))
+                .at(span)
+                .did_you_mean(name, names.iter().copied());
+            error.help(format!("toolsets are {}", names.join(", ")))
+        });
+    }
+    kind
+}
+
+/// The configuration in canonical form.
+fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -> Node {
+    let name = kind.name();
+    let path = format!("toolsets.{name}");
+    let Data::Map(entries) = &node.data else {
+        found.push(shape::wrong_type(node, &path, "a map"));
+        return Node { span: node.span.clone(), data: Data::Map(Vec::new()) };
+    };
+    let schema = kind.configuration();
+    let properties: Vec<&str> = schema
+        .value()
+        .get("properties")
+        .and_then(Value::as_object)
+        .map(|properties| properties.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    let open = schema.value().get("additionalProperties") != Some(&Value::Bool(false));
+    let (mut own, mut shared, mut rule) = (Vec::new(), Vec::new(), None);
+    for entry in entries.iter().filter(|e| e.value.data != Data::Null && !e.key.starts_with("x-")) {
+        let snake = snake_case(&entry.key);
+        let canonical = |key: &str| Entry { key: key.to_owned(), ..entry.clone() };
+        if properties.contains(&entry.key.as_str()) {
+            own.push(entry.clone());
+        } else if keys::TOOLSET.iter().any(|key| key.name == snake) {
+            shared.push(canonical(&snake));
+        } else if ["pre_approved", "approval_required"].contains(&snake.as_str()) {
+            rule = old_default(&snake, entry, &path, found);
+        } else if properties.contains(&snake.as_str()) {
+            own.push(canonical(&snake));
+        } else if open {
+            own.push(entry.clone());
+        } else {
+            let known = properties.iter().copied().chain(keys::TOOLSET.iter().map(|key| key.name));
+            found.push(shape::unknown_key(entry, known, &path));
+        }
+    }
+    let own = Node { span: node.span.clone(), data: Data::Map(own) };
+    if let Err(violations) = schema.validate(&own.to_json()) {
+        for violation in violations {
+            let at = own.at_pointer(&violation.pointer);
+            found.push(
+                Diagnostic::error(codes::BAD_TOOLSET_CONFIG, format!("`{path}` is wrong: {violation}"))
+                    .at(&at.span),
+            );
+        }
+    }
+    let shared = Node { span: node.span.clone(), data: Data::Map(shared) };
+    let shared = shape::check(&shared, keys::TOOLSET, &path, found);
+    for entry in shared.get("approval").and_then(|a| a.get("tools")).map(Node::entries).unwrap_or_default() {
+        manifest::pattern(&entry.key, &entry.key_span, found);
+    }
+    let mut all = own.entries().to_vec();
+    all.extend(shared.entries().iter().cloned());
+    let mut configuration = Node { span: node.span.clone(), data: Data::Map(all) };
+    if let Some(old) = rule {
+        // The older spelling is a default; a default that is written as such goes before it.
+        configuration = overlay(&old, &configuration, false);
+    }
+    configuration
+}
+
+/// `pre_approved: true` of a whole toolset as `approval: {default: preApproved}`.
+fn old_default(key: &str, entry: &Entry, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
+    let Some(flag) = entry.value.as_flag() else {
+        found.push(shape::wrong_type(&entry.value, &format!("{path}.{key}"), "true or false"));
+        return None;
+    };
+    let rule = if flag == (key == "pre_approved") { Rule::PreApproved } else { Rule::Ask };
+    let span = &entry.value.span;
+    let map = |key: &str, value: Node| Node {
+        span: span.clone(),
+        data: Data::Map(vec![Entry { key: key.into(), key_span: entry.key_span.clone(), value }]),
+    };
+    let rule = Node { span: span.clone(), data: Data::Text(rule.to_string()) };
+    Some(map("approval", map("default", rule)))
+}
+
+/// A worker's toolsets over its project's: maps merge, lists and single values are the worker's, and what the project
+/// blocks stays blocked (SPEC §2.2).
+pub fn merge(project: &Toolsets, worker: &Toolsets) -> Toolsets {
+    let mut merged = project.clone();
+    for (name, configuration) in worker {
+        let both = match project.get(name) {
+            Some(below) => overlay(below, configuration, false),
+            None => configuration.clone(),
+        };
+        merged.insert(Arc::clone(name), both);
+    }
+    merged
+}
+
+fn overlay(below: &Node, above: &Node, approval: bool) -> Node {
+    match (&below.data, &above.data) {
+        (Data::Map(below_entries), Data::Map(above_entries)) => {
+            let mut entries = below_entries.clone();
+            for entry in above_entries {
+                let approval = approval || entry.key == "approval";
+                match entries.iter_mut().find(|known| known.key == entry.key) {
+                    Some(known) => {
+                        known.value = overlay(&known.value, &entry.value, approval);
+                        known.key_span = entry.key_span.clone();
+                    }
+                    None => entries.push(entry.clone()),
+                }
+            }
+            Node { span: above.span.clone(), data: Data::Map(entries) }
+        }
+        (Data::Text(rule), _) if approval && rule == "blocked" => below.clone(),
+        _ => above.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{span::SourceFile, yaml};
+    use llm_do_core::{schema::Schema, toolset::ToolsetContext};
+    use serde_json::json;
+
+    struct Files;
+    impl ToolsetKind for Files {
+        fn name(&self) -> &'static str {
+            "files"
+        }
+        fn aliases(&self) -> &'static [&'static str] {
+            &["fs"]
+        }
+        fn configuration(&self) -> Schema {
+            Schema::built_in(json!({
+                "type": "object",
+                "properties": {"max_depth": {"type": "integer"}, "names": {"type": "array"}},
+                "additionalProperties": false,
+            }))
+        }
+        fn build(
+            &self,
+            _: &Value,
+            _: &ToolsetContext<'_>,
+        ) -> Result<Vec<llm_do_core::function::Function>, String> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn toolsets(text: &str) -> (Toolsets, Vec<Diagnostic>) {
+        let mut registry = ToolsetRegistry::default();
+        registry.register(Arc::new(Files));
+        let node = yaml::parse(&SourceFile::new("x.worker", text), text.len()).unwrap();
+        let mut found = Vec::new();
+        let toolsets = read(&node, &registry, &mut found);
+        (toolsets, found)
+    }
+
+    #[test]
+    fn configurations_become_canonical_and_merge() {
+        let (project, found) =
+            toolsets("files: {maxDepth: 2, names: [a, b], approval: {tools: {x: blocked, y: ask}}}");
+        assert_eq!(found, []);
+        let (worker, found) = toolsets(
+            "fs: {names: [c], pre_approved: true, approval: {tools: {x: preApproved, y: {pre_approved: true}}}}",
+        );
+        assert_eq!(found, []);
+        let merged = merge(&project, &worker);
+        assert_eq!(
+            merged["files"].to_json(),
+            json!({
+                "max_depth": 2, "names": ["c"],
+                "approval": {"tools": {"x": "blocked", "y": "preApproved"}, "default": "preApproved"},
+            })
+        );
+        let (listed, found) = toolsets("[files]");
+        assert_eq!((listed["files"].to_json(), found), (json!({}), vec![]));
+    }
+
+    #[test]
+    fn configurations_are_checked() {
+        let codes = |text: &str| toolsets(text).1.iter().map(|d| d.code.id).collect::<Vec<_>>();
+        assert_eq!(codes("files: {max_dept: 1}"), ["E0201"]);
+        assert_eq!(codes("files: {max_depth: x}"), ["E0412"]);
+        assert_eq!(codes("files: {tools: 3}"), ["E0202"]);
+        assert_eq!(codes("files: {approval: {default: never}}"), ["E0203"]);
+        assert_eq!(codes("files: {approval: {tools: {'x(': ask}}}"), ["E0404"]);
+        assert_eq!(codes("{filse: {}, shell: {}}"), ["E0406", "E0204"]);
+        assert_eq!(codes("{files: {}, fs: {}}"), ["E0108"]);
+        assert_eq!(codes("files: yes"), ["E0202"]);
+    }
+}

@@ -1,0 +1,425 @@
+//! YAML as a tree in which every value knows where it was written.
+
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    span::{SourceFile, Span},
+};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
+use std::{fmt, sync::Arc};
+
+/// A value and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Where it stands.
+    pub span: Span,
+    /// What it is.
+    pub data: Data,
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// Nothing, `~`, `null`.
+    Null,
+    /// `true`, `false`.
+    Flag(bool),
+    /// A number.
+    Number(Number),
+    /// Text.
+    Text(String),
+    /// A list.
+    List(Vec<Node>),
+    /// A map, in the order written.
+    Map(Vec<Entry>),
+}
+
+/// One key of a map with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key stands.
+    pub key_span: Span,
+    /// Its value.
+    pub value: Node,
+}
+
+impl Node {
+    /// What it is, for people: `text`, `a list`.
+    pub fn kind(&self) -> &'static str {
+        match &self.data {
+            Data::Null => "nothing",
+            Data::Flag(_) => "true or false",
+            Data::Number(number) if number.is_f64() => "a number",
+            Data::Number(_) => "a whole number",
+            Data::Text(_) => "text",
+            Data::List(_) => "a list",
+            Data::Map(_) => "a map",
+        }
+    }
+
+    /// Its text.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.data {
+            Data::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Its truth.
+    pub fn as_flag(&self) -> Option<bool> {
+        match self.data {
+            Data::Flag(flag) => Some(flag),
+            _ => None,
+        }
+    }
+
+    /// Its whole number.
+    pub fn as_count(&self) -> Option<u64> {
+        match &self.data {
+            Data::Number(number) => number.as_u64(),
+            _ => None,
+        }
+    }
+
+    /// Its number.
+    pub fn as_number(&self) -> Option<f64> {
+        match &self.data {
+            Data::Number(number) => number.as_f64(),
+            _ => None,
+        }
+    }
+
+    /// Its items; none if it is no list.
+    pub fn items(&self) -> &[Node] {
+        match &self.data {
+            Data::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// Its entries; none if it is no map.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.data {
+            Data::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The entry of a key.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    /// The texts of a list, or a lone text as a list of one.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &Span)> {
+        let lone = self.as_text().map(|text| (text, &self.span));
+        lone.into_iter().chain(self.items().iter().filter_map(|item| Some((item.as_text()?, &item.span))))
+    }
+
+    /// The value a JSON Pointer names, as far down as it goes.
+    pub fn at_pointer(&self, pointer: &str) -> &Node {
+        let mut node = self;
+        for part in pointer.split('/').skip(1) {
+            let part = part.replace("~1", "/").replace("~0", "~");
+            let next = match &node.data {
+                Data::Map(_) => node.get(&part),
+                Data::List(items) => part.parse::<usize>().ok().and_then(|i| items.get(i)),
+                _ => None,
+            };
+            match next {
+                Some(next) => node = next,
+                None => break,
+            }
+        }
+        node
+    }
+
+    /// The value as JSON.
+    pub fn to_json(&self) -> Value {
+        match &self.data {
+            Data::Null => Value::Null,
+            Data::Flag(flag) => Value::Bool(*flag),
+            Data::Number(number) => Value::Number(number.clone()),
+            Data::Text(text) => Value::String(text.clone()),
+            Data::List(items) => items.iter().map(Node::to_json).collect(),
+            Data::Map(entries) => {
+                let map: Map<String, Value> =
+                    entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect();
+                Value::Object(map)
+            }
+        }
+    }
+}
+
+/// Parses one YAML document: the first `end` bytes of the file. An empty document is [`Data::Null`].
+///
+/// # Errors
+/// Syntax, a key given twice, more than one document, aliases that expand beyond all bounds.
+pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
+    let text = &file.text()[..end];
+    let bom = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let places = Places { file, bom };
+    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(&text[bom..], options()) {
+        Ok(raw) => Ok(places.node(raw)),
+        Err(error) => Err(places.explain(&error).into()),
+    }
+}
+
+/// YAML 1.2 truth values only (`yes` and `on` are texts), and bounds that a definition file of a megabyte can only meet
+/// by expanding itself.
+fn options() -> Options {
+    serde_saphyr::options! {
+        strict_booleans: true,
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: 64,
+            max_documents: 1,
+            max_nodes: 100_000,
+            max_events: 300_000,
+            max_aliases: 1_000,
+            max_anchors: 1_000,
+            max_total_scalar_bytes: 4 << 20,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 100_000,
+            max_replay_stack_depth: 32,
+            max_alias_expansions_per_anchor: 1_000,
+        },
+    }
+}
+
+/// A node as the YAML library gives it.
+enum Raw {
+    Null,
+    Flag(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyValue;
+        impl<'de> Visitor<'de> for AnyValue {
+            type Value = Raw;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_unit<E>(self) -> Result<Raw, E> {
+                Ok(Raw::Null)
+            }
+            fn visit_none<E>(self) -> Result<Raw, E> {
+                Ok(Raw::Null)
+            }
+            fn visit_bool<E>(self, flag: bool) -> Result<Raw, E> {
+                Ok(Raw::Flag(flag))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Raw, E> {
+                Ok(Raw::Number(number.into()))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Raw, E> {
+                Ok(Raw::Number(number.into()))
+            }
+            fn visit_i128<E: de::Error>(self, _: i128) -> Result<Raw, E> {
+                Err(E::custom("a whole number has at most 64 bits"))
+            }
+            fn visit_u128<E: de::Error>(self, _: u128) -> Result<Raw, E> {
+                Err(E::custom("a whole number has at most 64 bits"))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Raw, E> {
+                Number::from_f64(number).map(Raw::Number).ok_or_else(|| E::custom("a number must be finite"))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
+                Ok(Raw::Text(text.to_owned()))
+            }
+            fn visit_string<E>(self, text: String) -> Result<Raw, E> {
+                Ok(Raw::Text(text))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(Raw::List(list))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+                let mut map = Vec::new();
+                while let Some(entry) = entries.next_entry()? {
+                    map.push(entry);
+                }
+                Ok(Raw::Map(map))
+            }
+        }
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+/// Turns places of the library into spans of the file.
+struct Places<'a> {
+    file: &'a Arc<SourceFile>,
+    bom: usize,
+}
+
+impl Places<'_> {
+    fn span(&self, location: Location) -> Span {
+        let span = location.span();
+        match (span.byte_offset(), span.byte_len()) {
+            (Some(start), Some(length)) => {
+                let start = start as usize + self.bom;
+                Span::new(self.file, start..start + length as usize)
+            }
+            _ => Span::at(self.file, location.line() as usize, location.column() as usize),
+        }
+    }
+
+    fn node(&self, raw: Spanned<Raw>) -> Node {
+        let mut span = self.span(raw.referenced);
+        // A scalar's place may take in the white space and comment after it.
+        let kept = span.text().trim_end().len();
+        if let Some(range) = span.range() {
+            span = Span::new(self.file, range.start..range.start + kept);
+        }
+        let aliased = raw.referenced != raw.defined;
+        let data = match raw.value {
+            Raw::Null => Data::Null,
+            Raw::Flag(flag) => Data::Flag(flag),
+            Raw::Number(number) => Data::Number(number),
+            Raw::Text(text) => Data::Text(text),
+            Raw::List(items) => {
+                let items: Vec<Node> = items.into_iter().map(|item| self.node(item)).collect();
+                if let (Some(last), false) = (items.last(), aliased) {
+                    span = span.to(&last.span);
+                }
+                Data::List(items)
+            }
+            Raw::Map(entries) => {
+                let entries: Vec<Entry> = entries
+                    .into_iter()
+                    .map(|(key, value)| Entry {
+                        key_span: self.span(key.referenced),
+                        key: key.value,
+                        value: self.node(value),
+                    })
+                    .collect();
+                if let (Some(first), Some(last), false) = (entries.first(), entries.last(), aliased) {
+                    span = first.key_span.to(&last.value.span);
+                }
+                Data::Map(entries)
+            }
+        };
+        Node { span, data }
+    }
+
+    fn explain(&self, error: &Error) -> Diagnostic {
+        let error = error.without_snippet();
+        let (code, message) = match error {
+            Error::AliasError { error, .. } if !is_budget(error) => return self.explain(error),
+            Error::DuplicateMappingKey { key: Some(key), .. } => {
+                (codes::DUPLICATE_KEY, format!("`{key}` is given twice in one map"))
+            }
+            Error::DuplicateMappingKey { .. } => {
+                (codes::DUPLICATE_KEY, "a key is given twice in one map".into())
+            }
+            error if is_budget(error) => (
+                codes::YAML_BUDGET,
+                "this YAML is too deep, too large, or expands beyond all bounds through its aliases".into(),
+            ),
+            error => {
+                let message = UserMessageFormatter.format_message(error);
+                (codes::BAD_YAML, format!("this is not well-formed YAML: {message}"))
+            }
+        };
+        let mut found = Diagnostic::error(code, message);
+        if let Some(location) = error.location().filter(|location| *location != Location::UNKNOWN) {
+            found = found.at(&self.span(location));
+        } else {
+            found = found.at(&Span::whole(self.file));
+        }
+        match code {
+            codes::DUPLICATE_KEY => found.help("keep one of them"),
+            codes::YAML_BUDGET => found.help("write the values out instead of nesting aliases"),
+            _ => found,
+        }
+    }
+}
+
+fn is_budget(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Budget { .. }
+            | Error::AliasReplayLimitExceeded { .. }
+            | Error::AliasExpansionLimitExceeded { .. }
+            | Error::AliasReplayStackDepthExceeded { .. }
+            | Error::AliasReplayCounterOverflow { .. }
+    ) || matches!(error, Error::AliasError { error, .. } if is_budget(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Node, Box<Diagnostic>> {
+        let file = SourceFile::new("x.yaml", text);
+        parse(&file, text.len())
+    }
+
+    #[test]
+    fn every_value_knows_its_place() {
+        let node = read("a: 1\nb:\n  - x # note\n  - \"y z\"\nc: {d: true, e: ~}\nf: yes\n").unwrap();
+        assert_eq!(node.get("a").unwrap().as_count(), Some(1));
+        assert_eq!(node.get("b").unwrap().items()[1].span.text(), "\"y z\"");
+        assert_eq!(node.get("b").unwrap().items()[0].span.text(), "x");
+        assert_eq!(node.entry("c").unwrap().key_span.line_column(), Some((5, 1)));
+        assert_eq!(node.get("c").unwrap().get("e").unwrap().data, Data::Null);
+        assert_eq!(node.get("f").unwrap().as_text(), Some("yes"));
+        assert_eq!(node.at_pointer("/b/1").as_text(), Some("y z"));
+        assert_eq!(node.to_json()["c"]["d"], true);
+    }
+
+    #[test]
+    fn places_hold_behind_a_byte_order_mark_and_wide_characters() {
+        let node = read("\u{feff}ä: ü\r\nb: \"ö\"\r\n").unwrap();
+        assert_eq!(node.get("b").unwrap().span.text(), "\"ö\"");
+        assert_eq!(node.entry("b").unwrap().key_span.line_column(), Some((2, 1)));
+        assert_eq!(node.entry("ä").unwrap().key_span.line_column(), Some((1, 1)));
+    }
+
+    #[test]
+    fn a_key_given_twice_is_an_error_at_its_place() {
+        let found = read("a: 1\nb: 2\na: 3\n").unwrap_err();
+        assert_eq!(found.code, codes::DUPLICATE_KEY);
+        assert_eq!(found.span.unwrap().line_column(), Some((3, 1)));
+    }
+
+    #[test]
+    fn aliases_cannot_blow_up() {
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for i in 1..12 {
+            let aliases = vec![format!("*a{}", i - 1); 10].join(", ");
+            bomb.push_str(&format!("a{i}: &a{i} [{aliases}]\n"));
+        }
+        assert_eq!(read(&bomb).unwrap_err().code, codes::YAML_BUDGET);
+        let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+        assert!(read(&deep).is_err());
+        assert_eq!(
+            read("x: &x {a: 1}\ny: *x\nz:\n  <<: *x\n  b: 2\n").unwrap().get("z").unwrap().entries().len(),
+            2
+        );
+    }
+
+    #[test]
+    fn an_empty_document_is_null() {
+        assert_eq!(read("").unwrap().data, Data::Null);
+        assert_eq!(read("---\n").unwrap().data, Data::Null);
+        assert_eq!(read("# nothing\n").unwrap().data, Data::Null);
+    }
+}

@@ -1,0 +1,72 @@
+//! Every YAML block of the pages on worker files and projects is a program that loads without a word.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+use llm_do_program::{
+    Host, Program, Source, Start,
+    diagnostics::render::{Colour, render},
+    source::MemoryTree,
+};
+use std::{path::Path, sync::Arc};
+
+const PLAIN: &str = "---\nparameters: {style: string?, source: path?}\n---\nDo it.\n";
+
+/// What the pages' examples refer to.
+const SURROUNDINGS: [(&str, &str); 3] = [
+    ("workers/helper.worker", PLAIN),
+    ("workers/reports/summarizer.worker", PLAIN),
+    ("tools/checker.worker", PLAIN),
+];
+
+/// The blocks of a page with the line they begin on.
+fn blocks(page: &str) -> Vec<(usize, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (i, line) in page.lines().enumerate() {
+        match (&mut open, line) {
+            (None, "```yaml") => open = Some((i + 2, String::new())),
+            (Some(_), "```") => blocks.extend(open.take()),
+            (Some((_, text)), line) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+            (None, _) => {}
+        }
+    }
+    assert!(open.is_none(), "a block has no end");
+    blocks
+}
+
+fn check(page: &str, least: usize, file_of: impl Fn(&str) -> &'static str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = std::fs::read_to_string(path).unwrap();
+    let blocks = blocks(&text);
+    assert!(blocks.len() >= least, "{page} has lost its examples");
+    for (line, block) in blocks {
+        let file = file_of(&block);
+        let mut files = SURROUNDINGS.to_vec();
+        if file != "main.worker" && file != "main.yaml" {
+            files.push(("main.worker", PLAIN));
+        }
+        let path = if file == "main.yaml" { "workers/main.yaml" } else { file };
+        files.push((path, &block));
+        let tree = Arc::new(MemoryTree::new(Place::new("/p"), files));
+        let host = Host { toolsets: ToolsetRegistry::built_in(), providers: vec!["anthropic".into()] };
+        let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
+        let found = match Program::load(source, host) {
+            Ok(loaded) => loaded.warnings,
+            Err(errors) => errors.0,
+        };
+        assert!(found.is_empty(), "{page}:{line}:\n{block}\n{}", render(&found, Colour::Never));
+    }
+}
+
+#[test]
+fn every_worker_of_the_documentation_loads() {
+    check("worker-files.md", 6, |block| if block.starts_with("---") { "main.worker" } else { "main.yaml" });
+}
+
+#[test]
+fn every_manifest_of_the_documentation_loads() {
+    check("projects.md", 3, |_| "project.yaml");
+}

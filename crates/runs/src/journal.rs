@@ -1,0 +1,485 @@
+//! Writing a run's journal: one line a record, whole or not at all (SPEC §12).
+
+use crate::{
+    blob::{Blobs, private_dir, private_file},
+    driver::EventSink,
+    redactor::Redactor,
+    run_id,
+};
+use jiff::Timestamp;
+use llm_do_core::{
+    call_path::CallPath,
+    engine::Halt,
+    journal::{Body, Record},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::time::Instant;
+
+/// Name of the journal in a run's folder.
+pub const JOURNAL_FILE: &str = "journal.jsonl";
+/// What is kept of a line's buffer between records.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// The journal of one run while it is written.
+///
+/// Every record is handed to the kernel before [`JournalWriter::append`] returns, so nothing recorded is lost when the
+/// process is killed. It is not forced to the disk: a power cut may cost the last seconds, and forcing costs
+/// milliseconds that many runs at once would spend waiting for the disk.
+///
+/// The file stays locked while it is written; the lock goes with the process, and so tells a run that goes on from one
+/// that was cut off.
+pub struct JournalWriter {
+    id: Arc<str>,
+    dir: PathBuf,
+    redactor: Arc<Redactor>,
+    clock: Clock,
+    /// Time of the last record.
+    last_ms: AtomicU64,
+    tail: Mutex<Tail>,
+}
+
+/// The end of the file, to which records are added one at a time.
+struct Tail {
+    file: Box<dyn Lines>,
+    blobs: Blobs,
+    next: u64,
+    /// Bytes up to the end of the last whole line.
+    whole: u64,
+    line: Vec<u8>,
+    /// Half a line stands at the end and could not be removed.
+    torn: bool,
+}
+
+/// What lines are written to: a file, which tests replace by a full one.
+trait Lines: Send {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    fn truncate(&mut self, bytes: u64) -> io::Result<()>;
+}
+
+impl Lines for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Write::write(self, bytes)
+    }
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+}
+
+/// Wall time that advances with the monotonic clock: when somebody sets the clock in the middle of a run, no deadline
+/// comes early and no record stands before the one it follows.
+struct Clock {
+    start_ms: u64,
+    start: Instant,
+}
+
+impl Clock {
+    fn new(now: Timestamp) -> Self {
+        Self { start_ms: u64::try_from(now.as_millisecond()).unwrap_or(0), start: Instant::now() }
+    }
+    fn now_ms(&self) -> u64 {
+        self.start_ms + u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
+    }
+}
+
+/// [`Record`], borrowed. The field order is that of the lines.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RecordRef<'a> {
+    /// See [`Record::seq`].
+    pub seq: u64,
+    /// See [`Record::at_ms`].
+    pub at_ms: u64,
+    /// See [`Record::path`].
+    pub path: &'a CallPath,
+    /// See [`Record::step`].
+    pub step: &'a str,
+    /// See [`Record::body`].
+    #[serde(flatten)]
+    pub body: &'a Body,
+}
+
+impl RecordRef<'_> {
+    /// A record that can be kept.
+    pub fn to_record(self) -> Record {
+        let Self { seq, at_ms, path, step, body } = self;
+        Record { seq, at_ms, path: path.clone(), step: step.to_owned(), body: body.clone() }
+    }
+}
+
+/// What has been recorded.
+#[derive(Debug)]
+pub struct Written {
+    /// When.
+    pub at_ms: u64,
+    /// The body as recorded: without secrets. What happens next may only follow from this, or a resumed run would go
+    /// another way.
+    pub body: Body,
+}
+
+/// A run's folder that can't be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot record a run under {}: {source}. Make that folder writable.", path.display())]
+pub struct CreateError {
+    /// What was to be created.
+    pub path: PathBuf,
+    /// Why it can't be.
+    pub source: io::Error,
+}
+
+impl JournalWriter {
+    /// Begins a journal in a new folder under `runs_dir` (`.llm-do/runs`), with an ID that no other run has. The folder
+    /// above `runs_dir`, if it is `.llm-do` or new, is made to ignore itself for git.
+    pub fn create(runs_dir: &Path, redactor: Arc<Redactor>) -> Result<Self, CreateError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| CreateError { path, source }
+        };
+        // Somebody else's folder is not ours to hide from git.
+        let home = runs_dir.parent().filter(|home| !home.as_os_str().is_empty());
+        let home = home.filter(|home| home.ends_with(".llm-do") || !home.exists());
+        private_dir(runs_dir).map_err(failed(runs_dir))?;
+        if let Some(home) = home {
+            ignore_for_git(home).map_err(failed(home))?;
+        }
+        let (now, id, dir) = loop {
+            let now = Timestamp::now();
+            let id = run_id::propose(now);
+            let dir = runs_dir.join(&id);
+            match new_private_dir(&dir) {
+                Ok(()) => break (now, id, dir),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(&dir)(error)),
+            }
+        };
+        let path = dir.join(JOURNAL_FILE);
+        let file = private_file(OpenOptions::new().append(true).create_new(true))
+            .open(&path)
+            .map_err(failed(&path))?;
+        // Where the file system has no locks the run does without: it only looks cut off while it goes on.
+        let _ = file.try_lock();
+        Ok(Self::over(Box::new(file), id.into(), dir, redactor, Clock::new(now)))
+    }
+
+    fn over(file: Box<dyn Lines>, id: Arc<str>, dir: PathBuf, redactor: Arc<Redactor>, clock: Clock) -> Self {
+        let tail =
+            Tail { file, blobs: Blobs::of_run(&dir), next: 0, whole: 0, line: Vec::new(), torn: false };
+        Self { id, dir, redactor, last_ms: AtomicU64::new(clock.start_ms), clock, tail: Mutex::new(tail) }
+    }
+
+    /// ID of the run.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// The run's folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What keeps secrets out of it.
+    pub fn redactor(&self) -> &Arc<Redactor> {
+        &self.redactor
+    }
+
+    /// Time of the last record in milliseconds since 1970; before the first, of the beginning.
+    pub fn last_ms(&self) -> u64 {
+        self.last_ms.load(Ordering::Acquire)
+    }
+
+    /// Adds a record and shows it to the listener, in the order of the journal. A record that can't be written leaves
+    /// nothing behind.
+    ///
+    /// Blocks for the time of one `write`, which for a file is a copy into the kernel's memory: some microseconds,
+    /// less than handing it to another thread and back.
+    pub fn append(
+        &self,
+        path: &CallPath,
+        step: &str,
+        body: Body,
+        listener: Option<&dyn EventSink>,
+    ) -> Result<Written, Halt> {
+        let mut tail = self.tail();
+        let seq = tail.next;
+        let at_ms = self.clock.now_ms().max(self.last_ms());
+        let body = tail
+            .write(&self.redactor, seq, at_ms, path, step, body)
+            .map_err(|error| Halt::Journal(format!("{}: {error}", self.dir.join(JOURNAL_FILE).display())))?;
+        tail.next += 1;
+        self.last_ms.store(at_ms, Ordering::Release);
+        if let Some(listener) = listener {
+            listener.record(RecordRef { seq, at_ms, path, step, body: &body });
+        }
+        Ok(Written { at_ms, body })
+    }
+
+    fn tail(&self) -> MutexGuard<'_, Tail> {
+        // A panic between two records leaves the tail whole: `write` restores it before it returns, and a line is only
+        // counted once it stands.
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tail {
+    fn write(
+        &mut self,
+        redactor: &Redactor,
+        seq: u64,
+        at_ms: u64,
+        path: &CallPath,
+        step: &str,
+        mut body: Body,
+    ) -> io::Result<Body> {
+        if self.torn {
+            return Err(io::Error::other("an earlier record could not be written and not be taken back"));
+        }
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, &RecordRef { seq, at_ms, path, step, body: &body })?;
+        if redactor.suspects(&self.line) {
+            let record = redacted(redactor, &self.line)?;
+            self.line.clear();
+            serde_json::to_writer(&mut self.line, &record)?;
+            body = record.body;
+        }
+        if Blobs::concern(&self.line) {
+            let mut record: Value = serde_json::from_slice(&self.line)?;
+            self.blobs.pack_record(&mut record)?;
+            self.line.clear();
+            serde_json::to_writer(&mut self.line, &record)?;
+        }
+        self.line.push(b'\n');
+        if let Err(error) = write_all(&mut *self.file, &self.line) {
+            self.torn = self.file.truncate(self.whole).is_err();
+            return Err(error);
+        }
+        self.whole += self.line.len() as u64;
+        self.line.clear();
+        self.line.shrink_to(BUFFER_BYTES);
+        Ok(body)
+    }
+}
+
+/// One call of `write`, unless the file takes only a part.
+fn write_all(file: &mut dyn Lines, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The record without secrets.
+fn redacted(redactor: &Redactor, line: &[u8]) -> io::Result<Record> {
+    let record: Record = serde_json::from_slice(line)?;
+    let sound = |value: &Value| {
+        Record::deserialize(value).is_ok_and(|other| {
+            // Where it stands is not a secret, and nothing may get lost because a key has another name now.
+            other.path == record.path
+                && other.step == record.step
+                && serde_json::to_value(&other).is_ok_and(|again| again == *value)
+        })
+    };
+    Ok(Record::deserialize(redactor.redact_value(&serde_json::to_value(&record)?, &sound))?)
+}
+
+fn new_private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+fn ignore_for_git(dir: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).open(dir.join(".gitignore")) {
+        Ok(mut file) => file.write_all(b"*\n"),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::read_journal;
+    use llm_do_core::journal::{Ending, RunStatus};
+    use serde_json::json;
+
+    fn note(text: &str) -> Body {
+        Body::Note { text: text.into() }
+    }
+
+    fn secret(name: &str, value: &str) -> Arc<Redactor> {
+        Arc::new(Redactor::new([(name.to_owned(), value.to_owned())]))
+    }
+
+    fn append(journal: &JournalWriter, body: Body) -> Result<Written, Halt> {
+        journal.append(&CallPath::root(), "note", body, None)
+    }
+
+    /// A file on a disk that has room for so many bytes more.
+    struct AlmostFull {
+        file: File,
+        room: usize,
+        can_truncate: bool,
+    }
+
+    impl Lines for AlmostFull {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.room == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let written = Write::write(&mut self.file, &bytes[..bytes.len().min(self.room)])?;
+            self.room -= written;
+            Ok(written)
+        }
+        fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+            if self.can_truncate { self.file.set_len(bytes) } else { Err(io::ErrorKind::Other.into()) }
+        }
+    }
+
+    fn almost_full(dir: &Path, room: usize, can_truncate: bool) -> JournalWriter {
+        let file = OpenOptions::new().append(true).create_new(true).open(dir.join(JOURNAL_FILE)).unwrap();
+        let file = AlmostFull { file, room, can_truncate };
+        let clock = Clock::new(Timestamp::now());
+        JournalWriter::over(Box::new(file), "run".into(), dir.to_owned(), Arc::default(), clock)
+    }
+
+    #[test]
+    fn a_full_disk_leaves_whole_lines_and_halts() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = almost_full(dir.path(), 200, true);
+        append(&journal, note("fits")).unwrap();
+        let halt = append(&journal, note(&"x".repeat(300))).unwrap_err();
+        let Halt::Journal(message) = halt else { panic!("{halt:?}") };
+        assert!(message.contains(JOURNAL_FILE), "{message}");
+        let read = read_journal(dir.path()).unwrap();
+        assert_eq!((read.records.len(), read.torn), (1, false));
+        // The failed record took no number.
+        assert_eq!(journal.tail().next, 1);
+    }
+
+    #[test]
+    fn nothing_follows_half_a_line_that_could_not_be_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = almost_full(dir.path(), 200, false);
+        append(&journal, note("fits")).unwrap();
+        append(&journal, note(&"x".repeat(300))).unwrap_err();
+        append(&journal, note("would be garbled")).unwrap_err();
+        let read = read_journal(dir.path()).unwrap();
+        assert_eq!((read.records.len(), read.torn), (1, true));
+        assert!(read.whole_bytes < 200);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_device_that_is_full_halts() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let clock = Clock::new(Timestamp::now());
+        let journal =
+            JournalWriter::over(Box::new(file), "run".into(), dir.path().to_owned(), Arc::default(), clock);
+        assert!(matches!(append(&journal, note("any")), Err(Halt::Journal(_))));
+    }
+
+    #[test]
+    fn what_is_recorded_holds_no_secret_and_is_what_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal =
+            JournalWriter::create(&dir.path().join("runs"), secret("API_KEY", "hunter2hunter2")).unwrap();
+        let long = format!("{} hunter2hunter2 {}", "x".repeat(5000), "y".repeat(5000));
+        let output = json!({ "hunter2hunter2": ["a hunter2hunter2"], "long": long });
+        let written = append(&journal, Body::ToolEnded { ending: Ending::Output(Arc::new(output)) }).unwrap();
+        let read = read_journal(journal.dir()).unwrap();
+        assert_eq!(read.records[0].body, written.body);
+        let Body::ToolEnded { ending: Ending::Output(value) } = written.body else { panic!() };
+        assert_eq!(value["[secret API_KEY]"], json!(["a [secret API_KEY]"]));
+        assert!(value["long"].as_str().unwrap().contains("x [secret API_KEY] y"));
+        let mut files = vec![journal.dir().join(JOURNAL_FILE)];
+        files.extend(fs::read_dir(journal.dir().join("blobs")).unwrap().map(|entry| entry.unwrap().path()));
+        assert_eq!(files.len(), 2);
+        for file in files {
+            assert!(!fs::read_to_string(file).unwrap().contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_a_word_of_the_format_leaves_records_readable() {
+        for word in ["run_ended", "function", "tool_ended", "note_for_me", "max_tokens", "principal"] {
+            let dir = tempfile::tempdir().unwrap();
+            let journal = JournalWriter::create(&dir.path().join("runs"), secret("TOKEN", word)).unwrap();
+            append(&journal, note(word)).unwrap();
+            let ending = Ending::Output(Arc::new(json!({ word: word })));
+            append(&journal, Body::ToolEnded { ending: ending.clone() }).unwrap();
+            let body = Body::RunEnded { status: RunStatus::Done, ending, usage: Default::default() };
+            journal.append(&CallPath::from("function"), "principal", body, None).unwrap();
+            let records = read_journal(journal.dir()).unwrap().records;
+            assert_eq!(records.len(), 3);
+            assert_eq!(records[0].body, note("[secret TOKEN]"));
+            for record in &records[1..] {
+                let (Body::ToolEnded { ending } | Body::RunEnded { ending, .. }) = &record.body else {
+                    panic!()
+                };
+                assert_eq!(*ending, Ending::Output(Arc::new(json!({ "[secret TOKEN]": "[secret TOKEN]" }))));
+            }
+        }
+    }
+
+    #[test]
+    fn files_are_their_owners_and_ignored_by_git() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join(".llm-do");
+        let journal = JournalWriter::create(&home.join("runs"), Arc::default()).unwrap();
+        append(&journal, note(&"x".repeat(5000))).unwrap();
+        assert_eq!(fs::read_to_string(home.join(".gitignore")).unwrap(), "*\n");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(&home), 0o700);
+            assert_eq!(mode(journal.dir()), 0o700);
+            assert_eq!(mode(&journal.dir().join(JOURNAL_FILE)), 0o600);
+            let blob = fs::read_dir(journal.dir().join("blobs")).unwrap().next().unwrap().unwrap().path();
+            assert_eq!(mode(&blob), 0o600);
+        }
+        // What somebody has put there stays.
+        fs::write(home.join(".gitignore"), "runs/\n").unwrap();
+        JournalWriter::create(&home.join("runs"), Arc::default()).unwrap();
+        assert_eq!(fs::read_to_string(home.join(".gitignore")).unwrap(), "runs/\n");
+        // A folder that was there before is not ours, whatever lies in it.
+        JournalWriter::create(&dir.path().join("runs"), Arc::default()).unwrap();
+        assert!(!dir.path().join(".gitignore").exists());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let error = JournalWriter::create(&dir.path().join("file/runs"), Arc::default()).err().unwrap();
+        assert!(error.to_string().contains("file/runs"), "{error}");
+    }
+
+    #[test]
+    fn runs_begun_at_once_have_different_ids() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        let begin = || (0..50).map(|_| JournalWriter::create(&runs, Arc::default()).unwrap().id().clone());
+        let ids: Vec<Arc<str>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| begin().collect::<Vec<_>>())).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        let distinct: std::collections::HashSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), 200);
+    }
+}

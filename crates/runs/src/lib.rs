@@ -1,0 +1,24 @@
+//! Runs on this machine: the driver on tokio, the journal on disk, and reading runs back.
+//!
+//! [`JournalWriter::create`] makes a run's folder, [`LocalDriver::new`] runs the engine's steps and records each,
+//! [`read_journal`], [`list_runs`] and [`RunTree`] tell afterwards what happened. `docs/journal.md` documents the format.
+
+mod blob;
+mod driver;
+mod journal;
+mod list;
+mod read;
+mod redactor;
+mod render;
+mod run_id;
+mod tree;
+
+pub use blob::{BlobError, INLINE_BYTES};
+pub use driver::{Canceller, EventSink, LocalDriver};
+pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, RecordRef, Written};
+pub use list::{FindError, Open, RunState, RunSummary, find_run, list_runs};
+pub use read::{Journal, Problem, ReadError, read_journal};
+pub use redactor::{Redactor, SHORTEST_SECRET, is_secret_name, secret_variables};
+pub use render::{Line, Tone, duration, render, thousands};
+pub use run_id::is_run_id;
+pub use tree::{CallNode, CallState, Decision, RunTree};

@@ -1,0 +1,230 @@
+//! The runs in a folder, each from the first and the last line of its journal.
+
+use crate::{blob::open_regular, journal::JOURNAL_FILE, run_id::is_run_id};
+use llm_do_core::{journal::RunStatus, model::Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+/// Most of a journal's beginning or end that is looked at for one line, in bytes.
+const LONGEST_LINE: u64 = 1 << 20;
+/// What is read from the end at first: the last record is short.
+const LAST_LINE_GUESS: u64 = 4096;
+
+/// What a run is doing, or how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", untagged)]
+pub enum RunState {
+    /// It has ended.
+    Ended(RunStatus),
+    /// It goes on, or was cut off.
+    Open(Open),
+}
+
+/// A journal without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Open {
+    /// A process is writing it.
+    Running,
+    /// Nobody is: the process was killed, or the machine went down.
+    CutOff,
+}
+
+impl RunState {
+    /// One or two words for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended(RunStatus::Done) => "done",
+            Self::Ended(RunStatus::Failed) => "failed",
+            Self::Ended(RunStatus::Limit) => "limit reached",
+            Self::Ended(RunStatus::Refused) => "refused",
+            Self::Ended(RunStatus::Suspended) => "waiting for approval",
+            Self::Ended(RunStatus::Interrupted) => "interrupted",
+            Self::Open(Open::Running) => "running",
+            Self::Open(Open::CutOff) => "cut off",
+        }
+    }
+}
+
+/// One run in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// Its ID.
+    pub run: String,
+    /// What it is doing or how it ended.
+    pub state: RunState,
+    /// When it began, in milliseconds since 1970; absent if it was cut off before its first record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_ms: Option<u64>,
+    /// From its first to its last record so far, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
+    /// What was run, as typed.
+    pub target: String,
+    /// The entry worker.
+    pub entry: String,
+    /// Tokens of the whole run, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// A run that can't be found by what was typed.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// None fits.
+    #[error("no run `{text}` in {}; `llm-do runs list` shows those there are", runs_dir.display())]
+    None {
+        /// What was typed.
+        text: String,
+        /// Where it was looked for.
+        runs_dir: PathBuf,
+    },
+    /// Several fit.
+    #[error("`{text}` fits several runs: {}; type more of one", runs.join(", "))]
+    Several {
+        /// What was typed.
+        text: String,
+        /// Some of those that fit, newest first.
+        runs: Vec<String>,
+    },
+    /// The folder can't be read.
+    #[error("cannot read {}: {source}", runs_dir.display())]
+    Io {
+        /// The folder.
+        runs_dir: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The newest runs in a folder, newest first, at most `limit`. A folder that does not exist holds none. Runs whose
+/// journal can't be read are left out.
+pub fn list_runs(runs_dir: &Path, limit: usize) -> io::Result<Vec<RunSummary>> {
+    let ids = run_ids(runs_dir)?;
+    Ok(ids.into_iter().filter_map(|id| summary(runs_dir, id).ok()).take(limit).collect())
+}
+
+/// The folder of the run that is meant: its ID, the beginning or the last four digits of it, or `last`.
+pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
+    let ids = run_ids(runs_dir).map_err(|source| FindError::Io { runs_dir: runs_dir.to_owned(), source })?;
+    let fits = |id: &&String| match text {
+        "" => false,
+        "last" => *id == &ids[0],
+        _ => id.starts_with(text) || id.rsplit('-').next() == Some(text),
+    };
+    let mut runs: Vec<String> = ids.iter().filter(fits).take(6).cloned().collect();
+    match runs.len() {
+        0 => Err(FindError::None { text: text.to_owned(), runs_dir: runs_dir.to_owned() }),
+        1 => Ok(runs_dir.join(runs.remove(0))),
+        _ => Err(FindError::Several { text: text.to_owned(), runs }),
+    }
+}
+
+/// Newest first.
+fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(runs_dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut ids: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|id| is_run_id(id))
+        .collect();
+    ids.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(ids)
+}
+
+/// Whether a process is writing the run's journal.
+pub(crate) fn is_running(run_dir: &Path) -> bool {
+    open_regular(&run_dir.join(JOURNAL_FILE)).is_ok_and(|file| is_locked(&file))
+}
+
+fn is_locked(journal: &File) -> bool {
+    match journal.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => true,
+        Ok(()) => {
+            let _ = journal.unlock();
+            false
+        }
+        Err(TryLockError::Error(_)) => false,
+    }
+}
+
+/// The fields of first and last records that a list shows. Any may be a reference to a stored value; then it is not
+/// worth showing.
+#[derive(Deserialize)]
+struct Glance {
+    at_ms: u64,
+    #[serde(default)]
+    kind: Value,
+    #[serde(default)]
+    target: Value,
+    #[serde(default)]
+    entry: Value,
+    #[serde(default)]
+    status: Value,
+    #[serde(default)]
+    usage: Value,
+}
+
+fn summary(runs_dir: &Path, run: String) -> io::Result<RunSummary> {
+    let mut file = open_regular(&runs_dir.join(&run).join(JOURNAL_FILE))?;
+    let first = first_line(&mut file)?;
+    let last = last_line(&mut file)?;
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let ended = last
+        .as_ref()
+        .filter(|last| last.kind == "run_ended")
+        .and_then(|last| RunStatus::deserialize(&last.status).ok());
+    let state = match ended {
+        Some(status) => RunState::Ended(status),
+        None => RunState::Open(if is_locked(&file) { Open::Running } else { Open::CutOff }),
+    };
+    Ok(RunSummary {
+        run,
+        state,
+        started_ms: first.as_ref().map(|first| first.at_ms),
+        took_ms: first
+            .as_ref()
+            .zip(last.as_ref())
+            .map(|(first, last)| last.at_ms.saturating_sub(first.at_ms)),
+        target: first.as_ref().map(|first| text(&first.target)).unwrap_or_default(),
+        entry: first.as_ref().map(|first| text(&first.entry)).unwrap_or_default(),
+        usage: ended.and(last).and_then(|last| Usage::deserialize(&last.usage).ok()),
+    })
+}
+
+fn first_line(file: &mut File) -> io::Result<Option<Glance>> {
+    file.rewind()?;
+    let mut line = Vec::new();
+    BufReader::new(&mut *file).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+    if line.ends_with(b"\n") { glance(&line) } else { Ok(None) }
+}
+
+fn last_line(file: &mut File) -> io::Result<Option<Glance>> {
+    let end = file.seek(SeekFrom::End(0))?;
+    let mut window = LAST_LINE_GUESS;
+    loop {
+        let start = end.saturating_sub(window);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        (&mut *file).take(end - start).read_to_end(&mut bytes)?;
+        // What follows the last line's end was cut off while it was written.
+        let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(&[][..], |newline| &bytes[..newline]);
+        match whole.iter().rposition(|&b| b == b'\n') {
+            Some(newline) => return glance(&whole[newline + 1..]),
+            None if start == 0 => return glance(whole),
+            None if window >= LONGEST_LINE => return Ok(None),
+            None => window *= 16,
+        }
+    }
+}
+
+fn glance(line: &[u8]) -> io::Result<Option<Glance>> {
+    if line.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(line)?)) }
+}

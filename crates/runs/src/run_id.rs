@@ -1,0 +1,41 @@
+//! Names of runs: `20261121-221530-4f2a`.
+
+use jiff::Timestamp;
+
+/// A new run's ID: UTC time, so that names sort by it, and four digits that hold the millisecond and 6 random bits.
+/// Not certainly unique: the directory that bears it must be created exclusively, and another ID, of a later moment,
+/// tried if there is one.
+pub(crate) fn propose(now: Timestamp) -> String {
+    let millisecond = u16::try_from(now.subsec_millisecond()).unwrap_or(0);
+    format!("{}-{:04x}", now.strftime("%Y%m%d-%H%M%S"), millisecond << 6 | fastrand::u16(..64))
+}
+
+/// Whether the text has the shape of a run's ID. What has it is safe as a file name.
+pub fn is_run_id(text: &str) -> bool {
+    let digits = |part: Option<&str>, len: usize| {
+        part.is_some_and(|p| {
+            p.len() == len && p.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'))
+        })
+    };
+    let mut parts = text.split('-');
+    digits(parts.next(), 8) && digits(parts.next(), 6) && digits(parts.next(), 4) && parts.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time_and_have_their_shape() {
+        let a = propose("2026-11-21T22:15:30Z".parse().unwrap());
+        let b = propose("2026-11-21T22:15:31Z".parse().unwrap());
+        let between = propose("2026-11-21T22:15:30.999Z".parse().unwrap());
+        assert!(a.starts_with("20261121-221530-") && a < between && between < b);
+        assert!(is_run_id(&a) && is_run_id(&b));
+        for other in
+            ["", "..", "20261121-221530", "20261121-221530-4f2a-1", "20261121-221530-4f/a", ".gitignore"]
+        {
+            assert!(!is_run_id(other), "{other}");
+        }
+    }
+}

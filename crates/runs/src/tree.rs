@@ -1,0 +1,302 @@
+//! A run as the tree of its calls.
+
+use crate::{
+    list::{Open, RunState, is_running},
+    read::{Journal, ReadError, read_journal},
+};
+use llm_do_core::{
+    call_path::CallPath,
+    engine::{Failure, FailureKind, Principal},
+    function::FunctionSource,
+    gate::Rule,
+    journal::{Body, Ending, Record},
+    model::{ModelName, Usage},
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+/// A run and its calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunTree {
+    /// ID of the run.
+    pub run: Arc<str>,
+    /// What it is doing or how it ended.
+    pub state: RunState,
+    /// What was run, as typed.
+    pub target: Arc<str>,
+    /// The entry worker.
+    pub entry: Arc<str>,
+    /// When it began, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// From its first to its last record, in milliseconds.
+    pub took_ms: u64,
+    /// Tokens of the whole run.
+    pub usage: Usage,
+    /// Whether the journal ends in half a line.
+    pub torn: bool,
+    /// The output of a run that is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<Arc<Value>>,
+    /// Why a run failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// The top-level call, and any others that no recorded call made.
+    pub calls: Vec<CallNode>,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallNode {
+    /// Its place.
+    pub path: CallPath,
+    /// Its function.
+    pub function: Arc<str>,
+    /// Where the function comes from.
+    pub source: FunctionSource,
+    /// On whose behalf it was made.
+    pub principal: Principal,
+    /// The arguments.
+    pub input: Arc<Value>,
+    /// How it ended, if it did.
+    pub state: CallState,
+    /// When it began, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// How long it worked or has worked, in milliseconds, without waiting for the operator.
+    pub took_ms: u64,
+    /// How long it waited for the operator, in milliseconds.
+    pub waited_ms: u64,
+    /// The gate's last word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Decision>,
+    /// Whether it is one step of code, and not a call that makes calls.
+    pub leaf: bool,
+    /// The model that answers, if it is a worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelName>,
+    /// Requests sent to the model, retries included.
+    pub requests: u32,
+    /// Requests that failed.
+    pub failed_requests: u32,
+    /// Tokens of the call and all below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Why it failed or was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// Things worth knowing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Arc<str>>,
+    /// The calls it made, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallNode>,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallState {
+    /// Not yet, or the run was cut off in it.
+    Open,
+    /// With an output.
+    Done,
+    /// With a failure.
+    Failed,
+    /// It was refused, by rule, authority or operator.
+    Refused,
+    /// Its time was up.
+    TimedOut,
+    /// It waits for an approval, its own or one further down.
+    Suspended,
+    /// The run was ended in the middle of it.
+    Cancelled,
+}
+
+/// A word of the gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// `preApproved`: it ran; `blocked`: it was refused; `ask`: nobody has answered yet.
+    pub rule: Rule,
+    /// The rule, mode or operator that decided.
+    pub by: Arc<str>,
+    /// Reason given when refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+}
+
+/// Calls below this depth are shown beside the tree: a doctored journal must not exhaust the stack.
+const DEEPEST: usize = 256;
+
+impl RunTree {
+    /// The tree of the run in that folder, which may still go on.
+    pub fn read(run_dir: &Path) -> Result<Self, ReadError> {
+        // Looked at first: a run that ends in between is then shown with its end.
+        let running = is_running(run_dir);
+        let journal = read_journal(run_dir)?;
+        let name = run_dir.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Self::of(&name, &journal, running))
+    }
+
+    /// The tree that the records tell of. `running`: a process is writing the journal.
+    pub fn of(run: &str, journal: &Journal, running: bool) -> Self {
+        let open = RunState::Open(if running { Open::Running } else { Open::CutOff });
+        let records = &journal.records;
+        let started_ms = records.first().map_or(0, |record| record.at_ms);
+        let last_ms = records.last().map_or(0, |record| record.at_ms);
+        let mut tree = Self {
+            run: run.into(),
+            state: open,
+            target: "".into(),
+            entry: "".into(),
+            started_ms,
+            // Times of a doctored journal may go backwards.
+            took_ms: last_ms.saturating_sub(started_ms),
+            usage: Usage::default(),
+            torn: journal.torn,
+            output: None,
+            failure: None,
+            calls: Vec::new(),
+        };
+        let mut building = Building::default();
+        for record in records {
+            match &record.body {
+                Body::RunStarted { target, entry, .. } => {
+                    (tree.target, tree.entry) = (Arc::clone(target), Arc::clone(entry));
+                }
+                Body::RunEnded { status, ending, .. } => {
+                    tree.state = RunState::Ended(*status);
+                    match ending {
+                        Ending::Output(value) => tree.output = Some(Arc::clone(value)),
+                        Ending::Failure(failure) => tree.failure = Some(failure.clone()),
+                        Ending::Suspended => {}
+                    }
+                }
+                _ => building.take(record),
+            }
+            if let Body::ModelAnswered { usage, .. } = &record.body {
+                tree.usage = tree.usage.plus(*usage);
+            }
+        }
+        tree.calls = building.finish(last_ms);
+        tree
+    }
+}
+
+/// Calls in the order they began, with what is needed only while they are built.
+#[derive(Default)]
+struct Building {
+    calls: Vec<(CallNode, Times)>,
+    places: HashMap<CallPath, usize>,
+}
+
+#[derive(Default)]
+struct Times {
+    /// When it was asked about, while the answer is open.
+    asked_ms: Option<u64>,
+    ended_ms: Option<u64>,
+}
+
+impl Building {
+    fn take(&mut self, record: &Record) {
+        let at_ms = record.at_ms;
+        if let Body::CallStarted { function, source, principal, input } = &record.body {
+            let node = CallNode {
+                path: record.path.clone(),
+                function: Arc::clone(function),
+                source: source.clone(),
+                principal: principal.clone(),
+                input: Arc::clone(input),
+                state: CallState::Open,
+                started_ms: at_ms,
+                took_ms: 0,
+                waited_ms: 0,
+                verdict: None,
+                leaf: false,
+                model: None,
+                requests: 0,
+                failed_requests: 0,
+                usage: None,
+                failure: None,
+                notes: Vec::new(),
+                calls: Vec::new(),
+            };
+            self.places.insert(record.path.clone(), self.calls.len());
+            self.calls.push((node, Times::default()));
+            return;
+        }
+        let Some((node, times)) = self.places.get(&record.path).map(|&place| &mut self.calls[place]) else {
+            return;
+        };
+        let mut end = |node: &mut CallNode, state| {
+            node.state = state;
+            times.ended_ms = Some(at_ms);
+        };
+        match &record.body {
+            Body::Verdict { rule, by, reason } => {
+                node.verdict = Some(Decision { rule: *rule, by: Arc::clone(by), reason: reason.clone() });
+            }
+            Body::Asked(ask) => {
+                node.verdict = Some(Decision { rule: Rule::Ask, by: ask.rule.as_str().into(), reason: None });
+                times.asked_ms = Some(at_ms);
+            }
+            Body::Answered(_) => {
+                node.waited_ms += times.asked_ms.take().map_or(0, |asked| at_ms.saturating_sub(asked));
+            }
+            Body::ToolStarted { .. } => node.leaf = true,
+            Body::ToolEnded { ending } | Body::CallEnded { ending, .. } => {
+                let state = match ending {
+                    Ending::Output(_) => CallState::Done,
+                    Ending::Suspended => CallState::Suspended,
+                    Ending::Failure(failure) => {
+                        node.failure = Some(failure.clone());
+                        state_of(failure.kind)
+                    }
+                };
+                end(node, state);
+                if let (Body::CallEnded { usage, .. }, true) = (&record.body, node.model.is_some()) {
+                    node.usage = Some(*usage);
+                }
+            }
+            // Of a model request it is not the call's end: the engine says what becomes of that.
+            Body::TimedOut { .. } if node.leaf => end(node, CallState::TimedOut),
+            Body::Cancelled => end(node, CallState::Cancelled),
+            Body::ConversationStarted { model, .. } => node.model = Some(model.clone()),
+            Body::ModelRequested { .. } => node.requests += 1,
+            Body::ModelAnswered { usage, .. } if node.state == CallState::Open => {
+                // Until the call's end tells it: what it used itself.
+                node.usage = Some(node.usage.unwrap_or_default().plus(*usage));
+            }
+            Body::ModelFailed { .. } => node.failed_requests += 1,
+            Body::Note { text } => node.notes.push(Arc::clone(text)),
+            _ => {}
+        }
+    }
+
+    fn finish(self, last_ms: u64) -> Vec<CallNode> {
+        let mut roots = Vec::new();
+        let mut finished: HashMap<CallPath, Vec<CallNode>> = HashMap::new();
+        // From the last to the first: what a call made begins after it.
+        for (mut node, times) in self.calls.into_iter().rev() {
+            node.waited_ms += times.asked_ms.map_or(0, |asked| last_ms.saturating_sub(asked));
+            let ended_ms = times.ended_ms.unwrap_or(last_ms);
+            node.took_ms = ended_ms.saturating_sub(node.started_ms).saturating_sub(node.waited_ms);
+            node.calls = finished.remove(&node.path).unwrap_or_default();
+            node.calls.reverse();
+            let parent = node.path.parent().filter(|parent| self.places.contains_key(parent));
+            match parent.filter(|_| node.path.depth() <= DEEPEST) {
+                Some(parent) => finished.entry(parent).or_default().push(node),
+                None => roots.push(node),
+            }
+        }
+        roots.reverse();
+        roots
+    }
+}
+
+fn state_of(kind: FailureKind) -> CallState {
+    match kind {
+        FailureKind::Blocked | FailureKind::Denied | FailureKind::Authority => CallState::Refused,
+        FailureKind::Timeout => CallState::TimedOut,
+        _ => CallState::Failed,
+    }
+}

@@ -1,0 +1,308 @@
+//! What a driver promises: intents first, deadlines and cancellation as records, asks one at a time.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+use llm_do_core::{
+    call_path::CallPath,
+    driver::{Driver, Step, StepEnd},
+    engine::{End, Halt, Outcome},
+    event::Event,
+    function::Risk,
+    journal::{Body, Ending, Record},
+    model::Delta,
+    operator::{Answer, Ask, Operator},
+    send::BoxFuture,
+};
+use llm_do_runs::{EventSink, JournalWriter, LocalDriver, Redactor, read_journal};
+use serde_json::json;
+use std::{
+    future::pending,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// Approves after a second, and notes who asked.
+#[derive(Default)]
+struct Slow(Mutex<Vec<CallPath>>);
+
+impl Operator for Slow {
+    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            self.0.lock().unwrap().push(ask.call.clone());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Answer::Approve { remember: false }
+        })
+    }
+}
+
+#[derive(Default)]
+struct Events(Mutex<Vec<Event>>);
+
+impl EventSink for Events {
+    fn event(&self, event: Event) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+struct Run {
+    driver: LocalDriver,
+    operator: Arc<Slow>,
+    events: Arc<Events>,
+    dir: PathBuf,
+    _home: TempDir,
+}
+
+fn run_with(redactor: Redactor) -> Run {
+    let home = tempfile::tempdir().unwrap();
+    let journal = JournalWriter::create(&home.path().join("runs"), Arc::new(redactor)).unwrap();
+    let (operator, events) = (Arc::new(Slow::default()), Arc::new(Events::default()));
+    let dir = journal.dir().to_owned();
+    let driver = LocalDriver::new(journal, operator.clone()).with_events(events.clone());
+    Run { driver, operator, events, dir, _home: home }
+}
+
+fn run() -> Run {
+    run_with(Redactor::default())
+}
+
+impl Run {
+    fn records(&self) -> Vec<Record> {
+        read_journal(&self.dir).unwrap().records
+    }
+    fn kinds(&self) -> Vec<String> {
+        let kind =
+            |record: &Record| serde_json::to_value(record).unwrap()["kind"].as_str().unwrap().to_owned();
+        self.records().iter().map(kind).collect()
+    }
+}
+
+fn started() -> Body {
+    Body::ToolStarted { function: "read_file".into(), risk: Risk::Read, idempotency_key: "k".into() }
+}
+
+fn ended() -> Body {
+    Body::ToolEnded { ending: Ending::Output(Arc::new(json!("text"))) }
+}
+
+fn step<'a>(path: &'a CallPath, run: impl Future<Output = Body> + Send + 'a) -> Step<'a> {
+    Step { path, name: "tool".into(), intent: Some(started()), deadline: None, run: Box::pin(run) }
+}
+
+fn ask(path: &CallPath) -> Ask {
+    Ask {
+        call: path.clone(),
+        chain: vec!["main".into()],
+        function: "write_file".into(),
+        risk: Risk::Write,
+        input: Arc::new(json!({ "path": "a" })),
+        preview: None,
+        rule: "default for risk `write`".to_owned(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_intent_is_on_disk_before_the_step_runs() {
+    let run = run();
+    let path = CallPath::root();
+    let body = async {
+        assert_eq!(run.kinds(), ["tool_started"]);
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        ended()
+    };
+    let stepped = run.driver.step(step(&path, body)).await.unwrap();
+    assert!(matches!(stepped.end, StepEnd::Done(body) if body == ended()));
+    let records = run.records();
+    assert_eq!(run.kinds(), ["tool_started", "tool_ended"]);
+    assert!(records.iter().all(|record| record.path == path && record.step == "tool"));
+    // What the engine learns of the time is what the records say.
+    assert_eq!(stepped.took, Duration::from_millis(records[1].at_ms - records[0].at_ms));
+    assert_eq!((stepped.took, stepped.at_ms), (Duration::from_millis(250), records[1].at_ms));
+    assert_eq!(run.driver.now_ms(), stepped.at_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_a_record_and_drops_the_work() {
+    struct Dropped<'a>(&'a Mutex<bool>);
+    impl Drop for Dropped<'_> {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() = true;
+        }
+    }
+    let run = run();
+    let dropped = Mutex::new(false);
+    let guard = Dropped(&dropped);
+    let path = CallPath::root();
+    let body = async move {
+        let _guard = guard;
+        pending().await
+    };
+    let late = Step { deadline: Some(Duration::from_secs(5)), ..step(&path, body) };
+    let stepped = run.driver.step(late).await.unwrap();
+    assert!(matches!(stepped.end, StepEnd::TimedOut));
+    assert!(*dropped.lock().unwrap());
+    assert_eq!(run.records()[1].body, Body::TimedOut { after_ms: 5000 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
+    for what in ["step", "ask", "sleep"] {
+        let run = run();
+        let path = CallPath::root();
+        let canceller = run.driver.canceller();
+        let cancel = async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            canceller.cancel();
+        };
+        let work = async {
+            match what {
+                "step" => run.driver.step(step(&path, pending())).await.map(drop),
+                "ask" => run.driver.ask(&path, "ask".into(), ask(&path)).await.map(drop),
+                _ => run.driver.sleep(&path, "wait.0.0".into(), Duration::from_secs(9)).await,
+            }
+        };
+        let (halt, ()) = tokio::join!(work, cancel);
+        assert_eq!(halt, Err(Halt::Cancelled), "{what}");
+        assert!(run.driver.cancelled());
+        assert_eq!(run.records().last().unwrap().body, Body::Cancelled, "{what}");
+        let before = run.records().len();
+        // Nothing new begins, and what ends the run can still be recorded.
+        assert!(matches!(run.driver.step(step(&path, async { ended() })).await, Err(Halt::Cancelled)));
+        assert!(run.driver.ask(&path, "ask".into(), ask(&path)).await.is_err());
+        assert!(run.driver.sleep(&path, "wait".into(), Duration::ZERO).await.is_err());
+        assert_eq!(run.records().len(), before);
+        run.driver.record(&path, "end".into(), ended()).unwrap();
+        assert_eq!(run.records().len(), before + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn asks_are_answered_one_at_a_time_in_order_of_arrival() {
+    let run = run();
+    let paths: Vec<CallPath> = [3, 1, 2, 0].map(|index| CallPath::root().call(0, index)).into();
+    let asks = paths.iter().map(|path| run.driver.ask(path, "ask".into(), ask(path)));
+    let answers = futures_util::future::join_all(asks).await;
+    let waited: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().1.as_secs()).collect();
+    assert_eq!(waited, [1, 2, 3, 4]);
+    assert_eq!(*run.operator.0.lock().unwrap(), paths);
+    // All questions are recorded when they arise, not when their turn comes.
+    assert_eq!(run.kinds()[..4], ["asked", "asked", "asked", "asked"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_and_random_numbers_are_recorded() {
+    let run = run();
+    let path = CallPath::root();
+    run.driver.sleep(&path, "wait.0.0".into(), Duration::from_millis(1500)).await.unwrap();
+    let value = run.driver.random(&path, "jitter.0.0".into()).unwrap();
+    let bodies: Vec<Body> = run.records().into_iter().map(|record| record.body).collect();
+    assert_eq!(bodies, [Body::Slept { ms: 1500 }, Body::Random { value }]);
+    assert!(run.records()[1].at_ms >= run.records()[0].at_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_keeps_its_order_and_its_halts() {
+    let run = run();
+    let batch: Vec<BoxFuture<'_, Result<Outcome, Halt>>> = (0..50_u64)
+        .map(|index| -> BoxFuture<'_, _> {
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(100 - index)).await;
+                if index == 7 {
+                    Err(Halt::Cancelled)
+                } else {
+                    Ok(Outcome::free(End::Done(Arc::new(index.into()))))
+                }
+            })
+        })
+        .collect();
+    let results = run.driver.all(batch).await;
+    assert_eq!(results.len(), 50);
+    for (index, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(outcome) => assert_eq!(outcome.end, End::Done(Arc::new(index.into()))),
+            Err(halt) => assert_eq!((index, halt), (7, Halt::Cancelled)),
+        }
+    }
+    assert!(run.driver.all(Vec::new()).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn steps_side_by_side_are_numbered_without_gaps() {
+    let run = Arc::new(run());
+    let tasks: Vec<_> = (0..50)
+        .map(|index| {
+            let run = run.clone();
+            tokio::spawn(async move {
+                let path = CallPath::root().call(0, index);
+                let body = async {
+                    tokio::task::yield_now().await;
+                    ended()
+                };
+                run.driver.step(step(&path, body)).await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let records = run.records();
+    assert_eq!(records.len(), 100);
+    assert!(records.iter().zip(0..).all(|(record, seq)| record.seq == seq));
+    assert!(records.is_sorted_by_key(|record| record.at_ms));
+    for index in 0..50 {
+        let path = CallPath::root().call(0, index);
+        let of_call: Vec<_> =
+            records.iter().filter(|record| record.path == path).map(|r| r.body.clone()).collect();
+        assert_eq!(of_call, [started(), ended()]);
+    }
+    // A screen sees exactly the journal, in its order.
+    let shown: Vec<Record> = run
+        .events
+        .0
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|event| match event {
+            Event::Record { record } => (**record).clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(shown, records);
+}
+
+#[tokio::test]
+async fn no_secret_reaches_record_engine_operator_or_screen() {
+    let run = run_with(Redactor::new([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]));
+    let path = CallPath::root();
+    let body = async { Body::ToolEnded { ending: Ending::Output(Arc::new(json!("key=hunter2hunter2"))) } };
+    let stepped = run.driver.step(step(&path, body)).await.unwrap();
+    let clean = Body::ToolEnded { ending: Ending::Output(Arc::new(json!("key=[secret API_KEY]"))) };
+    assert!(matches!(stepped.end, StepEnd::Done(body) if body == clean));
+    assert_eq!(run.records()[1].body, clean);
+    run.driver.emit(Event::Delta {
+        path,
+        turn: 0,
+        delta: Delta::Text { text: "it is hunter2hunter2.".to_owned() },
+    });
+    let shown = serde_json::to_string(&*run.events.0.lock().unwrap()).unwrap();
+    assert!(!shown.contains("hunter2") && shown.contains("it is [secret API_KEY]."), "{shown}");
+}
+
+#[tokio::test]
+async fn deltas_are_made_only_for_those_who_want_them() {
+    struct RecordsOnly;
+    impl EventSink for RecordsOnly {
+        fn event(&self, _event: Event) {}
+        fn wants_deltas(&self) -> bool {
+            false
+        }
+    }
+    let home = tempfile::tempdir().unwrap();
+    let driver = || {
+        let journal = JournalWriter::create(&home.path().join("runs"), Arc::default()).unwrap();
+        LocalDriver::new(journal, Arc::new(Slow::default()))
+    };
+    assert!(!driver().listens());
+    assert!(!driver().with_events(Arc::new(RecordsOnly)).listens());
+    assert!(run().driver.listens());
+}

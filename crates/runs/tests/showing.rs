@@ -1,0 +1,324 @@
+//! The call tree of a run, as people and programs see it.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+use llm_do_core::{
+    call_path::CallPath,
+    engine::{Failure, FailureKind, Principal},
+    function::{FunctionSource, Risk},
+    gate::{Mode, Rule},
+    journal::{Body, Ending, FORMAT, RunStatus},
+    model::{FinishReason, Message, MessageId, ModelError, ModelErrorKind, Part, Role, Usage},
+    operator::{Answer, Ask},
+};
+use llm_do_runs::{CallState, JournalWriter, Line, RunTree, Tone, read_journal, render};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// A journal to which a story is written; the clock moves only when told.
+struct Story {
+    journal: JournalWriter,
+    _home: tempfile::TempDir,
+}
+
+impl Story {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        Self {
+            journal: JournalWriter::create(&home.path().join("runs"), Arc::default()).unwrap(),
+            _home: home,
+        }
+    }
+    fn tell(&self, path: &str, step: &str, body: Body) {
+        self.journal.append(&CallPath::from(path), step, body, None).unwrap();
+    }
+    async fn pass(&self, ms: u64) {
+        tokio::time::advance(Duration::from_millis(ms)).await;
+    }
+    fn begin(&self) {
+        self.tell(
+            "0",
+            "run",
+            Body::RunStarted {
+                format: FORMAT,
+                run: Arc::clone(self.journal.id()),
+                version: "0.1.0".into(),
+                target: ".".into(),
+                entry: "main".into(),
+                approval: Mode::Interactive,
+                date: "2026-11-21".into(),
+                definitions: Vec::new(),
+            },
+        );
+    }
+    fn call(&self, path: &str, function: &str, input: Value) {
+        self.tell(
+            path,
+            "call",
+            Body::CallStarted {
+                function: function.into(),
+                source: FunctionSource::Program,
+                principal: Principal::Operator,
+                input: Arc::new(input),
+            },
+        );
+    }
+    fn verdict(&self, path: &str, rule: Rule, by: &str, reason: Option<&str>) {
+        self.tell(path, "verdict", Body::Verdict { rule, by: by.into(), reason: reason.map(Into::into) });
+    }
+    async fn leaf(&self, path: &str, ms: u64, ending: Ending) {
+        self.tool_started(path);
+        self.pass(ms).await;
+        self.tell(path, "tool", Body::ToolEnded { ending });
+    }
+    fn tool_started(&self, path: &str) {
+        let body = Body::ToolStarted { function: "f".into(), risk: Risk::Read, idempotency_key: path.into() };
+        self.tell(path, "tool", body);
+    }
+    fn worker(&self, path: &str) {
+        self.tell(
+            path,
+            "conversation",
+            Body::ConversationStarted {
+                worker: "w".into(),
+                model: "script:x".parse().unwrap(),
+                system: "".into(),
+                tools: Arc::new([]),
+                output: None,
+                final_tool: false,
+                can_read_on: false,
+                message: message(Role::User),
+            },
+        );
+    }
+    async fn turn(&self, path: &str, turn: u32, ms: u64, usage: Usage) {
+        let step = format!("model.{turn}.0");
+        let head = MessageId(0);
+        self.tell(
+            path,
+            &step,
+            Body::ModelRequested { turn, attempt: 0, head, digest: "d".into(), max_tokens: None },
+        );
+        self.pass(ms).await;
+        let message = message(Role::Assistant);
+        self.tell(path, &step, Body::ModelAnswered { message, finish: FinishReason::Stop, usage });
+    }
+    fn end(&self, path: &str, usage: Usage) {
+        self.tell(path, "end", Body::CallEnded { ending: output(), usage });
+    }
+    fn tree(&self, running: bool) -> RunTree {
+        RunTree::of("20261121-221530-4f2a", &read_journal(self.journal.dir()).unwrap(), running)
+    }
+}
+
+fn message(role: Role) -> Arc<Message> {
+    Arc::new(Message { id: MessageId(0), parent: None, role, parts: vec![Part::text("hello")] })
+}
+
+fn output() -> Ending {
+    Ending::Output(Arc::new(json!("done")))
+}
+
+fn used(input: u64, output: u64) -> Usage {
+    Usage { input_tokens: Some(input), cached_tokens: None, output_tokens: Some(output) }
+}
+
+fn text(tree: &RunTree, width: Option<usize>) -> String {
+    render(tree, width).iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// A whole run with a child, an approval, a refusal and a failure.
+async fn report() -> Story {
+    let story = Story::new();
+    story.begin();
+    story.call("0", "main", json!({ "input": "report" }));
+    story.verdict("0", Rule::PreApproved, "default for risk `delegate`", None);
+    story.worker("0");
+    story.turn("0", 0, 400, used(1000, 100)).await;
+    story.call("0/0.0", "read_file", json!({ "path": "input/a.txt" }));
+    story.verdict("0/0.0", Rule::PreApproved, "default for risk `read`", None);
+    story.leaf("0/0.0", 2, output()).await;
+    story.call("0/0.1", "summarizer", json!({ "text": "x" }));
+    story.verdict("0/0.1", Rule::PreApproved, "default for risk `delegate`", None);
+    story.worker("0/0.1");
+    story.turn("0/0.1", 0, 1100, used(640, 80)).await;
+    story.call("0/0.1/0.0", "delete_file", json!({ "path": "input/a.txt" }));
+    story.verdict("0/0.1/0.0", Rule::Blocked, "main.worker:12", Some("never delete"));
+    let refused = Failure::new(FailureKind::Blocked, "blocked");
+    story.tell(
+        "0/0.1/0.0",
+        "end",
+        Body::CallEnded { ending: Ending::Failure(refused), usage: Usage::default() },
+    );
+    story.end("0/0.1", used(640, 80));
+    story.call("0/1.0", "write_file", json!({ "path": "output/report.md", "content": "…" }));
+    let ask = Ask {
+        call: "0/1.0".into(),
+        chain: vec!["main".into()],
+        function: "write_file".into(),
+        risk: Risk::Write,
+        input: Arc::new(json!({})),
+        preview: None,
+        rule: "default for risk `write`".to_owned(),
+    };
+    story.tell("0/1.0", "ask", Body::Asked(ask));
+    story.pass(12_000).await;
+    story.tell("0/1.0", "ask", Body::Answered(Answer::Approve { remember: false }));
+    story.verdict("0/1.0", Rule::PreApproved, "operator", None);
+    story.leaf("0/1.0", 1, output()).await;
+    story.call("0/1.1", "search_files", json!({ "pattern": "(", "path": "." }));
+    story.verdict("0/1.1", Rule::PreApproved, "default for risk `read`", None);
+    let failure = Failure::new(FailureKind::Tool, "`(` is not a pattern\nmore");
+    story.leaf("0/1.1", 0, Ending::Failure(failure)).await;
+    story.end("0", used(1640, 180));
+    story.tell(
+        "0",
+        "run",
+        Body::RunEnded { status: RunStatus::Done, ending: output(), usage: used(1640, 180) },
+    );
+    story
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tree_shows_time_tokens_and_verdicts() {
+    let tree = report().await.tree(false);
+    assert_eq!(text(&tree, None), "\
+20261121-221530-4f2a  done  main  13.5s  1,640 in / 180 out tokens
+main report                     13.5s  1,640/180 tokens
+├─ read_file input/a.txt          2ms                    allowed: default for risk `read`
+├─ summarizer x                  1.1s     640/80 tokens
+│  └─ delete_file input/a.txt     0ms                    refused: main.worker:12 (never delete)
+├─ write_file output/report.md    1ms                    approved by operator, waited 12.0s
+└─ search_files .                 0ms                    failed: `(` is not a pattern, allowed: default for risk `read`
+");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_line_is_wider_than_the_terminal() {
+    use unicode_width::UnicodeWidthStr;
+    let story = report().await;
+    story.call("0/2.0", "größe_日本語", json!({ "path": "日本語/".repeat(40) }));
+    let tree = story.tree(false);
+    for width in [60, 80, 100, 140, 400] {
+        for line in text(&tree, Some(width)).lines().skip(1) {
+            assert!(line.width() <= width, "{width}: {line}");
+        }
+    }
+    assert_eq!(text(&report().await.tree(false), Some(80)).lines().nth(2).unwrap().width(), 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_not_ended_is_shown_so_far() {
+    let story = Story::new();
+    story.begin();
+    story.call("0", "main", json!({}));
+    story.worker("0");
+    story.turn("0", 0, 1000, used(5, 5)).await;
+    story.call("0/0.0", "fetch", json!({}));
+    story.tool_started("0/0.0");
+    story.pass(3000).await;
+    story.tell("0/0.0", "tool", Body::TimedOut { after_ms: 3000 });
+    story.call("0/0.1", "copy_file", json!({ "source": "a", "destination": "b" }));
+    story.tool_started("0/0.1");
+    story.tell("0/0.1", "tool", Body::Cancelled);
+    story.call("0/0.2", "main2", json!({}));
+    let tree = story.tree(true);
+    assert_eq!(
+        text(&tree, None),
+        "\
+20261121-221530-4f2a  running  main  4.0s  5 in / 5 out tokens
+main                4.0s  5/5 tokens  not ended
+├─ fetch            3.0s              timed out
+├─ copy_file a → b   0ms              cancelled
+└─ main2             0ms              not ended
+"
+    );
+    assert!(text(&story.tree(false), None).contains("  cut off  "));
+    let states: Vec<CallState> = tree.calls[0].calls.iter().map(|call| call.state).collect();
+    assert_eq!(states, [CallState::TimedOut, CallState::Cancelled, CallState::Open]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_questions_and_retries_are_said() {
+    let story = Story::new();
+    story.begin();
+    story.call("0", "main", json!({}));
+    story.worker("0");
+    let head = MessageId(0);
+    let digest = Arc::from("d");
+    story.tell(
+        "0",
+        "model.0.0",
+        Body::ModelRequested { turn: 0, attempt: 0, head, digest, max_tokens: None },
+    );
+    let error = ModelError::new(ModelErrorKind::Server, "503");
+    story.tell("0", "model.0.0", Body::ModelFailed { error });
+    story.turn("0", 0, 0, used(1, 1)).await;
+    story.call("0/0.0", "write_file", json!({ "path": "a" }));
+    let ask = Ask {
+        call: "0/0.0".into(),
+        chain: vec!["main".into()],
+        function: "write_file".into(),
+        risk: Risk::Write,
+        input: Arc::new(json!({})),
+        preview: None,
+        rule: "project.yaml:3".to_owned(),
+    };
+    story.tell("0/0.0", "ask", Body::Asked(ask));
+    story.tell("0", "end", Body::CallEnded { ending: Ending::Suspended, usage: used(1, 1) });
+    let lines = text(&story.tree(false), None);
+    let lines: Vec<&str> = lines.lines().collect();
+    assert!(lines[1].ends_with("suspended, 1 of 2 requests failed"), "{lines:?}");
+    assert!(lines[2].ends_with("waits for approval: project.yaml:3"), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_from_a_model_moves_the_cursor() {
+    let story = Story::new();
+    story.begin();
+    story.call("0", "main\u{1b}[2J", json!({ "path": "a\u{1b}]0;title\u{7}b\r\u{202e}c\nd" }));
+    story.tell("0", "note", Body::Note { text: "no\u{9b}te".into() });
+    let text = text(&story.tree(false), None);
+    assert!(text.lines().all(|line| !line.chars().any(|c| c.is_control() || c == '\u{202e}')), "{text:?}");
+    assert!(text.contains("main\\u{1b}[2J") && text.contains("\\u{202e}c d"), "{text:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tones_tell_what_went_wrong() {
+    let lines = render(&report().await.tree(false), None);
+    let tone_of = |part: &str| {
+        let piece =
+            |Line(pieces): &Line| pieces.iter().find(|(_, text)| text.contains(part)).map(|(tone, _)| *tone);
+        lines.iter().find_map(piece).unwrap()
+    };
+    assert_eq!(tone_of("done"), Tone::Good);
+    assert_eq!(tone_of("refused"), Tone::Bad);
+    assert_eq!(tone_of("approved by operator"), Tone::Notice);
+    assert_eq!(tone_of("failed"), Tone::Bad);
+}
+
+#[tokio::test(start_paused = true)]
+async fn programs_get_the_same_tree_as_json() {
+    let json = serde_json::to_value(report().await.tree(false)).unwrap();
+    assert_eq!(json["state"], "done");
+    assert_eq!(json["calls"][0]["calls"][2]["waited_ms"], 12_000);
+    assert_eq!(json["calls"][0]["calls"][1]["calls"][0]["verdict"]["by"], "main.worker:12");
+    assert_eq!(json["calls"][0]["calls"][3]["failure"]["kind"], "tool");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doctored_journal_is_shown_all_the_same() {
+    let story = Story::new();
+    let mut path = "0".to_owned();
+    for _ in 0..3000 {
+        story.call(&path, "again", json!({}));
+        path.push_str("/0.0");
+    }
+    let tree = story.tree(false);
+    assert_eq!(render(&tree, Some(80)).len(), 3001);
+
+    let mut journal = read_journal(story.journal.dir()).unwrap();
+    for (record, at_ms) in journal.records.iter_mut().zip([9, 5, 0].into_iter().cycle()) {
+        record.at_ms = at_ms;
+    }
+    assert_eq!(RunTree::of("backwards", &journal, false).took_ms, 0);
+}

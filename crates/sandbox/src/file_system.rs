@@ -1,0 +1,407 @@
+//! The native file system.
+
+use crate::{
+    open::{file, keep_mode, new_file, rename_new},
+    resolve::{How, Spot, failed, resolve, resolve_rest},
+    tree::{Tree, join},
+};
+use cap_fs_ext::DirExt;
+use cap_std::fs::{Dir, File, Metadata};
+use llm_do_core::{
+    authority::{Located, Place, TEMPORARY_PREFIX},
+    send::BoxFuture,
+    vfs::{Entry, EntryKind, FileSystem, FsError},
+};
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+    io::{self, Read, Seek, SeekFrom, Write},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::UNIX_EPOCH,
+};
+
+/// Files of this machine, confined to what authority located. Needs a tokio runtime: system calls that may wait for a
+/// disk run on its blocking threads.
+#[derive(Clone, Debug, Default)]
+pub struct NativeFileSystem {
+    locks: Arc<Locks>,
+}
+
+/// Appending reads, adds and replaces; two at once to one file must not lose one. One lock per file would grow without
+/// end, so that files share a few.
+#[derive(Debug, Default)]
+struct Locks {
+    by_place: [Mutex<()>; 16],
+    hasher: RandomState,
+}
+
+impl Locks {
+    fn of(&self, place: &Place) -> MutexGuard<'_, ()> {
+        // The remainder of a division by 16 is an index.
+        let index = self.hasher.hash_one(place) as usize % self.by_place.len();
+        self.by_place[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NativeFileSystem {
+    /// The file system of this machine.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+fn blocking<'a, T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, FsError> + Send + 'static,
+) -> BoxFuture<'a, Result<T, FsError>> {
+    Box::pin(async move {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(done) => done,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    })
+}
+
+impl FileSystem for NativeFileSystem {
+    fn read<'a>(
+        &'a self,
+        at: &'a Located,
+        offset: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<(Vec<u8>, u64), FsError>> {
+        let at = at.clone();
+        blocking(move || read(&at, offset, limit))
+    }
+
+    fn write<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {
+        let (locks, at, content) = (Arc::clone(&self.locks), at.clone(), content.to_vec());
+        blocking(move || write(&locks, &at, &content))
+    }
+
+    fn append<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {
+        let (locks, at, content) = (Arc::clone(&self.locks), at.clone(), content.to_vec());
+        blocking(move || append(&locks, &at, &content))
+    }
+
+    fn delete<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
+        let at = at.clone();
+        blocking(move || delete(&at))
+    }
+
+    fn rename<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
+        let (from, to) = (from.clone(), to.clone());
+        blocking(move || rename(&from, &to))
+    }
+
+    fn copy<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
+        let (from, to) = (from.clone(), to.clone());
+        blocking(move || copy(&from, &to))
+    }
+
+    fn stat<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<Option<Entry>, FsError>> {
+        let at = at.clone();
+        blocking(move || stat(&at))
+    }
+
+    fn walk<'a>(&'a self, at: &'a Located, limit: usize) -> BoxFuture<'a, Result<Vec<Entry>, FsError>> {
+        let at = at.clone();
+        blocking(move || walk(&at, limit))
+    }
+
+    fn make_directory<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
+        let at = at.clone();
+        blocking(move || make_directory(&at))
+    }
+}
+
+fn not_found(at: &Located) -> FsError {
+    FsError::NotFound(at.path.clone())
+}
+
+/// Something that is no regular file where one is wanted.
+fn not_a_file(at: &Located, found: &Metadata) -> FsError {
+    let is = if found.is_dir() { "a folder" } else { "a special file" };
+    FsError::WrongKind { path: at.path.clone(), is, wanted: "a file" }
+}
+
+/// Resolves to write: authority is asked about the place that is left before anything is made in the base.
+fn resolve_to_make(at: &Located, how: How) -> Result<Spot, FsError> {
+    let spot = resolve(at, how)?.ok_or_else(|| not_found(at))?;
+    at.admits(&spot.rest)?;
+    Ok(spot)
+}
+
+/// A regular file to read from, with what its descriptor says of it.
+fn source(at: &Located) -> Result<(File, Metadata), FsError> {
+    let spot = resolve(at, How::Follow)?.ok_or_else(|| not_found(at))?;
+    at.admits(&spot.rest)?;
+    let found = spot.found.as_ref().ok_or_else(|| not_found(at))?;
+    // Looking first spares a device the opening; the descriptor is looked at again.
+    let name = match &spot.name {
+        Some(name) if found.is_file() => name,
+        _ => return Err(not_a_file(at, found)),
+    };
+    at.admits_file(&spot.rest)?;
+    let opened = file(spot.folder(), name).map_err(|error| failed(at, &error))?;
+    let file = opened.ok_or_else(|| not_a_file(at, found))?;
+    let found = file.metadata().map_err(|error| failed(at, &error))?;
+    at.within_size(found.len())?;
+    Ok((file, found))
+}
+
+fn read(at: &Located, offset: u64, limit: u64) -> Result<(Vec<u8>, u64), FsError> {
+    let (mut file, found) = source(at)?;
+    let size = found.len();
+    let mut bytes = Vec::new();
+    let mut take = || -> io::Result<()> {
+        if offset > 0 {
+            file.seek(SeekFrom::Start(offset))?;
+        }
+        bytes.reserve_exact(usize::try_from(size.saturating_sub(offset).min(limit)).unwrap_or(0));
+        Read::by_ref(&mut file).take(limit).read_to_end(&mut bytes)?;
+        Ok(())
+    };
+    take().map_err(|error| failed(at, &error))?;
+    // A file that grew meanwhile is at least as long as what was read of it.
+    let read_to = offset.saturating_add(bytes.len() as u64);
+    Ok((bytes, if read_to > offset { size.max(read_to) } else { size }))
+}
+
+/// Writes a new file beside the place and puts it there in one step, so that nobody ever sees a part of it, and a crash
+/// leaves the old content or the new. It is not forced to the disk: a power failure may lose the newest writes of a run,
+/// as it may lose those of any other program, and forcing each costs more than the rest of a tool call.
+///
+/// A hard link is not written through: the new file is another, and what shares the old one outside the sandbox keeps
+/// the old content.
+fn put(
+    at: &Located,
+    spot: &mut Spot,
+    replace: bool,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), FsError> {
+    let name = spot.name.clone().ok_or_else(|| FsError::root_of_mount(at))?;
+    spot.make_folders().map_err(|error| failed(at, &error))?;
+    let folder = spot.folder();
+    let (temporary, mut file) = new_temporary(folder).map_err(|error| failed(at, &error))?;
+    let filled = fill(&mut file).and_then(|()| match replace {
+        true => folder.rename(&temporary, folder, &name),
+        false => rename_new(folder, &temporary, folder, &name, false),
+    });
+    filled.map_err(|error| {
+        let _ = folder.remove_file(&temporary);
+        failed(at, &error)
+    })
+}
+
+fn new_temporary(folder: &Dir) -> io::Result<(String, File)> {
+    let mut tries = 0;
+    loop {
+        let random = RandomState::new().build_hasher().finish();
+        let name = format!("{TEMPORARY_PREFIX}{random:016x}");
+        match new_file(folder, &name) {
+            Ok(file) => return Ok((name, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 8 => tries += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Resolves a file to be replaced or made.
+fn target(at: &Located) -> Result<Spot, FsError> {
+    let spot = resolve_to_make(at, How::FollowAndMake)?;
+    at.admits_file(&spot.rest)?;
+    match &spot.found {
+        Some(found) if !found.is_file() => Err(not_a_file(at, found)),
+        // Replacing needs no permission on the file itself, so that its own is asked here.
+        Some(found) if found.permissions().readonly() => {
+            Err(FsError::Io { path: at.path.clone(), reason: "its permissions make it read-only".into() })
+        }
+        _ => Ok(spot),
+    }
+}
+
+fn write(locks: &Locks, at: &Located, content: &[u8]) -> Result<(), FsError> {
+    let mut spot = target(at)?;
+    at.within_size(content.len() as u64)?;
+    let _one = locks.of(&at.base.join(&spot.rest));
+    let mode_of = spot.found.clone();
+    put(at, &mut spot, true, |file| {
+        file.write_all(content)?;
+        mode_of.map_or(Ok(()), |found| keep_mode(file, &found))
+    })
+}
+
+fn append(locks: &Locks, at: &Located, content: &[u8]) -> Result<(), FsError> {
+    let mut spot = target(at)?;
+    let whole = |old: Option<&Metadata>| old.map_or(0, Metadata::len).saturating_add(content.len() as u64);
+    at.within_size(whole(spot.found.as_ref()))?;
+    let _one = locks.of(&at.base.join(&spot.rest));
+    let name = spot.name.clone().ok_or_else(|| FsError::root_of_mount(at))?;
+    spot.make_folders().map_err(|error| failed(at, &error))?;
+    // Opened under the lock and not when it was resolved: another append may have replaced it since.
+    let old = match file(spot.folder(), &name) {
+        Ok(Some(old)) => Some(old),
+        Ok(None) => {
+            return Err(FsError::WrongKind { path: at.path.clone(), is: "a special file", wanted: "a file" });
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(at, &error)),
+    };
+    let found = old.as_ref().map(File::metadata).transpose().map_err(|error| failed(at, &error))?;
+    at.within_size(whole(found.as_ref()))?;
+    put(at, &mut spot, true, |file| {
+        if let Some(mut old) = old {
+            io::copy(&mut old, file)?;
+        }
+        file.write_all(content)?;
+        found.map_or(Ok(()), |found| keep_mode(file, &found))
+    })
+}
+
+fn delete(at: &Located) -> Result<(), FsError> {
+    let spot = resolve(at, How::Entry)?.ok_or_else(|| not_found(at))?;
+    at.admits(&spot.rest)?;
+    let found = spot.found.as_ref().ok_or_else(|| not_found(at))?;
+    let Some(name) = &spot.name else { return Err(FsError::root_of_mount(at)) };
+    let removed = if found.is_dir() {
+        spot.folder().remove_dir(name)
+    } else if found.is_file() || found.is_symlink() {
+        at.admits_file(&spot.rest)?;
+        spot.folder().remove_file(name)
+    } else {
+        return Err(not_a_file(at, found));
+    };
+    removed.map_err(|error| failed(at, &error))
+}
+
+fn rename(from: &Located, to: &Located) -> Result<(), FsError> {
+    let old = resolve(from, How::Entry)?.ok_or_else(|| not_found(from))?;
+    from.admits(&old.rest)?;
+    let found = old.found.as_ref().ok_or_else(|| not_found(from))?;
+    let Some(name) = &old.name else { return Err(FsError::root_of_mount(from)) };
+    if !(found.is_dir() || found.is_file() || found.is_symlink()) {
+        return Err(not_a_file(from, found));
+    }
+    let mut new = resolve_to_make(to, How::EntryAndMake)?;
+    let (old_place, new_place) = (from.base.join(&old.rest), to.base.join(&new.rest));
+    if found.is_dir() && new_place != old_place && new_place.is_within(&old_place) {
+        return Err(FsError::into_itself(from));
+    }
+    let Some(new_name) = new.name.clone().filter(|_| new.found.is_none()) else {
+        return Err(FsError::Exists(to.path.clone()));
+    };
+    let size = |found: &Metadata| (!found.is_dir()).then(|| if found.is_file() { found.len() } else { 0 });
+    from.may_move(to, &old.rest, &new.rest, "", size(found))?;
+    if found.is_dir() {
+        let dir = old.folder().open_dir_nofollow(name).map_err(|error| failed(from, &error))?;
+        let mut tree = Tree::new(dir, usize::MAX, |_: &str, _| true).map_err(|error| failed(from, &error))?;
+        while let Some(below) = tree.next().map_err(|error| failed(from, &error))? {
+            from.may_move(to, &old.rest, &new.rest, &below.rest, size(&below.found))?;
+        }
+    }
+    new.make_folders().map_err(|error| failed(to, &error))?;
+    match rename_new(old.folder(), name, new.folder(), &new_name, found.is_dir()) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices && found.is_file() => {
+            copy(from, to)?;
+            old.folder().remove_file(name).map_err(|error| failed(from, &error))
+        }
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Err(FsError::Io {
+            path: from.path.clone(),
+            reason: "it lies on another disk than its destination; copy its files one by one".into(),
+        }),
+        moved => moved.map_err(|error| failed(to, &error)),
+    }
+}
+
+fn copy(from: &Located, to: &Located) -> Result<(), FsError> {
+    let (mut file, found) = source(from)?;
+    let mut new = resolve_to_make(to, How::EntryAndMake)?;
+    if new.found.is_some() {
+        return Err(FsError::Exists(to.path.clone()));
+    }
+    to.admits_file(&new.rest)?;
+    to.within_size(found.len())?;
+    put(to, &mut new, false, |copy| {
+        io::copy(&mut file, copy)?;
+        keep_mode(copy, &found)
+    })
+}
+
+fn stat(at: &Located) -> Result<Option<Entry>, FsError> {
+    let Some(spot) = resolve(at, How::Follow)? else { return Ok(None) };
+    at.admits(&spot.rest)?;
+    let Some(found) = &spot.found else { return Ok(None) };
+    if found.is_file() {
+        at.admits_file(&spot.rest)?;
+    }
+    Ok(Some(entry(at, &at.rest, found)))
+}
+
+fn walk(at: &Located, limit: usize) -> Result<Vec<Entry>, FsError> {
+    let Some(spot) = resolve(at, How::Follow)? else { return Ok(Vec::new()) };
+    at.admits(&spot.rest)?;
+    let Some(found) = &spot.found else { return Ok(Vec::new()) };
+    let dir = match &spot.name {
+        _ if !found.is_dir() => {
+            if found.is_file() {
+                at.admits_file(&spot.rest)?;
+            }
+            return Ok(std::iter::once(entry(at, &at.rest, found)).take(limit).collect());
+        }
+        None => spot.folder().try_clone(),
+        Some(name) => spot.folder().open_dir_nofollow(name),
+    }
+    .map_err(|error| failed(at, &error))?;
+    // A folder that was reached through a link is judged by where it is and shown where it was looked for.
+    let wanted = |rest: &str, is_folder: bool| {
+        let real = join(&spot.rest, rest);
+        let seen = join(&at.rest, rest);
+        match is_folder {
+            true => at.shows(&real) && at.shows(&seen),
+            false => at.shows_file(&real) && at.shows_file(&seen),
+        }
+    };
+    let mut tree = Tree::new(dir, limit, wanted).map_err(|error| failed(at, &error))?;
+    let mut entries = Vec::new();
+    while let Some(below) = tree.next().map_err(|error| failed(at, &error))? {
+        let seen = join(&at.rest, &below.rest);
+        let linked =
+            if below.found.is_symlink() { linked_file(at, &join(&spot.rest, &below.rest)) } else { None };
+        entries.push(entry(at, &seen, linked.as_ref().unwrap_or(&below.found)));
+    }
+    Ok(entries)
+}
+
+/// The file that a link leads to, if it is one that may be read through it.
+fn linked_file(at: &Located, rest: &str) -> Option<Metadata> {
+    let spot = resolve_rest(at, rest, How::Follow).ok()??;
+    let found = spot.found.filter(Metadata::is_file)?;
+    (at.admits(&spot.rest).is_ok() && at.shows_file(&spot.rest)).then_some(found)
+}
+
+fn make_directory(at: &Located) -> Result<(), FsError> {
+    let mut spot = resolve_to_make(at, How::FollowAndMake)?;
+    match (&spot.found, spot.name.clone()) {
+        (Some(found), _) if found.is_dir() => Ok(()),
+        (Some(_), _) => Err(FsError::WrongKind { path: at.path.clone(), is: "a file", wanted: "a folder" }),
+        (None, name) => {
+            let name = name.ok_or_else(|| not_found(at))?;
+            spot.make_folders()
+                .and_then(|()| crate::open::make_folder(spot.folder(), &name).map(drop))
+                .map_err(|error| failed(at, &error))
+        }
+    }
+}
+
+fn entry(at: &Located, rest: &str, found: &Metadata) -> Entry {
+    let (kind, size) = match () {
+        () if found.is_file() => (EntryKind::File, found.len()),
+        () if found.is_dir() => (EntryKind::Directory, 0),
+        () => (EntryKind::Other, 0),
+    };
+    let modified_ms = found
+        .modified()
+        .ok()
+        .and_then(|time| time.into_std().duration_since(UNIX_EPOCH).ok())
+        .and_then(|since| u64::try_from(since.as_millis()).ok());
+    Entry { path: at.virtual_of(rest), kind, size, modified_ms }
+}

@@ -1,0 +1,15 @@
+//! Confinement on this machine (SPEC §6.2): the native file system, and the names of real places.
+//!
+//! Nothing here checks a path and opens it afterwards. Every operation opens the base of what was located, walks from
+//! descriptor to descriptor without following a symbolic link, resolves links itself inside the base, asks authority
+//! about the place that is left, and acts on the last folder's descriptor and one name. Whoever swaps a part of the path
+//! meanwhile makes the operation fail; it never lands elsewhere.
+
+mod file_system;
+mod open;
+mod place;
+mod resolve;
+mod tree;
+
+pub use file_system::NativeFileSystem;
+pub use place::place_of;

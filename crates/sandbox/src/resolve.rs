@@ -1,0 +1,297 @@
+//! From a located path to a folder's descriptor and one name in it.
+
+use crate::open::{folder_at, make_folder, nearest_folder};
+use cap_fs_ext::DirExt;
+use cap_std::fs::{Dir, Metadata};
+use llm_do_core::{authority::Located, vfs::FsError};
+use std::{io, path::Path};
+
+/// Most symbolic links on one way, as on Linux.
+const MOST_LINKS: u32 = 40;
+const LEAVES: &str = "a symbolic link that leaves the sandbox";
+const ENDLESS: &str = "a symbolic link that never ends";
+
+/// Where a path leads.
+pub(crate) struct Spot {
+    /// The innermost folder that exists.
+    parent: Dir,
+    /// Folders below it that would have to be made.
+    missing: Vec<String>,
+    /// The last name; `None` for the base folder itself, which `parent` is then.
+    pub(crate) name: Option<String>,
+    /// The path from the base, free of links.
+    pub(crate) rest: String,
+    /// What is there. Only a first look: what counts is what a descriptor says.
+    pub(crate) found: Option<Metadata>,
+}
+
+/// How a path is resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// To read what it leads to.
+    Follow,
+    /// To write what it leads to: the base is made if it is missing and may be.
+    FollowAndMake,
+    /// The entry itself, though it be a link.
+    Entry,
+    /// The entry itself, to make it.
+    EntryAndMake,
+}
+
+impl How {
+    fn follows(self) -> bool {
+        matches!(self, Self::Follow | Self::FollowAndMake)
+    }
+    fn makes(self) -> bool {
+        matches!(self, Self::FollowAndMake | Self::EntryAndMake)
+    }
+}
+
+impl Spot {
+    /// The folder that holds the name, as it is.
+    pub(crate) fn folder(&self) -> &Dir {
+        &self.parent
+    }
+
+    /// Makes the folders that are missing above the name.
+    pub(crate) fn make_folders(&mut self) -> io::Result<()> {
+        for name in std::mem::take(&mut self.missing) {
+            self.parent = make_folder(&self.parent, &name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Resolves what was located. `None` if its base is not there.
+pub(crate) fn resolve(at: &Located, how: How) -> Result<Option<Spot>, FsError> {
+    resolve_rest(at, &at.rest, how)
+}
+
+/// As [`resolve`] for another path within the same base.
+pub(crate) fn resolve_rest(at: &Located, rest: &str, how: How) -> Result<Option<Spot>, FsError> {
+    let base = at.base.as_str();
+    let root = match folder_at(base) {
+        Ok(root) => root,
+        Err(error) if is_link(&error) => return Err(wrong(at, LEAVES)),
+        Err(error) if rest.is_empty() && is_not_a_folder(&error) => return single(at, how),
+        Err(error) if is_not_a_folder(&error) && how.makes() => return Err(base_is_a_file(at)),
+        Err(error) if is_not_a_folder(&error) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !how.makes() => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return to_be_made(at, rest).map(Some),
+        Err(error) => return Err(failed(at, &error)),
+    };
+    Walk { at, root, folders: Vec::new(), pending: Vec::new(), steps: 0 }.run(rest, how).map(Some)
+}
+
+fn base_is_a_file(at: &Located) -> FsError {
+    FsError::WrongKind { path: at.mount.at.clone(), is: "a file", wanted: "a folder" }
+}
+
+/// A base that isn't there yet. Nothing is made before authority was asked and the operation is sure to go on.
+fn to_be_made(at: &Located, rest: &str) -> Result<Spot, FsError> {
+    if !at.may_make_base() {
+        return Err(FsError::NotFound(at.mount.at.clone()));
+    }
+    let (parent, mut missing) = match nearest_folder(at.base.as_str()) {
+        Ok(nearest) => nearest,
+        Err(error) if is_link(&error) => return Err(wrong(at, LEAVES)),
+        Err(error) => return Err(failed(at, &error)),
+    };
+    missing.extend(rest.split('/').filter(|part| !part.is_empty()).map(str::to_owned));
+    let name = missing.pop();
+    Ok(Spot { parent, missing, name, rest: rest.to_owned(), found: None })
+}
+
+/// A base that is one file.
+fn single(at: &Located, how: How) -> Result<Option<Spot>, FsError> {
+    let Some((above, name)) = at.base.as_str().rsplit_once('/') else { return Ok(None) };
+    let parent = match folder_at(above) {
+        Ok(parent) => parent,
+        Err(error) if is_link(&error) => return Err(wrong(at, LEAVES)),
+        Err(error) if is_not_a_folder(&error) && how.makes() => return Err(base_is_a_file(at)),
+        Err(error) if is_not_a_folder(&error) => return Ok(None),
+        Err(error) => return Err(failed(at, &error)),
+    };
+    let found = match parent.symlink_metadata(name) {
+        Ok(found) if found.is_symlink() => return Err(wrong(at, LEAVES)),
+        Ok(found) => Some(found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(at, &error)),
+    };
+    Ok(Some(Spot { parent, missing: Vec::new(), name: Some(name.to_owned()), rest: String::new(), found }))
+}
+
+/// The walk from the base, one part at a time.
+struct Walk<'a> {
+    at: &'a Located,
+    root: Dir,
+    /// The folders that were entered, with their names.
+    folders: Vec<(Dir, String)>,
+    /// What is left of the path, last part first.
+    pending: Vec<String>,
+    /// Links that were followed and parts that changed meanwhile.
+    steps: u32,
+}
+
+impl Walk<'_> {
+    fn run(mut self, rest: &str, how: How) -> Result<Spot, FsError> {
+        self.push(rest);
+        while let Some(part) = self.pending.pop() {
+            if part == ".." {
+                if self.folders.pop().is_none() {
+                    return Err(wrong(self.at, LEAVES));
+                }
+                continue;
+            }
+            let here = self.here();
+            let found = match here.symlink_metadata(&part) {
+                Ok(found) => found,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return self.missing(part),
+                Err(error) => return Err(failed(self.at, &error)),
+            };
+            let last = self.pending.is_empty();
+            if found.is_symlink() && (!last || how.follows()) {
+                self.step()?;
+                match self.here().read_link_contents(&part) {
+                    Ok(target) => self.follow(&target)?,
+                    // It is no link any more, or gone: look again.
+                    Err(_) => self.pending.push(part),
+                }
+            } else if last {
+                return Ok(self.end(part, Some(found)));
+            } else if found.is_dir() {
+                match here.open_dir_nofollow(&part) {
+                    Ok(dir) => self.folders.push((dir, part)),
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        return Err(failed(self.at, &error));
+                    }
+                    // It was swapped for something else since: look again.
+                    Err(_) => {
+                        self.step()?;
+                        self.pending.push(part);
+                    }
+                }
+            } else if !how.makes() {
+                // Nothing can be below a file.
+                return self.missing(part);
+            } else {
+                let path = self.at.virtual_of(&self.rest(&part));
+                let is = if found.is_file() { "a file" } else { "a special file" };
+                return Err(FsError::WrongKind { path, is, wanted: "a folder" });
+            }
+        }
+        // It ends in a folder that was entered: the last name is that folder's.
+        match self.folders.pop() {
+            Some((dir, name)) => {
+                let found = dir.dir_metadata().map_err(|error| failed(self.at, &error))?;
+                Ok(self.end(name, Some(found)))
+            }
+            None => {
+                let found = self.root.dir_metadata().map_err(|error| failed(self.at, &error))?;
+                Ok(Spot {
+                    parent: self.root,
+                    missing: Vec::new(),
+                    name: None,
+                    rest: String::new(),
+                    found: Some(found),
+                })
+            }
+        }
+    }
+
+    fn push(&mut self, path: &str) {
+        self.pending
+            .extend(path.split('/').rev().filter(|part| !matches!(*part, "" | ".")).map(str::to_owned));
+    }
+
+    fn here(&self) -> &Dir {
+        self.folders.last().map_or(&self.root, |(dir, _)| dir)
+    }
+
+    /// The path from the base to `name` in the folder where the walk stands.
+    fn rest(&self, name: &str) -> String {
+        let mut rest = String::new();
+        for part in self.folders.iter().map(|(_, name)| name.as_str()).chain([name]) {
+            if !rest.is_empty() {
+                rest.push('/');
+            }
+            rest.push_str(part);
+        }
+        rest
+    }
+
+    fn step(&mut self) -> Result<(), FsError> {
+        self.steps += 1;
+        if self.steps > MOST_LINKS { Err(wrong(self.at, ENDLESS)) } else { Ok(()) }
+    }
+
+    /// Goes on with a link's target: relative to the folder that holds the link, or absolute and inside the base, which
+    /// has no links in its own path. `..` is not resolved in the text but on the way, where it stops at the base.
+    fn follow(&mut self, target: &Path) -> Result<(), FsError> {
+        let inside = if target.is_absolute() {
+            self.folders.clear();
+            target.strip_prefix(self.at.base.as_str()).map_err(|_| wrong(self.at, LEAVES))?
+        } else {
+            target
+        };
+        let inside = inside.to_str().ok_or_else(|| wrong(self.at, LEAVES))?;
+        self.push(inside);
+        Ok(())
+    }
+
+    fn end(mut self, name: String, found: Option<Metadata>) -> Spot {
+        let rest = self.rest(&name);
+        let parent = self.folders.pop().map_or(self.root, |(dir, _)| dir);
+        Spot { parent, missing: Vec::new(), name: Some(name), rest, found }
+    }
+
+    /// Ends at something that is not there, perhaps several folders deep.
+    fn missing(mut self, part: String) -> Result<Spot, FsError> {
+        let mut names = vec![part];
+        names.extend(self.pending.drain(..).rev());
+        if names.iter().any(|name| name == "..") {
+            return Err(FsError::NotFound(self.at.path.clone()));
+        }
+        let whole = names.join("/");
+        let name = names.pop().expect("it holds at least the missing part");
+        let spot = self.end(whole, None);
+        Ok(Spot { missing: names, name: Some(name), ..spot })
+    }
+}
+
+fn wrong(at: &Located, is: &'static str) -> FsError {
+    FsError::WrongKind { path: at.path.clone(), is, wanted: "a file or folder in it" }
+}
+
+#[cfg(unix)]
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+#[cfg(not(unix))]
+fn is_link(_: &io::Error) -> bool {
+    false
+}
+
+fn is_not_a_folder(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotADirectory
+}
+
+/// What the system said, about a virtual path. Its messages name no path; those that are ours are left as they are.
+pub(crate) fn failed(at: &Located, error: &io::Error) -> FsError {
+    let path = at.path.clone();
+    let reason = match error.kind() {
+        io::ErrorKind::NotFound => return FsError::NotFound(path),
+        io::ErrorKind::AlreadyExists => return FsError::Exists(path),
+        io::ErrorKind::DirectoryNotEmpty => return FsError::NotEmpty(path),
+        io::ErrorKind::IsADirectory => return FsError::WrongKind { path, is: "a folder", wanted: "a file" },
+        io::ErrorKind::PermissionDenied => "the system does not permit it".into(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "the disk is full".into(),
+        io::ErrorKind::ReadOnlyFilesystem => "the disk is read-only".into(),
+        _ if is_link(error) || is_not_a_folder(error) => {
+            "it changed while it was being opened; try again".into()
+        }
+        kind => kind.to_string(),
+    };
+    FsError::Io { path, reason }
+}
