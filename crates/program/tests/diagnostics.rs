@@ -30,7 +30,7 @@ fn said_of(folder: &Path) -> String {
 
 #[test]
 fn every_bad_program_is_explained_as_expected() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check");
     let mut folders: Vec<_> = fs::read_dir(&root)
         .unwrap()
         .map(|entry| entry.unwrap().path())

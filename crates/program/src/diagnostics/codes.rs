@@ -53,6 +53,7 @@ codes! {
     NO_TARGET = "E0307", "the target does not exist";
     SAME_ID = "E0308", "two files define one worker ID";
     BAD_REFERENCE = "E0309", "not a worker reference";
+    CASE_CLASH = "E0310", "two names differ only in case";
 
     BAD_TEMPLATE = "E0401", "bad template";
     BAD_SCHEMA = "E0402", "bad schema";
@@ -66,9 +67,38 @@ codes! {
     BAD_GLOB = "E0410", "not a glob pattern";
     NO_INSTRUCTIONS = "E0411", "a worker has no instructions";
     BAD_TOOLSET_CONFIG = "E0412", "a toolset's configuration is wrong";
+    UNKNOWN_VARIABLE = "E0413", "a template uses a variable that does not exist";
+    MISSING_TEMPLATE = "E0414", "a template names another that does not exist";
+    TEMPLATE_CYCLE = "E0415", "templates include each other";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without configuration is not there";
+
+    LIBRARY_NOT_FOUND = "E0601", "library not found";
+    BAD_LIBRARY = "E0602", "a folder that is not a usable library";
+    BAD_DEPENDENCY = "E0603", "not a dependency";
+    VERSION_CONFLICT = "E0604", "two versions of one library";
+    CIRCULAR_DEPENDENCY = "E0605", "libraries depend on each other";
+    NOT_EXPORTED = "E0606", "a library does not export this";
+    UNDECLARED_LIBRARY = "E0607", "a library that is not a dependency";
+    LIBRARY_CHANGED = "E0608", "a library is not what the lock file pinned";
+    BAD_LOCK = "E0609", "the lock file is damaged";
+    RESERVED_NAME = "E0610", "a name that llm-do keeps for itself";
+    NOT_LOCKED = "W0611", "a library that is not pinned";
+
+    BAD_TOOL_REFERENCE = "E0701", "not a tool reference";
+    TOOL_MODULE_NOT_FOUND = "E0702", "a tool module does not exist";
+    TOOL_IMPORT_DISALLOWED = "E0703", "a tool import that is not allowed";
+    NAME_CLASH = "E0704", "two functions would get one name";
+
+    CALL_CYCLE = "E0801", "workers call each other in a circle";
+    UNSATISFIABLE_CALL = "E0802", "a call that the callee's signature refuses";
+    OUT_OF_BOUNDS = "E0803", "a mount that the caller's bounds exclude";
+    MISSING_PATH = "W0804", "a path of the sandbox does not exist";
+    UNREACHED = "W0805", "a worker that nothing reaches";
+    UNUSED_CAPABILITY = "W0806", "a capability that the worker cannot use";
+    UNUSED_PARAMETER = "W0807", "a parameter that no template uses";
+    TOO_DEEP = "W0808", "a chain of workers deeper than the limit";
 }
 
 #[cfg(test)]
@@ -77,7 +107,7 @@ mod tests {
 
     #[test]
     fn codes_are_unique_and_in_order() {
-        assert!(ALL.windows(2).all(|pair| pair[0].id < pair[1].id));
+        assert!(ALL.windows(2).all(|pair| pair[0].id[1..] < pair[1].id[1..]));
         assert!(ALL.iter().all(|code| code.id.len() == 5 && !code.title.is_empty()));
     }
 }
