@@ -252,7 +252,7 @@ impl Context<'_> {
                 Ok(None) => continue,
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    let file = SourceFile::new(candidate.as_str(), "");
+                    let file = front_matter::unread(self.tree.as_ref(), candidate);
                     found.push(
                         front_matter::unreadable(&file, &error).related("it is named here", &node.span),
                     );
@@ -394,7 +394,10 @@ impl Context<'_> {
                 Ok(Some(Kind::File)) => there.push(candidate),
                 Ok(_) => {}
                 Err(error) => {
-                    found.push(front_matter::unreadable(&SourceFile::new(candidate.as_str(), ""), &error));
+                    found.push(front_matter::unreadable(
+                        &front_matter::unread(self.tree.as_ref(), candidate),
+                        &error,
+                    ));
                     return None;
                 }
             }

@@ -34,16 +34,16 @@ pub struct Body {
 /// One finding that names the file. [`SourceError::NotFound`] is reported like any other; callers that mean to look
 /// first ask [`SourceTree::kind`].
 pub fn read(tree: &dyn SourceTree, path: &str) -> Result<Arc<SourceFile>, Box<Diagnostic>> {
-    let unread = || SourceFile::new(path, "");
+    let unread = || unread(tree, path);
     let bytes = tree.read(path, LARGEST_DEFINITION).map_err(|error| unreadable(&unread(), &error))?;
     match String::from_utf8(bytes) {
-        Ok(text) => Ok(SourceFile::new(path, text)),
+        Ok(text) => Ok(SourceFile::new(tree.shown(path), text)),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             let before = &error.as_bytes()[..at];
             let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
             let byte = error.as_bytes()[at];
-            Err(Diagnostic::error(codes::NOT_UTF8, format!("`{path}` is not UTF-8 text"))
+            Err(Diagnostic::error(codes::NOT_UTF8, format!("`{}` is not UTF-8 text", tree.shown(path)))
                 .at(&Span::whole(&unread()))
                 .note(format!(
                     "the first byte that does not fit is 0x{byte:02x} at offset {at}, on line {line}"
@@ -52,6 +52,11 @@ pub fn read(tree: &dyn SourceTree, path: &str) -> Result<Arc<SourceFile>, Box<Di
                 .into())
         }
     }
+}
+
+/// A file of a tree that was not read, for findings about it as a whole.
+pub fn unread(tree: &dyn SourceTree, path: &str) -> Arc<SourceFile> {
+    SourceFile::new(tree.shown(path), "")
 }
 
 /// The finding for a file that could not be read.

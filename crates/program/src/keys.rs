@@ -19,7 +19,7 @@ pub const WORKER: &[Key] = &[
     Key::new("schema_in_ref", Shape::Text, "file with the input's JSON Schema"),
     Key::new("schema_out_ref", Shape::Text, "file with the output's JSON Schema").or(&["output_schema_ref"]),
     Key::new("toolsets", TOOLSETS, "map of name to configuration, or a list of names"),
-    Key::new("imports", Shape::Later, "the dependency closure"),
+    Key::new("imports", Shape::Record(IMPORTS), "workers and tools that are loaded with it"),
     Key::new("allow_workers", Shape::Texts, "workers it may call: IDs, `./path`, globs"),
     Key::new("tool_rules", Shape::Map(&TOOL_RULE), "rules by tool or pattern"),
     Key::new("sandbox", Shape::Record(SANDBOX), "the files it sees"),
@@ -45,7 +45,11 @@ pub const MANIFEST: &[Key] = &[
     Key::new("description", Shape::Text, "what it is"),
     Key::new("model", Shape::Text, "default model of all workers"),
     Key::new("entry", Shape::Text, "the worker that a run starts with; default `main`"),
-    Key::new("dependencies", Shape::Later, "libraries"),
+    Key::new(
+        "dependencies",
+        Shape::Texts,
+        "libraries: `NAME`, `NAME@VERSION`, `./PATH`, `git+URL[@REF][#SUBDIR]`",
+    ),
     Key::new(
         "exports",
         Shape::Texts,
@@ -55,7 +59,7 @@ pub const MANIFEST: &[Key] = &[
     Key::new("worker_paths", Shape::Texts, "further folders to look for workers in"),
     Key::new("prompts", Shape::Record(ROOT), "where prompts lie"),
     Key::new("templates", Shape::Record(ROOT), "where templates lie"),
-    Key::new("tools", Shape::Later, "Python tools"),
+    Key::new("tools", Shape::Record(TOOLS), "where Python tools lie"),
     Key::new("toolsets", TOOLSETS, "toolsets of all workers"),
     Key::new("sandbox", Shape::Record(SANDBOX), "the files that all workers see"),
     Key::new("approval", Shape::Record(PROJECT_APPROVAL), "rules for all workers"),
@@ -64,6 +68,33 @@ pub const MANIFEST: &[Key] = &[
     Key::new("providers", Shape::Map(&Shape::Record(PROVIDER)), "model providers of one's own"),
     Key::new("mcp_servers", Shape::Later, "MCP servers"),
     Key::new("bindings", Shape::Map(&Shape::Any), "values for the entry's parameters"),
+];
+
+/// A library's `lib.yaml` (SPEC §2.3).
+pub const LIBRARY: &[Key] = &[
+    Key::new("name", Shape::Text, "the library's name").required(),
+    Key::new("version", Shape::Either(&[Shape::Text, Shape::Number(0.0, f64::MAX)]), "its version")
+        .required(),
+    Key::new("description", Shape::Text, "what it is"),
+    Key::new("exports", Shape::Texts, "workers that may be called from outside; nothing else may"),
+    Key::new(
+        "dependencies",
+        Shape::Texts,
+        "further libraries: `NAME`, `NAME@VERSION`, `./PATH`, `git+URL[@REF][#SUBDIR]`",
+    ),
+];
+
+/// `imports` (SPEC §4.4).
+pub const IMPORTS: &[Key] = &[
+    Key::new("workers", Shape::Texts, "workers: IDs, `library:worker`, `./path`"),
+    Key::new("tools", Shape::Texts, "Python files, or `package.module:register`"),
+];
+
+/// `tools` of a manifest.
+pub const TOOLS: &[Key] = &[
+    Key::new("roots", Shape::Texts, "folders with Python tools; default `tools`, `toolsets`"),
+    Key::new("modules", Shape::Texts, "Python files with tools; default `tools.py`"),
+    Key::new("allow_module_imports", Shape::Flag, "whether tools may be named by module"),
 ];
 
 /// `model_settings`.

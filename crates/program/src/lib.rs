@@ -4,10 +4,12 @@
 //! [`diagnostics::Diagnostic`]s, and gives what `llm-do-core` asks for through its `Definitions`. Nothing here runs
 //! anything, talks to a network, or writes.
 
+pub mod dependency;
 pub mod diagnostics;
 mod effective;
 pub mod front_matter;
 pub mod keys;
+pub mod library;
 mod listing;
 mod loading;
 pub mod manifest;

@@ -1,6 +1,7 @@
 //! The manifest, `project.yaml` or `llm-do.yaml` (SPEC §2.2), and what holds for a program without one.
 
 use crate::{
+    dependency::{self, Dependency},
     diagnostics::{Diagnostic, codes},
     front_matter, keys,
     shape::{self, rule_of},
@@ -14,6 +15,9 @@ use llm_do_core::{
     worker::Delegation,
 };
 use std::{collections::BTreeMap, sync::Arc};
+
+/// What makes a folder a library (SPEC §2.3).
+pub const LIBRARY: &str = "lib.yaml";
 
 /// Names of a manifest.
 pub const MANIFESTS: [&str; 2] = ["project.yaml", "llm-do.yaml"];
@@ -45,8 +49,12 @@ pub struct Manifest {
     pub prompts_root: String,
     /// Where templates lie.
     pub templates_root: String,
+    /// `dependencies`.
+    pub dependencies: Vec<Dependency>,
     /// `exports`.
     pub exports: Vec<(String, Span)>,
+    /// Where Python tools lie.
+    pub tools: ToolPlaces,
     /// `toolsets`, checked by shape.
     pub toolsets: Option<Node>,
     /// `sandbox`, checked by shape.
@@ -63,6 +71,27 @@ pub struct Manifest {
     pub providers: BTreeMap<String, Provider>,
     /// `bindings`: values for the entry's parameters.
     pub bindings: Vec<(String, Node)>,
+}
+
+/// `tools` of a manifest, every path relative to the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolPlaces {
+    /// Folders.
+    pub roots: Vec<String>,
+    /// Files.
+    pub modules: Vec<String>,
+    /// Whether workers may name tools by module (`package.module:register`).
+    pub allow_module_imports: bool,
+}
+
+impl Default for ToolPlaces {
+    fn default() -> Self {
+        Self {
+            roots: vec!["tools".into(), "toolsets".into()],
+            modules: vec!["tools.py".into()],
+            allow_module_imports: false,
+        }
+    }
 }
 
 /// One of `providers` (SPEC §10.1).
@@ -97,7 +126,9 @@ impl Default for Manifest {
             exclude: Vec::new(),
             prompts_root: "prompts".into(),
             templates_root: "templates".into(),
+            dependencies: Vec::new(),
             exports: Vec::new(),
+            tools: ToolPlaces::default(),
             toolsets: None,
             sandbox: None,
             limits: None,
@@ -118,7 +149,7 @@ impl Manifest {
             .filter(|name| match tree.kind(name) {
                 Ok(kind) => kind.is_some(),
                 Err(error) => {
-                    found.push(front_matter::unreadable(&SourceFile::new(*name, ""), &error));
+                    found.push(front_matter::unreadable(&front_matter::unread(tree, name), &error));
                     false
                 }
             })
@@ -132,7 +163,7 @@ impl Manifest {
                         codes::TWO_MANIFESTS,
                         format!("both `{}` and `{}` are there", MANIFESTS[0], MANIFESTS[1]),
                     )
-                    .at(&Span::whole(&SourceFile::new(MANIFESTS[0], "")))
+                    .at(&Span::whole(&front_matter::unread(tree, MANIFESTS[0])))
                     .help("keep one of them; they are two names for the same file"),
                 );
                 MANIFESTS[0]
@@ -186,8 +217,10 @@ impl Manifest {
         if let Some(paths) = node.get("worker_paths") {
             manifest.worker_paths = paths.items().iter().filter_map(|path| folder(path, found)).collect();
         }
-        if let Some(exports) = node.get("exports") {
-            manifest.exports = exports.texts().map(|(text, span)| (text.to_owned(), span.clone())).collect();
+        manifest.exports = exports(&node);
+        manifest.dependencies = dependencies(&node, found);
+        if let Some(tools) = node.get("tools") {
+            manifest.tools = tool_places(tools, found);
         }
         if let Some(approval) = node.get("approval") {
             (manifest.mode, manifest.approval) = project_approval(approval, found);
@@ -212,11 +245,93 @@ impl Manifest {
         manifest
     }
 
+    /// Reads a library: its `lib.yaml`, or the manifest of a project with `name`, `version` and `exports`, which can be
+    /// used as one (SPEC §2.2). `None` if it is neither, which `found` then says.
+    pub fn load_library(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
+        let no_library = |message: &str| {
+            Diagnostic::error(codes::BAD_LIBRARY, message.to_owned())
+                .help("a library has a `lib.yaml` with `name`, `version` and `exports`")
+        };
+        let before = found.len();
+        let errors = |found: &[Diagnostic]| found[before..].iter().any(Diagnostic::is_error);
+        let manifest = match tree.kind(LIBRARY) {
+            Ok(None) => {
+                let project = Self::load(tree, found);
+                let Some(file) = &project.file else {
+                    found.push(no_library("the folder is no library: it has no `lib.yaml`"));
+                    return None;
+                };
+                let lacks = [
+                    ("name", project.name.is_none()),
+                    ("version", project.version.is_none()),
+                    ("exports", project.exports.is_empty()),
+                ];
+                let lacks: Vec<&str> =
+                    lacks.iter().filter(|(_, lacks)| *lacks).map(|(key, _)| *key).collect();
+                if !lacks.is_empty() {
+                    let message =
+                        format!("the project is no library: its manifest has no `{}`", lacks.join("`, `"));
+                    found.push(no_library(&message).at(&Span::whole(file)));
+                    return None;
+                }
+                project
+            }
+            Ok(Some(_)) => match front_matter::read(tree, LIBRARY).and_then(front_matter::yaml_only) {
+                Ok(document) => Self::read_library(&document.file, &document.keys, found),
+                Err(error) => {
+                    found.push(*error);
+                    return None;
+                }
+            },
+            Err(error) => {
+                found.push(front_matter::unreadable(&front_matter::unread(tree, LIBRARY), &error));
+                return None;
+            }
+        };
+        let place = manifest.file.as_ref().map(Span::whole);
+        for problem in [
+            manifest.name.as_deref().map(dependency::check_name),
+            manifest.version.as_deref().map(dependency::check_version),
+        ] {
+            if let Some(Err(problem)) = problem {
+                found.push(Diagnostic::error(codes::BAD_LIBRARY, problem).or_at(place.as_ref()));
+            }
+        }
+        (!errors(found)).then_some(manifest)
+    }
+
+    fn read_library(file: &Arc<SourceFile>, whole: &Node, found: &mut Vec<Diagnostic>) -> Self {
+        let mut manifest = Self { file: Some(Arc::clone(file)), ..Self::default() };
+        if !matches!(whole.data, Data::Map(_)) {
+            found.push(shape::wrong_type(whole, LIBRARY, "a map"));
+            return manifest;
+        }
+        let node = shape::check(whole, keys::LIBRARY, "", found);
+        let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
+        manifest.name = text("name");
+        manifest.description = text("description");
+        // There is one format of `lib.yaml`, so that a bare number is the library's version as it was written.
+        manifest.version = node.get("version").map(|version| match version.as_text() {
+            Some(text) => text.to_owned(),
+            None => version.span.text().to_owned(),
+        });
+        manifest.exports = exports(&node);
+        manifest.dependencies = dependencies(&node, found);
+        manifest
+    }
+
     /// Paths that define the program beside the conventional ones, for its protection (SPEC §6.1).
     pub fn defining(&self) -> Vec<String> {
         let roots = [&self.workers_root, &self.prompts_root, &self.templates_root];
+        let tools = self.tools.roots.iter().chain(&self.tools.modules);
         // The root itself can't be named here: all of it would be read-only. Its worker files are protected by name.
-        roots.into_iter().chain(&self.worker_paths).filter(|path| !path.is_empty()).cloned().collect()
+        roots
+            .into_iter()
+            .chain(&self.worker_paths)
+            .chain(tools)
+            .filter(|path| !path.is_empty())
+            .cloned()
+            .collect()
     }
 }
 
@@ -259,6 +374,36 @@ fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
             None
         }
     }
+}
+
+fn exports(node: &Node) -> Vec<(String, Span)> {
+    node.get("exports")
+        .into_iter()
+        .flat_map(Node::texts)
+        .map(|(text, span)| (text.to_owned(), span.clone()))
+        .collect()
+}
+
+fn dependencies(node: &Node, found: &mut Vec<Diagnostic>) -> Vec<Dependency> {
+    let listed = node.get("dependencies");
+    listed
+        .into_iter()
+        .flat_map(Node::texts)
+        .filter_map(|(text, span)| Dependency::read(text, span, found))
+        .collect()
+}
+
+fn tool_places(node: &Node, found: &mut Vec<Diagnostic>) -> ToolPlaces {
+    let mut places = ToolPlaces::default();
+    for (key, paths) in [("roots", &mut places.roots), ("modules", &mut places.modules)] {
+        if let Some(list) = node.get(key) {
+            *paths = list.items().iter().filter_map(|path| folder(path, found)).collect();
+        }
+    }
+    if let Some(allow) = node.get("allow_module_imports").and_then(Node::as_flag) {
+        places.allow_module_imports = allow;
+    }
+    places
 }
 
 /// A folder inside the root.

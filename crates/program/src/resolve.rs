@@ -4,7 +4,6 @@ use crate::{
     diagnostics::{Diagnostic, codes},
     front_matter,
     source::{Kind, SourceTree, plain},
-    span::SourceFile,
 };
 
 /// Where workers lie in a program.
@@ -139,7 +138,7 @@ fn one_of(
             Ok(Some(Kind::File | Kind::Special)) => there.push(candidate),
             Ok(Some(Kind::Folder) | None) => tried.push(candidate),
             Err(error) => {
-                return Err(front_matter::unreadable(&SourceFile::new(candidate, ""), &error).into());
+                return Err(front_matter::unreadable(&front_matter::unread(tree, &candidate), &error).into());
             }
         }
     }

@@ -118,8 +118,9 @@ pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diag
     for key in keys.iter().filter(|key| key.required) {
         let there = |entry: &Entry| key.is_called(&entry.key) && entry.value.data != Data::Null;
         if !node.entries().iter().any(there) {
+            let whole = if path.is_empty() { "the file".to_owned() } else { format!("`{path}`") };
             found.push(
-                bad_value(node, format!("`{path}` has no `{}`", key.name))
+                bad_value(node, format!("{whole} has no `{}`", key.name))
                     .help(format!("it is {}", key.about)),
             );
         }

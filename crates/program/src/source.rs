@@ -66,6 +66,11 @@ pub trait SourceTree: Send + Sync {
     /// The root as a real place.
     fn root(&self) -> &Place;
 
+    /// A path as people are shown it: relative to the program's root, whole for a file of a library.
+    fn shown(&self, path: &str) -> String {
+        path.to_owned()
+    }
+
     /// What lies at a path inside the root; `None` if nothing.
     ///
     /// # Errors

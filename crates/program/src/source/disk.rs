@@ -17,6 +17,8 @@ pub struct DiskTree {
     path: PathBuf,
     dir: Dir,
     opened: AtomicU64,
+    /// Whether its files are shown to people with their whole path.
+    elsewhere: bool,
 }
 
 impl DiskTree {
@@ -27,13 +29,25 @@ impl DiskTree {
     pub fn open(root: &Path) -> Result<Self, SourceError> {
         let path = std::fs::canonicalize(root).map_err(|error| explain(&error))?;
         let dir = Dir::open_ambient_dir(&path, ambient_authority()).map_err(|error| explain(&error))?;
-        Ok(Self { root: place(&path)?, path, dir, opened: AtomicU64::new(0) })
+        Ok(Self { root: place(&path)?, path, dir, opened: AtomicU64::new(0), elsewhere: false })
+    }
+
+    /// The tree of a library, which lies elsewhere than the program: its files are shown with their whole path.
+    ///
+    /// # Errors
+    /// As [`DiskTree::open`].
+    pub fn of_library(root: &Path) -> Result<Self, SourceError> {
+        Ok(Self { elsewhere: true, ..Self::open(root)? })
     }
 }
 
 impl SourceTree for DiskTree {
     fn root(&self) -> &Place {
         &self.root
+    }
+
+    fn shown(&self, path: &str) -> String {
+        if self.elsewhere { self.root.join(path).to_string() } else { path.to_owned() }
     }
 
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {
