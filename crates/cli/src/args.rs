@@ -145,15 +145,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", help_heading = "Input", value_hint = clap::ValueHint::FilePath)]
     pub(crate) attach: Vec<PathBuf>,
 
-    /// The worker to start with, instead of the project's entry
-    #[arg(long, value_name = "ID", help_heading = "Program")]
-    pub(crate) entry: Option<String>,
-    /// The project's root
-    #[arg(long, value_name = "DIR", help_heading = "Program", value_hint = clap::ValueHint::DirPath, conflicts_with = "no_project")]
-    pub(crate) project: Option<PathBuf>,
-    /// Take TARGET as a file of its own, whatever project is around it
-    #[arg(long, help_heading = "Program")]
-    pub(crate) no_project: bool,
+    #[command(flatten)]
+    pub(crate) program: ProgramFlags,
     /// The model, PROVIDER:MODEL
     #[arg(long, value_name = "MODEL", help_heading = "Program")]
     pub(crate) model: Option<String>,
@@ -210,6 +203,14 @@ Examples:
 pub(crate) struct ProgramArgs {
     /// A project's directory or a worker file; without it, the current directory
     pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) program: ProgramFlags,
+}
+
+/// How a program is found and loaded.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Program")]
+pub(crate) struct ProgramFlags {
     /// The worker to start with, instead of the project's entry
     #[arg(long, value_name = "ID")]
     pub(crate) entry: Option<String>,
@@ -219,6 +220,15 @@ pub(crate) struct ProgramArgs {
     /// Take TARGET as a file of its own, whatever project is around it
     #[arg(long)]
     pub(crate) no_project: bool,
+    /// A further folder of libraries, searched before those of LLM_DO_LIBS
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) lib: Vec<PathBuf>,
+    /// Load no Python tools: workers that import some are refused
+    #[arg(long)]
+    pub(crate) no_import_tools: bool,
+    /// Let workers import tools from installed Python modules
+    #[arg(long, conflicts_with = "no_import_tools")]
+    pub(crate) allow_module_imports: bool,
 }
 
 #[derive(Debug, Subcommand)]

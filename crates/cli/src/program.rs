@@ -1,7 +1,7 @@
 //! Which program a command line means, and what is said when it is wrong.
 
 use crate::{
-    args::{Format, ProgramArgs, RunArgs},
+    args::{Format, ProgramArgs, ProgramFlags, RunArgs},
     exit::{Complaint, Exit},
     paint::Paint,
     render::Output,
@@ -20,38 +20,37 @@ use llm_do::{
 use serde_json::{Value, json};
 use std::{env, io, path::PathBuf};
 
+/// What a command line means by its words and flags.
+fn request(positionals: Vec<String>, flags: &ProgramFlags) -> Request {
+    let ProgramFlags { entry, project, no_project, lib, no_import_tools, allow_module_imports } = flags;
+    Request {
+        positionals,
+        project: project.clone(),
+        entry: entry.clone(),
+        no_project: *no_project,
+        libraries: lib.clone(),
+        no_import_tools: *no_import_tools,
+        module_imports: *allow_module_imports,
+    }
+}
+
 impl From<&RunArgs> for Request {
     fn from(run: &RunArgs) -> Self {
-        Self {
-            positionals: [&run.first, &run.second].into_iter().flatten().cloned().collect(),
-            project: run.project.clone(),
-            entry: run.entry.clone(),
-            no_project: run.no_project,
-        }
+        let positionals = [&run.first, &run.second].into_iter().flatten().cloned().collect();
+        request(positionals, &run.program)
     }
 }
 
 impl From<&RunArgs> for ProgramArgs {
     /// For a program that is only looked at.
     fn from(run: &RunArgs) -> Self {
-        Self {
-            target: run.first.clone(),
-            entry: run.entry.clone(),
-            project: run.project.clone(),
-            no_project: run.no_project,
-        }
+        Self { target: run.first.clone(), program: run.program.clone() }
     }
 }
 
 /// For a command that runs nothing.
 pub(crate) fn looked_at(program: &ProgramArgs) -> Request {
-    let ProgramArgs { target, entry, project, no_project } = program;
-    Request {
-        positionals: only_target(target.as_deref()),
-        project: project.clone(),
-        entry: entry.clone(),
-        no_project: *no_project,
-    }
+    request(only_target(program.target.as_deref()), &program.program)
 }
 
 /// The words that name a target and nothing else: beside a message, if an empty one, a word is never the message.
@@ -66,6 +65,8 @@ pub(crate) fn surroundings() -> io::Result<Surroundings> {
         home: env::home_dir(),
         project: env::var_os("LLM_DO_PROJECT").filter(|project| !project.is_empty()).map(PathBuf::from),
         registry: env::var("LLM_DO_PATH").ok(),
+        libraries: env::var("LLM_DO_LIBS").ok().filter(|libraries| !libraries.is_empty()),
+        own: Some(home()),
     })
 }
 

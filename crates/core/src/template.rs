@@ -201,6 +201,11 @@ fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'
         let texts = Arc::clone(texts);
         move |name| texts.template(name)
     });
+    // What a library's template names is the library's, unless it names another.
+    environment.set_path_join_callback(|name, parent| match parent.split_once(':') {
+        Some((library, _)) if !name.contains(':') => format!("{library}:{name}").into(),
+        _ => name.into(),
+    });
     environment.add_function("file", {
         let texts = Arc::clone(texts);
         move |name: &str| texts.file(name)

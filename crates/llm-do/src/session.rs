@@ -16,7 +16,7 @@ use llm_do_core::{
 };
 use llm_do_models::{Api, CustomProvider, Providers};
 use llm_do_program::{
-    Diagnostic, Diagnostics, Host, Program, UserConfig,
+    Diagnostic, Diagnostics, Program, UserConfig,
     manifest::Provider,
     mounts::Wanted,
     signature::{self, Given, InputError},
@@ -197,10 +197,8 @@ impl Session {
         let found = target::find(&request, &around).map_err(Problem::Program)?;
         let lookup = Arc::clone(&environment);
         let providers = (settings.providers)(Providers::new(move |name| lookup(name)));
-        let host = Host {
-            toolsets: toolsets.clone(),
-            providers: providers.names().into_iter().map(str::to_owned).collect(),
-        };
+        let names = providers.names().into_iter().map(str::to_owned).collect();
+        let host = request.host(&around, toolsets.clone(), names);
         let lone = found.source.work.is_some();
         let loaded = Program::load(found.source, host).map_err(Problem::Program)?;
         let program = loaded.program;

@@ -3,9 +3,9 @@
 use crate::{
     diagnostics::{Diagnostic, codes},
     front_matter::{self, Body, Document},
-    keys,
-    manifest::{self, Manifest},
+    keys, manifest,
     mounts::{self, Layers, RequiredGrant},
+    package::{Package, Packages},
     program::Host,
     resolve::Located,
     shape::{self, milliseconds, rule_of},
@@ -14,11 +14,11 @@ use crate::{
     source::{Kind, LARGEST_DEFINITION, SourceTree, plain},
     span::{SourceFile, Span},
     templates::Templates,
+    tool_reference::{self, Policy},
     toolsets::{self, Toolsets},
     yaml::{Data, Entry, Node},
 };
 use llm_do_core::{
-    authority::{Place, Protection},
     function::FunctionSource,
     gate::{Rule, RuleLine},
     model::{ModelName, ModelSettings},
@@ -31,13 +31,10 @@ use std::sync::Arc;
 
 /// What a worker's file is read with.
 pub(crate) struct Context<'a> {
-    pub(crate) tree: &'a Arc<dyn SourceTree>,
-    pub(crate) manifest: &'a Manifest,
-    pub(crate) project_toolsets: &'a Toolsets,
+    pub(crate) packages: &'a Packages,
+    /// Whose worker it is.
+    pub(crate) package: &'a Package,
     pub(crate) host: &'a Host,
-    pub(crate) protection: &'a Arc<Protection>,
-    /// Places that need no grant.
-    pub(crate) own: &'a [Place],
 }
 
 /// A worker, merged.
@@ -45,6 +42,15 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Effective {
     pub(crate) definition: Arc<WorkerDefinition>,
     pub(crate) grants: Vec<RequiredGrant>,
+    pub(crate) located: Located,
+    /// Its own keys in canonical form.
+    pub(crate) keys: Node,
+    /// Its toolsets, merged with its package's.
+    pub(crate) toolsets: Toolsets,
+    /// The allowlist with places.
+    pub(crate) callees: Vec<(String, Span)>,
+    /// Where its instructions stand.
+    pub(crate) text: Arc<SourceFile>,
 }
 
 /// What reading a worker gave: also where something was wrong its callees are known, so that one loading finds what is
@@ -55,40 +61,38 @@ pub(crate) struct Reading {
     pub(crate) effective: Option<Effective>,
     /// The allowlist with places.
     pub(crate) callees: Vec<(String, Span)>,
+    /// `imports.workers` with places.
+    pub(crate) imports: Vec<(String, Span)>,
 }
 
 /// Extensions of prompts, in no order: two of them are an error.
 const PROMPTS: [&str; 5] = ["jinja2", "j2", "jinja", "txt", "md"];
 
 impl Context<'_> {
-    /// Reads and merges a worker. What is wrong, `found` says.
-    pub(crate) fn worker(&self, located: &Located, found: &mut Vec<Diagnostic>) -> Reading {
+    /// Merges a worker that was read. What is wrong, `found` says.
+    pub(crate) fn worker(
+        &self,
+        located: &Located,
+        document: &Document,
+        found: &mut Vec<Diagnostic>,
+    ) -> Reading {
         let errors = |found: &[Diagnostic]| found.iter().filter(|d| d.is_error()).count();
         let before = errors(found);
-        let document = front_matter::read(self.tree.as_ref(), &located.path).and_then(|file| {
-            if located.path.ends_with(".worker") {
-                front_matter::worker(file)
-            } else {
-                front_matter::yaml_only(file)
-            }
-        });
-        let document = match document {
-            Ok(document) => document,
-            Err(error) => {
-                found.push(*error);
-                return Reading::default();
-            }
-        };
-        let mut callees = Vec::new();
-        let effective = self.merge(located, &document, &mut callees, found);
-        Reading { effective: effective.filter(|_| errors(found) == before), callees }
+        let mut reading = Reading::default();
+        let effective = self.merge(located, document, &mut reading, found);
+        reading.effective = effective.filter(|_| errors(found) == before);
+        reading
+    }
+
+    fn tree(&self) -> &dyn SourceTree {
+        self.package.tree.as_ref()
     }
 
     fn merge(
         &self,
         located: &Located,
         document: &Document,
-        callees: &mut Vec<(String, Span)>,
+        reading: &mut Reading,
         found: &mut Vec<Diagnostic>,
     ) -> Option<Effective> {
         match &document.keys.data {
@@ -104,16 +108,21 @@ impl Context<'_> {
         }
         toolsets::warn_of_nulls(&document.keys, found);
         let keys = shape::check(&document.keys, keys::WORKER, "", found);
-        let text = |key: &str| keys.get(key).and_then(Node::as_text);
+        let description = keys.get("description").and_then(Node::as_text).map(Into::into);
         check_name(located, &keys, found);
 
         let attachments = keys.get("attachment_policy").map(attachment_policy).unwrap_or_default();
-        let sandbox = mounts::merge(
-            self.tree.as_ref(),
-            self.own,
-            Layers { project: self.manifest.sandbox.as_ref(), worker: keys.get("sandbox") },
+        let project = self.package.manifest.sandbox.as_ref();
+        let mut sandbox = mounts::merge(
+            self.tree(),
+            &self.package.own,
+            Layers { project, worker: keys.get("sandbox") },
             found,
         );
+        if self.package.library.is_some() {
+            // A library gets what its caller has, and raises no grant (SPEC §6.5).
+            sandbox.grants.clear();
+        }
         let declared = self.input(located, &keys, found);
         check_handed(&declared, &sandbox, found);
         let written: Vec<&str> = sandbox.write.iter().map(|(name, _)| name.as_str()).collect();
@@ -137,25 +146,37 @@ impl Context<'_> {
             .get("toolsets")
             .map(|node| toolsets::read(node, &self.host.toolsets, found))
             .unwrap_or_default();
-        let mut all_toolsets = toolsets::merge(self.project_toolsets, &own_toolsets);
-        *callees = allowlist(&keys, &all_toolsets, found);
+        let mut all_toolsets = toolsets::merge(&self.package.toolsets, &own_toolsets);
+        let callees = allowlist(&keys, &all_toolsets, found);
+        reading.callees.clone_from(&callees);
+        reading.imports = self.imports(located, &keys, found);
         if !callees.is_empty() && !all_toolsets.contains_key("workers") {
             // `allow_workers` means the same as `toolsets.workers.allowed_workers` (SPEC §2.1).
             let span = callees[0].1.clone();
             all_toolsets.insert("workers".into(), Node { span, data: Data::Map(Vec::new()) });
         }
         let (rules, overrides) = rules(&keys, found);
-        let model = keys.get("model").and_then(|node| self.model_name(node, found));
+        // The program's default is the host's affair; a library's own default goes with its workers.
+        let inherited = self.package.manifest.model.as_ref().filter(|_| self.package.library.is_some());
+        let model = keys.get("model").or(inherited).and_then(|node| self.model_name(node, found));
         let compatible = manifest::globs(keys.get("compatible_models"), found);
         check_compatible(&keys, &compatible, found);
-        let instructions = self.instructions(located, document, &keys, found);
+        let (instructions, text) = self.instructions(located, document, &keys, found)?;
+        let layers = [
+            self.packages.program().manifest.limits.as_ref(),
+            self.package.manifest.limits.as_ref(),
+            keys.get("limits"),
+        ];
 
         let allow_workers = callees.iter().map(|(reference, _)| reference.clone()).collect();
         let definition = WorkerDefinition {
-            id: located.id.as_str().into(),
-            source: FunctionSource::Program,
-            description: text("description").map(Into::into),
-            instructions: instructions?,
+            id: self.package.global_id(&located.id),
+            source: match &self.package.library {
+                Some(library) => FunctionSource::Library(Arc::clone(library)),
+                None => FunctionSource::Program,
+            },
+            description,
+            instructions,
             model,
             compatible_models: compatible,
             settings: keys.get("model_settings").map(settings).unwrap_or_default(),
@@ -163,17 +184,48 @@ impl Context<'_> {
             signature: signature?,
             returns,
             returned_paths,
-            toolsets: all_toolsets.into_iter().map(|(name, node)| (name, Arc::new(node.to_json()))).collect(),
+            toolsets: all_toolsets
+                .iter()
+                .map(|(name, node)| (Arc::clone(name), Arc::new(node.to_json())))
+                .collect(),
             allow_workers,
             rules: rules.into(),
             overrides,
             sandbox: Sandbox { narrowing: sandbox.narrowing },
             attachments,
             allow_empty_input: keys.get("allow_empty_input").and_then(Node::as_flag).unwrap_or(true),
-            limits: limits(&[self.manifest.limits.as_ref(), keys.get("limits")]),
+            limits: limits(&layers),
             text: Arc::clone(document.file.text()),
         };
-        Some(Effective { definition: Arc::new(definition), grants: sandbox.grants })
+        Some(Effective {
+            definition: Arc::new(definition),
+            grants: sandbox.grants,
+            located: located.clone(),
+            keys,
+            toolsets: all_toolsets,
+            callees,
+            text,
+        })
+    }
+
+    /// `imports`: the workers that are loaded with it; of its tools what is wrong with them.
+    fn imports(&self, located: &Located, keys: &Node, found: &mut Vec<Diagnostic>) -> Vec<(String, Span)> {
+        let Some(imports) = keys.get("imports") else { return Vec::new() };
+        let policy = Policy {
+            tools: self.host.import_tools,
+            modules: self.host.module_imports || self.packages.program().manifest.tools.allow_module_imports,
+        };
+        for reference in imports.get("tools").into_iter().flat_map(Node::texts) {
+            let folder = folder_of(&located.path);
+            if tool_reference::resolve(self.package, folder, reference, policy, found).is_some() {
+                found.push(
+                    Diagnostic::error(codes::NOT_SUPPORTED, "Python tools are not supported yet")
+                        .at(reference.1),
+                );
+            }
+        }
+        let workers = imports.get("workers").into_iter().flat_map(Node::texts);
+        workers.map(|(text, span)| (text.to_owned(), span.clone())).collect()
     }
 
     /// `parameters` or `schema_in_ref`.
@@ -248,18 +300,18 @@ impl Context<'_> {
         };
         let candidates = [join(folder_of(&located.path), &path), join("schemas", &path)];
         for candidate in &candidates {
-            match self.tree.kind(candidate) {
+            match self.tree().kind(candidate) {
                 Ok(None) => continue,
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    let file = front_matter::unread(self.tree.as_ref(), candidate);
+                    let file = front_matter::unread(self.tree(), candidate);
                     found.push(
                         front_matter::unreadable(&file, &error).related("it is named here", &node.span),
                     );
                     return None;
                 }
             }
-            let file = match front_matter::read(self.tree.as_ref(), candidate) {
+            let file = match front_matter::read(self.tree(), candidate) {
                 Ok(file) => file,
                 Err(error) => {
                     found.push(error.related("it is named here", &node.span));
@@ -299,8 +351,8 @@ impl Context<'_> {
                 return None;
             }
         };
-        let known: Vec<&str> =
-            self.host.providers.iter().chain(self.manifest.providers.keys()).map(String::as_str).collect();
+        let own = self.packages.program().manifest.providers.keys();
+        let known: Vec<&str> = self.host.providers.iter().chain(own).map(String::as_str).collect();
         if !self.host.providers.is_empty() && !known.contains(&model.provider()) {
             found.push(
                 Diagnostic::error(
@@ -323,7 +375,7 @@ impl Context<'_> {
         document: &Document,
         keys: &Node,
         found: &mut Vec<Diagnostic>,
-    ) -> Option<Instructions> {
+    ) -> Option<(Instructions, Arc<SourceFile>)> {
         let file = &document.file;
         let body = document.body.as_ref().filter(|body| !file.text()[body.range.clone()].trim().is_empty());
         let key = keys.entry("instructions");
@@ -364,19 +416,14 @@ impl Context<'_> {
             found.push(finding);
             return None;
         }
-        let templates = Templates::new(
-            Arc::clone(self.tree),
-            Arc::clone(self.protection),
-            folder_of(&located.path),
-            &self.manifest.templates_root,
-            &self.manifest.prompts_root,
-        );
-        Some(Instructions {
+        let templates = Templates::of(self.packages, self.package, folder_of(&located.path));
+        let instructions = Instructions {
             text,
             file: Arc::clone(file.path()),
             line_offset: lines,
             templates: Arc::new(templates),
-        })
+        };
+        Some((instructions, file))
     }
 
     /// `prompts/{id}.{jinja2,j2,jinja,txt,md}`.
@@ -386,16 +433,16 @@ impl Context<'_> {
         document: &Document,
         found: &mut Vec<Diagnostic>,
     ) -> Option<Arc<SourceFile>> {
-        let base = join(&self.manifest.prompts_root, &located.id);
+        let base = join(&self.package.manifest.prompts_root, &located.id);
         let candidates = PROMPTS.map(|extension| format!("{base}.{extension}"));
         let mut there = Vec::new();
         for candidate in &candidates {
-            match self.tree.kind(candidate) {
+            match self.tree().kind(candidate) {
                 Ok(Some(Kind::File)) => there.push(candidate),
                 Ok(_) => {}
                 Err(error) => {
                     found.push(front_matter::unreadable(
-                        &front_matter::unread(self.tree.as_ref(), candidate),
+                        &front_matter::unread(self.tree(), candidate),
                         &error,
                     ));
                     return None;
@@ -415,7 +462,7 @@ impl Context<'_> {
                 );
                 None
             }
-            [one] => front_matter::read(self.tree.as_ref(), one).map_err(|error| found.push(*error)).ok(),
+            [one] => front_matter::read(self.tree(), one).map_err(|error| found.push(*error)).ok(),
             several => {
                 let names: Vec<String> = several.iter().map(|path| format!("`{path}`")).collect();
                 found.push(

@@ -54,6 +54,15 @@ pub fn read(tree: &dyn SourceTree, path: &str) -> Result<Arc<SourceFile>, Box<Di
     }
 }
 
+/// Reads a worker's file of either form.
+///
+/// # Errors
+/// One finding.
+pub fn definition(tree: &dyn SourceTree, path: &str) -> Result<Document, Box<Diagnostic>> {
+    let file = read(tree, path)?;
+    if path.ends_with(".worker") { worker(file) } else { yaml_only(file) }
+}
+
 /// A file of a tree that was not read, for findings about it as a whole.
 pub fn unread(tree: &dyn SourceTree, path: &str) -> Arc<SourceFile> {
     SourceFile::new(tree.shown(path), "")

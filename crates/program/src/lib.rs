@@ -14,6 +14,7 @@ mod listing;
 mod loading;
 pub mod manifest;
 pub mod mounts;
+mod package;
 mod program;
 pub mod resolve;
 pub mod scan;
@@ -25,6 +26,7 @@ pub mod span;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod target;
 pub mod templates;
+mod tool_reference;
 pub mod toolsets;
 mod user_config;
 pub mod yaml;

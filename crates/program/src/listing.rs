@@ -3,9 +3,8 @@
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, tidy},
     front_matter, keys,
-    loading::layout,
     manifest::Manifest,
-    resolve::Located,
+    resolve::{Layout, Located},
     scan, shape,
     source::SourceTree,
     yaml::{Data, Node},
@@ -38,18 +37,12 @@ pub fn list_workers(tree: &dyn SourceTree) -> Result<Vec<Listing>, Diagnostics> 
         tidy(&mut found);
         return Err(Diagnostics(found));
     }
-    let listed = scan::workers(tree, &manifest, &layout(&manifest));
+    let listed = scan::workers(tree, &manifest, &Layout::of(&manifest));
     Ok(listed.into_iter().map(|located| listing(tree, located)).collect())
 }
 
 fn listing(tree: &dyn SourceTree, located: Located) -> Listing {
-    let document = front_matter::read(tree, &located.path).and_then(|file| {
-        if located.path.ends_with(".worker") {
-            front_matter::worker(file)
-        } else {
-            front_matter::yaml_only(file)
-        }
-    });
+    let document = front_matter::definition(tree, &located.path);
     let (keys, problem) = match document {
         Ok(document) => (Some(document.keys), None),
         Err(error) => (None, Some(error.to_string())),

@@ -1,97 +1,76 @@
-//! From a source to a program: the manifest, the entry, and the closure of what allowlists name exactly.
+//! From a source to a program: the manifest, the libraries, the entry, and the closure of what allowlists and imports
+//! name exactly.
 
 use crate::{
     diagnostics::{Diagnostic, codes, nearest},
     effective::{Context, Effective, is_glob},
+    front_matter::{self, Document},
     manifest::{MANIFESTS, Manifest},
+    package::{Package, Packages},
     program::{Host, Source, Start},
-    resolve::{Layout, Located},
-    scan,
+    resolve::{Located, PackageId},
     signature::show,
-    source::SourceTree,
-    span::{SourceFile, Span},
-    toolsets::{self, Toolsets},
+    span::Span,
+    yaml::Node,
 };
-use llm_do_core::{
-    authority::{Place, Protection},
-    model::ModelName,
-    worker::WorkerDefinition,
-};
+use llm_do_core::{model::ModelName, worker::WorkerDefinition};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
+/// Workers by their name in the whole program.
+pub(crate) type Workers = BTreeMap<Arc<str>, Arc<Effective>>;
+
 /// A program before its entry is known.
-pub(crate) struct Parts {
-    pub(crate) tree: Arc<dyn SourceTree>,
+pub(crate) struct Loading {
     pub(crate) host: Host,
-    pub(crate) manifest: Manifest,
-    pub(crate) project_toolsets: Toolsets,
-    pub(crate) layout: Layout,
-    pub(crate) protection: Arc<Protection>,
-    pub(crate) own: Vec<Place>,
+    pub(crate) packages: Packages,
     pub(crate) model: Option<ModelName>,
+    pub(crate) workers: Workers,
+    /// What each worker imports, by its name.
+    pub(crate) imports: BTreeMap<Arc<str>, Vec<Located>>,
+    /// Where each name was first met: two files with one name are told by it.
+    paths: BTreeMap<Arc<str>, Located>,
+    /// Names of each package's workers, scanned for once, for "did you mean".
+    names: BTreeMap<PackageId, Vec<String>>,
 }
 
-impl Parts {
-    pub(crate) fn read(source: &Source, host: Host, found: &mut Vec<Diagnostic>) -> Self {
+impl Loading {
+    /// Reads the manifest and opens the libraries.
+    pub(crate) fn begin(source: &Source, host: Host, found: &mut Vec<Diagnostic>) -> Self {
         let tree = Arc::clone(&source.tree);
         let manifest =
             if source.manifest { Manifest::load(tree.as_ref(), found) } else { Manifest::default() };
-        let project_toolsets = match &manifest.toolsets {
-            Some(node) => toolsets::read(node, &host.toolsets, found),
-            None => Toolsets::new(),
-        };
-        let layout = layout(&manifest);
-        let root = tree.root().clone();
-        let protection = match &source.work {
-            // Rules name places from the folder that a lone file works on; its own definitions stay protected there.
-            Some(work) => {
-                let prefix = root.rest(work).unwrap_or_default();
-                let below =
-                    |path: &String| if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };
-                let defining: Vec<String> = manifest.defining().iter().map(below).collect();
-                Protection::new(work.clone(), if root.is_within(work) { defining } else { Vec::new() })
-            }
-            None => Protection::new(root.clone(), manifest.defining()),
-        };
-        let mut own = vec![root];
-        own.extend(source.work.clone());
-        let mut parts = Self {
-            tree,
+        let program = Package::program(tree, manifest, source.work.as_ref(), &host, found);
+        let packages = Packages::load(program, &host, found);
+        let mut loading = Self {
             host,
-            manifest,
-            project_toolsets,
-            layout,
-            protection: Arc::new(protection),
-            own,
+            packages,
             model: None,
+            workers: Workers::new(),
+            imports: BTreeMap::new(),
+            paths: BTreeMap::new(),
+            names: BTreeMap::new(),
         };
-        let model = parts.manifest.model.as_ref().and_then(|node| parts.context().model_name(node, found));
-        parts.model = model;
-        parts
+        let default = loading.packages.program().manifest.model.as_ref();
+        loading.model = default.and_then(|node| loading.context(PackageId::PROGRAM).model_name(node, found));
+        loading
     }
 
-    fn context(&self) -> Context<'_> {
-        Context {
-            tree: &self.tree,
-            manifest: &self.manifest,
-            project_toolsets: &self.project_toolsets,
-            host: &self.host,
-            protection: &self.protection,
-            own: &self.own,
-        }
+    fn context(&self, package: PackageId) -> Context<'_> {
+        Context { packages: &self.packages, package: self.packages.get(package), host: &self.host }
     }
 
     /// The entry's file, and where it is named.
     pub(crate) fn entry(
-        &self,
+        &mut self,
         start: &Start,
         found: &mut Vec<Diagnostic>,
     ) -> Option<(Located, Option<Span>)> {
-        let (reference, place) = match (start, &self.manifest.entry) {
-            (Start::File(path), _) => return Some((self.layout.identify(path), None)),
+        let program = self.packages.program();
+        let (reference, place) = match (start, &program.manifest.entry) {
+            (Start::File(path), _) => return Some((program.layout.identify(path), None)),
             (Start::Entry(Some(reference)), _) => (reference.clone(), None),
             (Start::Entry(None), Some(entry)) => {
                 let text = entry.as_text().unwrap_or_default();
@@ -106,92 +85,147 @@ impl Parts {
             }
             (Start::Entry(None), None) => ("main".to_owned(), None),
         };
-        match self.layout.resolve(self.tree.as_ref(), &reference) {
-            Ok(located) => Some((located, place)),
-            Err(error) if error.code == codes::WORKER_NOT_FOUND => {
-                let implied = *start == Start::Entry(None) && place.is_none();
-                let missing = if implied {
-                    let mut looked = format!("no `entry` in {} or {}", MANIFESTS[0], MANIFESTS[1]);
-                    if let Some(file) = &self.manifest.file {
-                        looked = format!("no `entry` in {}", file.path());
-                    }
-                    let mut none =
-                        Diagnostic::error(codes::NO_ENTRY, "this folder has no worker to start with")
-                            .note(looked)
-                            .help("write a `main.worker`, or name another worker with `--entry`");
-                    none.notes.extend(error.notes);
-                    none
-                } else {
-                    let mut missing = Diagnostic::error(
-                        codes::ENTRY_MISSING,
-                        format!("the entry `{reference}` does not exist"),
-                    );
-                    missing.notes = error.notes;
-                    missing
-                };
-                let all = scan::workers(self.tree.as_ref(), &self.manifest, &self.layout);
-                let ids: Vec<&str> = all.iter().map(|worker| worker.id.as_str()).collect();
-                let missing =
-                    if implied { with_names(missing, &ids) } else { with_nearest(missing, &reference, ids) };
-                found.push(missing.or_at(place.as_ref()));
-                None
+        let error = match self.packages.resolve(PackageId::PROGRAM, &reference) {
+            Ok(located) => return Some((located, place)),
+            Err(error) => *error,
+        };
+        if error.code != codes::WORKER_NOT_FOUND {
+            found.push(error.or_at(place.as_ref()));
+            return None;
+        }
+        let missing = if *start == Start::Entry(None) && place.is_none() {
+            let looked = match &self.packages.program().manifest.file {
+                Some(file) => format!("no `entry` in {}", file.path()),
+                None => format!("no `entry` in {} or {}", MANIFESTS[0], MANIFESTS[1]),
+            };
+            let mut none = Diagnostic::error(codes::NO_ENTRY, "this folder has no worker to start with")
+                .note(looked)
+                .help("write a `main.worker`, or name another worker with `--entry`");
+            none.notes.extend(error.notes);
+            with_names(none, self.names(PackageId::PROGRAM))
+        } else {
+            let message = format!("the entry `{reference}` does not exist");
+            let mut missing = Diagnostic::error(codes::ENTRY_MISSING, message);
+            missing.notes = error.notes;
+            with_nearest(missing, &reference, self.names(PackageId::PROGRAM))
+        };
+        found.push(missing.or_at(place.as_ref()));
+        None
+    }
+
+    /// Loads workers and all that their allowlists and imports name exactly, each file once; cycles are fine. Gives back
+    /// the names of those that it was asked for, where they load.
+    pub(crate) fn closure(
+        &mut self,
+        wanted: Vec<(Located, Option<Span>)>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Vec<Arc<str>> {
+        let asked: Vec<Arc<str>> = wanted.iter().map(|(located, _)| self.name_of(located)).collect();
+        let mut waiting: VecDeque<_> = wanted.into();
+        let mut seen: BTreeSet<(PackageId, String)> =
+            waiting.iter().map(|(located, _)| (located.package, located.path.clone())).collect();
+        while let Some((located, named)) = waiting.pop_front() {
+            let name = self.name_of(&located);
+            match self.paths.get(&name) {
+                Some(other) if *other != located => {
+                    found.push(same_id(other, &located, named.as_ref(), &self.packages));
+                }
+                Some(_) => continue,
+                None => {
+                    self.paths.insert(Arc::clone(&name), located.clone());
+                }
             }
-            Err(error) => {
-                found.push(error.or_at(place.as_ref()));
-                None
+            let document =
+                front_matter::definition(self.packages.get(located.package).tree.as_ref(), &located.path);
+            let reading = match document {
+                Ok(document) => {
+                    self.admit_libraries(located.package, &document, found);
+                    self.context(located.package).worker(&located, &document, found)
+                }
+                Err(error) => {
+                    found.push(*error);
+                    continue;
+                }
+            };
+            let mut imports = Vec::new();
+            for (reference, span) in &reading.imports {
+                match self.packages.resolve(located.package, reference) {
+                    Ok(import) => imports.push((import, span)),
+                    Err(error) => self.unresolved(located.package, *error, reference, span, found),
+                }
+            }
+            let known: Vec<Located> = imports.iter().map(|(import, _)| import.clone()).collect();
+            let mut next: Vec<(Located, Span)> =
+                imports.into_iter().map(|(import, span)| (import, span.clone())).collect();
+            for (reference, span) in reading.callees.iter().filter(|(reference, _)| !is_glob(reference)) {
+                match resolve(&self.packages, &known, located.package, reference) {
+                    Ok(callee) => next.push((callee, span.clone())),
+                    Err(error) => self.unresolved(located.package, *error, reference, span, found),
+                }
+            }
+            for (callee, span) in next {
+                if seen.insert((callee.package, callee.path.clone())) {
+                    waiting.push_back((callee, Some(span)));
+                }
+            }
+            if !known.is_empty() {
+                self.imports.insert(Arc::clone(&name), known);
+            }
+            if let Some(effective) = reading.effective {
+                self.workers.entry(name).or_insert_with(|| Arc::new(effective));
+            }
+        }
+        asked.into_iter().filter(|name| self.workers.contains_key(name)).collect()
+    }
+
+    fn name_of(&self, located: &Located) -> Arc<str> {
+        self.packages.get(located.package).global_id(&located.id)
+    }
+
+    /// Without a manifest there is nowhere to declare libraries: those that imports name are the dependencies.
+    fn admit_libraries(&mut self, package: PackageId, document: &Document, found: &mut Vec<Diagnostic>) {
+        if package != PackageId::PROGRAM || self.packages.program().manifest.file.is_some() {
+            return;
+        }
+        let imports = document.keys.get("imports").and_then(|imports| imports.get("workers"));
+        for (reference, span) in imports.into_iter().flat_map(Node::texts) {
+            if let Some((library, _)) = reference.split_once(':') {
+                self.packages.import(library, span, &self.host, found);
             }
         }
     }
 
-    /// Loads a worker and all that allowlists name exactly, each file once; cycles are fine.
-    pub(crate) fn closure(
-        &self,
-        entry: Located,
-        place: Option<&Span>,
-        loaded: &mut BTreeMap<String, Arc<Effective>>,
+    fn unresolved(
+        &mut self,
+        from: PackageId,
+        error: Diagnostic,
+        reference: &str,
+        span: &Span,
         found: &mut Vec<Diagnostic>,
-    ) -> Option<Arc<WorkerDefinition>> {
-        let context = self.context();
-        let mut scanned: Option<Vec<Located>> = None;
-        let mut waiting = VecDeque::from([(entry.clone(), place.cloned())]);
-        let mut seen = BTreeSet::from([entry.path.clone()]);
-        let mut ids: BTreeMap<String, String> = BTreeMap::new();
-        while let Some((located, named)) = waiting.pop_front() {
-            if let Some(other) = ids.insert(located.id.clone(), located.path.clone()) {
-                found.push(same_id(&other, &located, named.as_ref()));
-            }
-            let reading = context.worker(&located, found);
-            for (reference, span) in reading.callees.iter().filter(|(reference, _)| !is_glob(reference)) {
-                match self.layout.resolve(self.tree.as_ref(), reference) {
-                    Ok(callee) => {
-                        if seen.insert(callee.path.clone()) {
-                            waiting.push_back((callee, Some(span.clone())));
-                        }
-                    }
-                    Err(error) => {
-                        let all = scanned.get_or_insert_with(|| {
-                            scan::workers(self.tree.as_ref(), &self.manifest, &self.layout)
-                        });
-                        let ids = all.iter().map(|worker| worker.id.as_str());
-                        let error = *error;
-                        let error = match error.span {
-                            Some(_) => error.related("it is named here", span),
-                            None => error.at(span),
-                        };
-                        found.push(with_nearest(error, reference, ids));
-                    }
-                }
-            }
-            if let Some(effective) = reading.effective {
-                loaded.insert(located.path, Arc::new(effective));
-            }
+    ) {
+        if self.packages.is_broken(reference) {
+            return;
         }
-        loaded.get(&entry.path).map(|effective| Arc::clone(&effective.definition))
+        let error = match error.span {
+            Some(_) => error.related("it is named here", span),
+            None => error.at(span),
+        };
+        found.push(match error.code {
+            codes::WORKER_NOT_FOUND if !reference.contains(':') => {
+                with_nearest(error, reference, self.names(from))
+            }
+            _ => error,
+        });
+    }
+
+    fn names(&mut self, from: PackageId) -> &[String] {
+        let packages = &self.packages;
+        self.names.entry(from).or_insert_with(|| packages.names(from))
     }
 
     /// `bindings` of the manifest are values for the entry's parameters: each must have one.
     pub(crate) fn check_bindings(&self, entry: &WorkerDefinition, found: &mut Vec<Diagnostic>) {
-        for (name, node) in &self.manifest.bindings {
+        for (name, node) in &self.packages.program().manifest.bindings {
             let signature = &entry.signature;
             let known = signature.parameters.iter().any(|p| *p.name == **name);
             if !known && (signature.declared || name != "input") {
@@ -210,42 +244,54 @@ impl Parts {
     }
 }
 
-pub(crate) fn layout(manifest: &Manifest) -> Layout {
-    let mut roots = vec![manifest.workers_root.clone()];
-    roots.extend(manifest.worker_paths.iter().filter(|path| **path != manifest.workers_root).cloned());
-    Layout { roots }
+/// What a reference means to a worker: by the rules of its package, else by the name of something that it imports.
+pub(crate) fn resolve(
+    packages: &Packages,
+    imports: &[Located],
+    from: PackageId,
+    reference: &str,
+) -> Result<Located, Box<Diagnostic>> {
+    packages.resolve(from, reference).or_else(|error| {
+        let imported = imports.iter().find(|import| import.id == reference);
+        match (error.code == codes::WORKER_NOT_FOUND, imported) {
+            (true, Some(import)) => Ok(import.clone()),
+            _ => Err(error),
+        }
+    })
 }
 
 /// Two files with one ID in one program would be told apart by nobody.
-pub(crate) fn same_id(other: &str, located: &Located, named: Option<&Span>) -> Diagnostic {
+pub(crate) fn same_id(
+    other: &Located,
+    located: &Located,
+    named: Option<&Span>,
+    packages: &Packages,
+) -> Diagnostic {
+    let tree = &packages.get(located.package).tree;
     Diagnostic::error(
         codes::SAME_ID,
-        format!("`{other}` and `{}` both define the worker `{}`", located.path, located.id),
+        format!("`{}` and `{}` both define the worker `{}`", other.path, located.path, located.id),
     )
     .or_at(named)
-    .or_at(Some(&Span::whole(&SourceFile::new(located.path.as_str(), ""))))
+    .or_at(Some(&Span::whole(&front_matter::unread(tree.as_ref(), &located.path))))
     .help("rename one of them")
 }
 
-pub(crate) fn with_nearest<'a>(
-    error: Diagnostic,
-    reference: &str,
-    ids: impl IntoIterator<Item = &'a str>,
-) -> Diagnostic {
+pub(crate) fn with_nearest(error: Diagnostic, reference: &str, names: &[String]) -> Diagnostic {
     if ![codes::WORKER_NOT_FOUND, codes::ENTRY_MISSING].contains(&error.code) {
         return error;
     }
-    let ids: Vec<&str> = ids.into_iter().collect();
     let wanted = reference.trim_start_matches("./");
-    if nearest(wanted, ids.iter().copied()).is_empty() {
-        return with_names(error, &ids);
+    let names_of = || names.iter().map(String::as_str);
+    if nearest(wanted, names_of()).is_empty() {
+        return with_names(error, names);
     }
-    error.did_you_mean(wanted, ids)
+    error.did_you_mean(wanted, names_of())
 }
 
 /// The names there are, if they are few.
-fn with_names(error: Diagnostic, ids: &[&str]) -> Diagnostic {
-    match ids {
+fn with_names(error: Diagnostic, names: &[String]) -> Diagnostic {
+    match names {
         [] => error,
         few if few.len() <= 12 => error.help(format!("workers are {}", few.join(", "))),
         many => error.help(format!("`llm-do list` shows the {} workers there are", many.len())),

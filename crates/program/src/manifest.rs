@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(m.delegation, Delegation { max_depth: 3, allow_recursion: true });
         assert!(!m.providers["mine"].stream);
         assert_eq!(m.bindings[0].0, "n");
-        assert_eq!(m.defining(), ["w", "prompts", "templates", "more"]);
+        assert_eq!(m.defining(), ["w", "prompts", "templates", "more", "tools", "toolsets", "tools.py"]);
     }
 
     #[test]
@@ -565,7 +565,10 @@ mod tests {
         assert_eq!(code("workers: {include: ['[']}"), Some(codes::BAD_GLOB));
         assert_eq!(code("providers: {x: {api: openai}}"), Some(codes::BAD_VALUE));
         assert_eq!(code("workshop: {name: x}"), Some(codes::NOT_A_FORMAT));
-        assert_eq!(code("dependencies: [utils]"), Some(codes::NOT_SUPPORTED));
+        assert_eq!(code("mcp_servers: {a: {}}"), Some(codes::NOT_SUPPORTED));
+        assert_eq!(code("dependencies: ['no name']"), Some(codes::BAD_DEPENDENCY));
+        assert_eq!(code("dependencies: [../outside]"), Some(codes::ESCAPES_ROOT));
+        assert_eq!(code("tools: {roots: [/etc]}"), Some(codes::ESCAPES_ROOT));
         assert_eq!(code("- a\n"), Some(codes::WRONG_TYPE));
         assert_eq!(code("# nothing yet\n"), None);
         let both = load(&[("project.yaml", "name: a"), ("llm-do.yaml", "name: b")]).1;

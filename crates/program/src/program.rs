@@ -3,14 +3,15 @@
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, tidy},
     effective::{Context, Effective},
-    loading::{Parts, same_id, with_nearest},
+    front_matter,
+    library::{Libraries, NoLibraries},
+    loading::{self, Loading, Workers, same_id, with_nearest},
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted},
-    resolve::{Layout, Located},
-    scan,
+    package::{Package, Packages},
+    resolve::{Located, PackageId},
     signature::{InputError, show},
     source::{RealPlace, SourceTree},
-    toolsets::Toolsets,
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
@@ -25,13 +26,32 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-/// What the host knows that definitions are checked against.
-#[derive(Clone, Default)]
+/// What the host knows and allows, which definitions are checked against.
+#[derive(Clone)]
 pub struct Host {
     /// The kinds of toolsets.
     pub toolsets: ToolsetRegistry,
     /// Names of providers beside those of the manifest. Empty: any name passes.
     pub providers: Vec<String>,
+    /// The installed libraries.
+    pub libraries: Arc<dyn Libraries>,
+    /// Whether Python tools may be loaded at all (`--no-import-tools` says no).
+    pub import_tools: bool,
+    /// Whether workers may name tools by module (`--allow-module-imports`), whatever the manifest says.
+    pub module_imports: bool,
+}
+
+impl Default for Host {
+    /// No toolsets, any provider, no libraries.
+    fn default() -> Self {
+        Self {
+            toolsets: ToolsetRegistry::default(),
+            providers: Vec::new(),
+            libraries: Arc::new(NoLibraries),
+            import_tools: true,
+            module_imports: false,
+        }
+    }
 }
 
 /// Where a run starts.
@@ -68,20 +88,15 @@ pub struct Loaded {
 /// Resolved, merged, immutable definitions. What a run names by glob is loaded when it is called; everything else is
 /// loaded already.
 pub struct Program {
-    tree: Arc<dyn SourceTree>,
     host: Host,
-    manifest: Manifest,
-    project_toolsets: Toolsets,
-    layout: Layout,
-    protection: Arc<Protection>,
-    /// Places that need no grant.
-    own: Vec<Place>,
+    packages: Packages,
     work: Option<Place>,
     name: String,
     model: Option<ModelName>,
     entry: Arc<WorkerDefinition>,
-    /// By file.
-    loaded: Mutex<BTreeMap<String, Arc<Effective>>>,
+    workers: Mutex<Workers>,
+    /// What each worker imports, by its name.
+    imports: BTreeMap<Arc<str>, Vec<Located>>,
     listed: OnceLock<Vec<Located>>,
 }
 
@@ -102,44 +117,40 @@ impl Program {
     /// Everything that is wrong with what was opened, warnings included, in reading order.
     pub fn load(source: Source, host: Host) -> Result<Loaded, Diagnostics> {
         let mut found = Vec::new();
-        let parts = Parts::read(&source, host, &mut found);
-        let mut loaded = BTreeMap::new();
-        let entry = parts
+        let mut loading = Loading::begin(&source, host, &mut found);
+        let entry = loading
             .entry(&source.start, &mut found)
-            .and_then(|(located, place)| parts.closure(located, place.as_ref(), &mut loaded, &mut found));
+            .and_then(|entry| loading.closure(vec![entry], &mut found).pop())
+            .map(|name| Arc::clone(&loading.workers[&name].definition));
         if let (Some(entry), Start::Entry(None)) = (&entry, &source.start) {
-            parts.check_bindings(entry, &mut found);
+            loading.check_bindings(entry, &mut found);
         }
         tidy(&mut found);
         let Some(entry) = entry.filter(|_| !found.iter().any(Diagnostic::is_error)) else {
             return Err(Diagnostics(found));
         };
-        let Parts { tree, host, manifest, project_toolsets, layout, protection, own, model } = parts;
-        let name = manifest.name.clone().unwrap_or_else(|| {
-            tree.root()
-                .as_str()
-                .rsplit('/')
-                .next()
-                .filter(|name| !name.is_empty())
-                .unwrap_or("program")
-                .to_owned()
+        let Loading { host, packages, model, workers, imports, .. } = loading;
+        let package = packages.program();
+        let name = package.manifest.name.clone().unwrap_or_else(|| {
+            let folder = package.tree.root().name();
+            if folder.is_empty() { "program".to_owned() } else { folder.to_owned() }
         });
         let program = Self {
-            tree,
             host,
-            manifest,
-            project_toolsets,
-            layout,
-            protection,
-            own,
+            packages,
             work: source.work,
             name,
             model,
             entry,
-            loaded: Mutex::new(loaded),
+            workers: Mutex::new(workers),
+            imports,
             listed: OnceLock::new(),
         };
         Ok(Loaded { program: Arc::new(program), warnings: found })
+    }
+
+    fn package(&self) -> &Package {
+        self.packages.program()
     }
 
     /// The worker that a run starts with.
@@ -149,7 +160,7 @@ impl Program {
 
     /// The manifest, or the defaults.
     pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+        &self.package().manifest
     }
 
     /// The project's default model.
@@ -159,35 +170,35 @@ impl Program {
 
     /// `approval.mode` of the manifest: can only tighten the operator's.
     pub fn mode(&self) -> Option<Mode> {
-        self.manifest.mode
+        self.manifest().mode
     }
 
     /// The rest of the manifest's `approval`.
     pub fn approval(&self) -> &Policy {
-        &self.manifest.approval
+        &self.manifest().approval
     }
 
     /// `providers` of the manifest.
     pub fn providers(&self) -> &BTreeMap<String, Provider> {
-        &self.manifest.providers
+        &self.manifest().providers
     }
 
     /// Root of the program.
     pub fn root(&self) -> &Place {
-        self.tree.root()
+        self.tree().root()
     }
 
     /// The files it is read from.
     pub fn tree(&self) -> &Arc<dyn SourceTree> {
-        &self.tree
+        &self.package().tree
     }
 
     /// What defines the program and is protected or invisible.
     pub fn protection(&self) -> &Arc<Protection> {
-        &self.protection
+        &self.package().protection
     }
 
-    /// Definitions loaded so far, sorted by file.
+    /// Definitions loaded so far, sorted by name.
     pub fn loaded(&self) -> Vec<Arc<WorkerDefinition>> {
         self.lock().values().map(|effective| Arc::clone(&effective.definition)).collect()
     }
@@ -218,16 +229,20 @@ impl Program {
     /// `bound` hands over, which are seen at `/PARAMETER`. The view is the one of SPEC §6.1 for programs that declare
     /// no mounts.
     pub fn authority(&self, granted: &[Extent], network: Network, bound: &[BoundPath]) -> Authority {
-        let mut extents: Vec<Extent> =
-            self.own.iter().map(|place| Extent { place: place.clone(), access: Access::Write }).collect();
+        let mut extents: Vec<Extent> = self
+            .package()
+            .own
+            .iter()
+            .map(|place| Extent { place: place.clone(), access: Access::Write })
+            .collect();
         extents.extend(granted.iter().cloned());
         extents.extend(bound.iter().map(|b| Extent { place: b.place.clone(), access: b.access }));
-        let seen = self.work.as_ref().unwrap_or_else(|| self.tree.root());
+        let seen = self.work.as_ref().unwrap_or_else(|| self.tree().root());
         let mut view = View::new(vec![Mount::new(VirtualPath::root(), seen.clone(), Access::Write)]);
         for b in bound {
             view = view.with(Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access));
         }
-        Authority::new(Bounds::new(extents, network), view, Arc::clone(&self.protection))
+        Authority::new(Bounds::new(extents, network), view, Arc::clone(self.protection()))
     }
 
     /// Completes the entry's input by the manifest's `bindings` and mounts, and turns the places that `path`
@@ -248,7 +263,7 @@ impl Program {
         let fail = |message: String| InputError { message, signature: show(&self.entry.id, signature) };
         let Some(input) = input.as_object_mut() else { return Ok(Vec::new()) };
         let mut bound = Vec::new();
-        let bindings = &self.manifest.bindings;
+        let bindings = &self.manifest().bindings;
         if !signature.declared
             && !input.contains_key("input")
             && let Some((_, value)) = bindings.iter().find(|(name, _)| name == "input")
@@ -280,7 +295,7 @@ impl Program {
                         .map_err(|reason| fail(format!("`bindings.{name}`: `{path}` {reason}")))?;
                     let covered =
                         Bounds::new(granted.to_vec(), Network::Off).covering(&place, access).is_some();
-                    if !covered && !self.own.iter().any(|own| place.is_within(own)) {
+                    if !covered && !self.package().own.iter().any(|own| place.is_within(own)) {
                         let flags = Wanted::Place { place, access }.flags().join(" ");
                         return Err(fail(format!(
                             "`bindings.{name}` lies outside the program, which needs `--grant {flags}`"
@@ -309,13 +324,13 @@ impl Program {
 
     /// The mount of that name, if it is the manifest's and not the worker's alone.
     fn manifest_mount(&self, name: &str) -> Option<&Mount> {
-        self.manifest.sandbox.as_ref()?.get("paths")?.get(name)?;
+        self.manifest().sandbox.as_ref()?.get("paths")?.get(name)?;
         let at = at_parameter(name);
         self.entry.sandbox.narrowing.mounts.iter().find(|mount| mount.at == at)
     }
 
     fn real(&self, path: &str, access: Access) -> Result<Place, String> {
-        let RealPlace { place, kind } = self.tree.locate(path).map_err(|error| error.to_string())?;
+        let RealPlace { place, kind } = self.tree().locate(path).map_err(|error| error.to_string())?;
         match (kind, access) {
             // Made at the first write.
             (None, Access::Read) => Err("does not exist".into()),
@@ -325,72 +340,82 @@ impl Program {
 
     /// All workers of the program, sorted by ID: scans.
     pub fn workers(&self) -> &[Located] {
-        self.listed.get_or_init(|| scan::workers(self.tree.as_ref(), &self.manifest, &self.layout))
+        self.listed.get_or_init(|| self.package().scan())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Effective>>> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Workers> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn context(&self) -> Context<'_> {
-        Context {
-            tree: &self.tree,
-            manifest: &self.manifest,
-            project_toolsets: &self.project_toolsets,
-            host: &self.host,
-            protection: &self.protection,
-            own: &self.own,
-        }
+    /// The package of whoever says something, and what it imports.
+    fn speaker(&self, from: &WorkerDefinition) -> (PackageId, &[Located]) {
+        let package = self.lock().get(&from.id).map_or(PackageId::PROGRAM, |known| known.located.package);
+        (package, self.imports.get(&from.id).map_or(&[], Vec::as_slice))
     }
 
-    fn find(&self, reference: &str) -> Result<Arc<Effective>, Diagnostics> {
-        let located = self.layout.resolve(self.tree.as_ref(), reference).map_err(|error| {
-            let ids = self.workers().iter().map(|worker| worker.id.as_str());
-            with_nearest(*error, reference, ids)
-        })?;
-        if let Some(known) = self.lock().get(&located.path) {
-            return Ok(Arc::clone(known));
-        }
+    fn find(&self, from: &WorkerDefinition, reference: &str) -> Result<Arc<Effective>, Diagnostics> {
+        let (package, imports) = self.speaker(from);
+        let located =
+            loading::resolve(&self.packages, imports, package, reference).map_err(|error| match package {
+                _ if reference.contains(':') => *error,
+                PackageId::PROGRAM => {
+                    let ids: Vec<String> = self.workers().iter().map(|worker| worker.id.clone()).collect();
+                    with_nearest(*error, reference, &ids)
+                }
+                package => with_nearest(*error, reference, &self.packages.names(package)),
+            })?;
+        let name = self.packages.get(located.package).global_id(&located.id);
         let mut found = Vec::new();
-        let effective = self.context().worker(&located, &mut found).effective.map(Arc::new);
-        let mut loaded = self.lock();
-        if let Some(effective) = effective {
-            let other = loaded.iter().find(|(path, known)| {
-                known.definition.id == effective.definition.id && **path != located.path
-            });
-            match other {
-                Some((other, _)) => found.push(same_id(other, &located, None)),
-                None => return Ok(Arc::clone(loaded.entry(located.path).or_insert(effective))),
+        if let Some(known) = self.lock().get(&name) {
+            if known.located == located {
+                return Ok(Arc::clone(known));
+            }
+            return Err(same_id(&known.located, &located, None, &self.packages).into());
+        }
+        let context = Context {
+            packages: &self.packages,
+            package: self.packages.get(located.package),
+            host: &self.host,
+        };
+        let document = front_matter::definition(context.package.tree.as_ref(), &located.path)?;
+        match context.worker(&located, &document, &mut found).effective {
+            Some(effective) => Ok(Arc::clone(self.lock().entry(name).or_insert_with(|| Arc::new(effective)))),
+            None => {
+                tidy(&mut found);
+                Err(Diagnostics(found))
             }
         }
-        tidy(&mut found);
-        Err(Diagnostics(found))
     }
 }
 
 impl Definitions for Program {
     fn worker(
         &self,
-        _: &WorkerDefinition,
+        from: &WorkerDefinition,
         reference: &str,
     ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
-        match self.find(reference) {
+        match self.find(from, reference) {
             Ok(effective) => Ok(Arc::clone(&effective.definition)),
             Err(errors) => Err(DefinitionError { message: errors.to_string() }),
         }
     }
 
-    fn matching(&self, _: &WorkerDefinition, glob: &str) -> Vec<String> {
+    fn matching(&self, from: &WorkerDefinition, glob: &str) -> Vec<String> {
         // The same reading of a glob as the allowlist's: `*` crosses folders.
         let Ok(glob) = globset::GlobBuilder::new(glob).literal_separator(false).build() else {
             return Vec::new();
         };
-        let glob = glob.compile_matcher();
-        self.workers()
-            .iter()
-            .filter(|worker| glob.is_match(&worker.id))
-            .map(|worker| worker.id.clone())
-            .collect()
+        let matcher = glob.compile_matcher();
+        let (package, _) = self.speaker(from);
+        let mut names: Vec<String> = match package {
+            PackageId::PROGRAM => self.workers().iter().map(|worker| worker.id.clone()).collect(),
+            package => self.packages.get(package).scan().into_iter().map(|worker| worker.id).collect(),
+        };
+        if glob.glob().contains(':') {
+            names = self.packages.names(package);
+        }
+        names.retain(|name| matcher.is_match(name));
+        names
     }
 
     fn project_name(&self) -> &str {
@@ -398,7 +423,7 @@ impl Definitions for Program {
     }
 
     fn delegation(&self) -> Delegation {
-        self.manifest.delegation
+        self.manifest().delegation
     }
 }
 

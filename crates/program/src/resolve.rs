@@ -3,6 +3,7 @@
 use crate::{
     diagnostics::{Diagnostic, codes},
     front_matter,
+    manifest::Manifest,
     source::{Kind, SourceTree, plain},
 };
 
@@ -13,10 +14,21 @@ pub struct Layout {
     pub roots: Vec<String>,
 }
 
+/// Which package something belongs to: the program, or one of its libraries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PackageId(pub(crate) usize);
+
+impl PackageId {
+    /// The program itself.
+    pub const PROGRAM: Self = Self(0);
+}
+
 /// A worker's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Located {
-    /// Its ID.
+    /// Whose it is.
+    pub package: PackageId,
+    /// Its ID in its package.
     pub id: String,
     /// Its file, relative to the root.
     pub path: String,
@@ -34,6 +46,36 @@ pub fn without_extension(path: &str) -> Option<&str> {
 }
 
 impl Layout {
+    /// Where a manifest says that workers lie.
+    pub fn of(manifest: &Manifest) -> Self {
+        let mut roots = vec![manifest.workers_root.clone()];
+        roots.extend(manifest.worker_paths.iter().filter(|path| **path != manifest.workers_root).cloned());
+        Self { roots }
+    }
+
+    /// Whether a reference is a name that a library's export could have, and no path.
+    pub fn is_bare(reference: &str) -> bool {
+        !reference.starts_with("./") && without_extension(reference).is_none()
+    }
+
+    /// Whether a reference is a path from the package's root rather than a name under a workers root (SPEC §4.1).
+    fn from_root(&self, reference: &str, path: &str) -> bool {
+        let workers_root = self.roots.first().filter(|root| !root.is_empty());
+        !Self::is_bare(reference)
+            || workers_root
+                .is_some_and(|root| path.strip_prefix(root.as_str()).is_some_and(|r| r.starts_with('/')))
+    }
+
+    /// The ID of the worker that a reference would name, whether there is one or not; `None` for what names none.
+    pub fn id_of(&self, reference: &str) -> Option<String> {
+        let path = plain(reference).ok().filter(|path| !path.is_empty() && !path.contains(':'))?;
+        if !self.from_root(reference, &path) {
+            return Some(path);
+        }
+        let path = if without_extension(&path).is_some() { path } else { format!("{path}.worker") };
+        Some(self.identify(&path).id)
+    }
+
     /// The worker that a file is.
     pub fn identify(&self, path: &str) -> Located {
         let stem = without_extension(path).unwrap_or(path);
@@ -47,7 +89,7 @@ impl Layout {
             _ => id,
         };
         let rooted = below.is_some() && path != "main.worker";
-        Located { id: id.to_owned(), path: path.to_owned(), rooted }
+        Located { package: PackageId::PROGRAM, id: id.to_owned(), path: path.to_owned(), rooted }
     }
 
     /// The worker that a reference names.
@@ -70,11 +112,7 @@ impl Layout {
             return Err(bad("it is too long or has control characters"));
         }
         if reference.contains(':') {
-            return Err(Diagnostic::error(
-                codes::NOT_SUPPORTED,
-                format!("`{reference}` names a library's worker, which is not supported yet"),
-            )
-            .into());
+            return Err(bad("only a library's name stands before a colon"));
         }
         let path = plain(reference).map_err(|_| {
             Diagnostic::error(codes::ESCAPES_ROOT, format!("`{reference}` leads out of the program's root"))
@@ -83,11 +121,7 @@ impl Layout {
         if path.is_empty() {
             return Err(bad("it names a folder"));
         }
-        let workers_root = self.roots.first().filter(|root| !root.is_empty());
-        let from_root = reference.starts_with("./")
-            || without_extension(&path).is_some()
-            || workers_root
-                .is_some_and(|root| path.strip_prefix(root.as_str()).is_some_and(|r| r.starts_with('/')));
+        let from_root = self.from_root(reference, &path);
         let mut tried = Vec::new();
         if from_root {
             if let Some(found) = one_of(tree, reference, candidates("", &path), &mut tried)? {
@@ -195,7 +229,7 @@ mod tests {
             ("./more/a.worker", "more/a.worker", "a", true),
         ] {
             let located = layout().resolve(&tree, reference).unwrap();
-            let expected = Located { id: id.into(), path: path.into(), rooted };
+            let expected = Located { package: PackageId::PROGRAM, id: id.into(), path: path.into(), rooted };
             assert_eq!(located, expected, "{reference}");
         }
     }
@@ -211,10 +245,27 @@ mod tests {
         assert_eq!(code("./a"), codes::WORKER_NOT_FOUND);
         assert_eq!(code(""), codes::BAD_REFERENCE);
         assert_eq!(code("./"), codes::BAD_REFERENCE);
-        assert_eq!(code("lib:x"), codes::NOT_SUPPORTED);
+        assert_eq!(code("lib:x"), codes::BAD_REFERENCE);
         for reference in ["../x", "./../x", "/etc/x.worker", "a/../../x", "a\\b"] {
             assert_eq!(code(reference), codes::ESCAPES_ROOT, "{reference}");
         }
+    }
+
+    #[test]
+    fn a_reference_has_its_id_before_anything_is_opened() {
+        for (reference, id) in [
+            ("a", "a"),
+            ("main", "main"),
+            ("reports/s", "reports/s"),
+            ("workers/a", "a"),
+            ("./workers/reports/s.yaml", "reports/s"),
+            ("workers/x/worker.worker", "x"),
+            ("./helpers/x", "helpers/x"),
+            ("./main", "main"),
+        ] {
+            assert_eq!(layout().id_of(reference).as_deref(), Some(id), "{reference}");
+        }
+        assert_eq!(layout().id_of("../a"), None);
     }
 
     #[test]

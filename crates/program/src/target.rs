@@ -2,12 +2,13 @@
 
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
+    library::DiskLibraries,
     manifest::MANIFESTS,
-    program::{Source, Start},
+    program::{Host, Source, Start},
     resolve::without_extension,
     source::{DiskTree, SourceError},
 };
-use llm_do_core::authority::Place;
+use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -25,6 +26,12 @@ pub struct Request {
     pub entry: Option<String>,
     /// `--no-project`.
     pub no_project: bool,
+    /// `--lib`: roots of libraries that are searched first.
+    pub libraries: Vec<PathBuf>,
+    /// `--no-import-tools`.
+    pub no_import_tools: bool,
+    /// `--allow-module-imports`.
+    pub module_imports: bool,
 }
 
 /// What surrounds a command line.
@@ -38,6 +45,34 @@ pub struct Surroundings {
     pub project: Option<PathBuf>,
     /// `LLM_DO_PATH`: folders separated by colons.
     pub registry: Option<String>,
+    /// `LLM_DO_LIBS`: roots of libraries separated by colons.
+    pub libraries: Option<String>,
+    /// `LLM_DO_HOME`; where it is not set, `.llm-do` in the home directory.
+    pub own: Option<PathBuf>,
+}
+
+impl Request {
+    /// The host that a program is loaded with, by what this command line and its surroundings say.
+    pub fn host(&self, around: &Surroundings, toolsets: ToolsetRegistry, providers: Vec<String>) -> Host {
+        Host {
+            toolsets,
+            providers,
+            libraries: Arc::new(DiskLibraries { roots: library_roots(&self.libraries, around) }),
+            import_tools: !self.no_import_tools,
+            module_imports: self.module_imports,
+        }
+    }
+}
+
+/// The roots of installed libraries, in the order they are searched: `--lib`, then `LLM_DO_LIBS`, which is `libs` in
+/// llm-do's own folder where it is not set (SPEC §4.3). The first is where libraries are installed.
+pub fn library_roots(first: &[PathBuf], around: &Surroundings) -> Vec<PathBuf> {
+    let own = || around.own.clone().or_else(|| Some(around.home.as_ref()?.join(".llm-do")));
+    let listed: Vec<PathBuf> = match &around.libraries {
+        Some(list) => list.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect(),
+        None => own().map(|own| own.join("libs")).into_iter().collect(),
+    };
+    first.iter().chain(&listed).map(|root| around.here.join(root)).collect()
 }
 
 /// A target, found.
@@ -182,7 +217,7 @@ fn file(
     let own = path.parent().unwrap_or(Path::new("/"));
     let (root, manifest) = match (project, request.no_project) {
         (Some(_), true) => return Err(contradiction("`--project` and `--no-project` exclude each other")),
-        (None, true) => (own.to_owned(), false),
+        (None, true) => (workers_parent(own).unwrap_or(own).to_owned(), false),
         (Some(project), false) => {
             let root = fs::canonicalize(project).map_err(|error| {
                 no_target(format!("the project `{}` cannot be opened: {}", project.display(), error.kind()))

@@ -1,59 +1,79 @@
 //! Where a worker's templates and inserted files are read from (SPEC §7).
 
-use crate::source::{Kind, LARGEST_DEFINITION, SourceError, SourceTree};
+use crate::{
+    package::{Package, Packages},
+    source::{Kind, LARGEST_DEFINITION, SourceError, SourceTree},
+};
 use llm_do_core::{
     authority::{Class, Protection},
     template::{TemplateName, TemplateRefusal, TemplateSource, TemplateText},
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-/// The roots of one worker, in the order they are searched: its `templates/`, its folder, the project's templates,
-/// the prompts.
+/// The roots of one worker, in the order they are searched: its `templates/`, its folder, its package's templates and
+/// prompts, the templates of each library that its package depends on.
 pub struct Templates {
+    roots: Vec<Root>,
+    /// Roots of libraries by the name that stands before a colon.
+    libraries: BTreeMap<String, Root>,
+}
+
+/// A folder of a package.
+#[derive(Clone)]
+struct Root {
     tree: Arc<dyn SourceTree>,
     protection: Arc<Protection>,
-    roots: Vec<String>,
+    folder: String,
 }
 
 impl Templates {
-    /// The roots of a worker that lies in `folder`.
-    pub fn new(
-        tree: Arc<dyn SourceTree>,
-        protection: Arc<Protection>,
-        folder: &str,
-        templates: &str,
-        prompts: &str,
-    ) -> Self {
+    /// The roots of a worker of a package that lies in `folder`.
+    pub(crate) fn of(packages: &Packages, package: &Package, folder: &str) -> Self {
+        let root = |package: &Package, folder: &str| Root {
+            tree: Arc::clone(&package.tree),
+            protection: Arc::clone(&package.protection),
+            folder: folder.to_owned(),
+        };
         let own = if folder.is_empty() { "templates".to_owned() } else { format!("{folder}/templates") };
-        let mut roots: Vec<String> = Vec::new();
-        for root in [own.as_str(), folder, templates, prompts] {
-            if !roots.iter().any(|known| known == root) {
-                roots.push(root.to_owned());
+        let manifest = &package.manifest;
+        let mut folders: Vec<&str> = Vec::new();
+        for folder in [own.as_str(), folder, &manifest.templates_root, &manifest.prompts_root] {
+            if !folders.contains(&folder) {
+                folders.push(folder);
             }
         }
-        Self { tree, protection, roots }
+        let mut roots: Vec<Root> = folders.into_iter().map(|folder| root(package, folder)).collect();
+        let mut libraries = BTreeMap::new();
+        for library in package.dependencies.iter().map(|id| packages.get(*id)) {
+            let templates = root(library, &library.manifest.templates_root);
+            libraries.extend(library.library.as_ref().map(|name| (name.to_string(), templates.clone())));
+            roots.push(templates);
+        }
+        Self { roots, libraries }
     }
 
     fn find(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {
         let refuse = |reason: String| TemplateRefusal { name: name.to_string(), reason };
         if let Some(library) = name.library() {
-            return Err(refuse(format!(
-                "it is the library `{library}`'s, and libraries are not supported yet"
-            )));
+            let root = self.libraries.get(library).ok_or_else(|| {
+                refuse(format!("the library `{library}` is not among the dependencies of who says it"))
+            })?;
+            return root.read(name.path()).map_err(refuse);
         }
         for root in &self.roots {
-            let path =
-                if root.is_empty() { name.path().to_owned() } else { format!("{root}/{}", name.path()) };
-            if let Some(text) = self.read(root, &path).map_err(refuse)? {
-                return Ok(Some(TemplateText { text: text.into(), origin: path }));
+            if let Some(text) = root.read(name.path()).map_err(refuse)? {
+                return Ok(Some(text));
             }
         }
         Ok(None)
     }
+}
 
-    /// The text of a file in a root; `None` if nothing is there.
-    fn read(&self, root: &str, path: &str) -> Result<Option<String>, String> {
-        match self.tree.kind(path) {
+impl Root {
+    /// The text of a file in the root; `None` if nothing is there.
+    fn read(&self, name: &str) -> Result<Option<TemplateText>, String> {
+        let path = if self.folder.is_empty() { name.to_owned() } else { format!("{}/{name}", self.folder) };
+        match self.tree.kind(&path) {
             Ok(Some(Kind::File)) => {}
             Ok(None) => return Ok(None),
             Ok(Some(Kind::Folder | Kind::Special)) => return Err("it is not a regular file".into()),
@@ -61,23 +81,22 @@ impl Templates {
             Err(error) => return Err(error.to_string()),
         }
         // By its own name and by where it really lies: a link is no way to what may not be seen.
-        let program = self.protection.root();
-        let real = self.tree.locate(path).map_err(|error| error.to_string())?.place;
-        let base = self.tree.locate(root).map_err(|error| error.to_string())?.place;
-        for place in [&program.join(path), &real] {
-            if self.protection.class(place, program) == Class::Invisible {
+        let package = self.tree.root();
+        let real = self.tree.locate(&path).map_err(|error| error.to_string())?.place;
+        let base = self.tree.locate(&self.folder).map_err(|error| error.to_string())?.place;
+        for place in [&package.join(&path), &real] {
+            if self.protection.class(place, package) == Class::Invisible {
                 return Err("it may not be read here".into());
             }
         }
         if !real.is_within(&base) {
-            return Err(format!("it leads out of `{}`", if root.is_empty() { "." } else { root }));
+            let root = if self.folder.is_empty() { "." } else { &self.folder };
+            return Err(format!("it leads out of `{root}`"));
         }
-        let bytes = self.tree.read(path, LARGEST_DEFINITION).map_err(|error| error.to_string())?;
+        let bytes = self.tree.read(&path, LARGEST_DEFINITION).map_err(|error| error.to_string())?;
         let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
-        Ok(Some(match text.strip_prefix('\u{feff}') {
-            Some(rest) => rest.to_owned(),
-            None => text,
-        }))
+        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+        Ok(Some(TemplateText { text: text.into(), origin: self.tree.shown(&path) }))
     }
 }
 
@@ -94,14 +113,21 @@ impl TemplateSource for Templates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::MemoryTree;
+    use crate::{manifest::Manifest, program::Host, source::MemoryTree};
     use llm_do_core::{authority::Place, template::confine};
 
     fn templates(files: &[(&str, &str)]) -> Templates {
         let root = Place::new("/p");
         let tree = MemoryTree::new(root.clone(), files.iter().map(|(p, t)| (*p, *t)));
-        let protection = Protection::new(root, []);
-        Templates::new(Arc::new(tree), Arc::new(protection), "workers/x", "templates", "prompts")
+        of(Arc::new(tree))
+    }
+
+    fn of(tree: Arc<dyn SourceTree>) -> Templates {
+        let (host, mut found) = (Host::default(), Vec::new());
+        let program = Package::program(tree, Manifest::default(), None, &host, &mut found);
+        let packages = Packages::load(program, &host, &mut found);
+        assert_eq!(found, []);
+        Templates::of(&packages, packages.program(), "workers/x")
     }
 
     #[test]
@@ -148,9 +174,7 @@ mod tests {
         symlink("../.env", root.join("prompts/env")).unwrap();
         symlink("../notes.txt", root.join("prompts/notes")).unwrap();
         let tree = DiskTree::open(&root).unwrap();
-        let protection = Protection::new(tree.root().clone(), []);
-        let templates =
-            Templates::new(Arc::new(tree), Arc::new(protection), "workers/x", "templates", "prompts");
+        let templates = of(Arc::new(tree));
         for name in ["out", "env", "notes"] {
             assert!(templates.file(&confine(name).unwrap()).is_err(), "{name}");
         }

@@ -51,7 +51,11 @@ fn check(page: &str, least: usize, file_of: impl Fn(&str) -> &'static str) {
         let path = if file == "main.yaml" { "workers/main.yaml" } else { file };
         files.push((path, &block));
         let tree = Arc::new(MemoryTree::new(Place::new("/p"), files));
-        let host = Host { toolsets: ToolsetRegistry::built_in(), providers: vec!["anthropic".into()] };
+        let host = Host {
+            toolsets: ToolsetRegistry::built_in(),
+            providers: vec!["anthropic".into()],
+            ..Host::default()
+        };
         let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
         let found = match Program::load(source, host) {
             Ok(loaded) => loaded.warnings,

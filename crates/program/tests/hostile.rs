@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 fn load(files: Vec<(&str, Vec<u8>)>) {
     let tree = Arc::new(MemoryTree::new(Place::new("/p"), files));
-    let host = Host { toolsets: ToolsetRegistry::built_in(), providers: vec!["a".into()] };
+    let host = Host { toolsets: ToolsetRegistry::built_in(), providers: vec!["a".into()], ..Host::default() };
     let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
     if let Err(errors) = Program::load(source, host) {
         assert!(errors.0.iter().any(Diagnostic::is_error));

@@ -26,7 +26,7 @@ fn tree(files: &[(&str, &str)]) -> Arc<MemoryTree> {
 }
 
 fn load_from(tree: Arc<dyn SourceTree>, start: Start) -> Result<Loaded, Diagnostics> {
-    let host = Host { toolsets: ToolsetRegistry::built_in(), providers: Vec::new() };
+    let host = Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() };
     Program::load(Source { tree, start, manifest: true, work: None }, host)
 }
 
@@ -161,7 +161,7 @@ fn the_starting_authority_is_the_tree_and_what_was_granted() {
 #[test]
 fn a_lone_file_works_on_the_current_directory() {
     let tree = tree(&[("x.worker", "---\n---\nHi\n"), ("prompts/a.md", "")]);
-    let host = Host { toolsets: ToolsetRegistry::built_in(), providers: Vec::new() };
+    let host = Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() };
     let work = Place::new("/home/me");
     let source =
         Source { tree, start: Start::File("x.worker".into()), manifest: false, work: Some(work.clone()) };

@@ -88,7 +88,7 @@ fn report(request: Request) -> Result<Report, String> {
         manifest: true,
         work: None,
     };
-    let host = llm_do_program::Host { toolsets: toolsets.clone(), providers: Vec::new() };
+    let host = llm_do_program::Host { toolsets: toolsets.clone(), ..Default::default() };
     let Loaded { program, .. } = Program::load(source, host).map_err(|errors| errors.to_string())?;
 
     let files = Arc::new(MemoryFileSystem::new());

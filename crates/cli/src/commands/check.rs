@@ -9,7 +9,7 @@ use crate::{
 use llm_do::{
     core::toolset::ToolsetRegistry,
     models::Providers,
-    program::{Diagnostic, Host, Program, diagnostics::json::to_json, target},
+    program::{Diagnostic, Program, diagnostics::json::to_json, target},
 };
 
 /// Carries out the command: exit code 2 if the program does not load.
@@ -24,7 +24,7 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
         Err(found) => found.0,
         Ok(target) => {
             let mut found = target.warnings;
-            let host = Host { toolsets: ToolsetRegistry::built_in(), providers };
+            let host = request.host(&around, ToolsetRegistry::built_in(), providers);
             match Program::load(target.source, host) {
                 Ok(loaded) => found.extend(loaded.warnings),
                 Err(more) => found.extend(more.0),

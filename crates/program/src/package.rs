@@ -1,0 +1,428 @@
+//! Packages: the program itself and the libraries that it depends on, each with its own names (SPEC §4.3).
+
+use crate::{
+    dependency::{Dependency, DependencyKind},
+    diagnostics::{Diagnostic, codes, nearest},
+    front_matter,
+    library::{Libraries, shown},
+    manifest::{LIBRARY, Manifest},
+    program::Host,
+    resolve::{Layout, Located, PackageId},
+    scan,
+    source::SourceTree,
+    span::Span,
+    toolsets::{self, Toolsets},
+};
+use llm_do_core::authority::{Place, Protection};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A root of definitions: what its workers say is resolved in it, and it declares what they inherit.
+pub(crate) struct Package {
+    /// The library's name; `None` for the program.
+    pub(crate) library: Option<Arc<str>>,
+    pub(crate) tree: Arc<dyn SourceTree>,
+    pub(crate) manifest: Manifest,
+    pub(crate) toolsets: Toolsets,
+    pub(crate) layout: Layout,
+    pub(crate) protection: Arc<Protection>,
+    /// Places that need no grant.
+    pub(crate) own: Vec<Place>,
+    /// What its workers may name, in order.
+    pub(crate) dependencies: Vec<PackageId>,
+    /// Who asked for it first, for people, and where.
+    requirer: (String, Option<Span>),
+}
+
+impl Package {
+    /// The program.
+    pub(crate) fn program(
+        tree: Arc<dyn SourceTree>,
+        manifest: Manifest,
+        work: Option<&Place>,
+        host: &Host,
+        found: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let root = tree.root().clone();
+        let protection = match work {
+            // Rules name places from the folder that a lone file works on; its own definitions stay protected there.
+            Some(work) => {
+                let prefix = root.rest(work).unwrap_or_default();
+                let below =
+                    |path: &String| if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };
+                let defining: Vec<String> = manifest.defining().iter().map(below).collect();
+                Protection::new(work.clone(), if root.is_within(work) { defining } else { Vec::new() })
+            }
+            None => Protection::new(root.clone(), manifest.defining()),
+        };
+        let own = std::iter::once(root).chain(work.cloned()).collect();
+        let requirer = ("the program".to_owned(), None);
+        Self { own, ..Self::new(None, tree, manifest, protection, requirer, host, found) }
+    }
+
+    fn new(
+        library: Option<Arc<str>>,
+        tree: Arc<dyn SourceTree>,
+        manifest: Manifest,
+        protection: Protection,
+        requirer: (String, Option<Span>),
+        host: &Host,
+        found: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let toolsets = match &manifest.toolsets {
+            Some(node) => toolsets::read(node, &host.toolsets, found),
+            None => Toolsets::new(),
+        };
+        Self {
+            library,
+            own: vec![tree.root().clone()],
+            toolsets,
+            layout: Layout::of(&manifest),
+            tree,
+            manifest,
+            protection: Arc::new(protection),
+            dependencies: Vec::new(),
+            requirer,
+        }
+    }
+
+    /// As people call it: `utils@2.1.0`.
+    fn shown(&self) -> String {
+        match &self.library {
+            Some(name) => shown(name, self.manifest.version.as_deref()),
+            None => "the program".to_owned(),
+        }
+    }
+
+    /// The name of one of its workers in the whole program.
+    pub(crate) fn global_id(&self, id: &str) -> Arc<str> {
+        match &self.library {
+            Some(library) => format!("{library}:{id}").into(),
+            None => id.into(),
+        }
+    }
+
+    /// IDs of its exports with the references that they were written as.
+    pub(crate) fn exports(&self) -> impl Iterator<Item = (String, &str)> {
+        self.manifest.exports.iter().filter_map(|(text, _)| Some((self.layout.id_of(text)?, text.as_str())))
+    }
+
+    /// IDs of all its workers, sorted: scans.
+    pub(crate) fn scan(&self) -> Vec<Located> {
+        scan::workers(self.tree.as_ref(), &self.manifest, &self.layout)
+    }
+}
+
+/// The program and its libraries, each once.
+pub(crate) struct Packages {
+    all: Vec<Package>,
+    /// Names of dependencies that did not load, which has been said: what names them says no more.
+    broken: BTreeSet<String>,
+}
+
+impl Packages {
+    /// The program and everything it depends on. Opens of each library what says that it is one, and nothing else.
+    pub(crate) fn load(program: Package, host: &Host, found: &mut Vec<Diagnostic>) -> Self {
+        let mut packages = Self { all: vec![program], broken: BTreeSet::new() };
+        packages.depend(PackageId::PROGRAM, &mut Vec::new(), host, found);
+        packages
+    }
+
+    pub(crate) fn get(&self, id: PackageId) -> &Package {
+        &self.all[id.0]
+    }
+
+    pub(crate) fn program(&self) -> &Package {
+        &self.all[0]
+    }
+
+    /// All of them, the program first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PackageId, &Package)> {
+        self.all.iter().enumerate().map(|(id, package)| (PackageId(id), package))
+    }
+
+    /// A dependency of a package by the name that its workers use.
+    pub(crate) fn dependency(&self, from: PackageId, name: &str) -> Option<PackageId> {
+        let mut dependencies = self.get(from).dependencies.iter();
+        dependencies.find(|id| self.get(**id).library.as_deref() == Some(name)).copied()
+    }
+
+    /// Loads what a package depends on. `chain` holds the libraries on the way to it.
+    fn depend(
+        &mut self,
+        from: PackageId,
+        chain: &mut Vec<Arc<str>>,
+        host: &Host,
+        found: &mut Vec<Diagnostic>,
+    ) {
+        for dependency in self.get(from).manifest.dependencies.clone() {
+            if let Some(id) = self.add(from, &dependency, chain, host, found) {
+                let dependencies = &mut self.all[from.0].dependencies;
+                if !dependencies.contains(&id) {
+                    dependencies.push(id);
+                }
+            }
+        }
+    }
+
+    /// Makes a library that an import names a dependency of the program.
+    pub(crate) fn import(&mut self, name: &str, span: &Span, host: &Host, found: &mut Vec<Diagnostic>) {
+        if self.dependency(PackageId::PROGRAM, name).is_some() {
+            return;
+        }
+        let kind = DependencyKind::Named { name: name.to_owned(), version: None };
+        let dependency = Dependency { kind, text: name.to_owned(), span: span.clone() };
+        if let Some(id) = self.add(PackageId::PROGRAM, &dependency, &mut Vec::new(), host, found) {
+            self.all[0].dependencies.push(id);
+        }
+    }
+
+    /// Whether a reference names a library that was declared and did not load.
+    pub(crate) fn is_broken(&self, reference: &str) -> bool {
+        reference.split_once(':').is_some_and(|(library, _)| self.broken.contains(library))
+    }
+
+    fn add(
+        &mut self,
+        from: PackageId,
+        dependency: &Dependency,
+        chain: &mut Vec<Arc<str>>,
+        host: &Host,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<PackageId> {
+        let (name, wanted) = match &dependency.kind {
+            DependencyKind::Named { name, version } => (name.clone(), version.clone()),
+            DependencyKind::Path(_) | DependencyKind::Git { .. } => {
+                found.push(
+                    Diagnostic::error(
+                        codes::LIBRARY_NOT_FOUND,
+                        format!("the dependency `{}` is not installed", dependency.text),
+                    )
+                    .at(&dependency.span)
+                    .help("run `llm-do lib install` in the project"),
+                );
+                return None;
+            }
+        };
+        if let Some(at) = chain.iter().position(|above| **above == *name) {
+            let mut names: Vec<&str> = chain[at..].iter().map(|name| &**name).collect();
+            names.push(&name);
+            found.push(
+                Diagnostic::error(
+                    codes::CIRCULAR_DEPENDENCY,
+                    format!("libraries depend on each other: {}", names.join(" → ")),
+                )
+                .at(&dependency.span)
+                .help("make one library of them, or move what both need into a third"),
+            );
+            return None;
+        }
+        let known = self.iter().find(|(_, known)| known.library.as_deref() == Some(&name));
+        if let Some((id, known)) = known {
+            let version = known.manifest.version.as_deref();
+            if wanted.as_deref().is_some_and(|wanted| Some(wanted) != version) {
+                found.push(self.conflict(from, id, dependency));
+                return None;
+            }
+            return Some(id);
+        }
+        let Some(package) = self.open(from, &name, wanted.as_deref(), dependency, host, found) else {
+            self.broken.insert(name);
+            return None;
+        };
+        let id = PackageId(self.all.len());
+        self.all.push(package);
+        chain.push(name.into());
+        self.depend(id, chain, host, found);
+        chain.pop();
+        Some(id)
+    }
+
+    fn conflict(&self, from: PackageId, id: PackageId, dependency: &Dependency) -> Diagnostic {
+        let known = self.get(id);
+        let (first, place) = &known.requirer;
+        let conflict = Diagnostic::error(
+            codes::VERSION_CONFLICT,
+            format!(
+                "{} requires `{}`, and {first} requires `{}`",
+                self.get(from).shown(),
+                dependency.text,
+                known.shown()
+            ),
+        )
+        .at(&dependency.span)
+        .help("a program has one version of a library: let both name the same");
+        match place {
+            Some(place) => conflict.related("the other version is required here", place),
+            None => conflict,
+        }
+    }
+
+    fn open(
+        &self,
+        from: PackageId,
+        name: &str,
+        version: Option<&str>,
+        dependency: &Dependency,
+        host: &Host,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<Package> {
+        let called = shown(name, version);
+        let tree = match host.libraries.find(name, version) {
+            Ok(Some(tree)) => tree,
+            Ok(None) => {
+                found.push(not_found(&called, dependency, host.libraries.as_ref()));
+                return None;
+            }
+            Err(error) => {
+                found.push(
+                    Diagnostic::error(codes::LIBRARY_NOT_FOUND, format!("the library `{called}`: {error}"))
+                        .at(&dependency.span),
+                );
+                return None;
+            }
+        };
+        let before = found.len();
+        let manifest = Manifest::load_library(tree.as_ref(), found);
+        for problem in &mut found[before..] {
+            if problem.span.is_none() {
+                problem.span = Some(Span::whole(&front_matter::unread(tree.as_ref(), LIBRARY)));
+            }
+            problem.related.push(crate::diagnostics::Related {
+                message: "it is required here".into(),
+                span: dependency.span.clone(),
+            });
+        }
+        let manifest = manifest?;
+        let is = shown(manifest.name.as_deref().unwrap_or_default(), manifest.version.as_deref());
+        let fits = manifest.name.as_deref() == Some(name)
+            && version.is_none_or(|version| manifest.version.as_deref() == Some(version));
+        if !fits {
+            let place = manifest.file.as_ref().map(Span::whole);
+            found.push(
+                Diagnostic::error(
+                    codes::BAD_LIBRARY,
+                    format!("the folder of the library `{called}` holds `{is}`"),
+                )
+                .or_at(place.as_ref())
+                .related("it is required here", &dependency.span)
+                .help("install the library again: `llm-do lib install`"),
+            );
+            return None;
+        }
+        let protection = Protection::new(tree.root().clone(), manifest.defining());
+        let requirer = (self.get(from).shown(), Some(dependency.span.clone()));
+        Some(Package::new(Some(name.into()), tree, manifest, protection, requirer, host, found))
+    }
+
+    /// The worker that a reference means to those who say it in `from` (SPEC §4.1).
+    ///
+    /// # Errors
+    /// Without a place: the caller knows who said it.
+    pub(crate) fn resolve(&self, from: PackageId, reference: &str) -> Result<Located, Box<Diagnostic>> {
+        let package = self.get(from);
+        if let Some((library, id)) = reference.split_once(':') {
+            return self.resolve_in_library(from, library, id, reference);
+        }
+        let located = package.layout.resolve(package.tree.as_ref(), reference);
+        let missing = match located {
+            Err(error) if error.code == codes::WORKER_NOT_FOUND => error,
+            Err(error) => return Err(error),
+            Ok(located) => return Ok(Located { package: from, ..located }),
+        };
+        if Layout::is_bare(reference) {
+            for id in &package.dependencies {
+                let library = self.get(*id);
+                if let Some((_, export)) = library.exports().find(|(export, _)| export == reference) {
+                    let located = library.layout.resolve(library.tree.as_ref(), export)?;
+                    return Ok(Located { package: *id, ..located });
+                }
+            }
+        }
+        Err(missing)
+    }
+
+    fn resolve_in_library(
+        &self,
+        from: PackageId,
+        name: &str,
+        id: &str,
+        reference: &str,
+    ) -> Result<Located, Box<Diagnostic>> {
+        let Some(package) = self.dependency(from, name) else {
+            let package = self.get(from);
+            let installed = self.iter().any(|(_, known)| known.library.as_deref() == Some(name));
+            let names: Vec<&str> =
+                package.dependencies.iter().filter_map(|id| self.get(*id).library.as_deref()).collect();
+            let mut missing = Diagnostic::error(
+                codes::UNDECLARED_LIBRARY,
+                format!("`{reference}` names the library `{name}`, which is not a dependency"),
+            )
+            .did_you_mean(name, names);
+            if installed {
+                missing = missing
+                    .note("another library depends on it, which makes its names known to that one alone");
+            }
+            if missing.nearest.is_empty() {
+                missing = missing.help(format!("declare it in the manifest: `dependencies: [{name}]`"));
+            }
+            return Err(missing.into());
+        };
+        let library = self.get(package);
+        let wanted = library.layout.id_of(id);
+        let exported = wanted.as_deref().and_then(|wanted| library.exports().find(|(id, _)| id == wanted));
+        if let Some((_, export)) = exported {
+            let located = library.layout.resolve(library.tree.as_ref(), export)?;
+            return Ok(Located { package, ..located });
+        }
+        let exports: Vec<String> = library.exports().map(|(id, _)| id).collect();
+        let exists = library.layout.resolve(library.tree.as_ref(), id);
+        let (code, message) = match exists {
+            Ok(_) => (codes::NOT_EXPORTED, format!("the library `{name}` does not export `{id}`")),
+            Err(error) if error.code == codes::WORKER_NOT_FOUND => {
+                (codes::WORKER_NOT_FOUND, format!("the library `{name}` has no worker `{id}`"))
+            }
+            Err(error) => return Err(error),
+        };
+        let near = nearest(id, exports.iter().map(String::as_str));
+        let missing = Diagnostic::error(code, message);
+        Err(match (near.as_slice(), exports.as_slice()) {
+            ([], []) => missing.help("it exports nothing"),
+            ([], exports) => missing.help(format!("it exports {}", exports.join(", "))),
+            ([first, ..], _) => missing.help(format!("did you mean `{name}:{first}`?")),
+        }
+        .into())
+    }
+
+    /// What a bare reference could mean in a package, for "did you mean": scans.
+    pub(crate) fn names(&self, from: PackageId) -> Vec<String> {
+        let package = self.get(from);
+        let mut names: Vec<String> = package.scan().into_iter().map(|worker| worker.id).collect();
+        for id in &package.dependencies {
+            let library = self.get(*id);
+            names.extend(library.exports().map(|(id, _)| library.global_id(&id).to_string()));
+        }
+        names
+    }
+}
+
+fn not_found(called: &str, dependency: &Dependency, libraries: &dyn Libraries) -> Diagnostic {
+    let DependencyKind::Named { name, version } = &dependency.kind else {
+        return Diagnostic::error(codes::LIBRARY_NOT_FOUND, format!("the library `{called}` does not exist"));
+    };
+    let tried = libraries.tried(name, version.as_deref());
+    let mut missing =
+        Diagnostic::error(codes::LIBRARY_NOT_FOUND, format!("the library `{called}` is not installed"))
+            .at(&dependency.span);
+    if !tried.is_empty() {
+        missing = missing.note(format!("tried {}", tried.join(", ")));
+    }
+    let installed = libraries.names();
+    let versions: Vec<&str> =
+        installed.iter().filter_map(|folder| folder.strip_prefix(name.as_str())?.strip_prefix('@')).collect();
+    if version.is_some() && !versions.is_empty() {
+        return missing.help(format!("installed versions are {}", versions.join(", ")));
+    }
+    let plain = installed.iter().map(|folder| folder.split('@').next().unwrap_or(folder));
+    let missing = missing.did_you_mean(name, plain);
+    missing.help("install it: `llm-do lib install PATH`, or `git+URL`")
+}
