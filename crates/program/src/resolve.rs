@@ -59,7 +59,7 @@ impl Layout {
     }
 
     /// Whether a reference is a path from the package's root rather than a name under a workers root (SPEC §4.1).
-    fn from_root(&self, reference: &str, path: &str) -> bool {
+    fn is_path(&self, reference: &str, path: &str) -> bool {
         let workers_root = self.roots.first().filter(|root| !root.is_empty());
         !Self::is_bare(reference)
             || workers_root
@@ -69,7 +69,7 @@ impl Layout {
     /// The ID of the worker that a reference would name, whether there is one or not; `None` for what names none.
     pub fn id_of(&self, reference: &str) -> Option<String> {
         let path = plain(reference).ok().filter(|path| !path.is_empty() && !path.contains(':'))?;
-        if !self.from_root(reference, &path) {
+        if !self.is_path(reference, &path) {
             return Some(path);
         }
         let path = if without_extension(&path).is_some() { path } else { format!("{path}.worker") };
@@ -121,7 +121,7 @@ impl Layout {
         if path.is_empty() {
             return Err(bad("it names a folder"));
         }
-        let from_root = self.from_root(reference, &path);
+        let from_root = self.is_path(reference, &path);
         let mut tried = Vec::new();
         if from_root {
             if let Some(found) = one_of(tree, reference, candidates("", &path), &mut tried)? {
