@@ -33,7 +33,9 @@ pub enum ContentsError {
     #[error("`{0}` cannot be read: {1}")]
     Unreadable(String, SourceError),
     /// Too many files.
-    #[error("it has more than {MOST_FILES} files, or folders deeper than {DEEPEST}; a library has at most that")]
+    #[error(
+        "it has more than {MOST_FILES} files, or folders deeper than {DEEPEST}; a library has at most that"
+    )]
     TooMany,
     /// Too many bytes.
     #[error("its files have more than {} MiB; a library has at most that", MOST_BYTES >> 20)]
@@ -165,10 +167,7 @@ pub fn check_path(path: &str) -> Result<(), ContentsError> {
 ///
 /// # Errors
 /// See [`ContentsError`].
-pub fn visit(
-    tree: &dyn SourceTree,
-    each: &mut dyn FnMut(String, Vec<u8>),
-) -> Result<(), ContentsError> {
+pub fn visit(tree: &dyn SourceTree, each: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), ContentsError> {
     let mut walk = Walk { tree, each, files: 0, bytes: 0, entries: 0 };
     walk.folder("", 0)
 }
@@ -250,7 +249,8 @@ mod tests {
 
     #[test]
     fn what_no_library_may_hold_is_refused() {
-        for path in ["", "/a", "../a", "a/../b", "a//b", "./a", "a\nb", "C:x", "a\\b", ".GIT/config", "x.pyc"] {
+        for path in ["", "/a", "../a", "a/../b", "a//b", "./a", "a\nb", "C:x", "a\\b", ".GIT/config", "x.pyc"]
+        {
             assert!(check_path(path).is_err(), "{path:?}");
         }
         assert_eq!(check_path("workers/größe 1.worker"), Ok(()));

@@ -84,7 +84,10 @@ pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
         }
         SourceError::Changed { library, change } => Diagnostic::error(
             codes::LIBRARY_CHANGED,
-            format!("`{path}` of the library `{library}` is not what `{}` pinned: it is {change}", lock::LOCK_FILE),
+            format!(
+                "`{path}` of the library `{library}` is not what `{}` pinned: it is {change}",
+                lock::LOCK_FILE
+            ),
         )
         .note(format!("`llm-do lib info {library}` shows all that differs"))
         .help("if that is meant to be so, `llm-do lib install` pins what is there now"),

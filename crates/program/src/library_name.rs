@@ -53,7 +53,8 @@ pub fn check(name: &str) -> Result<(), String> {
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name);
     let numbered = |prefix| {
-        stem.strip_prefix(prefix).is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()))
+        stem.strip_prefix(prefix)
+            .is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()))
     };
     DEVICES.contains(&stem) || numbered("com") || numbered("lpt")
 }

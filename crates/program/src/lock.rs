@@ -5,18 +5,14 @@
 
 use crate::{
     contents::{Contents, ContentsError, Difference, check_path},
-    diagnostics::{Diagnostic, codes},
     dependency::{check_name, check_version},
+    diagnostics::{Diagnostic, codes},
     shape::{self, Key, Shape},
     source::{SourceError, SourceTree},
     span::{SourceFile, Span},
     yaml::{self, Data, Node},
 };
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 /// Its name in the project's root.
 pub const LOCK_FILE: &str = "llm-do.lock";
@@ -24,8 +20,9 @@ pub const LOCK_FILE: &str = "llm-do.lock";
 pub const LARGEST_LOCK: u64 = 4 << 20;
 /// The format that is read and written.
 const FORMAT: u64 = 1;
-const FIRST_LINE: &str =
-    "# Written by `llm-do lib install`: what the libraries of this project resolved to. Keep it under version control.\n";
+/// Most errors that are told: a stranger's file must not fill the screen.
+const MOST_ERRORS: usize = 20;
+const FIRST_LINE: &str = "# Written by `llm-do lib install`: what the libraries of this project resolved to. Keep it under version control.\n";
 const WAY_OUT: &str = "`llm-do lib install` writes it anew";
 
 const KEYS: &[Key] = &[
@@ -120,8 +117,7 @@ impl Lock {
         if found.is_empty() {
             return Ok(lock);
         }
-        // A stranger's file must not fill the screen.
-        found.truncate(20);
+        found.truncate(MOST_ERRORS);
         for one in &mut found {
             one.code = codes::BAD_LOCK;
             if !one.help.iter().any(|help| help == WAY_OUT) {
@@ -160,17 +156,22 @@ impl Lock {
             found.push(bad(&libraries.span, "`libraries` must be a list"));
         }
         for item in libraries.items() {
+            if found.len() >= MOST_ERRORS {
+                break;
+            }
             let Some(pinned) = library(item, found) else { continue };
             let place = &item.span;
             // Only one version of a library can be in a program (SPEC §4.3).
             match lock.libraries.get(&pinned.name).and_then(|other| other.span.clone()) {
                 Some(other) => found.push(
-                    bad(place, format!("`{}` is pinned twice", pinned.name)).related("it is pinned here too", &other),
+                    bad(place, format!("`{}` is pinned twice", pinned.name))
+                        .related("it is pinned here too", &other),
                 ),
                 None => {
                     for source in &pinned.sources {
                         if let Some(other) = lock.by_source(source) {
-                            let message = format!("`{source}` is pinned as `{}` and as `{}`", other.name, pinned.name);
+                            let message =
+                                format!("`{source}` is pinned as `{}` and as `{}`", other.name, pinned.name);
                             found.push(bad(place, message));
                         }
                     }
@@ -211,7 +212,8 @@ impl Lock {
         out.push_str("libraries:\n");
         for pinned in self.libraries.values() {
             // Writing to a `String` does not fail.
-            let _ = writeln!(out, "  - name: {}\n    version: {}", quoted(&pinned.name), quoted(&pinned.version));
+            let _ =
+                writeln!(out, "  - name: {}\n    version: {}", quoted(&pinned.name), quoted(&pinned.version));
             let mut sources: Vec<String> = pinned.sources.iter().map(|source| quoted(source)).collect();
             sources.sort();
             sources.dedup();
@@ -223,7 +225,8 @@ impl Lock {
             if let Some(commit) = &pinned.commit {
                 let _ = writeln!(out, "    commit: {}", quoted(commit));
             }
-            let _ = writeln!(out, "    hash: {}\n    files:", quoted(&pinned.contents.hash()));
+            let files = if pinned.contents.is_empty() { " {}" } else { "" };
+            let _ = writeln!(out, "    hash: {}\n    files:{files}", quoted(&pinned.contents.hash()));
             for (path, hash) in pinned.contents.files() {
                 let _ = writeln!(out, "      {}: {}", quoted(path), quoted(hash));
             }
@@ -239,7 +242,8 @@ fn library(item: &Node, found: &mut Vec<Diagnostic>) -> Option<Pinned> {
         return None;
     }
     let keys = shape::check(item, LIBRARY, "libraries", found);
-    let text = |key: &str| keys.get(key).and_then(|node| Some((node.as_text()?.to_owned(), node.span.clone())));
+    let text =
+        |key: &str| keys.get(key).and_then(|node| Some((node.as_text()?.to_owned(), node.span.clone())));
     let (name, name_span) = text("name")?;
     let (version, version_span) = text("version")?;
     let (hash, hash_span) = text("hash")?;
@@ -345,7 +349,10 @@ mod tests {
         assert_eq!(lock.get("utils").unwrap().label(), "utils@1.2.0");
         assert_eq!(lock.by_source("./libs/utils").unwrap().name, "utils");
         assert!(lock.by_source("utils").is_none());
-        assert_eq!(lock.libraries().map(|pinned| pinned.name.as_str()).collect::<Vec<_>>(), ["base", "utils"]);
+        assert_eq!(
+            lock.libraries().map(|pinned| pinned.name.as_str()).collect::<Vec<_>>(),
+            ["base", "utils"]
+        );
         assert_eq!(parse(&Lock::default().to_text()).unwrap().to_text(), Lock::default().to_text());
         assert_eq!(&*lock.get("utils").unwrap().span.as_ref().unwrap().origin(), "llm-do.lock:8");
     }
@@ -369,7 +376,7 @@ mod tests {
         assert_eq!(line(&text.replace("\"1.2.0\"", "\"../..\"")), Some(9));
         assert_eq!(line(&text.replace("version: 1\n", "version: 2\n")), Some(2));
         assert_eq!(line(&text.replace("commit: \"a1", "commit: \"--")), Some(11));
-        assert_eq!(line(&text.replace("    hash", "    hsah")), Some(5));
+        assert_eq!(line(&text.replace("    hash", "    hsah")), Some(6));
         assert_eq!(line(&text.replace("libraries:", "<<<<<<< ours\nlibraries:")), Some(3));
         assert_eq!(line("version: 1\nlibraries: {a: 1}\n"), Some(2));
         assert_eq!(line("version: 1\nlibraries: [1]\n"), Some(2));
@@ -377,7 +384,10 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         let mut twice = sample();
-        twice.insert(Pinned { sources: vec!["./libs/utils".into()], ..Pinned::new("b", "1", Contents::default()) });
+        twice.insert(Pinned {
+            sources: vec!["./libs/utils".into()],
+            ..Pinned::new("b", "1", Contents::default())
+        });
         assert!(parse(&twice.to_text()).is_err());
     }
 
@@ -389,8 +399,8 @@ mod tests {
             bomb.push_str(&format!("  - &a{i} {{name: [{aliases}]}}\n"));
         }
         assert_eq!(parse(&bomb).unwrap_err()[0].code, codes::BAD_LOCK);
-        let wide = format!("version: 1\nlibraries: [{}]\n", "1, ".repeat(90_000));
-        assert!(parse(&wide).unwrap_err().len() <= 20);
+        let wide = format!("version: 1\nlibraries: [{}]\n", "1, ".repeat(20_000));
+        assert!(parse(&wide).unwrap_err().len() <= MOST_ERRORS);
         let load = |bytes: Vec<u8>| {
             let mut found = Vec::new();
             let lock = Lock::load(&MemoryTree::new(Place::new("/p"), [(LOCK_FILE, bytes)]), &mut found);

@@ -31,6 +31,10 @@ impl SourceTree for LockedTree {
         self.tree.root()
     }
 
+    fn shown(&self, path: &str) -> String {
+        self.tree.shown(path)
+    }
+
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {
         let kind = self.tree.kind(path)?;
         // A file that was pinned and is gone must not make way for another candidate.
@@ -85,7 +89,8 @@ mod tests {
         let pinned = Arc::new(Pinned::new("l", "1.0", contents));
         let same = LockedTree::new(before, Arc::clone(&pinned));
         assert_eq!(same.read("./workers//a.worker", 10).unwrap(), b"a");
-        let after = tree(&[("workers/a.worker", "x"), ("workers/c.worker", "c"), ("workers/b.worker/b", "b")]);
+        let after =
+            tree(&[("workers/a.worker", "x"), ("workers/c.worker", "c"), ("workers/b.worker/b", "b")]);
         let locked = LockedTree::new(after, pinned);
         let error = |change| SourceError::Changed { library: "l@1.0".into(), change };
         assert_eq!(locked.read("workers/a.worker", 10), Err(error(Change::Changed)));
