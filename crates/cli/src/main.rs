@@ -43,6 +43,7 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Run(run) => Ok(commands::run::run(run, &output)),
         Command::List(program) => commands::list::run(program, &output),
         Command::Check(program) => commands::check::run(program, &output),
+        Command::Lib(arguments) => commands::lib::run(arguments, &output),
         Command::Models(command) => models(command, &output).map(|()| Exit::Done),
         Command::Runs(RunsCommand::List { target, limit }) => folders(target.as_deref())
             .and_then(|folders| commands::runs::list(&folders, *limit, &output))

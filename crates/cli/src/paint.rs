@@ -52,7 +52,7 @@ impl<T: Display> Display for Painted<T> {
 }
 
 impl Paint {
-    #[cfg(test)]
+    /// No colours.
     pub(crate) const NEVER: Self = Self { on: false };
 
     /// Whether anything is coloured.

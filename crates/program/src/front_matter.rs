@@ -2,6 +2,7 @@
 
 use crate::{
     diagnostics::{Diagnostic, codes},
+    lock,
     source::{LARGEST_DEFINITION, SourceError, SourceTree},
     span::{SourceFile, Span},
     yaml::{self, Node},
@@ -81,6 +82,15 @@ pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
             Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` leads out of the program's root"))
                 .help("definitions are read only from below the root, symbolic links included")
         }
+        SourceError::Changed { library, change } => Diagnostic::error(
+            codes::LIBRARY_CHANGED,
+            format!(
+                "`{path}` of the library `{library}` is not what `{}` pinned: it is {change}",
+                lock::LOCK_FILE
+            ),
+        )
+        .note(format!("`llm-do lib info {library}` shows all that differs"))
+        .help("if that is meant to be so, `llm-do lib install` pins what is there now"),
         error => Diagnostic::error(codes::UNREADABLE, format!("`{path}` cannot be read: {error}")),
     }
     .at(&Span::whole(file))

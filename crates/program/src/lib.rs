@@ -4,14 +4,17 @@
 //! [`diagnostics::Diagnostic`]s, and gives what `llm-do-core` asks for through its `Definitions`. Nothing here runs
 //! anything, talks to a network, or writes.
 
+pub mod contents;
 pub mod dependency;
 pub mod diagnostics;
 mod effective;
 pub mod front_matter;
 pub mod keys;
 pub mod library;
+pub mod library_name;
 mod listing;
 mod loading;
+pub mod lock;
 pub mod manifest;
 pub mod mounts;
 mod package;

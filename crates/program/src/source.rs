@@ -5,12 +5,15 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
+mod locked;
 mod memory;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::DiskTree;
+pub use locked::LockedTree;
 pub use memory::MemoryTree;
 
+use crate::contents::Change;
 use llm_do_core::authority::Place;
 
 /// Largest definition file that is read, in bytes. A prompt of a megabyte fits no model.
@@ -46,6 +49,14 @@ pub enum SourceError {
         size: u64,
         /// The limit in bytes.
         limit: u64,
+    },
+    /// A file of a library that is not what the lock file pinned.
+    #[error("it is {change} since `{library}` was pinned in llm-do.lock")]
+    Changed {
+        /// `NAME@VERSION`.
+        library: String,
+        /// How it differs.
+        change: Change,
     },
     /// Anything else that the system said.
     #[error("{0}")]

@@ -241,6 +241,12 @@ fn file(
     Ok(Source { tree: Arc::new(open(&root)?), start: Start::File(relative.to_owned()), manifest, work })
 }
 
+/// The project that a folder belongs to: the folder itself or the nearest above it, looking no further up than a run
+/// would.
+pub fn nearest_project(folder: &Path, around: &Surroundings) -> Option<PathBuf> {
+    project_of(&fs::canonicalize(folder).ok()?, around)
+}
+
 /// The nearest folder at or above `folder` that is a project, looking no further up than the git root or the home
 /// directory, and never into a folder that anybody may write to: what lies in `/tmp` does not adopt what lies below.
 fn project_of(folder: &Path, around: &Surroundings) -> Option<PathBuf> {

@@ -1,0 +1,226 @@
+//! A library in memory, whole and checked, before any of it is written: what was checked is what is installed.
+
+use super::trouble::Trouble;
+use crate::exit::Complaint;
+use llm_do::{
+    core::authority::Place,
+    program::{
+        Diagnostic,
+        contents::{Contents, check_path, visit},
+        dependency::Dependency,
+        diagnostics::{codes, tidy},
+        library_name,
+        manifest::Manifest,
+        resolve::Layout,
+        source::{DiskTree, MemoryTree},
+        span::Span,
+    },
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// A library.
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) exports: Vec<String>,
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) contents: Contents,
+    /// Where it came from, if from a repository.
+    pub(crate) commit: Option<String>,
+    files: Vec<File>,
+}
+
+/// One of its files.
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) executable: bool,
+}
+
+impl Package {
+    /// Reads a folder. Nothing but regular files may be in it.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Trouble> {
+        let shown = folder.display().to_string();
+        let wrong =
+            |reason: String| Complaint::wrong(format!("`{shown}` cannot be read as a library: {reason}"));
+        let tree = DiskTree::open(folder).map_err(|error| wrong(error.to_string()))?;
+        // A whole home or file system is not read before it is known to be a library.
+        let mut found = Vec::new();
+        if Manifest::load_library(&tree, &mut found).is_none() {
+            tidy(&mut found);
+            return Err(Trouble::Found(found).during(&format!("this is in `{shown}`")));
+        }
+        let mut files = Vec::new();
+        visit(&tree, &mut |path, bytes| {
+            let executable = is_executable(&folder.join(&path));
+            files.push(File { path, bytes, executable });
+        })
+        .map_err(|error| Trouble::from(wrong(error.to_string())))?;
+        Self::check(files, None, &shown)
+    }
+
+    /// Checks a library of these files. `shown` names it for people.
+    pub(crate) fn check(files: Vec<File>, commit: Option<String>, shown: &str) -> Result<Self, Trouble> {
+        let wrong = |reason: String| Complaint::wrong(format!("`{shown}` cannot be installed: {reason}"));
+        let mut contents = Contents::default();
+        for file in &files {
+            check_path(&file.path).map_err(|error| wrong(error.to_string()))?;
+            contents.insert(file.path.clone(), &file.bytes);
+        }
+        if let Some((one, other)) = case_clash(&contents) {
+            return Err(
+                wrong(format!("`{one}` and `{other}` are one path on systems that ignore case")).into()
+            );
+        }
+        let tree =
+            MemoryTree::new(Place::new("/"), files.iter().map(|file| (&*file.path, file.bytes.clone())));
+        let mut found = Vec::new();
+        let manifest = Manifest::load_library(&tree, &mut found);
+        let place = manifest.as_ref().and_then(|manifest| manifest.file.as_ref()).map(Span::whole);
+        if let Some(manifest) = &manifest {
+            let layout = layout(manifest);
+            for (export, span) in &manifest.exports {
+                if let Err(error) = layout.resolve(&tree, export) {
+                    found.push(error.or_at(Some(span)));
+                }
+            }
+            if let Some(Err(reason)) = manifest.name.as_deref().map(library_name::check) {
+                found.push(Diagnostic::error(codes::RESERVED_NAME, reason).or_at(place.as_ref()));
+            }
+        }
+        if found.iter().any(Diagnostic::is_error) {
+            tidy(&mut found);
+            return Err(Trouble::Found(found).during(&format!("this is in `{shown}`")));
+        }
+        let Some(Manifest {
+            name: Some(name),
+            version: Some(version),
+            description,
+            exports,
+            dependencies,
+            ..
+        }) = manifest
+        else {
+            return Err(wrong("it has no name or no version".into()).into());
+        };
+        let exports = exports.into_iter().map(|(export, _)| export).collect();
+        Ok(Self { name, version, exports, dependencies, contents, commit, files })
+    }
+
+    /// `NAME@VERSION`.
+    pub(crate) fn label(&self) -> String {
+        format!("{}@{}", self.name, self.version)
+    }
+
+    /// The library in one of its folders.
+    pub(crate) fn inner(&self, folder: &str, shown: &str) -> Result<Self, Trouble> {
+        let prefix = format!("{folder}/");
+        let inside = self.files.iter().filter_map(|file| {
+            let path = file.path.strip_prefix(&prefix)?.to_owned();
+            Some(File { path, bytes: file.bytes.clone(), executable: file.executable })
+        });
+        Self::check(inside.collect(), self.commit.clone(), shown)
+    }
+
+    /// Writes all files into an empty folder and waits until they are on the disk.
+    pub(crate) fn write(&self, folder: &Path) -> std::io::Result<()> {
+        let mut folders = vec![folder.to_owned()];
+        for file in &self.files {
+            let path = folder.join(&file.path);
+            if let Some(parent) = path.parent().filter(|parent| !folders.iter().any(|known| known == parent))
+            {
+                fs::create_dir_all(parent)?;
+                folders.push(parent.to_owned());
+            }
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(
+                &mut options,
+                if file.executable { 0o755 } else { 0o644 },
+            );
+            let mut out = options.open(&path)?;
+            out.write_all(&file.bytes)?;
+            out.sync_all()?;
+        }
+        for folder in folders {
+            sync(&folder)?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until a folder's entries are on the disk.
+pub(crate) fn sync(folder: &Path) -> std::io::Result<()> {
+    // Elsewhere a folder cannot be opened for that.
+    if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+fn layout(manifest: &Manifest) -> Layout {
+    let mut roots = vec![manifest.workers_root.clone()];
+    roots.extend(manifest.worker_paths.iter().filter(|path| **path != manifest.workers_root).cloned());
+    Layout { roots }
+}
+
+/// Two paths, of files or folders, that differ only in case.
+fn case_clash(contents: &Contents) -> Option<(String, String)> {
+    let mut known: BTreeMap<String, &str> = BTreeMap::new();
+    for (path, _) in contents.files() {
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        for part in ends.map(|end| &path[..end]) {
+            match known.insert(part.to_lowercase(), part) {
+                Some(other) if other != part => return Some((other.to_owned(), part.to_owned())),
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::symlink_metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o100 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &Path) -> bool {
+    false
+}
+
+/// The folder of a project that a path names, which must lie inside of it, links included.
+pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, Trouble> {
+    let wrong = |reason: &str| Complaint::wrong(format!("the dependency `{path}` {reason}"));
+    let root = fs::canonicalize(root)
+        .map_err(|error| Complaint::wrong(format!("`{}` cannot be opened: {error}", root.display())))?;
+    let whole = fs::canonicalize(root.join(path)).map_err(|_| wrong("does not exist"))?;
+    if !whole.starts_with(&root) {
+        return Err(wrong("leads out of the project")
+            .hint("install it by its path, then name it by its name")
+            .into());
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_differ_in_case_clash_as_folders_too() {
+        let clash = |paths: &[&str]| {
+            let mut contents = Contents::default();
+            paths.iter().for_each(|path| contents.insert((*path).to_owned(), b""));
+            case_clash(&contents)
+        };
+        assert_eq!(clash(&["a/x", "a/y", "b"]), None);
+        assert_eq!(clash(&["A/x", "a/y"]), Some(("A".into(), "a".into())));
+        assert_eq!(clash(&["x/Ä", "x/ä"]), Some(("x/Ä".into(), "x/ä".into())));
+    }
+}

@@ -1,0 +1,424 @@
+//! From dependencies to installed libraries, transitively: paths and repositories are installed, names must be there.
+
+use super::{
+    git::{self, Address},
+    package::{self, Package},
+    root::{Placed, Root},
+    trouble::Trouble,
+};
+use crate::{exit::Complaint, render::Output};
+use llm_do::program::{
+    Diagnostic,
+    dependency::{Dependency, DependencyKind},
+    diagnostics::codes,
+    library::{DiskLibraries, Libraries},
+    lock::{Lock, Pinned},
+    span::Span,
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+/// Most libraries of one program.
+const MOST: usize = 256;
+
+/// What is known of a library that a program needs, after it was looked at.
+pub(crate) struct Outcome {
+    pub(crate) label: String,
+    pub(crate) placed: Placed,
+    pub(crate) folder: PathBuf,
+    pub(crate) files: usize,
+    pub(crate) commit: Option<String>,
+}
+
+/// How far what the lock file pins already is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Everything is looked up and fetched anew.
+    Nothing,
+    /// What is pinned and installed is taken as it is.
+    Installed,
+    /// Nothing but what is pinned will do.
+    Everything,
+}
+
+/// Finds and installs libraries, and pins them.
+pub(crate) struct Resolver<'a> {
+    pub(crate) root: &'a Root,
+    /// Where names are looked for; the first is `root`.
+    pub(crate) roots: &'a [PathBuf],
+    pub(crate) force: bool,
+    pub(crate) keep: Keep,
+    /// The lock file as it was.
+    pub(crate) before: Lock,
+    pub(crate) output: &'a Output,
+    known: BTreeMap<String, Known>,
+    outcomes: Vec<Outcome>,
+}
+
+struct Known {
+    pinned: Pinned,
+    /// Who asked for it first.
+    by: String,
+    span: Option<Span>,
+}
+
+/// Who names dependencies.
+#[derive(Clone)]
+pub(crate) struct Requirer {
+    /// For people.
+    label: String,
+    /// Names of the libraries from the program down to this one.
+    chain: Vec<String>,
+    base: Base,
+    /// Whether it lies on this machine, so that it may name repositories that do.
+    local: bool,
+}
+
+/// What paths are relative to.
+#[derive(Clone)]
+enum Base {
+    Folder(PathBuf),
+    Package(Rc<Package>),
+}
+
+impl Requirer {
+    /// A project.
+    pub(crate) fn project(root: &Path) -> Self {
+        let base = Base::Folder(root.to_owned());
+        Self { label: "the project".into(), chain: Vec::new(), base, local: true }
+    }
+
+    /// A library that was itself asked for by name on the command line.
+    pub(crate) fn library(package: Rc<Package>, local: bool) -> Self {
+        Self {
+            label: package.label(),
+            chain: vec![package.name.clone()],
+            base: Base::Package(package),
+            local,
+        }
+    }
+
+    fn below(&self, package: &Rc<Package>, local: bool) -> Self {
+        let mut chain = self.chain.clone();
+        chain.push(package.name.clone());
+        Self { chain, ..Self::library(Rc::clone(package), local) }
+    }
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(root: &'a Root, roots: &'a [PathBuf], before: Lock, output: &'a Output) -> Self {
+        let (known, outcomes) = (BTreeMap::new(), Vec::new());
+        Self { root, roots, force: false, keep: Keep::Nothing, before, output, known, outcomes }
+    }
+
+    /// Installs a library that the command line names.
+    pub(crate) fn install(&mut self, kind: &DependencyKind, here: &Path) -> Result<Rc<Package>, Trouble> {
+        let (package, local) = match kind {
+            DependencyKind::Path(path) => (Package::read(&here.join(path))?, true),
+            DependencyKind::Git { url, reference, subdir } => {
+                let (url, local) = self.address(url, here, true)?;
+                (self.fetch(&url, reference.as_deref(), subdir.as_deref())?, local)
+            }
+            DependencyKind::Named { name, .. } => return Err(named(name, here).into()),
+        };
+        let package = Rc::new(package);
+        self.put(&package)?;
+        let pinned = Pinned::new(&package.name, &package.version, package.contents.clone());
+        self.known.insert(package.name.clone(), Known { pinned, by: "the command".into(), span: None });
+        self.all(Requirer::library(Rc::clone(&package), local), &package.dependencies)?;
+        Ok(package)
+    }
+
+    /// Everything that a requirer needs.
+    pub(crate) fn all(&mut self, requirer: Requirer, dependencies: &[Dependency]) -> Result<(), Trouble> {
+        let mut definite = VecDeque::new();
+        let mut open = VecDeque::new();
+        let sort = |requirer: &Rc<Requirer>,
+                    dependencies: &[Dependency],
+                    definite: &mut VecDeque<_>,
+                    open: &mut VecDeque<_>| {
+            for dependency in dependencies {
+                let any = matches!(dependency.kind, DependencyKind::Named { version: None, .. });
+                let queue = if any { &mut *open } else { &mut *definite };
+                queue.push_back((Rc::clone(requirer), dependency.clone()));
+            }
+        };
+        sort(&Rc::new(requirer), dependencies, &mut definite, &mut open);
+        // Who asks for no version takes the one that somebody else asks for, whoever comes first.
+        while let Some((requirer, dependency)) = definite.pop_front().or_else(|| open.pop_front()) {
+            if let Some((package, local)) = self.one(&requirer, &dependency)? {
+                let below = Rc::new(requirer.below(&package, local));
+                sort(&below, &package.dependencies, &mut definite, &mut open);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was done, and the libraries that it leads to.
+    pub(crate) fn finish(self) -> (Vec<Outcome>, Lock) {
+        let mut lock = Lock::default();
+        for known in self.known.into_values() {
+            lock.insert(known.pinned);
+        }
+        (self.outcomes, lock)
+    }
+
+    /// One dependency. `None`: it is known already.
+    fn one(
+        &mut self,
+        requirer: &Requirer,
+        dependency: &Dependency,
+    ) -> Result<Option<(Rc<Package>, bool)>, Trouble> {
+        if let DependencyKind::Named { name, version: None } = &dependency.kind {
+            not_above(requirer, name, dependency)?;
+            if self.known.contains_key(name) {
+                return Ok(None);
+            }
+        }
+        let (package, local) = self.find(requirer, dependency).map_err(|trouble| match trouble {
+            Trouble::Said(_) => trouble.during(&format!(
+                "{} needs `{}` ({})",
+                requirer.label,
+                dependency.text,
+                dependency.span.origin()
+            )),
+            found => found,
+        })?;
+        not_above(requirer, &package.name, dependency)?;
+        let text =
+            Some(&dependency.text).filter(|_| !matches!(dependency.kind, DependencyKind::Named { .. }));
+        if let Some(other) = self.before_it(&package.name, text) {
+            let message = format!(
+                "the dependency `{}` means `{}` for {} and `{}` for {}",
+                dependency.text, other.pinned.name, other.by, package.name, requirer.label
+            );
+            return Err(Diagnostic::error(codes::VERSION_CONFLICT, message)
+                .at(&dependency.span)
+                .help("move one of the folders, so that one path means one library")
+                .into());
+        }
+        if let Some(known) = self.known.get_mut(&package.name) {
+            same(known, &package, requirer, dependency)?;
+            if let Some(text) = text
+                && !known.pinned.sources.contains(text)
+            {
+                known.pinned.sources.push(text.clone());
+                known.pinned.commit = known.pinned.commit.take().or_else(|| package.commit.clone());
+            }
+            return Ok(None);
+        }
+        if self.known.len() >= MOST {
+            return Err(Complaint::wrong(format!("more than {MOST} libraries are needed")).into());
+        }
+        let mut pinned = Pinned::new(&package.name, &package.version, package.contents.clone());
+        pinned.sources.extend(text.cloned());
+        pinned.commit.clone_from(&package.commit);
+        let known = Known { pinned, by: requirer.label.clone(), span: Some(dependency.span.clone()) };
+        self.known.insert(package.name.clone(), known);
+        Ok(Some((package, local)))
+    }
+
+    /// Another library that the same text means already.
+    fn before_it(&self, name: &str, text: Option<&String>) -> Option<&Known> {
+        let text = text?;
+        self.known.values().find(|known| known.pinned.name != name && known.pinned.sources.contains(text))
+    }
+
+    fn find(&mut self, requirer: &Requirer, dependency: &Dependency) -> Result<(Rc<Package>, bool), Trouble> {
+        let before = self.before.by_source(&dependency.text).cloned();
+        let kept =
+            before.as_ref().filter(|_| self.keep != Keep::Nothing).and_then(|pinned| self.installed(pinned));
+        let (package, local) = match &dependency.kind {
+            DependencyKind::Named { name, version } => {
+                let pinned = self.before.get(name).filter(|_| self.keep == Keep::Everything);
+                let version = version.clone().or_else(|| pinned.map(|pinned| pinned.version.clone()));
+                return Ok((Rc::new(self.named(name, version.as_deref(), requirer, dependency)?), true));
+            }
+            DependencyKind::Path(path) => {
+                if let Some(package) = kept {
+                    return Ok((Rc::new(package), requirer.local));
+                }
+                let package = match &requirer.base {
+                    Base::Folder(folder) => Package::read(&package::inside(folder, path)?)?,
+                    Base::Package(package) => {
+                        let folder = llm_do::program::source::plain(path)
+                            .map_err(|_| Complaint::wrong("it leads out of the library"))?;
+                        package.inner(&folder, &format!("{}/{folder}", package.label()))?
+                    }
+                };
+                (package, requirer.local)
+            }
+            DependencyKind::Git { url, reference, subdir } => {
+                let here = match &requirer.base {
+                    Base::Folder(folder) => folder.clone(),
+                    Base::Package(_) => PathBuf::new(),
+                };
+                let (url, local) = self.address(url, &here, requirer.local)?;
+                if let Some(package) = kept {
+                    return Ok((Rc::new(package), local));
+                }
+                let pinned =
+                    before.filter(|_| self.keep == Keep::Everything).and_then(|pinned| pinned.commit.clone());
+                let reference = pinned.as_deref().or(reference.as_deref());
+                (self.fetch(&url, reference, subdir.as_deref())?, local)
+            }
+        };
+        let package = Rc::new(package);
+        // Checked before anything is written, so that a conflict changes nothing.
+        if let Some(known) = self.known.get(&package.name) {
+            same(known, &package, requirer, dependency)?;
+        }
+        not_above(requirer, &package.name, dependency)?;
+        self.put(&package)?;
+        Ok((package, local))
+    }
+
+    /// A library that must be installed.
+    fn named(
+        &self,
+        name: &str,
+        version: Option<&str>,
+        requirer: &Requirer,
+        dependency: &Dependency,
+    ) -> Result<Package, Trouble> {
+        let libraries = DiskLibraries { roots: self.roots.to_vec() };
+        let tree = libraries
+            .find(name, version)
+            .map_err(|error| Complaint::failed(format!("the library `{name}` cannot be opened: {error}")))?;
+        let Some(tree) = tree else {
+            let missing = Diagnostic::error(
+                codes::LIBRARY_NOT_FOUND,
+                format!("{} needs `{}`, which is not installed", requirer.label, dependency.text),
+            );
+            let names = libraries.names();
+            return Err(missing
+                .at(&dependency.span)
+                .note(format!("tried {}", libraries.tried(name, version).join(", ")))
+                .did_you_mean(&dependency.text, names.iter().map(String::as_str))
+                .help("install it first: `llm-do lib install PATH` or `llm-do lib install git+URL`")
+                .into());
+        };
+        let package = Package::read(Path::new(tree.root().as_str()))?;
+        if package.name != name || version.is_some_and(|version| version != package.version) {
+            return Err(Diagnostic::error(
+                codes::BAD_LIBRARY,
+                format!("the folder `{}` holds the library `{}`", tree.root(), package.label()),
+            )
+            .at(&dependency.span)
+            .help("install it again, with `llm-do lib install`")
+            .into());
+        }
+        Ok(package)
+    }
+
+    /// The installed library that a pin means, if its files are the pinned ones.
+    fn installed(&self, pinned: &Pinned) -> Option<Package> {
+        let folder =
+            self.roots.iter().map(|root| root.join(pinned.label())).find(|folder| folder.is_dir())?;
+        let mut package = Package::read(&folder).ok()?;
+        package.commit.clone_from(&pinned.commit);
+        (package.contents == pinned.contents).then_some(package)
+    }
+
+    /// A repository's address as git is given it, and whether it lies on this machine.
+    fn address(&self, url: &str, here: &Path, may_be_local: bool) -> Result<(String, bool), Trouble> {
+        let wrong = |reason: &str| Complaint::wrong(format!("`git+{url}` cannot be fetched: {reason}"));
+        match git::address(url).map_err(|reason| wrong(&reason))? {
+            Address::Remote => Ok((url.to_owned(), false)),
+            Address::Local if !may_be_local => {
+                Err(wrong("a library from elsewhere may not name a repository on this machine").into())
+            }
+            Address::Local if url.starts_with('.') => {
+                if here.as_os_str().is_empty() {
+                    return Err(wrong("a library has no folder that this could be relative to").into());
+                }
+                let whole = here.join(url);
+                let whole = whole.to_str().ok_or_else(|| wrong("its path is not UTF-8"))?;
+                Ok((whole.to_owned(), true))
+            }
+            Address::Local => Ok((url.to_owned(), true)),
+        }
+    }
+
+    fn fetch(&self, url: &str, reference: Option<&str>, subdir: Option<&str>) -> Result<Package, Trouble> {
+        let scratch = self.root.scratch()?;
+        let doing = format!("fetching {url}");
+        if self.output.err_terminal && !self.output.quiet {
+            self.output.screen.go_live();
+            self.output.screen.status(Some(crate::visible::line(&doing).into_owned()));
+        } else {
+            self.output.note(&doing);
+        }
+        let fetched = git::fetch(url, reference, subdir, scratch.path());
+        self.output.screen.status(None);
+        let git::Fetched { files, commit } = fetched?;
+        let subdir = subdir.map(|subdir| format!("#{subdir}")).unwrap_or_default();
+        let shown = format!("git+{url}@{}{subdir}", git::short(&commit));
+        Package::check(files, Some(commit), &shown)
+    }
+
+    fn put(&mut self, package: &Package) -> Result<(), Trouble> {
+        let placed = self.root.put(package, self.force)?;
+        self.outcomes.push(Outcome {
+            label: package.label(),
+            placed,
+            folder: self.root.folder().join(package.label()),
+            files: package.contents.len(),
+            commit: package.commit.clone(),
+        });
+        Ok(())
+    }
+}
+
+/// A library that needs itself.
+fn not_above(requirer: &Requirer, name: &str, dependency: &Dependency) -> Result<(), Trouble> {
+    let Some(at) = requirer.chain.iter().position(|above| above == name) else { return Ok(()) };
+    let mut chain = requirer.chain[at..].to_vec();
+    chain.push(name.to_owned());
+    Err(Diagnostic::error(
+        codes::CIRCULAR_DEPENDENCY,
+        format!("libraries depend on each other: {}", chain.join(" → ")),
+    )
+    .at(&dependency.span)
+    .help("put what both need into a library of its own")
+    .into())
+}
+
+/// That a library which is needed twice is the same one.
+fn same(
+    known: &Known,
+    package: &Package,
+    requirer: &Requirer,
+    dependency: &Dependency,
+) -> Result<(), Trouble> {
+    if known.pinned.version == package.version && known.pinned.contents == package.contents {
+        return Ok(());
+    }
+    let message = if known.pinned.version == package.version {
+        format!("two different libraries are called `{}`", package.label())
+    } else {
+        format!(
+            "two versions of `{}` are needed: {} needs {}, {} needs {}",
+            package.name, known.by, known.pinned.version, requirer.label, package.version
+        )
+    };
+    let mut conflict = Diagnostic::error(codes::VERSION_CONFLICT, message).at(&dependency.span);
+    if let Some(span) = &known.span {
+        conflict = conflict.related(format!("{} asks for the other here", known.by), span);
+    }
+    Err(conflict.help("a program holds one version of a library: make both ask for the same").into())
+}
+
+fn named(name: &str, here: &Path) -> Complaint {
+    let complaint = Complaint::wrong(format!(
+        "`{name}` is a name, and there is no registry of libraries to take it from"
+    ));
+    if here.join(name).is_dir() {
+        complaint.hint(format!("for the folder: llm-do lib install ./{name}"))
+    } else {
+        complaint.hint("name a folder (./PATH) or a repository (git+URL[@REF][#SUBDIR])")
+    }
+}

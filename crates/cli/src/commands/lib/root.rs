@@ -1,0 +1,288 @@
+//! A folder of installed libraries: `NAME@VERSION/` each, put there and taken away whole.
+//!
+//! Who changes a root holds its lock file, so that two commands never meet; what a killed one left behind has a name
+//! that nothing else reads, and goes with the next change.
+
+use super::{
+    package::{Package, sync},
+    trouble::Trouble,
+};
+use crate::{exit::Complaint, render::Output};
+use llm_do::program::{
+    contents::{Contents, Difference},
+    source::DiskTree,
+};
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+/// What is being installed or removed lies in folders that begin so.
+const SCRATCH: &str = ".installing-";
+const LOCK: &str = ".lock";
+
+/// A root that this process alone may change.
+pub(crate) struct Root {
+    folder: PathBuf,
+    /// Held until it is dropped, or the process ends.
+    _lock: File,
+}
+
+/// What became of a library that was put into a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// It was not there.
+    Installed,
+    /// It was there already, with the same files.
+    Already,
+    /// It was there with other files.
+    Replaced,
+}
+
+impl Root {
+    /// Opens a root to change it; made if it is not there. Waits for another command that changes it.
+    pub(crate) fn open(folder: &Path, output: &Output) -> Result<Self, Trouble> {
+        let wrong = |error: io::Error| {
+            Complaint::failed(format!(
+                "the libraries' folder `{}` cannot be opened: {error}",
+                folder.display()
+            ))
+        };
+        fs::create_dir_all(folder).map_err(wrong)?;
+        let folder = fs::canonicalize(folder).map_err(wrong)?;
+        let mut options = File::options();
+        let lock = options.create(true).truncate(false).write(true).open(folder.join(LOCK)).map_err(wrong)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                output.note(&format!("another command changes {}; waiting for it", folder.display()));
+                lock.lock().map_err(wrong)?;
+            }
+            Err(TryLockError::Error(error)) => return Err(wrong(error).into()),
+        }
+        let root = Self { folder, _lock: lock };
+        root.sweep();
+        Ok(root)
+    }
+
+    /// Where it lies.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// An empty folder in it, gone when it is dropped.
+    pub(crate) fn scratch(&self) -> Result<TempDir, Trouble> {
+        tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&self.folder).map_err(|error| self.failed(&error))
+    }
+
+    /// Puts a library into it. One of the same name and version with other files is an error, unless `force`.
+    pub(crate) fn put(&self, package: &Package, force: bool) -> Result<Placed, Trouble> {
+        let label = package.label();
+        let target = self.folder.join(&label);
+        for other in folders(&self.folder).map_err(|error| self.failed(&error))? {
+            if other != label && other.to_lowercase() == label.to_lowercase() {
+                return Err(Complaint::wrong(format!(
+                    "`{label}` and `{other}`, which is installed in {}, are one folder on systems that ignore case",
+                    self.folder.display()
+                ))
+                .hint(format!("remove the other first: `llm-do lib remove {other}`"))
+                .into());
+            }
+        }
+        let there = fs::symlink_metadata(&target).ok();
+        if let Some(metadata) = &there {
+            let differences = if metadata.is_dir() { compare(&target, package) } else { None };
+            match differences.as_deref() {
+                Some([]) => return Ok(Placed::Already),
+                _ if force => {}
+                differences => return Err(other_files(&label, &target, differences).into()),
+            }
+        }
+        let scratch = self.scratch()?;
+        let whole = scratch.path().join("library");
+        let written = fs::create_dir(&whole).and_then(|()| package.write(&whole));
+        written.map_err(|error| self.failed(&error))?;
+        match there {
+            None => fs::rename(&whole, &target),
+            Some(_) => swap(&whole, &target, &scratch.path().join("old")),
+        }
+        .and_then(|()| sync(&self.folder))
+        .map_err(|error| self.failed(&error))?;
+        Ok(if there.is_some() { Placed::Replaced } else { Placed::Installed })
+    }
+
+    /// Takes a library away: all of it at once. A symbolic link goes, and what it leads to stays.
+    pub(crate) fn take(&self, folder: &str) -> Result<(), Trouble> {
+        let target = self.folder.join(folder);
+        let failed = |error: io::Error| self.failed(&error);
+        if fs::symlink_metadata(&target).map_err(failed)?.is_symlink() {
+            return Ok(fs::remove_file(&target).map_err(failed)?);
+        }
+        let scratch = self.scratch()?;
+        fs::rename(&target, scratch.path().join("gone")).and_then(|()| sync(&self.folder)).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Clears away what commands left behind that were killed: with the lock held, none of it is in use.
+    fn sweep(&self) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(SCRATCH) {
+                // What cannot be cleared is in nobody's way.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Trouble {
+        Complaint::failed(format!(
+            "the libraries' folder `{}` cannot be changed: {error}",
+            self.folder.display()
+        ))
+        .into()
+    }
+}
+
+/// Names of the libraries' folders in a root, sorted; none if there is no root.
+pub(crate) fn folders(root: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        // Followed: a link to a folder elsewhere is a library that its author works on.
+        if let Ok(name) = entry.file_name().into_string()
+            && !name.starts_with('.')
+            && entry.path().is_dir()
+        {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Replaces a file's text at once.
+pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    let mut file = builder.prefix(SCRATCH).tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    sync(folder)
+}
+
+/// How an installed folder differs from a library; `None` if it is nothing that can be compared.
+fn compare(folder: &Path, package: &Package) -> Option<Vec<Difference>> {
+    let tree = DiskTree::open(folder).ok()?;
+    Some(Contents::of(&tree).ok()?.compare(&package.contents))
+}
+
+fn other_files(label: &str, target: &Path, differences: Option<&[Difference]>) -> Complaint {
+    let mut message = format!("`{label}` is installed already, in {}, with other files", target.display());
+    for difference in differences.unwrap_or_default().iter().take(10) {
+        message.push_str(&format!("\n  {difference}"));
+    }
+    if let Some(more) = differences.and_then(|all| all.len().checked_sub(10)).filter(|more| *more > 0) {
+        message.push_str(&format!("\n  and {more} more"));
+    }
+    Complaint::wrong(message)
+        .hint("a library that changes gets another `version`")
+        .hint("to replace what is installed: --force")
+}
+
+/// Puts a folder in the place of another, which goes to `old` or to where the new one was. Where the system can, there
+/// is no moment without either.
+fn swap(new: &Path, target: &Path, old: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        if renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE).is_ok() {
+            return Ok(());
+        }
+    }
+    fs::rename(target, old)?;
+    fs::rename(new, target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{args::Global, commands::lib::package::File as PackageFile};
+
+    fn package(text: &str) -> Package {
+        let lib = "name: utils\nversion: 1.0.0\nexports: [a]\n";
+        let file = |path: &str, text: &str| PackageFile {
+            path: path.into(),
+            bytes: text.into(),
+            executable: path == "run.sh",
+        };
+        let files =
+            vec![file("lib.yaml", lib), file("workers/a.worker", text), file("run.sh", "#!/bin/sh\n")];
+        Package::check(files, None, "utils").unwrap_or_else(|_| panic!("a sound library"))
+    }
+
+    fn output() -> Output {
+        let global = Global {
+            output: crate::args::Format::Text,
+            json: false,
+            quiet: true,
+            verbose: 0,
+            colour: crate::paint::ColourChoice::Never,
+        };
+        Output::new(&global)
+    }
+
+    fn done<T>(outcome: Result<T, Trouble>) -> T {
+        outcome.unwrap_or_else(|trouble| panic!("{trouble:?}"))
+    }
+
+    #[test]
+    fn a_library_is_there_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = done(Root::open(&folder.path().join("libs"), &output()));
+        assert_eq!(done(root.put(&package("---\n---\nHi\n"), false)), Placed::Installed);
+        assert_eq!(done(root.put(&package("---\n---\nHi\n"), false)), Placed::Already);
+        assert!(root.put(&package("---\n---\nHo\n"), false).is_err());
+        assert_eq!(done(root.put(&package("---\n---\nHo\n"), true)), Placed::Replaced);
+        let worker = root.folder().join("utils@1.0.0/workers/a.worker");
+        assert_eq!(fs::read_to_string(&worker).expect("a worker"), "---\n---\nHo\n");
+        assert_eq!(folders(root.folder()).expect("a root"), ["utils@1.0.0"]);
+        let left: Vec<_> =
+            fs::read_dir(root.folder()).expect("a root").flatten().map(|e| e.file_name()).collect();
+        assert_eq!(left.len(), 2, "the library and the lock: {left:?}");
+        done(root.take("utils@1.0.0"));
+        assert!(folders(root.folder()).expect("a root").is_empty());
+    }
+
+    #[test]
+    fn what_a_killed_command_left_is_swept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let half = folder.path().join(".installing-x/library/workers");
+        fs::create_dir_all(&half).expect("folders");
+        assert!(folders(folder.path()).expect("a root").is_empty());
+        done(Root::open(folder.path(), &output()));
+        assert!(!half.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn modes_are_those_of_files_and_programs() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = done(Root::open(folder.path(), &output()));
+        done(root.put(&package("---\n---\nHi\n"), false));
+        let mode = |path: &str| {
+            let path = root.folder().join("utils@1.0.0").join(path);
+            fs::metadata(path).expect("a file").permissions().mode() & 0o7111
+        };
+        assert_eq!((mode("lib.yaml"), mode("run.sh")), (0, 0o111));
+    }
+}

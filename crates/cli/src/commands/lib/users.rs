@@ -1,0 +1,146 @@
+//! Who uses an installed library.
+//!
+//! Projects are known by `library-projects` in llm-do's home, one root a line: `llm-do lib install` adds those it
+//! writes a lock file for. The list only says where to look; whether a project uses a library is read from the project.
+
+use super::{root::folders, trouble::Trouble};
+use crate::exit::Complaint;
+use llm_do::program::{
+    dependency::{Dependency, DependencyKind},
+    library::{DiskLibraries, Libraries},
+    lock::{LOCK_FILE, Lock},
+    manifest::Manifest,
+    source::{DiskTree, SourceTree},
+};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+/// Longest list that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Somebody who uses a library.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct User {
+    /// A project's folder, or a library's `NAME@VERSION`.
+    pub(crate) who: String,
+    /// How it says so.
+    pub(crate) how: String,
+}
+
+/// Remembers that a project pins libraries, so that they are not removed unawares.
+pub(crate) fn remember(list: &Path, project: &Path) -> Result<(), Trouble> {
+    let Some(text) = project.to_str().filter(|text| !text.contains(['\n', '\r'])) else { return Ok(()) };
+    if projects(list).contains(text) {
+        return Ok(());
+    }
+    let folder = list.parent().unwrap_or(Path::new("."));
+    let append = || {
+        fs::create_dir_all(folder)?;
+        // One write of one line: two commands at once append two lines.
+        File::options().create(true).append(true).open(list)?.write_all(format!("{text}\n").as_bytes())
+    };
+    append().map_err(|error: io::Error| {
+        Complaint::failed(format!("`{}` cannot be written: {error}", list.display())).into()
+    })
+}
+
+/// The projects that are known.
+pub(crate) fn projects(list: &Path) -> BTreeSet<String> {
+    let mut bytes = Vec::new();
+    // A list that cannot be read knows nobody.
+    let _ = File::open(list).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().filter(|line| Path::new(line).is_absolute()).map(str::to_owned).collect()
+}
+
+/// Who uses the library in `folder` (`NAME` or `NAME@VERSION`) of a root: other installed libraries, the project here,
+/// and the projects that are known.
+pub(crate) fn users(
+    folder: &Path,
+    name: &str,
+    version: &str,
+    roots: &[PathBuf],
+    here: Option<&Path>,
+    list: &Path,
+) -> Vec<User> {
+    let found = Wanted {
+        folder: fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()),
+        name,
+        version,
+        roots,
+    };
+    let mut users = BTreeSet::new();
+    for root in roots {
+        for other in folders(root).unwrap_or_default() {
+            let path = root.join(&other);
+            if fs::canonicalize(&path).is_ok_and(|path| path == found.folder) {
+                continue;
+            }
+            let Ok(tree) = DiskTree::open(&path) else { continue };
+            let Some(manifest) = Manifest::load_library(&tree, &mut Vec::new()) else { continue };
+            users.extend(found.asked_for(&manifest.dependencies, &other));
+        }
+    }
+    let known = projects(list);
+    let known = known.iter().map(Path::new).chain(here);
+    for project in known.collect::<BTreeSet<_>>() {
+        let Ok(tree) = DiskTree::open(project) else { continue };
+        users.extend(found.used_by(&tree, &project.display().to_string()));
+    }
+    users.into_iter().collect()
+}
+
+struct Wanted<'a> {
+    folder: PathBuf,
+    name: &'a str,
+    version: &'a str,
+    roots: &'a [PathBuf],
+}
+
+impl Wanted<'_> {
+    fn used_by(&self, tree: &dyn SourceTree, who: &str) -> Option<User> {
+        let lock = Lock::load(tree, &mut Vec::new());
+        if let Some(pinned) = lock.as_ref().and_then(|lock| lock.get(self.name)) {
+            let how = format!("{LOCK_FILE} pins {}", pinned.label());
+            return (pinned.version == self.version).then(|| User { who: who.to_owned(), how });
+        }
+        let manifest = Manifest::load(tree, &mut Vec::new());
+        self.asked_for(&manifest.dependencies, who)
+    }
+
+    /// Whether one of these dependencies is found in this folder and no other.
+    fn asked_for(&self, dependencies: &[Dependency], who: &str) -> Option<User> {
+        dependencies.iter().find_map(|dependency| {
+            let DependencyKind::Named { name, version } = &dependency.kind else { return None };
+            if name != self.name {
+                return None;
+            }
+            let libraries = DiskLibraries { roots: self.roots.to_vec() };
+            let tree = libraries.find(name, version.as_deref()).ok()??;
+            let same = Path::new(tree.root().as_str()) == self.folder;
+            same.then(|| User { who: who.to_owned(), how: format!("it names `{}`", dependency.text) })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn projects_are_remembered_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let list = folder.path().join("home/library-projects");
+        assert!(projects(&list).is_empty());
+        for project in ["/a", "/b c", "/a", "/odd\nname"] {
+            remember(&list, Path::new(project)).unwrap_or_else(|trouble| panic!("{trouble:?}"));
+        }
+        assert_eq!(fs::read_to_string(&list).expect("a list"), "/a\n/b c\n");
+        fs::write(&list, b"relative\n/x\n\xff\n").expect("a file");
+        assert_eq!(projects(&list), BTreeSet::from(["/x".to_owned()]));
+    }
+}

@@ -1,0 +1,82 @@
+//! Names that no library may have, though they have the shape of one
+//! ([`dependency::check_name`](crate::dependency::check_name)).
+
+/// What already stands before `:` in a reference or a model, or is a place in every program.
+const KEPT: [&str; 26] = [
+    "builtin",
+    "core",
+    "delegation",
+    "file",
+    "filesystem",
+    "git",
+    "http",
+    "https",
+    "input",
+    "lib",
+    "libs",
+    "llm-do",
+    "local",
+    "main",
+    "mcp",
+    "program",
+    "project",
+    "prompts",
+    "python",
+    "replay",
+    "script",
+    "self",
+    "shell",
+    "templates",
+    "tools",
+    "workers",
+];
+
+/// Devices of Windows: no file may be called so there, whatever follows a dot.
+const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+
+/// Checks that a library may be called so: lower case, because some systems do not tell case apart, and nothing that
+/// has another meaning.
+///
+/// # Errors
+/// What is wrong with the name, as a sentence.
+pub fn check(name: &str) -> Result<(), String> {
+    let lower = name.to_lowercase();
+    if lower != name {
+        return Err(format!("a library's name is in lower case: `{lower}`"));
+    }
+    if KEPT.contains(&name) || is_device(name) {
+        return Err(format!("no library can be called `{name}`: the name has another meaning"));
+    }
+    Ok(())
+}
+
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name);
+    let numbered = |prefix| {
+        stem.strip_prefix(prefix)
+            .is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    DEVICES.contains(&stem) || numbered("com") || numbered("lpt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dependency::check_name;
+
+    #[test]
+    fn names_mean_one_thing_everywhere() {
+        for name in ["utils", "text-processing", "legal_2", "a.b", "7zip", "console", "com", "local-tools"] {
+            assert_eq!(check(name), Ok(()), "{name}");
+        }
+        for name in ["Utils", "lib", "local", "script", "con", "nul.x", "com1", "lpt9.txt"] {
+            assert!(check(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn kept_names_could_be_names() {
+        assert!(KEPT.is_sorted());
+        assert!(KEPT.iter().chain(&DEVICES).all(|name| check_name(name).is_ok()));
+    }
+}
