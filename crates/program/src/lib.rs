@@ -7,6 +7,7 @@
 pub mod diagnostics;
 mod effective;
 pub mod front_matter;
+pub mod json_schema;
 pub mod keys;
 mod listing;
 mod loading;
