@@ -85,8 +85,9 @@ fn record(keys: &'static [Key], at: &str) -> Value {
         patterns.insert(other_spellings(key.name), json!({ "$ref": place }));
         if key.required {
             // Some spelling of it is there and not null: not all that are there are null.
-            required
-                .push(json!({ "not": { "patternProperties": { spellings(key.name): { "type": "null" } } } }));
+            let all_null =
+                json!({ "type": "object", "patternProperties": { spellings(key.name): { "type": "null" } } });
+            required.push(json!({ "not": all_null }));
         }
     }
     let mut schema = closed(properties, patterns);
