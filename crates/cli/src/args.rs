@@ -102,6 +102,16 @@ pub(crate) enum Command {
     /// Look at past runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Print a published JSON Schema, for editors and other programs
+    #[command(after_help = "\
+Examples:
+  llm-do schema worker > worker.schema.json
+  llm-do schema project > project.schema.json
+  llm-do schema events > events.schema.json")]
+    Schema {
+        /// Of what
+        what: SchemaOf,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "\
 Examples:
@@ -112,6 +122,17 @@ Examples:
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// What a schema describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// The keys of a worker: front matter, or a YAML worker
+    Worker,
+    /// The manifest, project.yaml or llm-do.yaml
+    Project,
+    /// One line of --output stream-json
+    Events,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -7,3 +7,4 @@ pub(crate) mod list;
 pub(crate) mod models;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod schema;

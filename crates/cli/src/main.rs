@@ -51,6 +51,10 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::Show { run, target }) => folders(target.as_deref())
             .and_then(|folders| commands::runs::show(&folders, run, &output))
             .map(|()| Exit::Done),
+        Command::Schema { what } => {
+            commands::schema::run(*what, &output);
+            Ok(Exit::Done)
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "llm-do", &mut script);

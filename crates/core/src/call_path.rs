@@ -8,6 +8,7 @@ use std::{fmt, sync::Arc};
 /// Keys come from the position in the tree and never from completion order, so that parallel calls can be resumed,
 /// replayed, or run on another machine (ARCHITECTURE, rules of the journal, 3 and 4).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CallPath(Arc<str>);
 

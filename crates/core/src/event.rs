@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 /// Something to show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// Something has been recorded.
@@ -31,4 +32,58 @@ pub enum Event {
         /// The turn.
         turn: u32,
     },
+}
+
+/// The JSON Schema (2020-12) of one event, made from the types.
+#[cfg(feature = "schemas")]
+pub fn json_schema() -> serde_json::Value {
+    use schemars::{generate::SchemaSettings, transform::transform_subschemas};
+
+    /// Links to other types mean something to the reader of this crate's documentation only.
+    fn without_links(schema: &mut schemars::Schema) {
+        if let Some(serde_json::Value::String(text)) = schema.get_mut("description") {
+            *text = text.replace("[`", "`").replace("`]", "`");
+        }
+        transform_subschemas(&mut without_links, schema);
+    }
+    let generator =
+        SchemaSettings::draft2020_12().for_serialize().with_transform(without_links).into_generator();
+    let mut schema = generator.into_root_schema_for::<Event>();
+    schema.insert("$id".into(), "urn:llm-do:schema:events".into());
+    schema.insert("title".into(), "One line of `llm-do --output stream-json`.".into());
+    schema.to_value()
+}
+
+#[cfg(all(test, feature = "schemas"))]
+mod tests {
+    use super::*;
+    use crate::schema::Schema;
+    use serde_json::json;
+
+    #[test]
+    fn the_schema_takes_events_and_nothing_else() {
+        let schema = Schema::new(json_schema()).unwrap();
+        let slept =
+            json!({"seq": 14, "at_ms": 1, "path": "0", "step": "wait.1.0", "kind": "slept", "ms": 2000});
+        let event = |record: &serde_json::Value| json!({"event": "record", "record": record});
+        assert_eq!(schema.validate(&event(&slept)), Ok(()));
+        for (field, value) in
+            [("kind", json!("dreamt")), ("ms", json!("2 s")), ("seq", json!(-1)), ("path", json!(null))]
+        {
+            let mut wrong = slept.clone();
+            wrong[field] = value;
+            assert!(schema.validate(&event(&wrong)).is_err(), "{field}");
+        }
+        for field in ["kind", "ms", "step"] {
+            let mut lacking = slept.clone();
+            lacking.as_object_mut().unwrap().remove(field);
+            assert!(schema.validate(&event(&lacking)).is_err(), "{field}");
+        }
+        // Fields are only ever added.
+        assert!(schema.validate(&json!({"event": "discard", "path": "0", "turn": 0, "more": 1})).is_ok());
+        assert!(
+            schema.validate(&json!({"event": "delta", "path": "0", "turn": 0, "delta": "text"})).is_err()
+        );
+        assert!(!schema.value().to_string().contains("[`"));
+    }
 }

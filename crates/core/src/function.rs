@@ -15,6 +15,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 /// What a call may do to the world; decides what happens where no rule speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Risk {
     /// Looks, and changes nothing.
@@ -53,6 +54,7 @@ impl fmt::Display for Risk {
 
 /// Where a function comes from. With its name this is its identity; the name a model sees is only a label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FunctionSource {
     /// A toolset that is part of llm-do, or registered by the embedding program.
@@ -170,6 +172,7 @@ impl ToolError {
 
 /// What the operator is shown beside the arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "preview", rename_all = "snake_case")]
 pub enum Preview {
     /// A file before and after; shown as a diff.

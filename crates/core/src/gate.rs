@@ -13,6 +13,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// What a rule says. Ordered by strictness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Rule {
     /// Run without asking.
@@ -35,6 +36,7 @@ impl fmt::Display for Rule {
 
 /// What `ask` does (SPEC §9.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// The operator is asked.

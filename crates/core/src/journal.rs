@@ -22,6 +22,7 @@ pub const FORMAT: u32 = 1;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Record {
     /// Number in the run, from 0, without gaps.
     pub seq: u64,
@@ -38,6 +39,7 @@ pub struct Record {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// With an output.
@@ -56,6 +58,7 @@ pub enum RunStatus {
 
 /// A definition that a run used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct UsedDefinition {
     /// Worker ID.
     pub worker: Arc<str>,
@@ -69,6 +72,7 @@ pub struct UsedDefinition {
 
 /// How a tool or call ended, as recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// With this value.
@@ -81,6 +85,7 @@ pub enum Ending {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Body {
     /// First record of a run.

@@ -13,6 +13,8 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 /// `provider:model`, for example `anthropic:claude-haiku-4-5`, `script:demo.yaml`, `local:smollm2-135m-instruct`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", schemars(with = "String"))]
 #[serde(try_from = "String", into = "String")]
 pub struct ModelName {
     whole: Arc<str>,
@@ -70,10 +72,12 @@ impl From<ModelName> for String {
 
 /// Number of a message within its conversation, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct MessageId(pub u32);
 
 /// Who speaks in a message. The system text is not a message: a request carries it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The caller of the worker, or the harness on its behalf (repair turns).
@@ -86,6 +90,7 @@ pub enum Role {
 
 /// One message of a conversation. Immutable and shared: a conversation of N turns holds each once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Message {
     /// Its number in the conversation.
     pub id: MessageId,
@@ -114,6 +119,7 @@ impl Message {
 
 /// A piece of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "part", rename_all = "snake_case")]
 pub enum Part {
     /// Text.
@@ -157,6 +163,7 @@ impl Part {
 
 /// A file given to a model as content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Blob {
     /// File name shown to the model.
     pub name: Arc<str>,
@@ -164,6 +171,7 @@ pub struct Blob {
     pub media_type: Arc<str>,
     /// The bytes; Base64 (standard alphabet, padded) in JSON.
     #[serde(with = "base64_bytes")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub data: Arc<[u8]>,
 }
 
@@ -183,6 +191,7 @@ mod base64_bytes {
 
 /// The model's request to call a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct ToolCall {
     /// The provider's id of the call; results refer to it.
     pub id: Arc<str>,
@@ -194,6 +203,7 @@ pub struct ToolCall {
 
 /// Arguments as a model wrote them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arguments {
     /// Well-formed JSON.
@@ -222,6 +232,7 @@ impl Arguments {
 
 /// The answer to a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct ToolResult {
     /// [`ToolCall::id`] of the call it answers.
     pub call_id: Arc<str>,
@@ -236,6 +247,7 @@ pub struct ToolResult {
 
 /// A function as a model is shown it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct ToolSpec {
     /// Fits `[A-Za-z0-9_-]{1,64}` (SPEC §8.1).
     pub name: Arc<str>,
@@ -298,6 +310,7 @@ pub struct ModelRequest<'a> {
 
 /// Part of an answer that is still being made. Provisional: only the response counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "delta", rename_all = "snake_case")]
 pub enum Delta {
     /// More text of the answer.
@@ -325,6 +338,7 @@ pub trait DeltaSink: MaybeSend + MaybeSync {
 
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model was done.
@@ -341,6 +355,7 @@ pub enum FinishReason {
 
 /// Tokens of one request, or of many summed. Unknown is not zero (SPEC §10.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Tokens sent, cached ones included.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -402,6 +417,7 @@ pub struct Capabilities {
 
 /// Kind of a failed request; decides whether it is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelErrorKind {
     /// 429.
@@ -426,6 +442,7 @@ pub enum ModelErrorKind {
 
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[error("{message}")]
 pub struct ModelError {
     /// What kind of failure.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 /// A call that needs the operator's word.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Ask {
     /// The call. Its place identifies the question: answering twice is harmless.
     pub call: CallPath,
@@ -31,6 +32,7 @@ pub struct Ask {
 
 /// The operator's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     /// Go ahead; `remember`: also for the same call later in this session.

@@ -1,11 +1,14 @@
 //! What is wrong with a program: findings with a code, a place and a way out. Text is made at the edge, by [`render`]
-//! for people and [`json`] for programs.
+//! for people, [`json`] and [`sarif`] for programs.
 
 pub mod codes;
+pub mod fix;
 pub mod json;
 pub mod render;
+pub mod sarif;
 
 pub use codes::Code;
+pub use fix::{Edit, Fix};
 
 use crate::span::Span;
 use std::fmt;
@@ -58,6 +61,8 @@ pub struct Diagnostic {
     pub help: Vec<String>,
     /// Names that exist and look alike, nearest first.
     pub nearest: Vec<String>,
+    /// A change that mends it for certain; never a guess.
+    pub fix: Option<Fix>,
 }
 
 impl Diagnostic {
@@ -73,6 +78,7 @@ impl Diagnostic {
             related: Vec::new(),
             help: Vec::new(),
             nearest: Vec::new(),
+            fix: None,
         }
     }
 
@@ -137,6 +143,13 @@ impl Diagnostic {
                 self.help.push(format!("did you mean one of {}?", names.join(", ")));
             }
         }
+        self
+    }
+
+    /// The same with a change that mends it for certain, if there is one.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<Option<Fix>>) -> Self {
+        self.fix = fix.into();
         self
     }
 

@@ -153,6 +153,13 @@ pub fn yaml_only(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
     Ok(Document { file, keys, body: None })
 }
 
+/// Where the keys of a `.worker` file end, if they do.
+pub(crate) fn keys_end(text: &str) -> Option<usize> {
+    let mut lines = Lines { text, at: 0, number: 0 };
+    let opening = lines.find(|line| !is_blank(&text[line.clone()]))?;
+    is_fence(text, &opening).then(|| lines.find(|line| is_fence(text, line)))?.map(|closing| closing.start)
+}
+
 fn empty(file: &Arc<SourceFile>) -> Diagnostic {
     Diagnostic::error(codes::EMPTY_FILE, format!("`{}` is empty", file.path())).at(&Span::whole(file))
 }

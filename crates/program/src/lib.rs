@@ -9,6 +9,7 @@ pub mod dependency;
 pub mod diagnostics;
 mod effective;
 pub mod front_matter;
+pub mod json_schema;
 pub mod keys;
 pub mod library;
 pub mod library_name;

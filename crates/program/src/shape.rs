@@ -4,7 +4,7 @@
 //! types, older spellings and keys whose feature comes later are all told from it, for the whole file at once.
 
 use crate::{
-    diagnostics::{Diagnostic, codes},
+    diagnostics::{Diagnostic, Fix, codes},
     yaml::{Data, Entry, Node},
 };
 use llm_do_core::gate::Rule;
@@ -97,14 +97,7 @@ pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diag
         }
         let here = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
         if let Some(other) = kept.iter().find(|other| other.key == key.name) {
-            found.push(
-                Diagnostic::error(
-                    codes::DUPLICATE_KEY,
-                    format!("`{here}` is given twice, once as `{}`", entry.key),
-                )
-                .at(&entry.key_span)
-                .related("it is given here too", &other.key_span),
-            );
+            found.push(given_twice(&here, key.name, node, other, entry));
             continue;
         }
         if matches!(key.shape, Shape::Later) {
@@ -126,6 +119,21 @@ pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diag
         }
     }
     Node { span: node.span.clone(), data: Data::Map(kept) }
+}
+
+/// The finding for one key under two names. `kept` is the first in canonical form.
+fn given_twice(here: &str, name: &str, node: &Node, kept: &Entry, second: &Entry) -> Diagnostic {
+    let found =
+        Diagnostic::error(codes::DUPLICATE_KEY, format!("`{here}` is given twice, once as `{}`", second.key))
+            .at(&second.key_span)
+            .related("it is given here too", &kept.key_span);
+    let first = node.entries().iter().find(|entry| entry.key_span == kept.key_span);
+    let fix = first.filter(|first| first.value.to_json() == second.value.to_json()).and_then(|first| {
+        // The canonical name stays.
+        let goes = if second.key == name { first } else { second };
+        Fix::remove(format!("remove `{}`, which says the same", goes.key), goes)
+    });
+    if fix.is_none() { found.help("keep one of them") } else { found.fix(fix) }
 }
 
 /// The finding for a key whose feature comes later.
@@ -159,12 +167,23 @@ pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic {
             .at(&node.span)
             .label(format!("expected {expected}"));
     match (&node.data, expected) {
-        (Data::Text(text), "true or false")
-            if matches!(text.to_lowercase().as_str(), "yes" | "on" | "no" | "off") =>
-        {
-            found.help("YAML 1.2 knows `true` and `false` only")
+        (Data::Text(text), "true or false") => {
+            // What YAML 1.1 took them for.
+            let meant = match text.to_lowercase().as_str() {
+                "yes" | "on" => "true",
+                "no" | "off" => "false",
+                _ => return found,
+            };
+            found.note("YAML 1.2 knows `true` and `false` only").fix(Fix::rewrite(
+                format!("write `{meant}`"),
+                &node.span,
+                meant,
+            ))
         }
-        (Data::Number(_) | Data::Flag(_), "text") => found.help("put it in quotes"),
+        (Data::Number(_) | Data::Flag(_), "text") => {
+            let quoted = serde_json::Value::from(node.span.text()).to_string();
+            found.fix(Fix::rewrite("put it in quotes", &node.span, quoted))
+        }
         _ => found,
     }
 }
@@ -335,15 +354,20 @@ fn rule(node: &Node, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
             let pre_approved = keys.get("pre_approved").and_then(Node::as_flag);
             let required = keys.get("approval_required").and_then(Node::as_flag);
             match (pre_approved, required) {
-                (Some(_), Some(_)) => {
-                    found.push(
-                        Diagnostic::error(
-                            codes::CONFLICT,
-                            format!("`{path}` has both `pre_approved` and `approval_required`"),
-                        )
-                        .at(&node.span)
-                        .help("keep one of them"),
-                    );
+                (Some(first), Some(second)) => {
+                    let conflict = Diagnostic::error(
+                        codes::CONFLICT,
+                        format!("`{path}` has both `pre_approved` and `approval_required`"),
+                    )
+                    .at(&node.span);
+                    let old =
+                        node.entries().iter().find(|entry| snake_case(&entry.key) == "approval_required");
+                    let fix = old.filter(|_| first != second).and_then(|old| {
+                        Fix::remove(format!("remove `{}`, which says the same", old.key), old)
+                    });
+                    let open = fix.is_none();
+                    let conflict = conflict.fix(fix);
+                    found.push(if open { conflict.help("keep one of them") } else { conflict });
                     None
                 }
                 (Some(true), None) | (None, Some(false)) => canonical(Rule::PreApproved),

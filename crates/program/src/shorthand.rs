@@ -4,7 +4,7 @@
 //! a map of fields (all required but those with `?`), or JSON Schema as it is.
 
 use crate::{
-    diagnostics::{Diagnostic, codes, nearest},
+    diagnostics::{Diagnostic, Fix, codes, nearest},
     yaml::{Data, Node},
 };
 use serde_json::{Map, Value, json};
@@ -252,6 +252,14 @@ fn bad_type(node: &Node, name: &str, part: &str) -> Diagnostic {
     ];
     let known =
         others.iter().find(|(other, _)| *other == part.to_lowercase()).map(|(_, ours)| (*ours).to_owned());
+    // What these mean is beyond doubt; the others may have been meant otherwise.
+    if let Some(meant) = known.as_ref().filter(|_| ["str", "int", "float", "bool"].contains(&part)) {
+        let written = node.span.text();
+        if written.matches(part).count() == 1 {
+            let title = format!("write `{meant}`");
+            return found.fix(Fix::rewrite(title, &node.span, written.replacen(part, meant, 1)));
+        }
+    }
     match known.or_else(|| nearest(part, NAMES).into_iter().next()) {
         Some(name) => found.help(format!("did you mean `{name}`?")),
         None => found.help(format!(
@@ -313,7 +321,8 @@ mod tests {
 
     #[test]
     fn what_is_no_type_says_what_is() {
-        assert_eq!(typed("str").unwrap_err().help, ["did you mean `string`?"]);
+        assert_eq!(typed("str?").unwrap_err().fix.unwrap().edits[0].text, "string?");
+        assert_eq!(typed("dict").unwrap_err().help, ["did you mean `object`?"]);
         assert_eq!(typed("strnig").unwrap_err().help, ["did you mean `string`?"]);
         assert!(typed("array<path>").unwrap_err().help[0].contains("never part of a list"));
         for text in ["array<", "5", "x<y>", "??", "[]", "true"] {

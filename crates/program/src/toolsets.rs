@@ -1,7 +1,7 @@
 //! `toolsets` of a worker and its project: known kinds, their configuration checked and merged (SPEC §2.2, §8).
 
 use crate::{
-    diagnostics::{Diagnostic, codes},
+    diagnostics::{Diagnostic, Fix, codes},
     keys, manifest,
     shape::{self, snake_case},
     span::Span,
@@ -55,9 +55,28 @@ pub fn warn_of_nulls(whole: &Node, found: &mut Vec<Diagnostic>) {
                 format!("the toolset `{}` has no value, and so is not there", entry.key),
             )
             .at(&entry.key_span)
-            .help(format!("to have it without further configuration write `{}: {{}}`", entry.key)),
+            .help("or remove the line, if it is not to be there")
+            .fix(empty_map(entry)),
         );
     }
+}
+
+/// `filesystem:` as `filesystem: {}`.
+fn empty_map(entry: &Entry) -> Option<Fix> {
+    let text = entry.key_span.file().text();
+    let end = entry.key_span.range()?.end;
+    let rest = text[end..].strip_prefix(['"', '\'']).unwrap_or(&text[end..]);
+    let after = rest.trim_start_matches([' ', '\t']).strip_prefix(':')?;
+    let at = text.len() - after.len();
+    // A null that is written goes.
+    let line = &after[..after.find(['\n', '\r', '#', ',', '}']).unwrap_or(after.len())];
+    let written = match line.trim() {
+        "" => 0,
+        "~" | "null" | "Null" | "NULL" => line.trim_end().len(),
+        _ => return None,
+    };
+    let title = format!("write `{}: {{}}` to have it without further configuration", entry.key);
+    Fix::replace(title, &Span::new(entry.key_span.file(), at..at + written), " {}")
 }
 
 fn kind<'a>(

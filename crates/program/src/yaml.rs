@@ -1,13 +1,15 @@
 //! YAML as a tree in which every value knows where it was written.
 
 use crate::{
-    diagnostics::{Diagnostic, codes},
+    diagnostics::{Diagnostic, Fix, codes},
     span::{SourceFile, Span},
 };
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
-use std::{fmt, sync::Arc};
+use serde_saphyr::{
+    DuplicateKeyPolicy, Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter,
+};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,6 +166,15 @@ impl Node {
 /// # Errors
 /// Syntax, a key given twice, more than one document, aliases that expand beyond all bounds.
 pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
+    let node = tree(file, end)?;
+    match given_twice(&node) {
+        Some(found) => Err(found.into()),
+        None => Ok(node),
+    }
+}
+
+/// The same with all entries of keys that are given twice.
+pub(crate) fn tree(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
     let text = &file.text()[..end];
     let bom = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let places = Places { file, bom };
@@ -173,11 +184,42 @@ pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>
     }
 }
 
+/// The first key that is given twice in one map.
+fn given_twice(node: &Node) -> Option<Diagnostic> {
+    match &node.data {
+        Data::Map(entries) => {
+            let mut known: HashMap<&str, &Entry> = HashMap::with_capacity(entries.len());
+            for entry in entries {
+                if let Some(first) = known.insert(&entry.key, entry) {
+                    let mut found = Diagnostic::error(
+                        codes::DUPLICATE_KEY,
+                        format!("`{}` is given twice in one map", entry.key),
+                    )
+                    .at(&entry.key_span)
+                    .related("it is given here too", &first.key_span);
+                    if first.value.to_json() == entry.value.to_json() {
+                        found = found.fix(Fix::remove("remove the second one, which says the same", entry));
+                    }
+                    return Some(if found.fix.is_none() { found.help("keep one of them") } else { found });
+                }
+                if let Some(found) = given_twice(&entry.value) {
+                    return Some(found);
+                }
+            }
+            None
+        }
+        Data::List(items) => items.iter().find_map(given_twice),
+        _ => None,
+    }
+}
+
 /// YAML 1.2 truth values only (`yes` and `on` are texts), and bounds that a definition file of a megabyte can only meet
 /// by expanding itself.
 fn options() -> Options {
     serde_saphyr::options! {
         strict_booleans: true,
+        // Told by ourselves, with both places.
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
         with_snippet: false,
         budget: serde_saphyr::budget! {
             max_depth: 64,
@@ -323,12 +365,6 @@ impl Places<'_> {
         let error = error.without_snippet();
         let (code, message) = match error {
             Error::AliasError { error, .. } if !is_budget(error) => return self.explain(error),
-            Error::DuplicateMappingKey { key: Some(key), .. } => {
-                (codes::DUPLICATE_KEY, format!("`{key}` is given twice in one map"))
-            }
-            Error::DuplicateMappingKey { .. } => {
-                (codes::DUPLICATE_KEY, "a key is given twice in one map".into())
-            }
             error if is_budget(error) => (
                 codes::YAML_BUDGET,
                 "this YAML is too deep, too large, or expands beyond all bounds through its aliases".into(),
@@ -345,7 +381,6 @@ impl Places<'_> {
             found = found.at(&Span::whole(self.file));
         }
         match code {
-            codes::DUPLICATE_KEY => found.help("keep one of them"),
             codes::YAML_BUDGET => found.help("write the values out instead of nesting aliases"),
             _ => found,
         }

@@ -1,54 +1,71 @@
-//! Small bad programs, each with what is said about it in a file beside it. `UPDATE_EXPECT=1` rewrites those files.
+//! Small bad programs, each with what is said about it in a file beside it, and the pages on every code, each with an
+//! example and what is said about that. `UPDATE_EXPECT=1` rewrites both.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
-use llm_do_core::toolset::ToolsetRegistry;
-use llm_do_program::{
-    Host, Program, Source, Start,
-    diagnostics::render::{Colour, render},
-    library::DiskLibraries,
-    source::DiskTree,
-};
-use std::{fs, path::Path, sync::Arc};
+mod bad_programs;
 
-fn said_of(folder: &Path) -> String {
-    let start = match fs::read_to_string(folder.with_extension("start")) {
-        Ok(text) => match text.trim().split_once(' ') {
-            Some(("entry", id)) => Start::Entry(Some(id.to_owned())),
-            Some(("file", path)) => Start::File(path.to_owned()),
-            _ => panic!("{}: write `entry ID` or `file PATH`", folder.display()),
-        },
-        Err(_) => Start::Entry(None),
-    };
-    let tree = DiskTree::open(folder).unwrap();
-    let source = Source { tree: Arc::new(tree), start, manifest: true, work: None };
-    let providers = ["anthropic", "openai", "ollama", "local", "script"].map(str::to_owned).to_vec();
-    // Libraries of a case lie beside it, so that no library is part of the program.
-    let libraries = Arc::new(DiskLibraries { roots: vec![folder.with_extension("libs")] });
-    let host = Host { toolsets: ToolsetRegistry::built_in(), providers, libraries, ..Host::default() };
-    let found = match Program::load(source, host) {
-        Ok(loaded) => loaded.warnings,
-        Err(errors) => errors.0,
-    };
-    let here = folder.parent().unwrap().canonicalize().unwrap();
-    render(&found, Colour::Never).replace(&*here.to_string_lossy(), "")
+use bad_programs::{cases, findings, of_files};
+use llm_do_program::{
+    Diagnostic,
+    diagnostics::{
+        Code, codes,
+        render::{Colour, render},
+    },
+};
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// Codes that nothing raises yet. It only ever gets shorter: whoever makes one of them real takes it out, adds a case,
+/// and runs this with `UPDATE_EXPECT=1` for its page.
+const NOT_RAISED_YET: &[Code] = &[
+    codes::CASE_CLASH,
+    codes::UNKNOWN_VARIABLE,
+    codes::MISSING_TEMPLATE,
+    codes::TEMPLATE_CYCLE,
+    codes::LIBRARY_CHANGED,
+    codes::BAD_LOCK,
+    codes::RESERVED_NAME,
+    codes::NOT_LOCKED,
+    codes::NAME_CLASH,
+    codes::CALL_CYCLE,
+    codes::UNSATISFIABLE_CALL,
+    codes::OUT_OF_BOUNDS,
+    codes::MISSING_PATH,
+    codes::UNREACHED,
+    codes::UNUSED_CAPABILITY,
+    codes::UNUSED_PARAMETER,
+    codes::TOO_DEEP,
+];
+
+/// Codes whose example is no program of a few files, and so is written by hand.
+const TOLD_BY_HAND: &[Code] = &[
+    codes::UNREADABLE,
+    codes::TOO_LARGE,
+    codes::NOT_UTF8,
+    codes::NO_TARGET,
+    codes::DEPRECATED_REGISTRY,
+    // These take libraries on disk.
+    codes::LIBRARY_NOT_FOUND,
+    codes::BAD_LIBRARY,
+    codes::VERSION_CONFLICT,
+    codes::CIRCULAR_DEPENDENCY,
+    codes::NOT_EXPORTED,
+    codes::BAD_LIBRARY,
+    codes::CIRCULAR_DEPENDENCY,
+    codes::LIBRARY_CHANGED,
+    codes::NOT_LOCKED,
+];
+
+fn updating() -> bool {
+    std::env::var_os("UPDATE_EXPECT").is_some()
 }
 
 #[test]
 fn every_bad_program_is_explained_as_expected() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check");
-    let mut folders: Vec<_> = fs::read_dir(&root)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir() && path.extension().is_none())
-        .collect();
-    folders.sort();
-    assert!(folders.len() > 30, "the cases are gone");
-    let update = std::env::var_os("UPDATE_EXPECT").is_some();
     let mut wrong = Vec::new();
-    for folder in folders {
-        let said = said_of(&folder);
+    for folder in cases() {
+        let said = render(&findings(&folder), Colour::Never);
         let file = folder.with_extension("expected");
-        if update {
+        if updating() {
             fs::write(&file, &said).unwrap();
             continue;
         }
@@ -58,4 +75,136 @@ fn every_bad_program_is_explained_as_expected() {
         }
     }
     assert!(wrong.is_empty(), "{}\nUPDATE_EXPECT=1 rewrites the expectations", wrong.join("\n"));
+}
+
+#[test]
+fn every_code_has_a_case() {
+    let raised: BTreeSet<&str> =
+        cases().iter().flat_map(|folder| findings(folder)).map(|f| f.code.id).collect();
+    let waiting: BTreeSet<&str> = NOT_RAISED_YET.iter().map(|code| code.id).collect();
+    let missing: Vec<_> = codes::ALL
+        .iter()
+        .map(|code| code.id)
+        .filter(|id| !raised.contains(id) && !waiting.contains(id))
+        .collect();
+    assert!(missing.is_empty(), "no program in tests/check shows {missing:?}");
+    let real: Vec<_> = raised.intersection(&waiting).collect();
+    assert!(real.is_empty(), "{real:?} are raised: take them out of NOT_RAISED_YET");
+}
+
+/// A page's example: files, and the place of what is said about them.
+struct Example {
+    files: Vec<(String, String)>,
+    /// Where the words `says` and the block after them begin and end, or where they belong.
+    said: std::ops::Range<usize>,
+}
+
+fn example(page: &str) -> Example {
+    let mut files = Vec::new();
+    let begin = page.find("\n## Example\n").expect("a page has an example");
+    let end = begin + page[begin + 1..].find("\n## ").map_or(page.len(), |at| at + 2);
+    let mut rest = begin;
+    let mut last = end;
+    while let Some(at) = page[rest..end].find("\n`").map(|at| rest + at) {
+        let Some((name, after)) = page[at + 2..end].split_once("`:\n\n```") else { break };
+        if name.contains(['\n', '`']) {
+            rest = at + 2;
+            continue;
+        }
+        let open = end - after.len();
+        let text = open + page[open..end].find('\n').unwrap() + 1;
+        let close = text + page[text..end].find("```\n").unwrap();
+        files.push((name.to_owned(), page[text..close].to_owned()));
+        rest = close;
+        last = close + "```\n".len();
+    }
+    let said = match page[last..end].strip_prefix(SAYS) {
+        Some(after) => last..last + SAYS.len() + after.find("\n```\n").unwrap() + "\n```\n".len(),
+        None => last..last,
+    };
+    Example { files, said }
+}
+
+const SAYS: &str = "\nsays\n\n```text\n";
+
+#[test]
+fn every_page_shows_what_is_said() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diagnostics");
+    let mut wrong = Vec::new();
+    for code in codes::ALL {
+        // From the disk: the one that is compiled in may be the one before `UPDATE_EXPECT`.
+        let path = folder.join(format!("{}.md", code.id));
+        let page = fs::read_to_string(&path).unwrap();
+        assert!(page.starts_with(&format!("# {}: {}\n", code.id, code.title)), "{code}: the title");
+        assert!(page.contains("\n## What to do\n"), "{code}: what to do");
+        let Example { files, said } = example(&page);
+        if files.is_empty() {
+            assert!(TOLD_BY_HAND.contains(code), "{code}: the example names no files");
+            continue;
+        }
+        let found: Vec<Diagnostic> =
+            of_files(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+        if !found.iter().any(|finding| finding.code == *code) {
+            assert!(
+                NOT_RAISED_YET.contains(code),
+                "{code}: its example shows {:?}",
+                render(&found, Colour::Never)
+            );
+            assert!(said.is_empty(), "{code}: it is not raised, and yet shown");
+            continue;
+        }
+        let expected = format!("{SAYS}{}```\n", render(&found, Colour::Never));
+        if page[said.clone()] != expected {
+            if updating() {
+                fs::write(&path, format!("{}{expected}{}", &page[..said.start], &page[said.end..])).unwrap();
+            } else {
+                wrong.push(format!("{code}:\n{expected}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}\nUPDATE_EXPECT=1 rewrites the pages", wrong.join("\n"));
+    let pages = fs::read_dir(&folder).unwrap().count();
+    assert_eq!(pages, codes::ALL.len(), "a page belongs to no code");
+}
+
+#[test]
+fn every_certain_fix_mends_its_finding() {
+    let mut tried = 0;
+    for folder in cases() {
+        let start = folder.with_extension("start");
+        if start.exists() {
+            continue;
+        }
+        let before = findings(&folder);
+        for finding in &before {
+            let Some(fix) = &finding.fix else { continue };
+            tried += 1;
+            let file = fix.file().unwrap();
+            let copy = tempfile::tempdir().unwrap();
+            copy_all(&folder, copy.path());
+            let changed = copy.path().join(&**file.path());
+            assert_eq!(fs::read_to_string(&changed).unwrap(), **file.text());
+            fs::write(&changed, fix.apply(file.text()).unwrap()).unwrap();
+            let after = findings(copy.path());
+            let place =
+                |f: &Diagnostic| (f.code, f.message.clone(), f.span.as_ref().map(|s| s.text().to_owned()));
+            let still = after.iter().filter(|f| place(f) == place(finding)).count();
+            let were = before.iter().filter(|f| place(f) == place(finding)).count();
+            assert!(still < were, "{}: `{}` mends nothing", folder.display(), fix.title);
+        }
+    }
+    assert!(tried > 4, "the cases with a fix are gone");
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(&target).unwrap();
+            copy_all(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
 }

@@ -4,6 +4,7 @@
 mod local;
 mod prompts;
 mod runs;
+mod schema;
 mod session;
 mod story;
 mod wires;

@@ -1,5 +1,6 @@
 //! The stage of a scenario: a fresh folder with a project and a home, and the binary in a clean environment.
 
+use crate::schema;
 use rustix::process::setsid;
 use std::{
     fs,
@@ -94,6 +95,10 @@ impl Story {
 
     /// What a process left, with what differs between two runs replaced.
     pub(crate) fn told(&self, output: Output) -> Told {
+        for line in output.stdout.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"{\"event\":"))
+        {
+            schema::assert_event(&serde_json::from_slice(line).expect("JSON"));
+        }
         Told {
             code: output.status.code(),
             stdout: self.steady(&String::from_utf8_lossy(&output.stdout)),
@@ -163,6 +168,44 @@ fn is_run_id(word: &str) -> bool {
     parts.len() == 3
         && [8, 6, 4].iter().zip(&parts).all(|(len, part)| part.len() == *len)
         && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+impl Drop for Story {
+    /// Whatever a scenario is about: every record that it made is one by `llm-do schema events`.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        for folder in [self.project(), self.dir.path().join("home")] {
+            for run in runs(&folder.join(".llm-do/runs")) {
+                let Ok(text) = fs::read_to_string(run.join("journal.jsonl")) else { continue };
+                // A killed run may leave half a line.
+                for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+                    let mut record =
+                        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                    put_back(&mut record, &run.join("blobs"));
+                    schema::assert_event(&serde_json::json!({"event": "record", "record": record}));
+                }
+            }
+        }
+    }
+}
+
+/// Long values into the places that they were taken from.
+fn put_back(value: &mut serde_json::Value, blobs: &Path) {
+    use serde_json::Value;
+    if let Some(hash) =
+        value.get("$blob").and_then(Value::as_str).and_then(|hash| hash.strip_prefix("sha256:"))
+    {
+        let text = fs::read_to_string(blobs.join(hash)).expect("a long value");
+        let is_json = value.get("json") == Some(&Value::Bool(true));
+        *value = if is_json { serde_json::from_str(&text).expect("JSON") } else { Value::String(text) };
+    }
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| put_back(item, blobs)),
+        Value::Object(map) => map.values_mut().for_each(|item| put_back(item, blobs)),
+        _ => {}
+    }
 }
 
 impl std::fmt::Display for Told {

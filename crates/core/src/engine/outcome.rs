@@ -12,6 +12,7 @@ use std::{fmt, sync::Arc};
 
 /// On whose behalf a call is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Principal {
     /// The person or program that started the run.
@@ -29,6 +30,7 @@ pub enum Principal {
 
 /// What kind of failure; decides the exit code of a run whose entry failed so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// No such function, or a definition that can't be used.
@@ -57,6 +59,7 @@ pub enum FailureKind {
 
 /// A call that failed, as a value for its caller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Failure {
     /// What kind.
     pub kind: FailureKind,

@@ -17,11 +17,25 @@ impl fmt::Display for Code {
     }
 }
 
+impl Code {
+    /// Its page: what it means, an example, what to do. Markdown.
+    pub fn page(self) -> &'static str {
+        ALL.iter().zip(PAGES).find(|(code, _)| code.id == self.id).map_or("", |(_, page)| page)
+    }
+
+    /// The code of that ID, in capitals or not.
+    pub fn find(id: &str) -> Option<Self> {
+        ALL.iter().copied().find(|code| code.id.eq_ignore_ascii_case(id))
+    }
+}
+
+// A code without a page in `docs/diagnostics` does not compile.
 macro_rules! codes {
     ($($name:ident = $id:literal, $title:literal;)*) => {
         $(#[doc = $title] pub const $name: Code = Code { id: $id, title: $title };)*
         /// All codes, in order.
         pub const ALL: &[Code] = &[$($name),*];
+        const PAGES: &[&str] = &[$(include_str!(concat!("../../../../docs/diagnostics/", $id, ".md"))),*];
     };
 }
 

@@ -1,6 +1,6 @@
 //! Findings for programs: the JSON form of SPEC §5.
 
-use super::Diagnostic;
+use super::{Diagnostic, Fix};
 use crate::span::Span;
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,22 @@ fn one(diagnostic: &Diagnostic) -> Value {
         Value::Object(out)
     });
     out.insert("related".into(), related.collect());
+    out.insert("fix".into(), diagnostic.fix.as_ref().map(fix).into());
     Value::Object(out)
+}
+
+/// Offsets are bytes of the file, which is UTF-8.
+fn fix(fix: &Fix) -> Value {
+    let edits = fix.edits.iter().map(|edit| {
+        let mut out = Map::new();
+        place(&mut out, Some(&edit.span));
+        let range = edit.span.range().unwrap_or_default();
+        out.insert("start".into(), range.start.into());
+        out.insert("end".into(), range.end.into());
+        out.insert("text".into(), edit.text.clone().into());
+        Value::Object(out)
+    });
+    json!({ "title": fix.title, "edits": edits.collect::<Vec<_>>() })
 }
 
 fn place(out: &mut Map<String, Value>, span: Option<&Span>) {
@@ -53,6 +68,22 @@ mod tests {
         assert_eq!((first["file"].as_str(), first["line"].as_u64()), (Some("main.worker"), Some(2)));
         assert_eq!(first["column"], 1);
         assert_eq!(first["help"][0], "did you mean `model`?");
-        assert_eq!(first["related"], json!([]));
+        assert_eq!((&first["related"], &first["fix"]), (&json!([]), &Value::Null));
+    }
+
+    #[test]
+    fn a_fix_says_which_bytes_become_what() {
+        let file = SourceFile::new("main.worker", "ä: 5\n");
+        let found = Diagnostic::error(codes::WRONG_TYPE, "x").fix(Fix::replace(
+            "put it in quotes",
+            &Span::new(&file, 4..5),
+            "\"5\"",
+        ));
+        assert_eq!(
+            to_json(&[found])["diagnostics"][0]["fix"],
+            json!({"title": "put it in quotes", "edits": [
+                {"file": "main.worker", "line": 1, "column": 4, "start": 4, "end": 5, "text": "\"5\""},
+            ]})
+        );
     }
 }

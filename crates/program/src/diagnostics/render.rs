@@ -3,7 +3,8 @@
 use super::{Diagnostic, Severity};
 use crate::span::Span;
 use annotate_snippets::{
-    AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str, renderer::DecorStyle,
+    AnnotationKind, Group, Level, Origin, Patch, Renderer, Snippet, normalize_untrusted_str,
+    renderer::DecorStyle,
 };
 
 /// Whether terminal colours are used.
@@ -31,7 +32,9 @@ pub fn render(diagnostics: &[Diagnostic], colour: Colour) -> String {
         if i > 0 {
             out.push('\n');
         }
-        let text = renderer.render(&[group(diagnostic)]);
+        let groups: Vec<Group<'_>> =
+            std::iter::once(group(diagnostic)).chain(suggestion(diagnostic)).collect();
+        let text = renderer.render(&groups);
         for line in text.lines() {
             out.push_str(line.trim_end());
             out.push('\n');
@@ -62,6 +65,31 @@ fn group(diagnostic: &Diagnostic) -> Group<'_> {
         group = group.element(Level::HELP.message(normalize_untrusted_str(help)));
     }
     group
+}
+
+/// The change that mends it, as the lines that go and those that come.
+fn suggestion(diagnostic: &Diagnostic) -> Option<Group<'_>> {
+    let fix = diagnostic.fix.as_ref()?;
+    let group = Level::HELP
+        .secondary_title(normalize_untrusted_str(&fix.title))
+        .elements(Vec::<annotate_snippets::Message<'_>>::new());
+    let (first, last) = (fix.edits.first()?.span.range()?, fix.edits.last()?.span.range()?);
+    let file = fix.file()?;
+    let text = file.text();
+    let start = text[..first.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let start = if text[start..].starts_with('\u{feff}') { start + '\u{feff}'.len_utf8() } else { start };
+    let end = text[last.end..].find('\n').map_or(text.len(), |newline| last.end + newline);
+    if end - start > LONGEST_LINE || first.start < start {
+        return Some(group.element(Origin::path(file.path().as_ref())));
+    }
+    let (line, _) = fix.edits[0].span.line_column()?;
+    let patches = fix.edits.iter().filter_map(|edit| {
+        let range = edit.span.range()?;
+        Some(Patch::new(range.start - start..range.end - start, edit.text.as_str()))
+    });
+    let snippet =
+        Snippet::source(&text[start..end]).line_start(line).path(file.path().as_ref()).patches(patches);
+    Some(group.element(snippet))
 }
 
 fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: AnnotationKind) -> Group<'a> {

@@ -1,0 +1,18 @@
+//! `llm-do schema`: the published JSON Schemas (SPEC §3).
+
+use crate::{args::SchemaOf, render::Output};
+use llm_do::{
+    core::{event, toolset::ToolsetRegistry},
+    program::json_schema,
+};
+
+/// Prints one, indented whoever reads it: it becomes a file.
+pub(crate) fn run(what: SchemaOf, output: &Output) {
+    let toolsets = ToolsetRegistry::built_in();
+    let schema = match what {
+        SchemaOf::Worker => json_schema::worker(&toolsets),
+        SchemaOf::Project => json_schema::manifest(&toolsets),
+        SchemaOf::Events => event::json_schema(),
+    };
+    output.print(&format!("{schema:#}\n"));
+}

@@ -1,0 +1,53 @@
+//! `llm-do schema`, and that what scenarios produce is what it says.
+
+use crate::story::Story;
+use llm_do_core::schema::Schema;
+use serde_json::{Value, json};
+use std::{process::Command, sync::LazyLock};
+
+/// As the binary prints it.
+static EVENTS: LazyLock<Schema> = LazyLock::new(|| {
+    let out = Command::new(env!("CARGO_BIN_EXE_llm-do"))
+        .args(["schema", "events"])
+        .output()
+        .expect("the binary starts");
+    Schema::new(serde_json::from_slice(&out.stdout).expect("JSON")).expect("a schema")
+});
+
+/// Fails if this is no event.
+#[track_caller]
+pub(crate) fn assert_event(event: &Value) {
+    if let Err(wrong) = EVENTS.validate(event) {
+        panic!("not an event by `llm-do schema events`: {wrong:?}\n{event:#}");
+    }
+}
+
+#[test]
+fn every_schema_is_one_and_says_yes_and_no() {
+    let story = Story::new();
+    let schema = |what: &str| {
+        let told = story.run(&["schema", what]);
+        assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""), "{told}");
+        let value: Value = serde_json::from_str(&told.stdout).expect("JSON");
+        assert_eq!(value["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        Schema::new(value).expect("a schema")
+    };
+    let worker = schema("worker");
+    assert!(
+        worker
+            .validate(&json!({"model": "a:b", "allowWorkers": ["x"], "toolsets": {"filesystem": {}}}))
+            .is_ok()
+    );
+    assert!(worker.validate(&json!({"modle": "a:b"})).is_err());
+    let project = schema("project");
+    assert!(project.validate(&json!({"version": 1, "delegation": {"maxDepth": 2}, "x-mine": [1]})).is_ok());
+    assert!(project.validate(&json!({"delegation": {"max_dept": 2}})).is_err());
+    schema("events");
+}
+
+#[test]
+fn a_schema_of_nothing_is_a_mistake() {
+    let told = Story::new().run(&["schema", "wrokers"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    assert!(told.stderr.contains("possible values: worker, project, events"), "{told}");
+}

@@ -1,0 +1,113 @@
+//! Small bad programs, and loading them.
+//!
+//! A folder `check/NAME` is a program and `check/NAME.expected` what is said about it. `check/NAME.start` says how it is
+//! started where that is not by its entry: `entry ID`, `file PATH`, `target WORD` (as on a command line in the folder,
+//! with `registry` as the flat registry), or `long PATH` (that file is made longer than any definition may be).
+//! `check/NAME.libs` holds the libraries that are installed; it lies beside the program, so that none is part of it.
+#![allow(dead_code, reason = "each test that includes this uses a part")]
+
+use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+use llm_do_program::{
+    Diagnostic, Host, Program, Source, Start,
+    library::DiskLibraries,
+    source::{DiskTree, LARGEST_DEFINITION, MemoryTree},
+    span::{SourceFile, Span},
+    target::{self, Request, Surroundings},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The folders of all cases, sorted.
+pub fn cases() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check");
+    let mut folders: Vec<_> = fs::read_dir(&root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir() && path.extension().is_none())
+        .collect();
+    folders.sort();
+    assert!(folders.len() > 30, "the cases are gone");
+    folders
+}
+
+/// What is found in a case.
+pub fn findings(folder: &Path) -> Vec<Diagnostic> {
+    let start = fs::read_to_string(folder.with_extension("start")).unwrap_or_default();
+    let start = match start.trim().split_once(' ') {
+        None => Start::Entry(None),
+        Some(("entry", id)) => Start::Entry(Some(id.to_owned())),
+        Some(("file", path)) => Start::File(path.to_owned()),
+        Some(("target", word)) => return targeted(folder, word),
+        Some(("long", path)) => {
+            let long = "x".repeat(usize::try_from(LARGEST_DEFINITION).unwrap());
+            let text = fs::read_to_string(folder.join(path)).unwrap() + &long;
+            return of_files([(path, text.as_str())]);
+        }
+        Some(_) => {
+            panic!("{}: write `entry ID`, `file PATH`, `target WORD` or `long PATH`", folder.display())
+        }
+    };
+    let tree = DiskTree::open(folder).unwrap();
+    let libraries = folder.with_extension("libs");
+    let mut found =
+        load(Source { tree: Arc::new(tree), start, manifest: true, work: None }, vec![libraries.clone()]);
+    let real = fs::canonicalize(&libraries).unwrap_or_else(|_| libraries.clone());
+    for text in found.iter_mut().flat_map(|finding| finding.notes.iter_mut().chain(&mut finding.help)) {
+        *text = text.replace(&*libraries.to_string_lossy(), "[LIBRARIES]");
+    }
+    for finding in &mut found {
+        let spans = finding.span.iter_mut().chain(finding.related.iter_mut().map(|it| &mut it.span));
+        spans.for_each(|span| *span = shown_below(span, &real));
+    }
+    found
+}
+
+/// The same place, its file named from the folder of libraries: where the repository lies is nobody's business.
+fn shown_below(span: &Span, libraries: &Path) -> Span {
+    let path = span.file().path().replace(&*libraries.to_string_lossy(), "[LIBRARIES]");
+    let file = SourceFile::new(path, Arc::clone(span.file().text()));
+    match span.range() {
+        Some(range) => Span::new(&file, range),
+        None => Span::whole(&file),
+    }
+}
+
+/// What is found in a program of these files.
+pub fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Diagnostic> {
+    let tree = MemoryTree::new(Place::new("/p"), files);
+    load(Source { tree: Arc::new(tree), start: Start::Entry(None), manifest: true, work: None }, Vec::new())
+}
+
+fn targeted(folder: &Path, word: &str) -> Vec<Diagnostic> {
+    let request = Request { positionals: vec![word.to_owned(), String::new()], ..Request::default() };
+    let around = Surroundings {
+        here: folder.to_owned(),
+        registry: Some(folder.join("registry").to_string_lossy().into_owned()),
+        ..Surroundings::default()
+    };
+    let mut found = match target::find(&request, &around) {
+        Ok(target) => {
+            let mut found = target.warnings;
+            found.extend(load(target.source, Vec::new()));
+            found
+        }
+        Err(errors) => errors.0,
+    };
+    for text in found.iter_mut().flat_map(|finding| finding.notes.iter_mut().chain(&mut finding.help)) {
+        *text = text.replace(&*folder.to_string_lossy(), "[FOLDER]");
+    }
+    found
+}
+
+fn load(source: Source, roots: Vec<PathBuf>) -> Vec<Diagnostic> {
+    let providers = ["anthropic", "openai", "ollama", "local", "script"].map(str::to_owned).to_vec();
+    let libraries = Arc::new(DiskLibraries { roots });
+    let host = Host { toolsets: ToolsetRegistry::built_in(), providers, libraries, ..Host::default() };
+    match Program::load(source, host) {
+        Ok(loaded) => loaded.warnings,
+        Err(errors) => errors.0,
+    }
+}
