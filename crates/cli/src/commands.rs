@@ -1,7 +1,9 @@
 //! What the subcommands do, one file each.
 
 pub(crate) mod check;
+pub(crate) mod init;
 pub(crate) mod list;
+pub(crate) mod migrate;
 #[cfg(feature = "local")]
 pub(crate) mod models;
 pub(crate) mod run;

@@ -7,10 +7,12 @@
 pub mod diagnostics;
 mod effective;
 pub mod front_matter;
+pub mod init;
 pub mod keys;
 mod listing;
 mod loading;
 pub mod manifest;
+pub mod migrate;
 pub mod mounts;
 mod program;
 pub mod resolve;
