@@ -246,7 +246,7 @@ pub fn plan(tree: &dyn SourceTree, scope: &Scope) -> Result<Plan, Unrecognised> 
     let layout = place::Layout::of(&inventory, &drafts, tree.root().as_str());
     match scope {
         Scope::Folder => place::place(&mut drafts, &inventory, &layout, &mut findings),
-        Scope::File(path) => place::stay(&mut drafts, path),
+        Scope::File(path) => place::stay(&mut drafts, path, &inventory, &mut findings),
     }
     let names = Names::of(&drafts, &layout);
     let mut silent = Findings::default();

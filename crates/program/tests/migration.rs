@@ -189,6 +189,14 @@ fn one_file_is_migrated_where_it_stands() {
     let places: Vec<(&str, &str)> =
         plan.changes.iter().map(|change| (change.from.as_deref().unwrap(), change.to.as_str())).collect();
     assert_eq!(places, [("analyze.agent", "analyze.worker")]);
+    let mut taken = files.clone();
+    taken.insert("analyze.worker".into(), b"---\n---\nHi\n".to_vec());
+    let refused = llm_do_program::migrate::plan(&tree(&taken), &Scope::File("analyze.agent".into())).unwrap();
+    assert!(
+        refused.is_empty() && refused.notes[0].message.contains("analyze.worker already"),
+        "{}",
+        told(&refused)
+    );
     let out = carried_out(&files, &plan);
     assert!(String::from_utf8_lossy(&out["analyze.worker"]).contains("gemini:gemini-*"));
     assert_eq!(out.len(), files.len());
@@ -222,6 +230,86 @@ fn a_file_that_is_too_large_is_left_alone() {
     assert_eq!(plan.changes.len(), 1, "{}", told(&plan));
     assert!(plan.notes[0].message.contains("bytes"), "{}", told(&plan));
     assert!(plan.kept.contains(&"a.agent".to_owned()));
+}
+
+/// The text that one file of a tree becomes.
+fn text_of(files: &[(&str, &str)], to: &str) -> String {
+    let files: Files =
+        files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect();
+    let plan = plan(&tree(&files), &Scope::Folder).unwrap();
+    String::from_utf8(carried_out(&files, &plan).remove(to).unwrap()).unwrap()
+}
+
+#[test]
+fn older_rules_never_loosen_what_is_newer() {
+    let text = text_of(
+        &[(
+            "main.worker",
+            "---\ntoolsets:\n  filesystem: {read_approval: true, write_approval: false}\n---\nHi\n",
+        )],
+        "main.worker",
+    );
+    assert!(text.contains("write_file: preApproved") && text.contains("read_file: ask"), "{text}");
+    assert!(!text.contains("delete_file") && !text.contains("default"), "{text}");
+    let text = text_of(
+        &[(
+            "main.worker",
+            "---\ntool_rules: {sandbox.write: {allowed: true, approval_required: false}}\n---\nHi\n",
+        )],
+        "main.worker",
+    );
+    assert!(text.contains("write: preApproved\n    delete: ask"), "{text}");
+}
+
+#[test]
+fn delegation_has_many_forms() {
+    let helpers = [("workers/a.worker", "---\n---\nA\n"), ("workers/b.worker", "---\n---\nB\n")];
+    for (old, new) in [
+        ("delegation: [a, b]", "workers:\n    allowed_workers: [a, b]\n"),
+        ("delegation: {allowWorkers: a}", "workers: {allowed_workers: [a]}\n"),
+        (
+            "delegation: {a: {}, b: {approval_required: true}, worker_call: {}}",
+            "workers: {allowed_workers: [a, b], style: both, approval: {tools: {b: ask}}}\n",
+        ),
+        ("delegation: {a: ~, limit: 3}", "workers: {allowed_workers: [a], limit: 3}\n"),
+    ] {
+        let main = format!("---\ntoolsets:\n  {old}\n---\nHi\n");
+        let mut files = helpers.to_vec();
+        files.push(("main.worker", &main));
+        assert_eq!(text_of(&files, "main.worker"), format!("---\ntoolsets:\n  {new}---\nHi\n"), "{old}");
+    }
+}
+
+#[test]
+fn what_was_left_over_before_stays() {
+    let text = text_of(
+        &[("main.worker", "---\ncolour: red\nx-not-carried-over: {colour: blue}\n---\nHi\n")],
+        "main.worker",
+    );
+    assert!(text.contains("colour: blue") && text.contains("colour-2: red"), "{text}");
+    let text =
+        text_of(&[("main.worker", "---\ncolour: red\nx-not-carried-over: mine\n---\nHi\n")], "main.worker");
+    assert!(
+        text.contains("x-not-carried-over: mine") && text.contains("x-not-carried-over-2:\n  colour: red"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_manifest_of_which_nothing_is_left_is_a_manifest() {
+    let files = [
+        ("golem-forge.config.yaml", "workerPaths: [workers, .workers]"),
+        ("main.worker", "---\n---\nHi\n"),
+        (".workers/a.worker", "---\n---\nA\n"),
+    ];
+    assert_eq!(text_of(&files, "project.yaml"), "# All as by default.\n");
+}
+
+#[test]
+fn a_library_needs_no_entry() {
+    let files = [("lib.yaml", "name: l\n"), ("workers/a.yaml", "name: a\ninstructions: A\n")];
+    let plan = plan(&MemoryTree::new(Place::new("/p"), files), &Scope::Folder).unwrap();
+    assert_eq!(plan.changes.len(), 1, "{}", told(&plan));
 }
 
 #[test]

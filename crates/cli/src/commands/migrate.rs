@@ -216,7 +216,10 @@ fn summary(
     let many = |number: usize| format!("{number} file{}", if number == 1 { "" } else { "s" });
     let shown = |path: &Path| quoted(&path.display().to_string());
     if plan.is_empty() && !(args.write && args.into.is_some()) {
-        return format!("{} nothing to migrate", paint.green("canonical already:"));
+        return match plan.notes.iter().any(|note| note.weight == Weight::Lost) {
+            true => "nothing can be migrated: see the warnings above".into(),
+            false => format!("{} nothing to migrate", paint.green("canonical already:")),
+        };
     }
     let forms: Vec<String> = plan.forms.iter().map(ToString::to_string).collect();
     let mut text = String::new();

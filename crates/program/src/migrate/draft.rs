@@ -231,13 +231,21 @@ impl Draft {
         name.rsplit_once('.').map_or(name, |(stem, _)| stem)
     }
 
-    /// Puts aside what has no place in the canonical form.
-    pub(super) fn leave_over(&mut self, key: String, value: Node) {
-        if let Some(left) = map_at(&mut self.keys, LEFT_OVER)
-            && let Data::Map(entries) = &mut left.data
-        {
-            entries.retain(|entry| entry.key != key);
-            entries.push(made_entry(key, value));
+    /// Puts aside what has no place in the canonical form. Nothing that was put aside before is lost.
+    pub(super) fn leave_over(&mut self, key: &str, value: Node) {
+        let numbered = |name: &str, n: usize| if n == 1 { name.to_owned() } else { format!("{name}-{n}") };
+        for n in 1.. {
+            let Some(left) = map_at(&mut self.keys, &numbered(LEFT_OVER, n)) else {
+                // Somebody has put something else there.
+                if matches!(self.keys.data, Data::Map(_) | Data::Null) {
+                    continue;
+                }
+                return;
+            };
+            let Data::Map(entries) = &mut left.data else { return };
+            let free = (1..).map(|n| numbered(key, n)).find(|key| !entries.iter().any(|e| e.key == *key));
+            entries.extend(free.map(|key| made_entry(key, value)));
+            return;
         }
     }
 
@@ -289,7 +297,8 @@ impl Draft {
     /// A whole file of this YAML.
     fn compose(&self, yaml: &str) -> String {
         if self.role == Role::Manifest {
-            return yaml.to_owned();
+            // An empty file would be a mistake.
+            return if yaml.trim().is_empty() { "# All as by default.\n".into() } else { yaml.to_owned() };
         }
         let windows = self.text.text().contains("\r\n");
         let newline = if windows { "\r\n" } else { "\n" };

@@ -11,8 +11,13 @@ use crate::yaml::{Data, Entry, Node};
 use std::collections::BTreeSet;
 
 /// What a root worker without instructions of its own is told.
-const DISPATCH: &str = "Hand the request to the worker that fits it best, with all that it needs to know, and give back what it answers. If \
-none fits, say what you can do instead.\n\n{{ input }}\n";
+const DISPATCH: &str = "\
+Hand the request to the worker that fits it best, with all that it needs to know, and give back what it answers.
+If none fits, say what you can do instead.
+
+{{ input }}
+";
+const ABOUT: &str = "Hands a request to the worker that fits it.";
 
 /// Makes sure that there is an entry: the one that was marked, `main`, the only one that nobody calls, or a new
 /// `main.worker` that hands requests on.
@@ -40,7 +45,7 @@ pub(super) fn settle(
             for entry in root_worker {
                 let message = format!("`{}` belongs into main.worker, which was there already", entry.key);
                 findings.lost(&drafts[at], &entry.value.span, message);
-                drafts[at].leave_over(entry.key, entry.value);
+                drafts[at].leave_over(&entry.key, entry.value);
             }
         } else {
             drafts.push(root(root_worker));
@@ -82,7 +87,7 @@ pub(super) fn settle(
         None => {
             let callees = ids.iter().map(|(id, _)| made_text(id)).collect();
             let entries = vec![
-                made_entry("description", made_text("Hands a request to the worker that fits it.")),
+                made_entry("description", made_text(ABOUT)),
                 made_entry("allow_workers", made(Data::List(callees))),
             ];
             drafts.push(Draft::new("main.worker", Role::Worker, entries, Some(DISPATCH.into())));
@@ -96,6 +101,9 @@ pub(super) fn settle(
 fn root(mut entries: Vec<Entry>) -> Draft {
     let at = entries.iter().position(|entry| entry.key == "instructions");
     let body = at.and_then(|at| entries.remove(at).value.as_text().map(str::to_owned));
+    if body.is_none() && !entries.iter().any(|entry| entry.key == "description") {
+        entries.insert(0, made_entry("description", made_text(ABOUT)));
+    }
     Draft::new("main.worker", Role::Worker, entries, Some(body.unwrap_or_else(|| DISPATCH.into())))
 }
 

@@ -60,7 +60,7 @@ pub(super) fn canonical_keys(draft: &mut Draft, table: &'static [Key], findings:
 pub(super) fn put_aside(draft: &mut Draft, key: String, value: Node, span: &Span, findings: &mut Findings) {
     let message = format!("`{key}` has no place in the canonical form, and is kept under `{LEFT_OVER}`");
     findings.lost(draft, span, message);
-    draft.leave_over(key, value);
+    draft.leave_over(&key, value);
 }
 
 /// Whether anything got another name or form. What the table doesn't know is taken out.
@@ -156,7 +156,7 @@ pub(super) fn models(draft: &mut Draft, findings: &mut Findings) {
                 let message = format!("the model `{text}` names no provider: write `model: PROVIDER:{text}`");
                 findings.lost(draft, &model.span, message);
                 take(&mut draft.keys, "model");
-                draft.leave_over("model".into(), model);
+                draft.leave_over("model", model);
             }
         }
     }
@@ -260,6 +260,10 @@ fn server_side_tools(draft: &mut Draft, findings: &mut Findings) {
         None => "serverSideTools",
     };
     let Some(Node { data: Data::List(items), .. }) = get_mut(&mut draft.keys, key) else { return };
+    if items.is_empty() {
+        take(&mut draft.keys, key);
+        return;
+    }
     for item in items {
         if item.get("tool_type").is_some() {
             continue;

@@ -173,11 +173,22 @@ fn tell_forms(draft: &Draft, layout: &Layout, findings: &mut Findings) {
     }
 }
 
-/// One file stays where it is.
-pub(super) fn stay(drafts: &mut [Draft], path: &str) {
+/// One file stays where it is; it is left out if it would become another.
+pub(super) fn stay(drafts: &mut Vec<Draft>, path: &str, inventory: &Inventory, findings: &mut Findings) {
     for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Worker) {
         draft.to = if draft.path == path { with_extension(path) } else { draft.path.clone() };
     }
+    drafts.retain(|draft| {
+        let free = draft.path != path || draft.to == path || !inventory.is_taken(&draft.to);
+        if free && draft.path == path {
+            findings.forms.extend(form_of(path).filter(|_| draft.role == Role::Worker));
+        }
+        if !free {
+            let message = format!("is left as it is: there is {} already", draft.to);
+            findings.note(Weight::Lost, Some(path), None, message);
+        }
+        free
+    });
 }
 
 fn parents(path: &str) -> impl Iterator<Item = &str> {

@@ -66,7 +66,9 @@ pub(super) fn take_in(
     }
     if let Some(text) = draft.keys.get("instructions").and_then(Node::as_text).map(str::to_owned) {
         take(&mut draft.keys, "instructions");
-        draft.new_body = Some(text);
+        // A file ends with its last line's end.
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        draft.new_body = Some(format!("{text}{end}"));
         return;
     }
     if draft.keys.get("instructions").is_some_and(|node| node.data != Data::Null) || !is_yaml(&draft.path) {

@@ -30,7 +30,9 @@ pub(super) fn rewrite(text: &str, start: usize, end: usize, before: &Node, after
         }
         (old, new) if old == new => {}
         (Data::Null, Data::Map(new)) => {
-            edits.push(Edit { range: end..end, text: emit::map(new, 0) });
+            let open = !text[..end].is_empty() && !text[..end].ends_with('\n');
+            let text = format!("{}{}", if open { "\n" } else { "" }, emit::map(new, 0));
+            edits.push(Edit { range: end..end, text });
         }
         _ => return None,
     }
@@ -65,7 +67,8 @@ impl Rewriter<'_> {
     }
 
     fn line_start(&self, at: usize) -> usize {
-        self.text[..at].rfind('\n').map_or(0, |newline| newline + 1)
+        // By bytes: `at` may lie inside of a character.
+        self.text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)
     }
 
     /// The lines of each entry of a block map. Blank lines and comments no deeper than the keys belong to what follows.
@@ -172,6 +175,16 @@ impl Rewriter<'_> {
             _ if self.scalar(&old.value, new, edits) => return Some(()),
             _ => {}
         }
+        let small = match &new.data {
+            Data::Map(entries) => entries.is_empty() || matches!(old.value.data, Data::Map(_)),
+            Data::List(items) => items.is_empty(),
+            Data::Text(text) => !text.contains('\n'),
+            _ => true,
+        };
+        if let (true, Some(range)) = (small, self.flow_extent(&old.value)) {
+            edits.push(Edit { range, text: emit::flow(new) });
+            return Some(());
+        }
         let key_end = old.key_span.range()?.end;
         let colon = key_end + self.text[key_end..region.end].find(':')? + 1;
         let line_end = region.end - self.text[..region.end].ends_with('\n') as usize;
@@ -197,6 +210,31 @@ impl Rewriter<'_> {
         }
         edits.push(Edit { range, text: emit::flow(new) });
         true
+    }
+
+    /// What `{…}` or `[…]` covers, if it stands on one line.
+    fn flow_extent(&self, node: &Node) -> Option<Range<usize>> {
+        let (open, close, first, last) = match &node.data {
+            Data::Map(entries) => {
+                let last = entries.last()?;
+                ('{', '}', entries.first()?.key_span.range()?.start, self.end_of(&last.value)?)
+            }
+            Data::List(items) => {
+                let first = items.first()?;
+                let start = self.flow_extent(first).or_else(|| first.span.range())?.start;
+                ('[', ']', start, self.end_of(items.last()?)?)
+            }
+            _ => return None,
+        };
+        let before = self.text[..first].trim_end_matches(' ');
+        let start = before.strip_suffix(open)?.len();
+        let behind = self.text[last..].trim_start_matches([' ', ',']);
+        let end = self.text.len() - behind.strip_prefix(close)?.len();
+        (!self.text[start..end].contains('\n')).then_some(start..end)
+    }
+
+    fn end_of(&self, node: &Node) -> Option<usize> {
+        self.flow_extent(node).or_else(|| node.span.range()).map(|range| range.end)
     }
 
     /// Items of a list, one by one, if only scalars differ.
@@ -329,6 +367,11 @@ mod tests {
             e.remove(3);
         });
         assert_eq!(out, TEXT.replace("last: |\n  # no comment\n  text\n", ""));
+        let out = changed("a:\n  b: {c: [1, {d: 2}], }   # kept\n", |e| {
+            let Data::Map(inner) = &mut e[0].value.data else { panic!() };
+            inner[0].value = new_value("x: ask").get("x").unwrap().clone();
+        });
+        assert_eq!(out, "a:\n  b: ask   # kept\n");
         let out = changed(TEXT, |e| {
             let Data::Map(tools) = &mut e[2].value.data else { panic!() };
             tools[1].value = new_value("a: {deep: 3, more: {}}").get("a").unwrap().clone();
@@ -361,6 +404,17 @@ mod tests {
             let out = rewrite(text, 0, text.len(), &before, &after);
             assert!(out.is_none_or(|out| parse(&out).to_json() == after.to_json()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_last_line_without_its_end_is_no_trouble() {
+        let text = "a: 1\nb: é";
+        let out = changed(text, |e| _ = e.pop());
+        assert_eq!(out, "a: 1\n");
+        let out = changed(text, |e| e.push(new_value("c: 2").entries()[0].clone()));
+        assert_eq!(out, "a: 1\nb: é\nc: 2");
+        let (before, after) = (parse("# é"), parse("c: 2"));
+        assert_eq!(rewrite("# é", 0, 4, &before, &after).unwrap(), "# é\nc: 2\n");
     }
 
     #[test]

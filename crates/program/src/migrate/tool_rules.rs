@@ -74,6 +74,11 @@ pub(super) fn convert(draft: &mut Draft, findings: &mut Findings) -> bool {
             && !entries.iter().any(|known| known.key == what)
         {
             entries.push(made_entry(what, made_text(rule)));
+            // A rule for writing covers deleting too, which there was not then.
+            if what == "write" && rule == "preApproved" && !entries.iter().any(|known| known.key == "delete")
+            {
+                entries.push(made_entry("delete", made_text("ask")));
+            }
         }
     }
     for (key, entry) in left {

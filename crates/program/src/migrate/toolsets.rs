@@ -13,6 +13,8 @@ use crate::{
 
 /// The kinds there are (SPEC §8).
 const KINDS: [&str; 5] = ["filesystem", "workers", "shell", "custom", "mcp"];
+/// The file tools that the old `write_approval` was about; deleting and moving are newer, and go on asking.
+const WRITING: [&str; 3] = ["write_file", "edit_file", "append_file"];
 /// The file tools that change nothing.
 const READING: [&str; 5] = ["list_files", "read_file", "search_files", "file_info", "file_exists"];
 /// Commands of the old `shell_readonly`; none of them asked.
@@ -99,16 +101,18 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
     }
     for (key, value, span) in new.left {
         if let Some(name) = key.strip_prefix("toolsets.").filter(|name| !name.contains('.')) {
-            findings.lost(
-                draft,
-                &span,
-                format!(
-                    "the toolset `{name}` is none of llm-do's, and is kept under `{}`: if it is Python code, put its \
-                     functions into tools.py and name them under `custom`",
-                    super::LEFT_OVER
-                ),
+            let what = match name {
+                "custom" => {
+                    "the tools of `custom` are not written in Python: write them anew as functions in tools.py"
+                }
+                _ => "if it is Python code, put its functions into tools.py and name them under `custom`",
+            };
+            let message = format!(
+                "the toolset `{name}` can't be carried over, and is kept under `{}`: {what}",
+                super::LEFT_OVER
             );
-            draft.leave_over(key, value);
+            findings.lost(draft, &span, message);
+            draft.leave_over(&key, value);
         } else {
             keys::put_aside(draft, key, value, &span, findings);
         }
@@ -132,6 +136,15 @@ fn one(old: Old, names: &Names, new: &mut New, findings: &mut Findings) {
         value.data = Data::Map(Vec::new());
     }
     let entry = |key: &str, value: Node| Entry { key: key.to_owned(), key_span: key_span.clone(), value };
+    if value.as_flag() == Some(true) {
+        value.data = Data::Map(Vec::new());
+    }
+    if matches!(value.data, Data::List(_) | Data::Text(_))
+        && ["workers", "delegation"].contains(&name.as_str())
+    {
+        let list = std::mem::replace(&mut value, made(Data::Map(Vec::new())));
+        add_missing(&mut value, "allowed_workers", list);
+    }
     if !matches!(value.data, Data::Map(_)) {
         new.add(entry(&name, value));
         return;
@@ -318,6 +331,7 @@ fn approvals(value: &mut Node, findings: &mut Findings) {
 fn workers(value: &mut Node, names: &Names) {
     let Data::Map(entries) = &mut value.data else { return };
     let mut callees: Vec<Node> = Vec::new();
+    let mut rules: Vec<(String, &'static str)> = Vec::new();
     let mut kept: Vec<Entry> = Vec::new();
     for mut entry in std::mem::take(entries) {
         let snake = snake_case(&entry.key);
@@ -338,10 +352,13 @@ fn workers(value: &mut Node, names: &Names) {
                 }
                 kept.push(entry);
             }
-            _ => {
+            // A map of workers; what is no map is a key that nobody knows, and loading says so.
+            _ if matches!(entry.value.data, Data::Map(_) | Data::Null) => {
                 let id = names.rewritten(&entry.key).unwrap_or_else(|| entry.key.clone());
+                rules.extend(tool_rules::rule(&entry.value).map(|rule| (id.clone(), rule)));
                 callees.push(made_text(id));
             }
+            _ => kept.push(entry),
         }
     }
     if !callees.is_empty() {
@@ -351,6 +368,11 @@ fn workers(value: &mut Node, names: &Names) {
         }
     }
     *entries = kept;
+    for (id, rule) in rules {
+        if let Some(tools) = map_at(value, "approval").and_then(|approval| map_at(approval, "tools")) {
+            add_missing(tools, &id, made_text(rule));
+        }
+    }
 }
 
 fn add_kept(kept: &mut Vec<Entry>, key: &str, value: Node) {
@@ -364,16 +386,18 @@ fn filesystem(value: &mut Node, span: &Span, new: &mut New) {
     let asks = |value: &mut Node, key: &str| take(value, key).and_then(|entry| entry.value.as_flag());
     let reading = asks(value, "read_approval");
     let writing = asks(value, "write_approval");
-    if writing == Some(false) || reading == Some(true) {
-        let rule = |asks: bool| made_text(if asks { "ask" } else { "preApproved" });
-        if let Some(approval) = map_at(value, "approval") {
-            add_missing(approval, "default", rule(writing.unwrap_or(true)));
-            if let (Some(true), Some(tools)) = (reading, map_at(approval, "tools")) {
-                for tool in READING {
-                    add_missing(tools, tool, rule(true));
-                }
+    let mut rule = |tools: &[&str], rule: &str| {
+        for tool in tools {
+            if let Some(rules) = map_at(value, "approval").and_then(|approval| map_at(approval, "tools")) {
+                add_missing(rules, tool, made_text(rule));
             }
         }
+    };
+    if reading == Some(true) {
+        rule(&READING, "ask");
+    }
+    if writing == Some(false) {
+        rule(&WRITING, "preApproved");
     }
     for key in ["base_path", "root_path"] {
         if let Some(entry) = take(value, key) {
