@@ -1,7 +1,11 @@
 //! The command line as typed. What it means is worked out in [`crate::meant`].
 
 use crate::paint::ColourChoice;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
+use clap::{
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, styling},
+};
+use llm_do::program::init::TEMPLATES;
 use std::{ffi::OsString, path::PathBuf};
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -96,6 +100,10 @@ pub(crate) enum Command {
     Check(ProgramArgs),
     /// Install and manage libraries
     Lib(LibArgs),
+    /// Make a new project
+    Init(InitArgs),
+    /// Turn an older layout, or older worker files, into a project
+    Migrate(MigrateArgs),
     /// Fetch and manage local models
     #[command(subcommand)]
     Models(ModelsCommand),
@@ -328,6 +336,58 @@ Examples:
         #[arg(value_name = "NAME[@VERSION]")]
         library: String,
     },
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+NAME may be a path whose last part is the name. A dot makes a project of the current folder, which must be empty.
+Nothing that is there is ever overwritten.
+
+Examples:
+  llm-do init my-project
+  llm-do init reports/digest --template pipeline
+  llm-do init . --template research-agent
+  llm-do init --list-templates")]
+pub(crate) struct InitArgs {
+    /// The project's name: small letters, digits and hyphens
+    #[arg(required_unless_present = "list_templates", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) name: Option<String>,
+    /// What to begin with
+    #[arg(long, value_name = "TEMPLATE", default_value = TEMPLATES[0].name, value_parser = template_names())]
+    pub(crate) template: String,
+    /// Show the templates there are
+    #[arg(long)]
+    pub(crate) list_templates: bool,
+}
+
+fn template_names() -> PossibleValuesParser {
+    TEMPLATES
+        .iter()
+        .map(|template| PossibleValue::new(template.name).help(template.about))
+        .collect::<Vec<_>>()
+        .into()
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Without --write nothing is changed: the changes go to stdout as a diff. With it the originals are kept, in a folder
+.llm-do-migrated. docs/migrating.md shows each older form before and after.
+
+Examples:
+  llm-do migrate                                       show what would change in the current folder
+  llm-do migrate my-project --write                    change it, keep the originals
+  llm-do migrate ~/.llm-do/workers --into my-workers --write
+  llm-do migrate evaluator.agent --write               one file")]
+pub(crate) struct MigrateArgs {
+    /// A folder or a worker file; without it, the current folder
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) path: Option<PathBuf>,
+    /// Do it
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Make the project in this folder, which must not exist, and leave PATH as it is
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) into: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,8 +1,10 @@
 //! What the subcommands do, one file each.
 
 pub(crate) mod check;
+pub(crate) mod init;
 pub(crate) mod lib;
 pub(crate) mod list;
+pub(crate) mod migrate;
 #[cfg(feature = "local")]
 pub(crate) mod models;
 pub(crate) mod run;

@@ -10,6 +10,7 @@ mod paint;
 mod program;
 mod render;
 mod screen;
+mod staged;
 mod terminal;
 mod visible;
 
@@ -44,6 +45,8 @@ fn carry_out(cli: Cli) -> Exit {
         Command::List(program) => commands::list::run(program, &output),
         Command::Check(program) => commands::check::run(program, &output),
         Command::Lib(arguments) => commands::lib::run(arguments, &output),
+        Command::Init(init) => commands::init::run(init, &output),
+        Command::Migrate(migrate) => commands::migrate::run(migrate, &output),
         Command::Models(command) => models(command, &output).map(|()| Exit::Done),
         Command::Runs(RunsCommand::List { target, limit }) => folders(target.as_deref())
             .and_then(|folders| commands::runs::list(&folders, *limit, &output))

@@ -49,8 +49,6 @@ const TOLD_BY_HAND: &[Code] = &[
     codes::VERSION_CONFLICT,
     codes::CIRCULAR_DEPENDENCY,
     codes::NOT_EXPORTED,
-    codes::BAD_LIBRARY,
-    codes::CIRCULAR_DEPENDENCY,
     codes::LIBRARY_CHANGED,
     codes::NOT_LOCKED,
 ];

@@ -1,7 +1,9 @@
 //! Scenarios: a project of literal files, the real binary, and what it prints, writes and returns.
 
+mod init;
 #[cfg(feature = "local")]
 mod local;
+mod migrate;
 mod prompts;
 mod runs;
 mod schema;

@@ -1,0 +1,192 @@
+//! `llm-do init`: a new project from a template (SPEC §13).
+
+use crate::{
+    args::{Cli, Format, InitArgs},
+    exit::{Complaint, Exit},
+    program::quoted,
+    render::Output,
+    staged::{Moves, Staged},
+    visible,
+};
+use clap::CommandFactory;
+use llm_do::program::init::{NewFile, ProjectName, TEMPLATES, Template, template};
+use serde_json::json;
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Carries out the command.
+pub(crate) fn run(args: &InitArgs, output: &Output) -> Result<Exit, Complaint> {
+    if args.list_templates {
+        list(output);
+        return Ok(Exit::Done);
+    }
+    let template = template(&args.template).expect("the command line takes only templates that there are");
+    let given = args.name.as_deref().unwrap_or(".");
+    let (path, files) =
+        if Path::new(given) == Path::new(".") { here(template)? } else { new(given, template)? };
+    if output.format == Format::Text {
+        if !output.quiet {
+            output.screen.line(&made(&path, &files, template, output));
+        }
+    } else {
+        let paths: Vec<&str> = files.iter().map(|file| file.path).collect();
+        output.print_json(&json!({"project": path, "template": template.name, "files": paths}));
+    }
+    Ok(Exit::Done)
+}
+
+fn list(output: &Output) {
+    if output.format != Format::Text {
+        let all: Vec<_> = TEMPLATES.iter().map(|t| json!({"name": t.name, "description": t.about})).collect();
+        output.print_json(&json!({"templates": all}));
+        return;
+    }
+    let width = TEMPLATES.iter().map(|template| template.name.len()).max().unwrap_or(0);
+    let lines: String = TEMPLATES
+        .iter()
+        .map(|t| format!("{}{:gap$}  {}\n", output.out.bold(t.name), "", t.about, gap = width - t.name.len()))
+        .collect();
+    output.print(&lines);
+}
+
+/// A project in a folder of its own.
+fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
+    let path = PathBuf::from(given);
+    let last = path.file_name().and_then(|name| name.to_str());
+    let Some(last) = last.filter(|_| !given.ends_with("..")) else {
+        return Err(Complaint::wrong(format!("`{given}` has no last part that could be a project's name")));
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let name = ProjectName::parse(last).map_err(|bad| {
+        let complaint = Complaint::wrong(bad.to_string());
+        match bad.suggestion {
+            Some(better) => {
+                let better = if parent == Path::new(".") {
+                    better.to_string()
+                } else {
+                    parent.join(better.as_str()).display().to_string()
+                };
+                complaint.hint(format!("llm-do init {}", quoted(&better)))
+            }
+            None => complaint.hint("for example: llm-do init my-project"),
+        }
+    })?;
+    if let Ok(found) = fs::symlink_metadata(&path) {
+        let what = if found.is_dir() { describe(&path) } else { "a file".into() };
+        return Err(Complaint::wrong(format!("`{given}` is there already: {what}"))
+            .hint("nothing is overwritten: take another name, or make it of the empty folder that you are in: llm-do init ."));
+    }
+    if !parent.is_dir() {
+        let shown = parent.display().to_string();
+        return Err(Complaint::wrong(format!("there is no folder `{shown}`"))
+            .hint(format!("mkdir -p {}", quoted(&shown))));
+    }
+    let files = template.files(&name);
+    let made = stage(parent, &files).and_then(|staged| staged.become_folder(&path));
+    made.map_err(|error| Complaint::failed(format!("`{given}` can't be made: {error}")))?;
+    Ok((path, files))
+}
+
+/// A project of the current folder.
+fn here(template: &Template) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
+    let folder =
+        env::current_dir().map_err(|error| Complaint::wrong(format!("no current folder: {error}")))?;
+    let others = entries(&folder)
+        .map_err(|error| Complaint::wrong(format!("the current folder can't be read: {error}")))?;
+    if !others.is_empty() {
+        return Err(Complaint::wrong(format!(
+            "the current folder is not empty: it holds {}",
+            some_of(&others)
+        ))
+        .hint("nothing is overwritten: make the project in a folder of its own, llm-do init NAME"));
+    }
+    let called = folder.file_name().and_then(|name| name.to_str()).and_then(ProjectName::suggest);
+    let name = called.unwrap_or_else(|| ProjectName::parse("my-project").expect("it is in kebab-case"));
+    let files = template.files(&name);
+    let made = stage(&folder, &files).and_then(|staged| {
+        let mut moves = Moves::new(&folder);
+        for top in fs::read_dir(staged.path())? {
+            let top = top?;
+            let name = top.file_name();
+            moves.put(&top.path(), name.to_str().expect("a template's names are text"))?;
+        }
+        moves.keep();
+        Ok(())
+    });
+    made.map_err(|error| Complaint::failed(format!("the project can't be made: {error}")))?;
+    Ok((PathBuf::from("."), files))
+}
+
+fn stage(folder: &Path, files: &[NewFile]) -> io::Result<Staged> {
+    let staged = Staged::beside(folder)?;
+    for file in files {
+        staged.write(file.path, file.text.as_bytes())?;
+    }
+    Ok(staged)
+}
+
+/// Names in a folder, sorted; a repository without files is an empty folder.
+fn entries(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != ".git" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn describe(folder: &Path) -> String {
+    match entries(folder) {
+        Ok(names) if names.is_empty() => "an empty folder".into(),
+        Ok(names) => format!("a folder that holds {}", some_of(&names)),
+        Err(_) => "a folder".into(),
+    }
+}
+
+fn some_of(names: &[String]) -> String {
+    let first: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
+    match names.len() - first.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+/// What was made, as a small tree, and what to do next.
+fn made(path: &Path, files: &[NewFile], template: &Template, output: &Output) -> String {
+    let paint = output.err;
+    let shown = path.display().to_string();
+    let mut text = format!(
+        "{} {}\n",
+        paint.green("made"),
+        paint.bold(visible::line(&format!("{}/", shown.trim_end_matches('/'))))
+    );
+    let mut folder = "";
+    for file in files.iter().filter(|file| !file.path.contains('/')) {
+        text.push_str(&format!("  {}\n", file.path));
+    }
+    for (inside, name) in files.iter().filter_map(|file| file.path.split_once('/')) {
+        if inside != folder {
+            text.push_str(&format!("  {inside}/\n"));
+            folder = inside;
+        }
+        if name != ".gitkeep" {
+            text.push_str(&format!("    {name}\n"));
+        }
+    }
+    let is_command = Cli::command().find_subcommand(&shown).is_some();
+    let target = if is_command { format!("./{shown}") } else { shown };
+    let mut command = format!("llm-do {}", quoted(&target));
+    if let Some(message) = template.first_message {
+        command.push_str(&format!(" \"{message}\""));
+    }
+    text.push_str(&format!("{} {}\n", paint.hint("next:"), visible::line(&command)));
+    text
+}

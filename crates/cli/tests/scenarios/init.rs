@@ -1,0 +1,153 @@
+//! New projects: what is made, what is said, and that each one runs to its end.
+
+use crate::story::Story;
+use insta::assert_snapshot;
+use std::fs;
+
+const NO_WRITING: &[&str] = &["--approval", "auto_deny"];
+
+#[test]
+fn a_new_project_is_shown_with_the_next_command() {
+    let story = Story::new();
+    assert_snapshot!(story.run(&["init", "my-notes"]), @"");
+    assert_snapshot!(story.run(&["init", "my-texts", "--template", "pipeline"]), @"");
+    assert_snapshot!(story.run(&["init", "list", "--template", "research-agent"]), @"");
+    let others: Vec<String> = fs::read_dir(story.project())
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with('.'))
+        .collect();
+    assert!(others.is_empty(), "nothing temporary is left: {others:?}");
+}
+
+#[test]
+fn each_template_passes_check_without_a_word() {
+    let story = Story::new();
+    for template in ["minimal", "pipeline", "research-agent"] {
+        assert_eq!(story.run(&["-q", "init", template, "--template", template]).to_string(), "exit 0\n");
+        let told = story.run(&["check", template]);
+        assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");
+        assert_eq!(told.stderr, "nothing is wrong\n");
+    }
+}
+
+#[test]
+fn the_minimal_project_reads_and_writes() {
+    let story = Story::new().file(
+        "script.yaml",
+        "answers:\n  - when: {turn: 0}\n    calls: [{tool: list_files, arguments: {path: /input}}]\n  \
+         - when: {turn: 1}\n    calls: [{tool: read_file, arguments: {path: /input/a.txt}}]\n  \
+         - when: {turn: 2}\n    calls: [{tool: write_file, arguments: {path: /output/b.txt, content: found}}]\n  \
+         - text: It says bees; see /output/b.txt.\n",
+    );
+    story.run(&["init", "notes"]);
+    let story = story.file("notes/input/a.txt", "bees\n");
+    let told =
+        story.run(&[&["notes", "What is there?", "--model", "script:script.yaml"], NO_WRITING].concat());
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "It says bees; see /output/b.txt.\n"), "{told}");
+    assert_eq!(story.read("notes/output/b.txt").as_deref(), Some("found"));
+}
+
+#[test]
+fn the_pipeline_runs_through_its_stages() {
+    let facts = "[\"The lens was ground in 1881.\", \"The stairs have 139 steps.\"]";
+    let story = Story::new().file(
+        "script.yaml",
+        &format!(
+            "answers:\n  - when: {{worker: main, turn: 0}}\n    calls: [{{tool: list_files, arguments: {{path: /input}}}}]\n  \
+             - when: {{worker: main, turn: 1}}\n    calls: [{{tool: read_file, arguments: {{path: /input/lighthouse.txt}}}}]\n  \
+             - when: {{worker: main, turn: 2, last: Skarvik}}\n    calls: [{{tool: stage_1, arguments: {{text: '{{{{ last }}}}'}}}}]\n  \
+             - when: {{worker: main, turn: 3, last: '1881'}}\n    calls: [{{tool: stage_2, arguments: {{facts: {facts}}}}}]\n  \
+             - when: {{worker: main, turn: 4}}\n    calls: [{{tool: stage_3, arguments: {{facts: {facts}, draft: Ground in 1880.}}}}]\n  \
+             - when: {{worker: main, turn: 5}}\n    calls: [{{tool: write_file, arguments: {{path: /output/lighthouse.md, content: \"# The Lens\\nGround in 1881.\\n\"}}}}]\n  \
+             - when: {{worker: main, turn: 6}}\n    text: 'lighthouse.md: 1 correction'\n  \
+             - when: {{worker: stage_1}}\n    json: {{facts: {facts}}}\n  \
+             - when: {{worker: stage_2}}\n    json: {{title: The Lens, draft: Ground in 1880.}}\n  \
+             - when: {{worker: stage_3}}\n    json: {{article: Ground in 1881., corrections: ['1880 to 1881']}}\n"
+        ),
+    );
+    story.run(&["init", "texts", "--template", "pipeline"]);
+    let told = story.run(&[&["texts", "--model", "script:script.yaml"], NO_WRITING].concat());
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "lighthouse.md: 1 correction\n"), "{told}");
+    assert_eq!(story.read("texts/output/lighthouse.md").as_deref(), Some("# The Lens\nGround in 1881.\n"));
+}
+
+#[test]
+fn the_researcher_delegates_and_answers_in_its_form() {
+    let story = Story::new().file(
+        "script.yaml",
+        "answers:\n  - when: {worker: main, turn: 0}\n    calls: [{tool: search_files, arguments: {pattern: temperature, path: /sources}}]\n  \
+         - when: {worker: main, turn: 1}\n    calls:\n      \
+         - {tool: reader, arguments: {question: Why?, document: /sources/2024-survey.txt}}\n      \
+         - {tool: reader, arguments: {question: Why?, document: /sources/council-minutes.txt}}\n  \
+         - when: {worker: main, turn: 2}\n    calls: [{tool: critic, arguments: {question: Why?, answer: The alders were felled., findings: [felled in 2017]}}]\n  \
+         - when: {worker: main, turn: 3}\n    calls: [{tool: write_file, arguments: {path: /output/report.md, content: The alders were felled.}}]\n  \
+         - when: {worker: main, turn: 4}\n    json: {answer: The alders were felled., confidence: medium, sources: [2024-survey.txt], open_questions: [], report: /output/report.md}\n  \
+         - when: {worker: reader, turn: 0}\n    calls: [{tool: read_file, arguments: {path: /document}}]\n  \
+         - when: {worker: reader, last: felled}\n    json: {relevant: true, findings: [{claim: The trees are gone., quote: the alders were felled in 2017}]}\n  \
+         - when: {worker: reader, last: council}\n    json: {relevant: false, findings: []}\n  \
+         - when: {worker: critic}\n    json: {supported: true, objections: []}\n",
+    );
+    story.run(&["init", "river", "--template", "research-agent"]);
+    let told = story.run(
+        &[&["river", "Why has it become warmer?", "--model", "script:script.yaml", "--json"], NO_WRITING]
+            .concat(),
+    );
+    let report: serde_json::Value = serde_json::from_str(&told.stdout).expect("one object");
+    assert_eq!((told.code, &report["output"]["confidence"]), (Some(0), &"medium".into()), "{told}");
+    assert_eq!(report["refused"], 0, "{report:#}");
+    assert_eq!(story.read("river/output/report.md").as_deref(), Some("The alders were felled."));
+}
+
+#[test]
+fn names_that_are_no_good_get_a_suggestion() {
+    let story = Story::new();
+    assert_snapshot!(story.run(&["init", "My Project"]), @"");
+    assert_snapshot!(story.run(&["init", "deep/My_Project"]), @"");
+    assert_snapshot!(story.run(&["init", "größe"]), @"");
+    assert_snapshot!(story.run(&["init", "missing/project"]), @"");
+    for name in ["..", "/", "a/..", "", "-x", "a\u{1b}[2J"] {
+        let told = story.run(&["init", "--", name]);
+        assert_eq!(told.code, Some(2), "{name}: {told}");
+        assert!(!told.stderr.contains('\u{1b}'), "{told}");
+    }
+    assert_eq!(fs::read_dir(story.project()).expect("the folder").count(), 0);
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let story = Story::new().file("full/a.txt", "a").file("file", "f");
+    fs::create_dir(story.project().join("empty")).expect("a folder");
+    std::os::unix::fs::symlink("nowhere", story.project().join("link")).expect("a link");
+    assert_snapshot!(story.run(&["init", "full"]), @"");
+    for name in ["file", "empty", "link"] {
+        let told = story.run(&["init", name]);
+        assert!(told.code == Some(2) && told.stderr.contains("is there already"), "{told}");
+    }
+    assert_snapshot!(story.run(&["init", "."]), @"");
+    assert_eq!(story.read("full/a.txt").as_deref(), Some("a"));
+}
+
+#[test]
+fn a_dot_is_the_current_folder() {
+    let story = Story::new();
+    fs::create_dir(story.project().join(".git")).expect("a folder");
+    assert_snapshot!(story.run(&["init", ".", "--template", "pipeline"]), @"");
+    assert!(story.read("project.yaml").expect("a manifest").contains("\nname: project\n"));
+    assert_eq!(story.run(&["check"]).code, Some(0));
+    assert_eq!(story.run(&["init", "."]).code, Some(2));
+}
+
+#[test]
+fn templates_are_listed() {
+    let story = Story::new();
+    assert_snapshot!(story.run(&["init", "--list-templates"]), @"");
+    let told = story.run(&["init", "--list-templates", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(list["templates"][1]["name"], "pipeline");
+    let told = story.run(&["init", "x", "--template", "pipelin"]);
+    assert!(told.code == Some(2) && told.stderr.contains("pipeline"), "{told}");
+    let told = story.run(&["init", "made", "--json"]);
+    let made: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(made["files"], serde_json::json!(["input/.gitkeep", "main.worker", "output/.gitkeep"]));
+}

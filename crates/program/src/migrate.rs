@@ -1,0 +1,387 @@
+//! `migrate`: older layouts and older file forms become a canonical project (SPEC §13).
+//!
+//! [`plan`] reads through a [`SourceTree`] and says what would be written, moved and left out, and what could not be
+//! carried over; whoever asks carries it out. Files are changed where they stand, so that comments and formatting stay
+//! ([`rewrite`](self)); each result is read again and compared before it becomes part of a plan.
+
+mod agents;
+mod draft;
+mod emit;
+mod entry;
+mod golem;
+mod inventory;
+mod keys;
+mod manifests;
+mod names;
+mod place;
+mod prompts;
+mod registry;
+mod rewrite;
+mod tool_rules;
+mod toolsets;
+mod wrapper;
+
+use crate::{
+    source::SourceTree,
+    span::{SourceFile, Span},
+    yaml::{Data, Entry, Node},
+};
+use draft::{Draft, Role};
+use inventory::Inventory;
+use names::Names;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+/// Folders in which originals are kept begin with this; they are never migrated again.
+pub const KEPT: &str = ".llm-do-migrated";
+
+/// Where a worker's file keeps what has no place in the canonical form. Keys that begin with `x-` are the user's own.
+pub const LEFT_OVER: &str = "x-not-carried-over";
+
+/// What is to be migrated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// A folder: it becomes a project.
+    Folder,
+    /// One file, which stays where it is.
+    File(String),
+}
+
+/// An older form that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// A folder of workers without a project.
+    FlatRegistry,
+    /// `workers/*.yaml`, with `prompts/` or `instructions`.
+    YamlWorkers,
+    /// Workers beside `main`, called by bare name.
+    FlatWorkers,
+    /// `program.yaml`.
+    Program,
+    /// `workshop.yaml`.
+    Workshop,
+    /// `worker:` or `workshop:` around all keys.
+    Wrapper,
+    /// `golem-forge.config.yaml`, `.workers/`, `index.worker`.
+    GolemForge,
+    /// `project.json`.
+    ProjectJson,
+    /// `*.agent`.
+    Agents,
+    /// `toolsets` as a list, or with older names.
+    Toolsets,
+    /// `_approval_config`.
+    ApprovalConfig,
+    /// Older names and forms of other keys.
+    Keys,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FlatRegistry => "a flat registry",
+            Self::YamlWorkers => "workers in YAML files",
+            Self::FlatWorkers => "workers beside the entry",
+            Self::Program => "program.yaml",
+            Self::Workshop => "workshop.yaml",
+            Self::Wrapper => "`worker:` or `workshop:` around all keys",
+            Self::GolemForge => "a golem-forge project",
+            Self::ProjectJson => "project.json",
+            Self::Agents => ".agent files",
+            Self::Toolsets => "older toolsets",
+            Self::ApprovalConfig => "_approval_config",
+            Self::Keys => "older keys",
+        })
+    }
+}
+
+/// What is to be done. Paths are relative to the tree, with `/`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The older forms that were found, each once.
+    pub forms: Vec<Form>,
+    /// Files that come to be or change, sorted by where they will be. No two go to one place, and none to a place that
+    /// another file keeps.
+    pub changes: Vec<Change>,
+    /// Files that went into another.
+    pub absorbed: Vec<Absorbed>,
+    /// All other files that were seen: they stay as they are.
+    pub kept: Vec<String>,
+    /// What was done that is worth knowing, and what could not be carried over.
+    pub notes: Vec<Note>,
+    /// Whether the folder is a registry that runs find by name: it must stay where it is, so that the project has to
+    /// be made elsewhere.
+    pub is_registry: bool,
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.absorbed.is_empty()
+    }
+}
+
+/// A file that comes to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The file whose place it takes; `None` for one that is new.
+    pub from: Option<String>,
+    /// Where it will be.
+    pub to: String,
+    /// What it will hold.
+    pub content: Content,
+}
+
+/// What a changed file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Another text.
+    Text {
+        /// The text it had; empty for a new file.
+        before: Arc<str>,
+        /// The text it gets.
+        after: String,
+    },
+    /// The same bytes, elsewhere.
+    Moved,
+}
+
+/// A file whose text went into another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absorbed {
+    /// The file.
+    pub path: String,
+    /// Where its text is now.
+    pub into: String,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+/// How much a note weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Something could not be carried over: somebody has to look.
+    Lost,
+    /// Worth knowing.
+    Told,
+}
+
+/// Something to be said about a plan.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    /// How much it weighs.
+    pub weight: Weight,
+    /// The file it is about; absent if it is about the whole.
+    pub file: Option<String>,
+    /// The line in that file, from 1.
+    pub line: Option<usize>,
+    /// What there is to say.
+    pub message: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => write!(f, "{file}:{line}: {}", self.message),
+            (Some(file), None) => write!(f, "{file}: {}", self.message),
+            _ => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Nothing there looks like a program of workers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing here looks like workers or a project, old or new")]
+pub struct Unrecognised {
+    /// What kept files from being read.
+    pub notes: Vec<Note>,
+}
+
+/// What is being found out.
+#[derive(Default)]
+struct Findings {
+    forms: BTreeSet<Form>,
+    notes: Vec<Note>,
+}
+
+impl Findings {
+    fn lost(&mut self, draft: &Draft, span: &Span, message: impl Into<String>) {
+        self.note(Weight::Lost, Some(draft.path.as_str()), draft.line(span), message);
+    }
+
+    fn told(&mut self, draft: &Draft, span: &Span, message: impl Into<String>) {
+        self.note(Weight::Told, Some(draft.path.as_str()), draft.line(span), message);
+    }
+
+    fn note(&mut self, weight: Weight, file: Option<&str>, line: Option<usize>, message: impl Into<String>) {
+        self.notes.push(Note { weight, file: file.map(str::to_owned), line, message: message.into() });
+    }
+}
+
+/// Plans the migration of a tree. Reads, and changes nothing.
+///
+/// # Errors
+/// If nothing in it can be recognised.
+pub fn plan(tree: &dyn SourceTree, scope: &Scope) -> Result<Plan, Unrecognised> {
+    let mut findings = Findings::default();
+    let inventory = Inventory::read(tree, &mut findings);
+    let mut drafts = draft::read_all(tree, &inventory, &mut findings);
+    if let Scope::File(path) = scope
+        && !drafts.iter().any(|draft| draft.path == *path)
+    {
+        drafts.extend(Draft::read(tree, path, &mut findings));
+    }
+    let wanted = |draft: &Draft| match scope {
+        Scope::Folder => true,
+        Scope::File(path) => draft.path == *path,
+    };
+    if !drafts.iter().any(wanted) {
+        findings.notes.sort();
+        return Err(Unrecognised { notes: findings.notes });
+    }
+
+    let layout = place::Layout::of(&inventory, &drafts, tree.root().as_str());
+    match scope {
+        Scope::Folder => place::place(&mut drafts, &inventory, &layout, &mut findings),
+        Scope::File(path) => place::stay(&mut drafts, path, &inventory, &mut findings),
+    }
+    let names = Names::of(&drafts, &layout);
+    let mut silent = Findings::default();
+    for draft in &mut drafts {
+        let findings = if wanted(draft) { &mut findings } else { &mut silent };
+        match draft.role {
+            Role::Worker => keys::worker(draft, &names, findings),
+            Role::Manifest => manifests::manifest(draft, &names, &layout, findings),
+        }
+    }
+    let mentions = prompts::Mentions::read(tree, &inventory, &layout);
+    let mut absorbed = Vec::new();
+    for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Worker && wanted(draft)) {
+        prompts::take_in(tree, &inventory, &layout, &mentions, draft, &mut absorbed, &mut findings);
+    }
+    if *scope == Scope::Folder {
+        entry::settle(&mut drafts, &inventory, &layout, &mut findings);
+    }
+    Ok(finish(drafts.into_iter().filter(wanted).collect(), absorbed, &inventory, &layout, scope, findings))
+}
+
+/// Texts, moves, and the check that nothing goes where something is.
+fn finish(
+    drafts: Vec<Draft>,
+    mut absorbed: Vec<Absorbed>,
+    inventory: &Inventory,
+    layout: &place::Layout,
+    scope: &Scope,
+    mut findings: Findings,
+) -> Plan {
+    let mut changes: BTreeMap<String, Change> = BTreeMap::new();
+    let mut stuck: BTreeSet<String> = BTreeSet::new();
+    for draft in &drafts {
+        match draft.finish(&mut findings) {
+            Some(change) => {
+                changes.insert(change.to.clone(), change);
+            }
+            None => _ = stuck.insert(draft.to.clone()),
+        }
+    }
+    // What would have gone into a file that stays as it is stays as well.
+    absorbed.retain(|one| !stuck.contains(&one.into));
+    if *scope == Scope::Folder {
+        for (from, to) in place::companions(&drafts, inventory, layout, &mut findings) {
+            let change = Change { from: Some(from), to: to.clone(), content: Content::Moved };
+            changes.entry(to).or_insert(change);
+        }
+    }
+    let changes: Vec<Change> = changes.into_values().filter(|change| !change.is_idle()).collect();
+    let gone: BTreeSet<&str> = changes
+        .iter()
+        .filter_map(|change| change.from.as_deref())
+        .chain(absorbed.iter().map(|one| one.path.as_str()))
+        .collect();
+    let kept = inventory.files.iter().filter(|path| !gone.contains(path.as_str())).cloned().collect();
+    if changes.is_empty() {
+        findings.forms.clear();
+    }
+    findings.notes.sort_by(|a, b| (a.weight, &a.file, a.line).cmp(&(b.weight, &b.file, b.line)));
+    findings.notes.dedup();
+    Plan {
+        forms: findings.forms.into_iter().collect(),
+        is_registry: layout.is_registry && *scope == Scope::Folder && !changes.is_empty(),
+        changes,
+        absorbed,
+        kept,
+        notes: findings.notes,
+    }
+}
+
+impl Change {
+    /// Whether it changes nothing.
+    fn is_idle(&self) -> bool {
+        let same = match &self.content {
+            Content::Text { before, after } => **before == **after,
+            Content::Moved => true,
+        };
+        same && self.from.as_deref() == Some(&self.to)
+    }
+}
+
+/// A node that stands in no file yet.
+fn made(data: Data) -> Node {
+    Node { span: nowhere(), data }
+}
+
+/// A text that stands in no file yet.
+fn made_text(text: impl Into<String>) -> Node {
+    made(Data::Text(text.into()))
+}
+
+/// An entry that stands in no file yet.
+fn made_entry(key: impl Into<String>, value: Node) -> Entry {
+    Entry { key: key.into(), key_span: nowhere(), value }
+}
+
+fn nowhere() -> Span {
+    Span::whole(&SourceFile::new("", ""))
+}
+
+/// The entries of a map to be changed; makes a map of anything else that is nothing.
+fn entries_mut(node: &mut Node) -> Option<&mut Vec<Entry>> {
+    if node.data == Data::Null {
+        node.data = Data::Map(Vec::new());
+    }
+    match &mut node.data {
+        Data::Map(entries) => Some(entries),
+        _ => None,
+    }
+}
+
+/// Takes an entry out of a map.
+fn take(node: &mut Node, key: &str) -> Option<Entry> {
+    let Data::Map(entries) = &mut node.data else { return None };
+    let at = entries.iter().position(|entry| entry.key == key)?;
+    Some(entries.remove(at))
+}
+
+/// The value of a key to be changed.
+fn get_mut<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
+    let Data::Map(entries) = &mut node.data else { return None };
+    entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value)
+}
+
+/// The map under a key, made if it is not there. `None` where something else is.
+fn map_at<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
+    let entries = entries_mut(node)?;
+    let at = match entries.iter().position(|entry| entry.key == key) {
+        Some(at) => at,
+        None => {
+            entries.push(made_entry(key, made(Data::Map(Vec::new()))));
+            entries.len() - 1
+        }
+    };
+    let value = &mut entries[at].value;
+    entries_mut(value)?;
+    Some(value)
+}

@@ -1,0 +1,108 @@
+//! The files of a tree that is to be migrated.
+
+use super::{Findings, KEPT, Weight, golem, manifests};
+use crate::source::{Kind, SourceTree};
+use std::collections::BTreeSet;
+
+/// Folders that are none of a program's definitions.
+const IGNORED: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", ".llm-do"];
+/// Depth and number of entries at which the walk stops.
+const DEEPEST: usize = 32;
+const MOST: usize = 100_000;
+
+/// All regular files, and what else is in the way.
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    /// Regular files, sorted.
+    pub(super) files: Vec<String>,
+    /// Everything that has a name: files, folders, links; in lower case, because some file systems make no difference.
+    taken: BTreeSet<String>,
+    /// Of these, what nothing can lie below: files, links, devices.
+    closed: BTreeSet<String>,
+}
+
+impl Inventory {
+    pub(super) fn read(tree: &dyn SourceTree, findings: &mut Findings) -> Self {
+        let mut inventory = Self::default();
+        let mut budget = MOST;
+        inventory.walk(tree, "", 0, &mut budget, findings);
+        if budget == 0 {
+            let message = format!("there are more than {MOST} files and folders: the rest was not looked at");
+            findings.note(Weight::Lost, None, None, message);
+        }
+        inventory.files.sort();
+        inventory
+    }
+
+    fn walk(
+        &mut self,
+        tree: &dyn SourceTree,
+        folder: &str,
+        depth: usize,
+        budget: &mut usize,
+        findings: &mut Findings,
+    ) {
+        let entries = match tree.list(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                findings.note(Weight::Lost, Some(folder), None, format!("can't be looked into: {error}"));
+                return;
+            }
+        };
+        // What lies under a workers root belongs to this project whatever it is called.
+        let rooted = golem::is_rooted(&format!("{folder}/"));
+        if depth > 0 && !rooted && entries.iter().any(|(name, _)| manifests::makes_project(name)) {
+            findings.note(Weight::Told, Some(folder), None, "is a project of its own: migrate it by itself");
+            return;
+        }
+        for (name, kind) in entries {
+            if *budget == 0 {
+                return;
+            }
+            *budget -= 1;
+            if IGNORED.contains(&name.as_str()) || name.starts_with(KEPT) {
+                continue;
+            }
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+            self.taken.insert(path.to_lowercase());
+            match kind {
+                Kind::Folder if depth < DEEPEST => self.walk(tree, &path, depth + 1, budget, findings),
+                Kind::Folder => {
+                    findings.note(Weight::Lost, Some(&path), None, "lies too deep to be looked into")
+                }
+                Kind::File => {
+                    self.closed.insert(path.to_lowercase());
+                    self.files.push(path);
+                }
+                Kind::Special => {
+                    self.closed.insert(path.to_lowercase());
+                    let message = "is a symbolic link or a device, and is left alone";
+                    findings.note(Weight::Lost, Some(&path), None, message);
+                }
+            }
+        }
+    }
+
+    /// Whether a regular file lies there.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.files.binary_search_by(|file| file.as_str().cmp(path)).is_ok()
+    }
+
+    /// Whether anything has that name, in whatever case.
+    pub(super) fn is_taken(&self, path: &str) -> bool {
+        self.taken.contains(&path.to_lowercase())
+    }
+
+    /// Whether nothing can be put below what has that name.
+    pub(super) fn is_closed(&self, path: &str) -> bool {
+        self.closed.contains(&path.to_lowercase())
+    }
+
+    /// The files below a folder.
+    pub(super) fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a str> {
+        self.files
+            .iter()
+            .map(String::as_str)
+            .filter(move |file| file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+    }
+}

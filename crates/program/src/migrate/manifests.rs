@@ -1,0 +1,223 @@
+//! Older manifests: `program.yaml`, `workshop.yaml`, golem-forge's, `project.json`; they become `project.yaml`.
+
+use super::{
+    Findings, Form, Weight,
+    draft::{Draft, Role},
+    get_mut, golem,
+    inventory::Inventory,
+    keys::{self, put_aside},
+    made, made_entry, made_text, map_at,
+    names::Names,
+    place::Layout,
+    take, toolsets,
+};
+use crate::{
+    keys::{MANIFEST, WORKER},
+    manifest::MANIFESTS,
+    shape::snake_case,
+    source::SourceTree,
+    yaml::{Data, Entry, Node},
+};
+
+/// What they become.
+pub(super) const NEW: &str = MANIFESTS[0];
+
+/// Older names, in the order in which they count.
+const OLD: [(&str, Form); 9] = [
+    ("project.yml", Form::Keys),
+    ("llm-do.yml", Form::Keys),
+    ("workshop.yaml", Form::Workshop),
+    ("workshop.yml", Form::Workshop),
+    ("program.yaml", Form::Program),
+    ("program.yml", Form::Program),
+    (golem::MANIFESTS[0], Form::GolemForge),
+    (golem::MANIFESTS[1], Form::GolemForge),
+    ("project.json", Form::ProjectJson),
+];
+
+/// Whether a file is called like a manifest, old or new.
+pub(super) fn is_named(path: &str) -> bool {
+    MANIFESTS.contains(&path) || OLD.iter().any(|(name, _)| *name == path)
+}
+
+/// Whether a folder with these files is a project of its own.
+pub(super) fn makes_project(name: &str) -> bool {
+    name == "main.worker" || name == "main.agent" || (is_named(name) && !name.ends_with(".json"))
+}
+
+/// The manifest of a tree.
+pub(super) fn find(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut Findings) -> Option<Draft> {
+    let mut there: Vec<(&str, Option<Form>)> =
+        MANIFESTS.into_iter().filter(|name| inventory.has(name)).map(|name| (name, None)).collect();
+    there.extend(OLD.iter().filter(|(name, _)| inventory.has(name)).map(|(name, form)| (*name, Some(*form))));
+    let mut found: Option<Draft> = None;
+    for (name, form) in there {
+        let mut quiet = Findings::default();
+        let json = name.ends_with(".json");
+        let Some(mut draft) = Draft::read(tree, name, if json { &mut quiet } else { findings }) else {
+            continue;
+        };
+        // Many programs have a project.json.
+        if json && !(draft.keys.get("entry").is_some() && draft.keys.get("runtime").is_some()) {
+            continue;
+        }
+        if let Some(first) = &found {
+            let message = format!("is left as it is: {} is the manifest", first.path);
+            findings.note(Weight::Lost, Some(name), None, message);
+            continue;
+        }
+        findings.forms.extend(form);
+        draft.role = Role::Manifest;
+        if form.is_some() {
+            NEW.clone_into(&mut draft.to);
+        }
+        found = Some(draft);
+    }
+    found
+}
+
+/// Makes a manifest's keys canonical.
+pub(super) fn manifest(draft: &mut Draft, names: &Names, layout: &Layout, findings: &mut Findings) {
+    if draft.path.ends_with(".json") {
+        json(draft, findings);
+    }
+    version(draft);
+    sandbox_shell(draft, findings);
+    root_worker(draft, findings);
+    keys::models(draft, findings);
+    toolsets::convert(draft, names, findings);
+    keys::canonical_keys(draft, MANIFEST, findings);
+    for key in ["entry", "exports"] {
+        if let Some(node) = get_mut(&mut draft.keys, key) {
+            names.rewrite(node);
+        }
+    }
+    worker_paths(draft, layout);
+}
+
+/// The old `version` was always the project's own.
+fn version(draft: &mut Draft) {
+    if let Some(node) = get_mut(&mut draft.keys, "version")
+        && let Data::Number(number) = &node.data
+        && (!number.is_u64() || number.as_u64() != Some(1))
+    {
+        node.data = Data::Text(node.span.text().to_owned());
+    }
+}
+
+/// `sandbox.shell: [npm, python]`, commands that may run.
+fn sandbox_shell(draft: &mut Draft, findings: &mut Findings) {
+    let Some(shell) = get_mut(&mut draft.keys, "sandbox").and_then(|sandbox| take(sandbox, "shell")) else {
+        return;
+    };
+    findings.forms.insert(Form::Keys);
+    let rules: Vec<Node> = shell
+        .value
+        .texts()
+        .map(|(command, _)| made(Data::Map(vec![made_entry("pattern", made_text(command))])))
+        .collect();
+    if let Some(Data::Map(entries)) = map_at(&mut draft.keys, "toolsets").map(|toolsets| &mut toolsets.data)
+        && !entries.iter().any(|entry| entry.key == "shell")
+    {
+        let rules = made_entry("rules", made(Data::List(rules)));
+        entries.push(made_entry("shell", made(Data::Map(vec![rules]))));
+    }
+}
+
+/// A workshop is its root worker too: what belongs to a worker goes into `main.worker`.
+fn root_worker(draft: &mut Draft, findings: &mut Findings) {
+    let known = |table: &[crate::shape::Key], entry: &Entry| {
+        let snake = snake_case(&entry.key);
+        table.iter().any(|key| key.name == snake || key.aliases.contains(&entry.key.as_str()))
+    };
+    let mut part = Vec::new();
+    if let Some(body) = draft.new_body.as_deref().filter(|body| !body.trim().is_empty()) {
+        part.push(made_entry("instructions", made_text(body)));
+    }
+    let Data::Map(entries) = &mut draft.keys.data else { return };
+    entries.retain(|entry| {
+        let list = entry.key == "workers" && matches!(entry.value.data, Data::List(_));
+        if list {
+            part.push(made_entry("allow_workers", entry.value.clone()));
+        } else if known(WORKER, entry) && !known(MANIFEST, entry) {
+            part.push(made_entry(snake_case(&entry.key), entry.value.clone()));
+        } else {
+            return true;
+        }
+        false
+    });
+    if !part.is_empty() {
+        findings.forms.insert(Form::Workshop);
+    }
+    draft.root_worker = part;
+}
+
+/// `worker_paths` without the roots that are searched anyway.
+fn worker_paths(draft: &mut Draft, layout: &Layout) {
+    let Some(Node { data: Data::List(items), .. }) = get_mut(&mut draft.keys, "worker_paths") else { return };
+    if !items.iter().any(|item| item.as_text().is_some_and(|path| path.trim_matches(['.', '/']) == "workers"))
+    {
+        return;
+    }
+    let hidden = |path: &str| path.trim_start_matches("./").trim_end_matches('/') == golem::HIDDEN_ROOT;
+    if !items.iter().any(|item| item.as_text().is_some_and(hidden)) {
+        return;
+    }
+    items.retain(|item| {
+        let path = item.as_text().unwrap_or_default();
+        !hidden(path) && path.trim_start_matches("./").trim_end_matches('/') != layout.workers_root
+    });
+    if items.is_empty() {
+        take(&mut draft.keys, "worker_paths");
+    }
+}
+
+/// The keys of `project.json`.
+fn json(draft: &mut Draft, findings: &mut Findings) {
+    let old = draft.before().clone();
+    let mut keys = Vec::new();
+    let mut left = Vec::new();
+    for entry in old.entries() {
+        match entry.key.as_str() {
+            // Files are found by where they lie.
+            "version" | "agent_files" => {}
+            "entry" => {
+                for part in entry.value.entries() {
+                    match part.key.as_str() {
+                        "agent" => keys.push(made_entry("entry", part.value.clone())),
+                        "args" if !part.value.entries().is_empty() => {
+                            keys.push(made_entry("bindings", part.value.clone()));
+                        }
+                        "args" => {}
+                        other => left.push((format!("entry.{other}"), part.clone())),
+                    }
+                }
+            }
+            "runtime" => {
+                for part in entry.value.entries() {
+                    let text = part.value.as_text();
+                    let one = |key: &str, value: Node| made(Data::Map(vec![made_entry(key, value)]));
+                    match (part.key.as_str(), text) {
+                        ("max_depth", _) => {
+                            keys.push(made_entry("delegation", one("max_depth", part.value.clone())))
+                        }
+                        ("approval_mode", Some("prompt" | "approve_all" | "reject_all")) => {
+                            let mode = match text {
+                                Some("approve_all") => "approve_all",
+                                Some("reject_all") => "auto_deny",
+                                _ => "interactive",
+                            };
+                            keys.push(made_entry("approval", one("mode", made_text(mode))));
+                        }
+                        (other, _) => left.push((format!("runtime.{other}"), part.clone())),
+                    }
+                }
+            }
+            other => left.push((other.to_owned(), entry.clone())),
+        }
+    }
+    draft.rewrite_with(made(Data::Map(keys)));
+    for (key, entry) in left {
+        put_aside(draft, key, entry.value, &entry.key_span, findings);
+    }
+}

@@ -1,0 +1,18 @@
+//! The flat registry: a folder of workers that runs found by name on `LLM_DO_PATH`, without a project.
+
+use super::{golem, inventory::Inventory, manifests};
+
+/// Whether a tree is one: it has no manifest, no entry and no workers root.
+pub(super) fn is_flat(inventory: &Inventory) -> bool {
+    let entry = |path: &str| {
+        matches!(path, "main.worker" | "main.agent" | "main.yaml" | "main.yml") || path == golem::ENTRY
+    };
+    let worker = |path: &str| [".worker", ".agent", ".yaml", ".yml"].iter().any(|e| path.ends_with(e));
+    let project = |path: &String| {
+        entry(path)
+            || path == "lib.yaml"
+            || manifests::is_named(path)
+            || (golem::is_rooted(path) && worker(path))
+    };
+    !inventory.files.iter().any(project)
+}
