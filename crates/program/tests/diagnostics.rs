@@ -136,10 +136,10 @@ fn every_page_shows_what_is_said() {
         assert!(page.starts_with(&format!("# {}: {}\n", code.id, code.title)), "{code}: the title");
         assert!(page.contains("\n## What to do\n"), "{code}: what to do");
         let Example { files, said } = example(&page);
-        if files.is_empty() {
-            assert!(TOLD_BY_HAND.contains(code), "{code}: the example names no files");
+        if TOLD_BY_HAND.contains(code) {
             continue;
         }
+        assert!(!files.is_empty(), "{code}: the example names no files");
         let found: Vec<Diagnostic> =
             of_files(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
         if !found.iter().any(|finding| finding.code == *code) {

@@ -341,6 +341,9 @@ fn every_yaml_block_of_the_documentation_is_valid() {
                 // Its form is the business of the package that reads it.
                 "script" => continue,
                 "manifest" => (front_matter::yaml_only(file), &*MANIFEST),
+                after if after.starts_with("after ") && after.ends_with(".worker") => {
+                    (front_matter::worker(file), &*WORKER)
+                }
                 "" if block.starts_with("---") => (front_matter::worker(file), &*WORKER),
                 "" if name == "projects.md" => (front_matter::yaml_only(file), &*MANIFEST),
                 "" => (front_matter::yaml_only(file), &*WORKER),
