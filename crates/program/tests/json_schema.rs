@@ -344,6 +344,7 @@ fn every_yaml_block_of_the_documentation_is_valid() {
                 after if after.starts_with("after ") && after.ends_with(".worker") => {
                     (front_matter::worker(file), &*WORKER)
                 }
+                "after project.yaml" => (front_matter::yaml_only(file), &*MANIFEST),
                 "" if block.starts_with("---") => (front_matter::worker(file), &*WORKER),
                 "" if name == "projects.md" => (front_matter::yaml_only(file), &*MANIFEST),
                 "" => (front_matter::yaml_only(file), &*WORKER),
