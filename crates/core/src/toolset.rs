@@ -46,6 +46,11 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn aliases(&self) -> &'static [&'static str] {
         &[]
     }
+    /// Names of its tools, where they are the same for every worker that has the toolset: what else a worker has must
+    /// not get one of them (SPEC §8.1).
+    fn tools(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Schema of its configuration, without `tools` and `approval`, which every toolset takes.
     fn configuration(&self) -> Schema;
     /// Makes the tools. `configuration` is valid.

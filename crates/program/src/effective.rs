@@ -23,7 +23,7 @@ use llm_do_core::{
     gate::{Rule, RuleLine},
     model::{ModelName, ModelSettings},
     schema::Schema,
-    template::{self, Origin},
+    template::{self, Origin, TemplateError, TemplateFacts},
     worker::{AttachmentPolicy, CallOverride, Instructions, Limits, Sandbox, WorkerDefinition},
 };
 use serde_json::Value;
@@ -49,8 +49,12 @@ pub(crate) struct Effective {
     pub(crate) toolsets: Toolsets,
     /// The allowlist with places.
     pub(crate) callees: Vec<(String, Span)>,
+    /// The workers that its exact references name, each with its place in `callees`.
+    pub(crate) calls: Vec<(Arc<str>, usize)>,
     /// Where its instructions stand.
     pub(crate) text: Arc<SourceFile>,
+    /// What its instructions refer to.
+    pub(crate) facts: TemplateFacts,
 }
 
 /// What reading a worker gave: also where something was wrong its callees are known, so that one loading finds what is
@@ -161,7 +165,7 @@ impl Context<'_> {
         let model = keys.get("model").or(inherited).and_then(|node| self.model_name(node, found));
         let compatible = manifest::globs(keys.get("compatible_models"), found);
         check_compatible(&keys, &compatible, found);
-        let (instructions, text) = self.instructions(located, document, &keys, found)?;
+        let (instructions, text, facts) = self.instructions(located, document, &keys, found)?;
         let layers = [
             self.packages.program().manifest.limits.as_ref(),
             self.package.manifest.limits.as_ref(),
@@ -204,7 +208,9 @@ impl Context<'_> {
             keys,
             toolsets: all_toolsets,
             callees,
+            calls: Vec::new(),
             text,
+            facts,
         })
     }
 
@@ -375,7 +381,7 @@ impl Context<'_> {
         document: &Document,
         keys: &Node,
         found: &mut Vec<Diagnostic>,
-    ) -> Option<(Instructions, Arc<SourceFile>)> {
+    ) -> Option<(Instructions, Arc<SourceFile>, TemplateFacts)> {
         let file = &document.file;
         let body = document.body.as_ref().filter(|body| !file.text()[body.range.clone()].trim().is_empty());
         let key = keys.entry("instructions");
@@ -406,16 +412,13 @@ impl Context<'_> {
             None => text,
         };
         let origin = Origin { file: file.path().to_string(), line: lines as usize + 1 };
-        if let Err(error) = template::inspect(&text, &origin) {
-            let mut finding =
-                Diagnostic::error(codes::BAD_TEMPLATE, format!("bad template: {}", error.message))
-                    .at(&Span::at(&file, error.place.line, error.place.column));
-            if let Some(hint) = error.hint {
-                finding = finding.help(hint);
+        let facts = match template::inspect(&text, &origin) {
+            Ok(facts) => facts,
+            Err(error) => {
+                found.push(bad_template(&file, error));
+                return None;
             }
-            found.push(finding);
-            return None;
-        }
+        };
         let templates = Templates::of(self.packages, self.package, folder_of(&located.path));
         let instructions = Instructions {
             text,
@@ -423,7 +426,7 @@ impl Context<'_> {
             line_offset: lines,
             templates: Arc::new(templates),
         };
-        Some((instructions, file))
+        Some((instructions, file, facts))
     }
 
     /// `prompts/{id}.{jinja2,j2,jinja,txt,md}`.
@@ -480,6 +483,16 @@ impl Context<'_> {
                 None
             }
         }
+    }
+}
+
+/// The finding for a template that cannot be read.
+pub(crate) fn bad_template(file: &Arc<SourceFile>, error: TemplateError) -> Diagnostic {
+    let finding = Diagnostic::error(codes::BAD_TEMPLATE, format!("bad template: {}", error.message))
+        .at(&Span::at(file, error.place.line, error.place.column));
+    match error.hint {
+        Some(hint) => finding.help(hint),
+        None => finding,
     }
 }
 

@@ -193,7 +193,11 @@ mod tests {
             let files: Vec<(&str, String)> =
                 template.files(&name(called)).into_iter().map(|file| (file.path, file.text)).collect();
             let tree: Arc<dyn SourceTree> = Arc::new(MemoryTree::new(Place::new("/p"), files));
-            let host = Host { toolsets: ToolsetRegistry::built_in(), providers: vec!["anthropic".into()], ..Host::default() };
+            let host = Host {
+                toolsets: ToolsetRegistry::built_in(),
+                providers: vec!["anthropic".into()],
+                ..Host::default()
+            };
             let source =
                 Source { tree: Arc::clone(&tree), start: Start::Entry(None), manifest: true, work: None };
             let loaded = Program::load(source, host).unwrap();

@@ -4,6 +4,7 @@
 //! [`diagnostics::Diagnostic`]s, and gives what `llm-do-core` asks for through its `Definitions`. Nothing here runs
 //! anything, talks to a network, or writes.
 
+mod check;
 pub mod contents;
 pub mod dependency;
 pub mod diagnostics;
@@ -37,6 +38,7 @@ pub mod toolsets;
 mod user_config;
 pub mod yaml;
 
+pub use check::check;
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use listing::{Listing, list_workers};
 pub use program::{Host, Loaded, Program, Source, Start};

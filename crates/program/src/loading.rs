@@ -3,9 +3,9 @@
 
 use crate::{
     diagnostics::{Diagnostic, codes, nearest},
-    effective::{Context, Effective, is_glob},
+    effective::{Context, Effective, Reading, is_glob},
     front_matter::{self, Document},
-    manifest::{MANIFESTS, Manifest},
+    manifest::{self, MANIFESTS, Manifest},
     package::{Package, Packages},
     program::{Host, Source, Start},
     resolve::{Located, PackageId},
@@ -15,8 +15,11 @@ use crate::{
 };
 use llm_do_core::{model::ModelName, worker::WorkerDefinition};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// Workers by their name in the whole program.
@@ -40,8 +43,13 @@ impl Loading {
     /// Reads the manifest and opens the libraries.
     pub(crate) fn begin(source: &Source, host: Host, found: &mut Vec<Diagnostic>) -> Self {
         let tree = Arc::clone(&source.tree);
-        let manifest =
-            if source.manifest { Manifest::load(tree.as_ref(), found) } else { Manifest::default() };
+        let manifest = match source.manifest {
+            true if manifest::is_library(tree.as_ref()) => {
+                Manifest::load_library(tree.as_ref(), found).unwrap_or_default()
+            }
+            true => Manifest::load(tree.as_ref(), found),
+            false => Manifest::default(),
+        };
         let program = Package::program(tree, manifest, source.work.as_ref(), &host, found);
         let packages = Packages::load(program, &host, found);
         let mut loading = Self {
@@ -115,67 +123,116 @@ impl Loading {
 
     /// Loads workers and all that their allowlists and imports name exactly, each file once; cycles are fine. Gives back
     /// the names of those that it was asked for, where they load.
+    ///
+    /// It goes by generations: what is known to be wanted is read and merged at once, on all processors where that pays,
+    /// and what it names is the next generation. What is found is the same however many there are.
     pub(crate) fn closure(
         &mut self,
         wanted: Vec<(Located, Option<Span>)>,
         found: &mut Vec<Diagnostic>,
     ) -> Vec<Arc<str>> {
         let asked: Vec<Arc<str>> = wanted.iter().map(|(located, _)| self.name_of(located)).collect();
-        let mut waiting: VecDeque<_> = wanted.into();
-        let mut seen: BTreeSet<(PackageId, String)> =
-            waiting.iter().map(|(located, _)| (located.package, located.path.clone())).collect();
-        while let Some((located, named)) = waiting.pop_front() {
-            let name = self.name_of(&located);
-            match self.paths.get(&name) {
-                Some(other) if *other != located => {
-                    found.push(same_id(other, &located, named.as_ref(), &self.packages));
-                }
-                Some(_) => continue,
-                None => {
-                    self.paths.insert(Arc::clone(&name), located.clone());
-                }
-            }
-            let document =
-                front_matter::definition(self.packages.get(located.package).tree.as_ref(), &located.path);
-            let reading = match document {
-                Ok(document) => {
-                    self.admit_libraries(located.package, &document, found);
-                    self.context(located.package).worker(&located, &document, found)
-                }
-                Err(error) => {
-                    found.push(*error);
-                    continue;
-                }
-            };
-            let mut imports = Vec::new();
-            for (reference, span) in &reading.imports {
-                match self.packages.resolve(located.package, reference) {
-                    Ok(import) => imports.push((import, span)),
-                    Err(error) => self.unresolved(located.package, *error, reference, span, found),
+        let mut seen: BTreeSet<(PackageId, String)> = BTreeSet::new();
+        let mut generation = wanted;
+        while !generation.is_empty() {
+            let fresh: Vec<Located> = generation
+                .into_iter()
+                .filter(|(located, named)| self.is_new(located, named.as_ref(), &mut seen, found))
+                .map(|(located, _)| located)
+                .collect();
+            let documents = in_parallel(fresh, |located| {
+                let tree = self.packages.get(located.package).tree.as_ref();
+                let document = front_matter::definition(tree, &located.path);
+                (located, document)
+            });
+            let mut read = Vec::with_capacity(documents.len());
+            for (located, document) in documents {
+                match document {
+                    Ok(document) => {
+                        self.admit_libraries(located.package, &document, found);
+                        read.push((located, document));
+                    }
+                    Err(error) => found.push(*error),
                 }
             }
-            let known: Vec<Located> = imports.iter().map(|(import, _)| import.clone()).collect();
-            let mut next: Vec<(Located, Span)> =
-                imports.into_iter().map(|(import, span)| (import, span.clone())).collect();
-            for (reference, span) in reading.callees.iter().filter(|(reference, _)| !is_glob(reference)) {
-                match resolve(&self.packages, &known, located.package, reference) {
-                    Ok(callee) => next.push((callee, span.clone())),
-                    Err(error) => self.unresolved(located.package, *error, reference, span, found),
+            let merged = in_parallel(read, |(located, document)| self.merge(located, &document));
+            generation = Vec::new();
+            for Merged { located, reading, imports, callees, found: problems } in merged {
+                let name = self.name_of(&located);
+                found.extend(problems);
+                let mut known = Vec::new();
+                for (import, (reference, span)) in imports.into_iter().zip(&reading.imports) {
+                    match import {
+                        Ok(import) => {
+                            known.push(import.clone());
+                            generation.push((import, Some(span.clone())));
+                        }
+                        Err(error) => self.unresolved(located.package, *error, reference, span, found),
+                    }
                 }
-            }
-            for (callee, span) in next {
-                if seen.insert((callee.package, callee.path.clone())) {
-                    waiting.push_back((callee, Some(span)));
+                let mut calls = Vec::new();
+                for (callee, at) in callees {
+                    let (reference, span) = &reading.callees[at];
+                    match callee {
+                        Ok(callee) => {
+                            calls.push((self.name_of(&callee), at));
+                            generation.push((callee, Some(span.clone())));
+                        }
+                        Err(error) => self.unresolved(located.package, *error, reference, span, found),
+                    }
                 }
-            }
-            if !known.is_empty() {
-                self.imports.insert(Arc::clone(&name), known);
-            }
-            if let Some(effective) = reading.effective {
-                self.workers.entry(name).or_insert_with(|| Arc::new(effective));
+                if !known.is_empty() {
+                    self.imports.insert(Arc::clone(&name), known);
+                }
+                if let Some(effective) = reading.effective {
+                    let effective = Effective { calls, ..effective };
+                    self.workers.entry(name).or_insert_with(|| Arc::new(effective));
+                }
             }
         }
         asked.into_iter().filter(|name| self.workers.contains_key(name)).collect()
+    }
+
+    /// Whether a file has not been met yet; another one with its ID is told.
+    fn is_new(
+        &mut self,
+        located: &Located,
+        named: Option<&Span>,
+        seen: &mut BTreeSet<(PackageId, String)>,
+        found: &mut Vec<Diagnostic>,
+    ) -> bool {
+        if !seen.insert((located.package, located.path.clone())) {
+            return false;
+        }
+        let name = self.name_of(located);
+        match self.paths.get(&name) {
+            Some(other) if other.path != located.path => {
+                found.push(same_id(other, located, named, &self.packages));
+                true
+            }
+            Some(_) => false,
+            None => {
+                self.paths.insert(name, located.clone());
+                true
+            }
+        }
+    }
+
+    /// Merges one worker and resolves what it names.
+    fn merge(&self, located: Located, document: &Document) -> Merged {
+        let mut found = Vec::new();
+        let reading = self.context(located.package).worker(&located, document, &mut found);
+        let imports: Vec<Resolved> = reading
+            .imports
+            .iter()
+            .map(|(reference, _)| self.packages.resolve(located.package, reference))
+            .collect();
+        let known: Vec<Located> = imports.iter().filter_map(|import| import.as_ref().ok().cloned()).collect();
+        let exact = reading.callees.iter().enumerate().filter(|(_, (reference, _))| !is_glob(reference));
+        let callees = exact
+            .map(|(at, (reference, _))| (resolve(&self.packages, &known, located.package, reference), at))
+            .collect();
+        Merged { located, reading, imports, callees, found }
     }
 
     fn name_of(&self, located: &Located) -> Arc<str> {
@@ -242,6 +299,56 @@ impl Loading {
             }
         }
     }
+}
+
+type Resolved = Result<Located, Box<Diagnostic>>;
+
+/// A worker of a generation, merged.
+struct Merged {
+    located: Located,
+    reading: Reading,
+    /// What each of `reading.imports` means.
+    imports: Vec<Resolved>,
+    /// What each exact reference of `reading.callees` means, with its place there.
+    callees: Vec<(Resolved, usize)>,
+    found: Vec<Diagnostic>,
+}
+
+/// Fewer things than this are done faster than a thread starts.
+const WORTH_A_THREAD: usize = 64;
+
+/// `work` for each of `items`, in their order, on all processors where that pays.
+fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = match std::thread::available_parallelism() {
+        Ok(threads) if items.len() >= WORTH_A_THREAD && cfg!(not(target_arch = "wasm32")) => threads.get(),
+        _ => 1,
+    };
+    if threads < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    // More shares than threads: workers differ in size.
+    let share = items.len().div_ceil(threads * 8);
+    let mut items = items.into_iter();
+    let shares: Vec<Mutex<(Vec<T>, Vec<R>)>> = std::iter::from_fn(|| {
+        let next: Vec<T> = items.by_ref().take(share).collect();
+        (!next.is_empty()).then(|| Mutex::new((next, Vec::new())))
+    })
+    .collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(share) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
+                    let items = std::mem::take(&mut share.0);
+                    share.1 = items.into_iter().map(&work).collect();
+                }
+            });
+        }
+    });
+    let done =
+        shares.into_iter().flat_map(|share| share.into_inner().unwrap_or_else(PoisonError::into_inner).1);
+    done.collect()
 }
 
 /// What a reference means to a worker: by the rules of its package, else by the name of something that it imports.

@@ -506,6 +506,12 @@ fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Pro
     })
 }
 
+/// Whether a tree is a library and no project.
+pub fn is_library(tree: &dyn SourceTree) -> bool {
+    matches!(tree.kind(LIBRARY), Ok(Some(Kind::File)))
+        && !MANIFESTS.into_iter().any(|name| matches!(tree.kind(name), Ok(Some(_))))
+}
+
 /// Whether a tree is a project: it has a manifest or a `main.worker`.
 pub fn is_project(tree: &dyn SourceTree) -> bool {
     MANIFESTS.into_iter().chain(["main.worker"]).any(|name| matches!(tree.kind(name), Ok(Some(Kind::File))))

@@ -1,15 +1,18 @@
 //! Packages: the program itself and the libraries that it depends on, each with its own names (SPEC §4.3).
 
 use crate::{
+    contents::Difference,
     dependency::{Dependency, DependencyKind},
     diagnostics::{Diagnostic, codes, nearest},
     front_matter,
     library::{Libraries, shown},
+    library_name,
+    lock::Lock,
     manifest::{LIBRARY, Manifest},
     program::Host,
     resolve::{Layout, Located, PackageId},
     scan,
-    source::SourceTree,
+    source::{LockedTree, SourceTree},
     span::Span,
     toolsets::{self, Toolsets},
 };
@@ -20,7 +23,10 @@ use std::{collections::BTreeSet, sync::Arc};
 pub(crate) struct Package {
     /// The library's name; `None` for the program.
     pub(crate) library: Option<Arc<str>>,
+    /// Its files; those of a library that is pinned are held to the lock file.
     pub(crate) tree: Arc<dyn SourceTree>,
+    /// Its files, whatever was pinned.
+    installed: Arc<dyn SourceTree>,
     pub(crate) manifest: Manifest,
     pub(crate) toolsets: Toolsets,
     pub(crate) layout: Layout,
@@ -77,12 +83,18 @@ impl Package {
             own: vec![tree.root().clone()],
             toolsets,
             layout: Layout::of(&manifest),
+            installed: Arc::clone(&tree),
             tree,
             manifest,
             protection: Arc::new(protection),
             dependencies: Vec::new(),
             requirer,
         }
+    }
+
+    /// Whether it is a library and no project: it has no entry, but exports.
+    pub(crate) fn is_library(&self) -> bool {
+        self.manifest.file.as_ref().is_some_and(|file| file.path().rsplit('/').next() == Some(LIBRARY))
     }
 
     /// As people call it: `utils@2.1.0`.
@@ -115,6 +127,8 @@ impl Package {
 /// The program and its libraries, each once.
 pub(crate) struct Packages {
     all: Vec<Package>,
+    /// What the program's dependencies resolved to when they were installed.
+    lock: Lock,
     /// Names of dependencies that did not load, which has been said: what names them says no more.
     broken: BTreeSet<String>,
 }
@@ -122,7 +136,11 @@ pub(crate) struct Packages {
 impl Packages {
     /// The program and everything it depends on. Opens of each library what says that it is one, and nothing else.
     pub(crate) fn load(program: Package, host: &Host, found: &mut Vec<Diagnostic>) -> Self {
-        let mut packages = Self { all: vec![program], broken: BTreeSet::new() };
+        let lock = match program.manifest.file {
+            Some(_) => Lock::load(program.tree.as_ref(), found).unwrap_or_default(),
+            None => Lock::default(),
+        };
+        let mut packages = Self { all: vec![program], lock, broken: BTreeSet::new() };
         packages.depend(PackageId::PROGRAM, &mut Vec::new(), host, found);
         packages
     }
@@ -192,17 +210,24 @@ impl Packages {
         let (name, wanted) = match &dependency.kind {
             DependencyKind::Named { name, version } => (name.clone(), version.clone()),
             DependencyKind::Path(_) | DependencyKind::Git { .. } => {
-                found.push(
-                    Diagnostic::error(
-                        codes::LIBRARY_NOT_FOUND,
-                        format!("the dependency `{}` is not installed", dependency.text),
-                    )
-                    .at(&dependency.span)
-                    .help("run `llm-do lib install` in the project"),
-                );
-                return None;
+                let Some(pinned) = self.lock.by_source(&dependency.text) else {
+                    found.push(
+                        Diagnostic::error(
+                            codes::LIBRARY_NOT_FOUND,
+                            format!("the dependency `{}` is not installed", dependency.text),
+                        )
+                        .at(&dependency.span)
+                        .help("run `llm-do lib install` in the project"),
+                    );
+                    return None;
+                };
+                (pinned.name.clone(), Some(pinned.version.clone()))
             }
         };
+        if let Err(reason) = library_name::check(&name) {
+            found.push(Diagnostic::error(codes::RESERVED_NAME, reason).at(&dependency.span));
+            return None;
+        }
         if let Some(at) = chain.iter().position(|above| **above == *name) {
             let mut names: Vec<&str> = chain[at..].iter().map(|name| &**name).collect();
             names.push(&name);
@@ -266,8 +291,32 @@ impl Packages {
         host: &Host,
         found: &mut Vec<Diagnostic>,
     ) -> Option<Package> {
+        let pinned = self.lock.get(name);
+        if let (Some(pinned), Some(version)) = (pinned, version)
+            && pinned.version != version
+        {
+            found.push(
+                Diagnostic::error(
+                    codes::LIBRARY_CHANGED,
+                    format!(
+                        "`{}` is asked for, and the lock file pins `{}`",
+                        shown(name, Some(version)),
+                        pinned.label()
+                    ),
+                )
+                .at(&dependency.span)
+                .help("`llm-do lib install` pins what is asked for now"),
+            );
+            return None;
+        }
         let called = shown(name, version);
-        let tree = match host.libraries.find(name, version) {
+        let find = |version: Option<&str>| host.libraries.find(name, version);
+        // What was pinned may lie in a folder with or without its version.
+        let tree = match pinned.map_or(Ok(None), |pinned| find(Some(&pinned.version))) {
+            Ok(None) => find(version),
+            pinned => pinned,
+        };
+        let tree = match tree {
             Ok(Some(tree)) => tree,
             Ok(None) => {
                 found.push(not_found(&called, dependency, host.libraries.as_ref()));
@@ -280,6 +329,11 @@ impl Packages {
                 );
                 return None;
             }
+        };
+        let installed = Arc::clone(&tree);
+        let tree: Arc<dyn SourceTree> = match pinned {
+            Some(pinned) => Arc::new(LockedTree::new(tree, Arc::clone(pinned))),
+            None => tree,
         };
         let before = found.len();
         let manifest = Manifest::load_library(tree.as_ref(), found);
@@ -311,7 +365,37 @@ impl Packages {
         }
         let protection = Protection::new(tree.root().clone(), manifest.defining());
         let requirer = (self.get(from).shown(), Some(dependency.span.clone()));
-        Some(Package::new(Some(name.into()), tree, manifest, protection, requirer, host, found))
+        let package = Package::new(Some(name.into()), tree, manifest, protection, requirer, host, found);
+        Some(Package { installed, ..package })
+    }
+
+    /// Holds every library as a whole to the lock file, which a run does only file by file. Reads all of them.
+    pub(crate) fn compare_with_lock(&self, found: &mut Vec<Diagnostic>) {
+        for (_, package) in self.iter() {
+            let (Some(name), (_, place)) = (&package.library, &package.requirer) else { continue };
+            let Some(pinned) = self.lock.get(name) else {
+                found.push(
+                    Diagnostic::warning(codes::NOT_LOCKED, format!("the library `{name}` is not pinned"))
+                        .or_at(place.as_ref())
+                        .help("`llm-do lib install` writes what it is now into `llm-do.lock`"),
+                );
+                continue;
+            };
+            let changed = |message: String| {
+                Diagnostic::error(codes::LIBRARY_CHANGED, message)
+                    .or_at(place.as_ref())
+                    .help("if that is right, `llm-do lib install` pins what is there now")
+            };
+            match pinned.compare(package.installed.as_ref()) {
+                Err(error) => found.push(changed(format!("the library `{}`: {error}", pinned.label()))),
+                Ok(differences) => found.extend(differences.iter().map(|Difference { path, change }| {
+                    changed(format!(
+                        "the library `{}` is not what was pinned: `{path}` is {change}",
+                        pinned.label()
+                    ))
+                })),
+            }
+        }
     }
 
     /// The worker that a reference means to those who say it in `from` (SPEC §4.1).

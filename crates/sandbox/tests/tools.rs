@@ -330,10 +330,10 @@ async fn where_nothing_can_be_written_no_tool_that_writes_is_offered() {
     use llm_do_core::toolsets::filesystem::Filesystem;
     let p = Program::with(|project| vec![Mount::new(at("/p"), project.clone(), Access::Read)]);
     let names: Vec<String> =
-        Filesystem::tools(&p.authority, None).iter().map(|f| f.meta.name.to_string()).collect();
+        Filesystem::made_for(&p.authority, None).iter().map(|f| f.meta.name.to_string()).collect();
     assert_eq!(names, ["read_file", "list_files", "search_files", "file_info", "file_exists"]);
     let p = Program::new().narrowed(&Narrowing { readonly: true, ..Narrowing::default() });
-    assert_eq!(Filesystem::tools(&p.authority, None).len(), 5);
+    assert_eq!(Filesystem::made_for(&p.authority, None).len(), 5);
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ use super::{NoTemplates, Origin, Place, ROOT, Settings, TemplateError, has_synta
 pub struct TemplateFacts {
     /// The variables that it reads and does not set itself, each with the place where its name first stands.
     pub variables: BTreeMap<String, Place>,
+    /// The names that it sets itself, in whatever scope: what it includes may read them.
+    pub set: BTreeSet<String>,
     /// The templates that it extends, includes or imports from.
     pub templates: Vec<Reference>,
     /// The files that it inserts by `file("X")`.
@@ -110,6 +112,7 @@ impl Reader<'_> {
 
     fn set(&mut self, name: &str) {
         self.scopes.last_mut().expect("the outermost scope stays").insert(name.to_owned());
+        self.facts.set.insert(name.to_owned());
     }
 
     /// Sets the names in a target; one that is an attribute of something reads that.

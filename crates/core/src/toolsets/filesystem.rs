@@ -53,18 +53,31 @@ impl ToolsetKind for Filesystem {
         "filesystem"
     }
 
+    fn tools(&self) -> &'static [&'static str] {
+        const NAMES: [&str; Tool::ALL.len()] = {
+            let mut names = [""; Tool::ALL.len()];
+            let mut at = 0;
+            while at < names.len() {
+                names[at] = Tool::ALL[at].name();
+                at += 1;
+            }
+            names
+        };
+        &NAMES
+    }
+
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object", "properties": {}, "additionalProperties": false}))
     }
 
     fn build(&self, _configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
-        Ok(Self::tools(&Arc::new(context.authority.clone()), context.policy.as_ref()))
+        Ok(Self::made_for(&Arc::new(context.authority.clone()), context.policy.as_ref()))
     }
 }
 
 impl Filesystem {
     /// The tools for a worker of that authority, under the toolset's `approval`.
-    pub fn tools(authority: &Arc<Authority>, policy: Option<&Arc<Policy>>) -> Vec<Function> {
+    pub fn made_for(authority: &Arc<Authority>, policy: Option<&Arc<Policy>>) -> Vec<Function> {
         let source = FunctionSource::Toolset(Self.name().into());
         // Where nothing can be written, a tool that writes would only waste the model's turns.
         let offered = Tool::ALL.iter().filter(|tool| authority.can_write() || tool.risk() == Risk::Read);
@@ -105,7 +118,7 @@ impl Tool {
         Self::Exists,
     ];
 
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Read => "read_file",
             Self::Write => "write_file",

@@ -8,7 +8,7 @@
 
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
-    Diagnostic, Host, Program, Source, Start,
+    Diagnostic, Host, Program, Source, Start, check,
     library::DiskLibraries,
     source::{DiskTree, LARGEST_DEFINITION, MemoryTree},
     span::{SourceFile, Span},
@@ -106,8 +106,12 @@ fn load(source: Source, roots: Vec<PathBuf>) -> Vec<Diagnostic> {
     let providers = ["anthropic", "openai", "ollama", "local", "script"].map(str::to_owned).to_vec();
     let libraries = Arc::new(DiskLibraries { roots });
     let host = Host { toolsets: ToolsetRegistry::built_in(), providers, libraries, ..Host::default() };
-    match Program::load(source, host) {
-        Ok(loaded) => loaded.warnings,
-        Err(errors) => errors.0,
+    let checked = check(source.clone(), host.clone());
+    // What keeps a program from running, `check` finds too.
+    if let Err(errors) = Program::load(source, host) {
+        for error in errors.0 {
+            assert!(checked.iter().any(|found| found.code == error.code && found.span == error.span), "{error}");
+        }
     }
+    checked
 }

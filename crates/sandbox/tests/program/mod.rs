@@ -80,7 +80,7 @@ impl Program {
     }
 
     fn leaf(&self, tool: &str) -> Arc<dyn Leaf> {
-        let functions = Filesystem::tools(&self.authority, None);
+        let functions = Filesystem::made_for(&self.authority, None);
         let function = functions.into_iter().find(|f| &*f.meta.name == tool).expect("the tool is offered");
         match function.body {
             Body::Leaf(leaf) => leaf,

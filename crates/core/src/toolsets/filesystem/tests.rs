@@ -26,7 +26,7 @@ fn host(approvals: Approvals) -> Host {
 
 impl Host {
     fn function(&self, name: &str) -> Function {
-        Filesystem::tools(&self.authority, None).into_iter().find(|f| &*f.meta.name == name).unwrap()
+        Filesystem::made_for(&self.authority, None).into_iter().find(|f| &*f.meta.name == name).unwrap()
     }
 
     fn effects(&self, name: &str, input: &Value) -> Vec<(String, Access, bool)> {
@@ -64,7 +64,7 @@ impl Host {
 #[test]
 fn every_schema_is_one_and_takes_nothing_unknown() {
     let host = host(Approvals::default());
-    let tools = Filesystem::tools(&host.authority, None);
+    let tools = Filesystem::made_for(&host.authority, None);
     assert_eq!(tools.len(), Tool::ALL.len());
     for tool in tools {
         let meta = tool.meta;

@@ -1,0 +1,126 @@
+//! The compiler's view of a program: everything that can be known to be wrong before it runs (SPEC §5).
+//!
+//! [`check`] loads what a run would, then every other worker of the project, and looks at the whole: each analysis is a
+//! file below. It reads definitions and runs nothing.
+
+mod authority;
+mod capabilities;
+mod graph;
+mod names;
+mod prompts;
+
+use crate::{
+    diagnostics::{Diagnostic, codes, tidy},
+    loading::{Loading, Workers},
+    package::{Package, Packages},
+    program::{Host, Source, Start},
+    resolve::{Located, PackageId},
+    span::Span,
+    yaml::Node,
+};
+use llm_do_core::{authority::Place, schema::Schema, worker::WorkerDefinition};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A program with everything in it that loads.
+struct Whole<'a> {
+    packages: &'a Packages,
+    workers: &'a Workers,
+    host: &'a Host,
+    /// What a run starts with, if that loads.
+    entry: Option<&'a Arc<str>>,
+    /// All workers of the program's folder; empty for a lone file, which is checked with what it calls.
+    scanned: &'a [Located],
+    /// For a lone file: what it works on.
+    work: Option<&'a Place>,
+}
+
+/// Everything that is found wrong with a program, in reading order, each thing once. A lone file is checked with what it
+/// calls; a project with all its workers, whether anything calls them or not; a library with its exports.
+pub fn check(source: Source, host: Host) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut loading = Loading::begin(&source, host, &mut found);
+    let whole_folder = !matches!(source.start, Start::File(_));
+    let entry = if loading.packages.program().is_library() && source.start == Start::Entry(None) {
+        None // It has exports instead.
+    } else {
+        loading.entry(&source.start, &mut found)
+    };
+    let scanned = if whole_folder { loading.packages.program().scan() } else { Vec::new() };
+    let name = entry.as_ref().map(|(located, _)| loading.packages.program().global_id(&located.id));
+    let mut wanted: Vec<(Located, Option<Span>)> = entry.into_iter().collect();
+    wanted.extend(scanned.iter().map(|located| (located.clone(), None)));
+    wanted.extend(exported(loading.packages.program(), &mut found));
+    loading.closure(wanted, &mut found);
+    let entry = name.as_ref().filter(|name| loading.workers.contains_key(*name));
+    if let (Some(entry), Start::Entry(None)) = (entry, &source.start) {
+        let entry = &loading.workers[entry].definition;
+        loading.check_bindings(entry, &mut found);
+        check_values(&loading.packages.program().manifest.bindings, entry, &mut found);
+    }
+    let whole = Whole {
+        packages: &loading.packages,
+        workers: &loading.workers,
+        host: &loading.host,
+        entry,
+        scanned: &scanned,
+        work: source.work.as_ref(),
+    };
+    loading.packages.compare_with_lock(&mut found);
+    names::check(&whole, &mut found);
+    prompts::check(&whole, &mut found);
+    capabilities::check(&whole, &mut found);
+    graph::check(&whole, &mut found);
+    authority::check(&whole, &mut found);
+    tidy(&mut found);
+    found
+}
+
+/// The workers that `exports` names: each must be there.
+fn exported(program: &Package, found: &mut Vec<Diagnostic>) -> Vec<(Located, Option<Span>)> {
+    let mut exported = Vec::new();
+    for (text, span) in &program.manifest.exports {
+        match program.layout.resolve(program.tree.as_ref(), text) {
+            Ok(located) => exported.push((located, Some(span.clone()))),
+            Err(error) => {
+                let names: Vec<String> = program.scan().into_iter().map(|worker| worker.id).collect();
+                found.push(error.did_you_mean(text, names.iter().map(String::as_str)).or_at(Some(span)));
+            }
+        }
+    }
+    exported
+}
+
+/// The values that the manifest binds to the entry's parameters: each must fit its parameter's schema.
+fn check_values(bindings: &[(String, Node)], entry: &WorkerDefinition, found: &mut Vec<Diagnostic>) {
+    let mut schema = entry.signature.schema.value().as_ref().clone();
+    if let Value::Object(schema) = &mut schema {
+        schema.shift_remove("required");
+    }
+    let Ok(schema) = Schema::new(schema) else { return };
+    for (name, node) in bindings {
+        let parameter = entry.signature.parameters.iter().find(|p| *p.name == **name);
+        if parameter.is_none_or(|p| p.path.is_some()) {
+            continue;
+        }
+        if let Err(violations) = schema.validate(&json!({ name: node.to_json() })) {
+            let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            found.push(
+                Diagnostic::error(
+                    codes::UNSATISFIABLE_CALL,
+                    format!("`{}` cannot take this as its `{name}`: {}", entry.id, reasons.join("; ")),
+                )
+                .at(&node.span),
+            );
+        }
+    }
+}
+
+impl Whole<'_> {
+    /// Whether nothing is known about some of its workers, because they do not load: what is then not seen to be called
+    /// may well be.
+    fn is_partial(&self) -> bool {
+        let program = self.packages.get(PackageId::PROGRAM);
+        self.scanned.iter().any(|located| !self.workers.contains_key(&program.global_id(&located.id)))
+    }
+}

@@ -1,0 +1,242 @@
+//! Who calls whom: circles, chains that are too long, workers that nothing reaches.
+
+use super::Whole;
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    effective::is_glob,
+    front_matter,
+    resolve::PackageId,
+    span::Span,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
+    let graph = Graph::of(whole);
+    if !whole.packages.program().manifest.delegation.allow_recursion {
+        graph.circles(found);
+    }
+    if let Some(entry) = whole.entry {
+        graph.depth(entry, whole.packages.program().manifest.delegation.max_depth, found);
+    }
+    if !whole.scanned.is_empty() && !whole.is_partial() {
+        unreached(whole, &graph, found);
+    }
+}
+
+/// The exact calls, by numbers in the order of the names.
+struct Graph<'a> {
+    names: Vec<&'a Arc<str>>,
+    numbers: BTreeMap<&'a str, usize>,
+    /// Callees of each worker, with the places that name them.
+    calls: Vec<Vec<(usize, &'a Span)>>,
+}
+
+impl<'a> Graph<'a> {
+    fn of(whole: &Whole<'a>) -> Self {
+        let names: Vec<&Arc<str>> = whole.workers.keys().collect();
+        let numbers: BTreeMap<&str, usize> =
+            names.iter().enumerate().map(|(i, name)| (&***name, i)).collect();
+        let calls = whole
+            .workers
+            .values()
+            .map(|effective| {
+                let calls = effective.calls.iter();
+                calls
+                    .filter_map(|(name, at)| Some((*numbers.get(&**name)?, &effective.callees[*at].1)))
+                    .collect()
+            })
+            .collect();
+        Self { names, numbers, calls }
+    }
+
+    /// One finding for each set of workers that all reach each other: its shortest circle.
+    fn circles(&self, found: &mut Vec<Diagnostic>) {
+        for members in self.components() {
+            let start = members[0];
+            let inside: BTreeSet<usize> = members.iter().copied().collect();
+            let Some((chain, span)) = self.circle(start, &inside) else { continue };
+            let names: Vec<&str> = chain.iter().map(|&worker| &**self.names[worker]).collect();
+            found.push(
+                Diagnostic::error(
+                    codes::CALL_CYCLE,
+                    format!("workers call each other in a circle: {}", names.join(" → ")),
+                )
+                .at(span)
+                .note("a worker that is already in the chain of callers is refused")
+                .help("take one of the calls away, or set `delegation: {allow_recursion: true}` in the manifest"),
+            );
+        }
+    }
+
+    /// The sets of more than one worker that all reach each other, and the single ones that call themselves, each
+    /// sorted. Tarjan's algorithm ("Depth-First Search and Linear Graph Algorithms", 1972), with a stack of its own: a
+    /// chain of callers may be as long as the program.
+    fn components(&self) -> Vec<Vec<usize>> {
+        const UNSEEN: usize = usize::MAX;
+        let count = self.calls.len();
+        let (mut index, mut low) = (vec![UNSEEN; count], vec![0; count]);
+        let (mut stack, mut on_stack) = (Vec::new(), vec![false; count]);
+        let (mut next, mut components) = (0, Vec::new());
+        for root in 0..count {
+            if index[root] != UNSEEN {
+                continue;
+            }
+            let mut work = vec![(root, 0)];
+            while let Some(&mut (worker, ref mut call)) = work.last_mut() {
+                if *call == 0 {
+                    (index[worker], low[worker]) = (next, next);
+                    next += 1;
+                    stack.push(worker);
+                    on_stack[worker] = true;
+                }
+                if let Some(&(callee, _)) = self.calls[worker].get(*call) {
+                    *call += 1;
+                    if index[callee] == UNSEEN {
+                        work.push((callee, 0));
+                    } else if on_stack[callee] {
+                        low[worker] = low[worker].min(index[callee]);
+                    }
+                    continue;
+                }
+                work.pop();
+                if let Some(&(caller, _)) = work.last() {
+                    low[caller] = low[caller].min(low[worker]);
+                }
+                if low[worker] == index[worker] {
+                    let mut members = Vec::new();
+                    while let Some(member) = stack.pop() {
+                        on_stack[member] = false;
+                        members.push(member);
+                        if member == worker {
+                            break;
+                        }
+                    }
+                    let calls_itself = self.calls[worker].iter().any(|(callee, _)| *callee == worker);
+                    if members.len() > 1 || calls_itself {
+                        members.sort_unstable();
+                        components.push(members);
+                    }
+                }
+            }
+        }
+        components
+    }
+
+    /// The shortest way from a worker back to itself, with the place of the call that closes it.
+    fn circle(&self, start: usize, inside: &BTreeSet<usize>) -> Option<(Vec<usize>, &'a Span)> {
+        let mut from: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut waiting = VecDeque::from([start]);
+        while let Some(worker) = waiting.pop_front() {
+            for &(callee, span) in self.calls[worker].iter().filter(|(callee, _)| inside.contains(callee)) {
+                if callee == start {
+                    let mut chain = vec![start, worker];
+                    let mut at = worker;
+                    while let Some(&caller) = from.get(&at) {
+                        chain.push(caller);
+                        at = caller;
+                    }
+                    // Of a worker that calls itself the chain holds it twice already.
+                    chain.dedup();
+                    if worker == start {
+                        chain.push(start);
+                    }
+                    chain.reverse();
+                    return Some((chain, span));
+                }
+                if callee != start && !from.contains_key(&callee) {
+                    from.insert(callee, worker);
+                    waiting.push_back(callee);
+                }
+            }
+        }
+        None
+    }
+
+    /// Calls that the entry can reach only deeper than is allowed.
+    fn depth(&self, entry: &str, limit: u32, found: &mut Vec<Diagnostic>) {
+        let Some(&entry) = self.numbers.get(entry) else { return };
+        let mut depths: BTreeMap<usize, u32> = BTreeMap::from([(entry, 0)]);
+        let mut waiting = VecDeque::from([entry]);
+        while let Some(worker) = waiting.pop_front() {
+            let depth = depths[&worker] + 1;
+            for &(callee, span) in &self.calls[worker] {
+                if depths.contains_key(&callee) {
+                    continue;
+                }
+                depths.insert(callee, depth);
+                if depth > limit {
+                    found.push(
+                        Diagnostic::warning(
+                            codes::TOO_DEEP,
+                            format!(
+                                "`{}` stands {depth} calls below the entry, and {limit} are allowed",
+                                self.names[callee]
+                            ),
+                        )
+                        .at(span)
+                        .help("call it from further up, or raise `delegation.max_depth` in the manifest"),
+                    );
+                    continue;
+                }
+                waiting.push_back(callee);
+            }
+        }
+    }
+}
+
+/// Workers of the program that neither the entry nor an export reaches, by whatever chain.
+fn unreached(whole: &Whole<'_>, graph: &Graph<'_>, found: &mut Vec<Diagnostic>) {
+    let program = whole.packages.program();
+    let exports: Vec<String> = program.exports().map(|(id, _)| id).collect();
+    if whole.entry.is_none() && exports.is_empty() {
+        return;
+    }
+    let mut matched: BTreeMap<(PackageId, &str), Vec<usize>> = BTreeMap::new();
+    let mut reached: BTreeSet<usize> = BTreeSet::new();
+    let begin = whole.entry.map(|entry| &**entry).into_iter().chain(exports.iter().map(String::as_str));
+    let mut waiting: Vec<usize> = begin.filter_map(|name| graph.numbers.get(name).copied()).collect();
+    while let Some(worker) = waiting.pop() {
+        if !reached.insert(worker) {
+            continue;
+        }
+        waiting.extend(graph.calls[worker].iter().map(|(callee, _)| *callee));
+        let effective = &whole.workers[graph.names[worker]];
+        let package = effective.located.package;
+        for (glob, _) in effective.callees.iter().filter(|(reference, _)| is_glob(reference)) {
+            let callees =
+                matched.entry((package, glob)).or_insert_with(|| matching(whole, graph, package, glob));
+            waiting.extend(callees.iter().copied());
+        }
+    }
+    for located in whole.scanned {
+        let number = graph.numbers.get(&*program.global_id(&located.id));
+        if number.is_some_and(|number| !reached.contains(number)) {
+            let tree = program.tree.as_ref();
+            found.push(
+                Diagnostic::warning(codes::UNREACHED, format!("nothing reaches the worker `{}`", located.id))
+                    .at(&Span::whole(&front_matter::unread(tree, &located.path)))
+                    .help("let a worker call it (`allow_workers`), export it, or remove it"),
+            );
+        }
+    }
+}
+
+/// The workers that a pattern of an allowlist names.
+fn matching(whole: &Whole<'_>, graph: &Graph<'_>, package: PackageId, glob: &str) -> Vec<usize> {
+    let Ok(glob) = globset::GlobBuilder::new(glob).literal_separator(false).build() else {
+        return Vec::new();
+    };
+    let matcher = glob.compile_matcher();
+    let workers = whole.workers.values().enumerate();
+    let named = workers.filter(|(_, effective)| {
+        if effective.located.package == package {
+            matcher.is_match(&effective.located.id)
+        } else {
+            matcher.is_match(&*effective.definition.id)
+        }
+    });
+    named.filter_map(|(_, effective)| graph.numbers.get(&*effective.definition.id).copied()).collect()
+}
