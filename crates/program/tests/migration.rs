@@ -193,7 +193,7 @@ fn one_file_is_migrated_where_it_stands() {
     taken.insert("analyze.worker".into(), b"---\n---\nHi\n".to_vec());
     let refused = llm_do_program::migrate::plan(&tree(&taken), &Scope::File("analyze.agent".into())).unwrap();
     assert!(
-        refused.is_empty() && refused.notes[0].message.contains("analyze.worker already"),
+        refused.is_empty() && refused.notes[0].message.contains("analyze.worker is in the way"),
         "{}",
         told(&refused)
     );
@@ -269,7 +269,7 @@ fn delegation_has_many_forms() {
         ("delegation: {allowWorkers: a}", "workers: {allowed_workers: [a]}\n"),
         (
             "delegation: {a: {}, b: {approval_required: true}, worker_call: {}}",
-            "workers: {allowed_workers: [a, b], style: both, approval: {tools: {b: ask}}}\n",
+            "workers:\n    allowed_workers: [a, b]\n    style: both\n    approval:\n      tools:\n        b: ask\n",
         ),
         ("delegation: {a: ~, limit: 3}", "workers: {allowed_workers: [a], limit: 3}\n"),
     ] {

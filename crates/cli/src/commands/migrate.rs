@@ -57,7 +57,12 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
             None => originals = write_in_place(&root, &plan)?,
         }
     }
-    let place = args.into.as_deref().unwrap_or(&path);
+    let originals = originals.map(|kept| shown_in(&folder, &kept));
+    let place = match (&args.into, &scope, plan.changes.first()) {
+        (Some(into), ..) => into.clone(),
+        (None, Scope::File(_), Some(change)) => folder.join(&change.to),
+        _ => path.clone(),
+    };
     if output.format != Format::Text {
         output.print_json(&as_json(&plan, args.write, originals.as_deref()));
         return Ok(Exit::Done);
@@ -67,7 +72,7 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
     }
     tell_notes(&plan.notes, output);
     if !output.quiet {
-        output.screen.line(&summary(args, &path, place, &plan, originals.as_deref(), output));
+        output.screen.line(&summary(args, &path, &place, &plan, originals.as_deref(), output));
         if elsewhere && !plan.is_empty() {
             for hint in not_in_place(&path, &root).hints {
                 output.screen.line(&format!("{} {}", output.err.hint("hint:"), visible::text(&hint)));
@@ -75,6 +80,12 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
         }
     }
     Ok(Exit::Done)
+}
+
+/// A path in a folder, as people write it.
+fn shown_in(folder: &Path, name: &str) -> String {
+    let path = if folder == Path::new(".") { PathBuf::from(name) } else { folder.join(name) };
+    path.display().to_string()
 }
 
 /// The folder to look at, and how much of it is meant.
@@ -249,8 +260,7 @@ fn summary(
     }
     let _ = write!(text, "{} {number}", paint.green("wrote"));
     if let Some(kept) = originals {
-        let kept = place.join(kept);
-        let _ = write!(text, "; the originals are in {}", visible::line(&kept.display().to_string()));
+        let _ = write!(text, "; the originals are in {}", visible::line(kept));
     } else if args.into.is_some() {
         let _ = write!(text, " in {}; {} is as it was", shown(place), shown(path));
     }

@@ -9,9 +9,48 @@ const NO_WRITING: &[&str] = &["--approval", "auto_deny"];
 #[test]
 fn a_new_project_is_shown_with_the_next_command() {
     let story = Story::new();
-    assert_snapshot!(story.run(&["init", "my-notes"]), @"");
-    assert_snapshot!(story.run(&["init", "my-texts", "--template", "pipeline"]), @"");
-    assert_snapshot!(story.run(&["init", "list", "--template", "research-agent"]), @"");
+    assert_snapshot!(story.run(&["init", "my-notes"]), @r#"
+    exit 0
+    --- stderr
+    made my-notes/
+      main.worker
+      input/
+      output/
+    next: llm-do my-notes "What is in my files?"
+    "#);
+    assert_snapshot!(story.run(&["init", "my-texts", "--template", "pipeline"]), @"
+    exit 0
+    --- stderr
+    made my-texts/
+      main.worker
+      project.yaml
+      input/
+        lighthouse.txt
+      output/
+      workers/
+        stage_1.worker
+        stage_2.worker
+        stage_3.worker
+    next: llm-do my-texts
+    ");
+    assert_snapshot!(story.run(&["init", "list", "--template", "research-agent"]), @r#"
+    exit 0
+    --- stderr
+    made list/
+      main.worker
+      project.yaml
+      output/
+      sources/
+        2024-survey.txt
+        angler-letter.txt
+        council-minutes.txt
+      templates/
+        rules.jinja
+      workers/
+        critic.worker
+        reader.worker
+    next: llm-do ./list "Why has the river become warmer?"
+    "#);
     let others: Vec<String> = fs::read_dir(story.project())
         .expect("the folder")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
@@ -102,10 +141,30 @@ fn the_researcher_delegates_and_answers_in_its_form() {
 #[test]
 fn names_that_are_no_good_get_a_suggestion() {
     let story = Story::new();
-    assert_snapshot!(story.run(&["init", "My Project"]), @"");
-    assert_snapshot!(story.run(&["init", "deep/My_Project"]), @"");
-    assert_snapshot!(story.run(&["init", "größe"]), @"");
-    assert_snapshot!(story.run(&["init", "missing/project"]), @"");
+    assert_snapshot!(story.run(&["init", "My Project"]), @"
+    exit 2
+    --- stderr
+    error: `My Project` is not a project's name: it has small letters, digits and single hyphens, starts with a letter, and is at most 64 characters long
+    hint: llm-do init my-project
+    ");
+    assert_snapshot!(story.run(&["init", "deep/My_Project"]), @"
+    exit 2
+    --- stderr
+    error: `My_Project` is not a project's name: it has small letters, digits and single hyphens, starts with a letter, and is at most 64 characters long
+    hint: llm-do init deep/my-project
+    ");
+    assert_snapshot!(story.run(&["init", "größe"]), @"
+    exit 2
+    --- stderr
+    error: `größe` is not a project's name: it has small letters, digits and single hyphens, starts with a letter, and is at most 64 characters long
+    hint: for example: llm-do init my-project
+    ");
+    assert_snapshot!(story.run(&["init", "missing/project"]), @"
+    exit 2
+    --- stderr
+    error: there is no folder `missing`
+    hint: mkdir -p missing
+    ");
     for name in ["..", "/", "a/..", "", "-x", "a\u{1b}[2J"] {
         let told = story.run(&["init", "--", name]);
         assert_eq!(told.code, Some(2), "{name}: {told}");
@@ -119,12 +178,22 @@ fn nothing_is_overwritten() {
     let story = Story::new().file("full/a.txt", "a").file("file", "f");
     fs::create_dir(story.project().join("empty")).expect("a folder");
     std::os::unix::fs::symlink("nowhere", story.project().join("link")).expect("a link");
-    assert_snapshot!(story.run(&["init", "full"]), @"");
+    assert_snapshot!(story.run(&["init", "full"]), @"
+    exit 2
+    --- stderr
+    error: `full` is there already: a folder that holds a.txt
+    hint: nothing is overwritten: take another name, or make it of the empty folder that you are in: llm-do init .
+    ");
     for name in ["file", "empty", "link"] {
         let told = story.run(&["init", name]);
         assert!(told.code == Some(2) && told.stderr.contains("is there already"), "{told}");
     }
-    assert_snapshot!(story.run(&["init", "."]), @"");
+    assert_snapshot!(story.run(&["init", "."]), @"
+    exit 2
+    --- stderr
+    error: the current folder is not empty: it holds empty, file, full and 1 more
+    hint: nothing is overwritten: make the project in a folder of its own, llm-do init NAME
+    ");
     assert_eq!(story.read("full/a.txt").as_deref(), Some("a"));
 }
 
@@ -132,7 +201,21 @@ fn nothing_is_overwritten() {
 fn a_dot_is_the_current_folder() {
     let story = Story::new();
     fs::create_dir(story.project().join(".git")).expect("a folder");
-    assert_snapshot!(story.run(&["init", ".", "--template", "pipeline"]), @"");
+    assert_snapshot!(story.run(&["init", ".", "--template", "pipeline"]), @"
+    exit 0
+    --- stderr
+    made ./
+      main.worker
+      project.yaml
+      input/
+        lighthouse.txt
+      output/
+      workers/
+        stage_1.worker
+        stage_2.worker
+        stage_3.worker
+    next: llm-do .
+    ");
     assert!(story.read("project.yaml").expect("a manifest").contains("\nname: project\n"));
     assert_eq!(story.run(&["check"]).code, Some(0));
     assert_eq!(story.run(&["init", "."]).code, Some(2));
@@ -141,7 +224,13 @@ fn a_dot_is_the_current_folder() {
 #[test]
 fn templates_are_listed() {
     let story = Story::new();
-    assert_snapshot!(story.run(&["init", "--list-templates"]), @"");
+    assert_snapshot!(story.run(&["init", "--list-templates"]), @"
+    exit 0
+    --- stdout
+    minimal         one worker with a folder to read and a folder to write
+    pipeline        an orchestrator that passes each text through three typed stages
+    research-agent  a researcher that has documents read and its answer checked by other workers
+    ");
     let told = story.run(&["init", "--list-templates", "--json"]);
     let list: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(list["templates"][1]["name"], "pipeline");

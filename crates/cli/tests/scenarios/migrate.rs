@@ -32,7 +32,73 @@ fn listing(story: &Story) -> String {
 fn without_write_the_changes_are_shown_and_nothing_is_touched() {
     let story = old();
     let before = listing(&story);
-    assert_snapshot!(story.run(&["migrate"]), @"");
+    assert_snapshot!(story.run(&["migrate"]), @"
+    exit 0
+    --- stdout
+    diff --git a/main.agent b/main.worker
+    rename from main.agent
+    rename to main.worker
+    --- a/main.agent
+    +++ b/main.worker
+    @@ -1,8 +1,10 @@
+     ---
+     name: main
+     toolsets:
+    -  - filesystem_project
+    -  - evaluator   # the other one
+    -  - charts
+    +  filesystem: {}
+    +  workers:
+    +    allowed_workers: [evaluator]
+    +x-not-carried-over:
+    +  toolsets.charts: {}
+     ---
+     Evaluate all decks.
+    diff --git a/program.yaml b/project.yaml
+    rename from program.yaml
+    rename to project.yaml
+    --- a/program.yaml
+    +++ b/project.yaml
+    @@ -1,4 +1,4 @@
+     # The program.
+     name: decks
+     delegation:
+    -  maxDepth: 2   # enough
+    +  max_depth: 2   # enough
+    diff --git a/workers/evaluator.yaml b/workers/evaluator.worker
+    rename from workers/evaluator.yaml
+    rename to workers/evaluator.worker
+    --- a/workers/evaluator.yaml
+    +++ b/workers/evaluator.worker
+    @@ -1,4 +1,10 @@
+    +---
+     name: evaluator
+     description: Evaluates one deck.
+    -tool_rules:
+    -  sandbox.write: {allowed: true, approval_required: true}
+    +sandbox:
+    +  approval:
+    +    write: ask
+    +toolsets:
+    +  filesystem: {}
+    +---
+    +Evaluate {{ input }}.
+    diff --git a/prompts/evaluator.jinja2 b/prompts/evaluator.jinja2
+    deleted file mode 100644
+    --- a/prompts/evaluator.jinja2
+    +++ /dev/null
+    @@ -1 +0,0 @@
+    -Evaluate {{ input }}.
+
+    --- stderr
+    warning: main.agent:6: the toolset `charts` can't be carried over, and is kept under `x-not-carried-over`: if it is Python code, put its functions into tools.py and name them under `custom`
+    note: main.agent:5: a comment was not carried over: # the other one
+    note: workers/evaluator.yaml:1: got the toolset `filesystem`: a sandbox used to bring its tools along
+    found workers in YAML files, program.yaml, .agent files, older toolsets, older keys
+    1 thing needs a look: see the warnings above
+    3 files would be written; nothing has been
+    next: llm-do migrate --write
+    ");
     assert_eq!(listing(&story), before);
 }
 
@@ -40,8 +106,27 @@ fn without_write_the_changes_are_shown_and_nothing_is_touched() {
 fn writing_keeps_the_originals_and_the_result_is_right() {
     let story = old();
     let before = story.read("main.agent");
-    assert_snapshot!(story.run(&["migrate", ".", "--write"]), @"");
-    assert_snapshot!(listing(&story), @"");
+    assert_snapshot!(story.run(&["migrate", ".", "--write"]), @"
+    exit 0
+    --- stderr
+    warning: main.agent:6: the toolset `charts` can't be carried over, and is kept under `x-not-carried-over`: if it is Python code, put its functions into tools.py and name them under `custom`
+    note: main.agent:5: a comment was not carried over: # the other one
+    note: workers/evaluator.yaml:1: got the toolset `filesystem`: a sandbox used to bring its tools along
+    found workers in YAML files, program.yaml, .agent files, older toolsets, older keys
+    1 thing needs a look: see the warnings above
+    wrote 3 files; the originals are in .llm-do-migrated
+    next: llm-do check .
+    ");
+    assert_snapshot!(listing(&story), @"
+    ./.llm-do-migrated/main.agent
+    ./.llm-do-migrated/program.yaml
+    ./.llm-do-migrated/prompts/evaluator.jinja2
+    ./.llm-do-migrated/workers/evaluator.yaml
+    ./main.worker
+    ./notes.txt
+    ./project.yaml
+    ./workers/evaluator.worker
+    ");
     assert_eq!(story.read(".llm-do-migrated/main.agent"), before);
     let told = story.run(&["check", "."]);
     assert_eq!((told.code, told.stderr.as_str()), (Some(0), "nothing is wrong\n"), "{told}");
@@ -90,10 +175,32 @@ fn a_registry_becomes_a_project_elsewhere() {
     let registry = "home/workers";
     let before = listing(&story);
     let told = story.run(&["migrate", registry, "--write"]);
-    assert_snapshot!(told, @"");
+    assert_snapshot!(told, @"
+    exit 2
+    --- stderr
+    error: `home/workers` is a registry, in which runs find workers by name: it stays, and the project is made elsewhere
+    hint: llm-do migrate home/workers --into my-workers --write
+    ");
     assert_eq!(listing(&story), before);
-    assert_snapshot!(story.run(&["migrate", registry, "--into", "mine", "--write"]), @"");
-    assert_snapshot!(listing(&story), @"");
+    assert_snapshot!(story.run(&["migrate", registry, "--into", "mine", "--write"]), @"
+    exit 0
+    --- stderr
+    note: main.worker: is new: a project needs an entry, and this one hands requests on; `--entry NAME` starts another
+    found a flat registry, workers in YAML files
+    wrote 5 files in mine; home/workers is as it was
+    next: llm-do check mine
+    ");
+    assert_snapshot!(listing(&story), @"
+    ./home/workers/deep/data.txt
+    ./home/workers/deep/worker.worker
+    ./home/workers/greeter.worker
+    ./home/workers/sum.yaml
+    ./mine/main.worker
+    ./mine/workers/deep/data.txt
+    ./mine/workers/deep/worker.worker
+    ./mine/workers/greeter.worker
+    ./mine/workers/sum.worker
+    ");
     assert_eq!(story.run(&["check", "mine"]).stderr, "nothing is wrong\n");
     let told = story.run(&["migrate", registry, "--into", "mine", "--write"]);
     assert!(told.code == Some(2) && told.stderr.contains("is there already"), "{told}");
@@ -108,7 +215,18 @@ fn links_lead_nowhere_outside() {
     symlink("../outside", story.project().join("workers")).expect("a link");
     symlink("../outside/secret.agent", story.project().join("stolen.agent")).expect("a link");
     let told = story.run(&["migrate", "--write"]);
-    assert_snapshot!(told, @"");
+    assert_snapshot!(told, @"
+    exit 0
+    --- stderr
+    warning: helper.agent: is left as it is: it would become workers/helper.worker, but workers is in the way
+    warning: main.agent:3: the toolset `helper` can't be carried over, and is kept under `x-not-carried-over`: if it is Python code, put its functions into tools.py and name them under `custom`
+    warning: stolen.agent: is a symbolic link or a device, and is left alone
+    warning: workers: is a symbolic link or a device, and is left alone
+    found .agent files, older toolsets
+    4 things need a look: see the warnings above
+    wrote 1 file; the originals are in .llm-do-migrated
+    next: llm-do check .
+    ");
     let outside: Vec<_> = fs::read_dir(story.project().join("../outside")).expect("it").collect();
     assert_eq!(outside.len(), 1, "nothing was written there");
     assert!(story.project().join("stolen.agent").is_symlink());
@@ -118,7 +236,12 @@ fn links_lead_nowhere_outside() {
 #[test]
 fn what_is_no_program_is_said() {
     let story = Story::new().file("readme.md", "hi");
-    assert_snapshot!(story.run(&["migrate"]), @"");
+    assert_snapshot!(story.run(&["migrate"]), @"
+    exit 2
+    --- stderr
+    error: `.`: nothing here looks like workers or a project, old or new
+    hint: workers are files that end in .worker, .agent or .yaml; manifests are project.yaml, program.yaml, workshop.yaml or golem-forge.config.yaml
+    ");
     assert_eq!(story.run(&["migrate", "missing"]).code, Some(2));
     assert_eq!(story.run(&["migrate", "readme.md"]).code, Some(2));
 }
@@ -128,8 +251,21 @@ fn one_file_is_migrated_in_its_place() {
     let story =
         Story::new().file("lib/x.agent", "---\nname: x\nmaxContextTokens: ~\ntoolsets: []\n---\nHi\n");
     let told = story.run(&["migrate", "lib/x.agent", "--write"]);
-    assert_eq!(told.code, Some(0), "{told}");
-    assert_snapshot!(story.read("lib/x.worker").expect("it"), @"");
+    assert_snapshot!(told, @"
+    exit 0
+    --- stderr
+    found .agent files, older toolsets, older keys
+    wrote 1 file; the originals are in lib/.llm-do-migrated
+    next: llm-do check lib/x.worker
+    ");
+    assert_snapshot!(story.read("lib/x.worker").expect("it"), @"
+    ---
+    name: x
+    max_context_tokens: ~
+    toolsets: {}
+    ---
+    Hi
+    ");
     assert!(story.read("lib/.llm-do-migrated/x.agent").is_some());
 }
 

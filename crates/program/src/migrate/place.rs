@@ -142,7 +142,8 @@ pub(super) fn place(
             above.or_else(|| (!itself && inventory.is_taken(&draft.to)).then(|| draft.to.clone()))
         });
         if let Some(other) = other {
-            let message = format!("is left as it is: it would become {}, and there is {other}", draft.to);
+            let message =
+                format!("is left as it is: it would become {}, but {other} is in the way", draft.to);
             findings.note(Weight::Lost, Some(&draft.path), None, message);
             return false;
         }
@@ -184,7 +185,7 @@ pub(super) fn stay(drafts: &mut Vec<Draft>, path: &str, inventory: &Inventory, f
             findings.forms.extend(form_of(path).filter(|_| draft.role == Role::Worker));
         }
         if !free {
-            let message = format!("is left as it is: there is {} already", draft.to);
+            let message = format!("is left as it is: it would become {0}, but {0} is in the way", draft.to);
             findings.note(Weight::Lost, Some(path), None, message);
         }
         free
