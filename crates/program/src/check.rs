@@ -14,7 +14,7 @@ use crate::{
     loading::{Loading, Workers},
     package::{Package, Packages},
     program::{Host, Source, Start},
-    resolve::{Located, PackageId},
+    resolve::Located,
     span::Span,
     yaml::Node,
 };
@@ -48,10 +48,11 @@ pub fn check(source: Source, host: Host) -> Vec<Diagnostic> {
     };
     let scanned = if whole_folder { loading.packages.program().scan() } else { Vec::new() };
     let name = entry.as_ref().map(|(located, _)| loading.packages.program().global_id(&located.id));
-    let mut wanted: Vec<(Located, Option<Span>)> = entry.into_iter().collect();
-    wanted.extend(scanned.iter().map(|located| (located.clone(), None)));
-    wanted.extend(exported(loading.packages.program(), &mut found));
-    loading.closure(wanted, &mut found);
+    // What a run would load comes first, so that what is wrong with it is told where it is named.
+    loading.closure(entry.into_iter().collect(), &mut found);
+    let exported = exported(loading.packages.program(), &mut found);
+    let scanned_for = scanned.iter().map(|located| (located.clone(), None));
+    loading.closure(exported.into_iter().chain(scanned_for).collect(), &mut found);
     let entry = name.as_ref().filter(|name| loading.workers.contains_key(*name));
     if let (Some(entry), Start::Entry(None)) = (entry, &source.start) {
         let entry = &loading.workers[entry].definition;
@@ -113,14 +114,5 @@ fn check_values(bindings: &[(String, Node)], entry: &WorkerDefinition, found: &m
                 .at(&node.span),
             );
         }
-    }
-}
-
-impl Whole<'_> {
-    /// Whether nothing is known about some of its workers, because they do not load: what is then not seen to be called
-    /// may well be.
-    fn is_partial(&self) -> bool {
-        let program = self.packages.get(PackageId::PROGRAM);
-        self.scanned.iter().any(|located| !self.workers.contains_key(&program.global_id(&located.id)))
     }
 }

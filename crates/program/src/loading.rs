@@ -33,6 +33,8 @@ pub(crate) struct Loading {
     pub(crate) workers: Workers,
     /// What each worker imports, by its name.
     pub(crate) imports: BTreeMap<Arc<str>, Vec<Located>>,
+    /// Files that were met.
+    seen: BTreeSet<(PackageId, String)>,
     /// Where each name was first met: two files with one name are told by it.
     paths: BTreeMap<Arc<str>, Located>,
     /// Names of each package's workers, scanned for once, for "did you mean".
@@ -58,6 +60,7 @@ impl Loading {
             model: None,
             workers: Workers::new(),
             imports: BTreeMap::new(),
+            seen: BTreeSet::new(),
             paths: BTreeMap::new(),
             names: BTreeMap::new(),
         };
@@ -106,9 +109,13 @@ impl Loading {
                 Some(file) => format!("no `entry` in {}", file.path()),
                 None => format!("no `entry` in {} or {}", MANIFESTS[0], MANIFESTS[1]),
             };
+            let way_out = match self.packages.program().is_library() {
+                true => "it is a library: name one of its workers with `--entry`",
+                false => "write a `main.worker`, or name another worker with `--entry`",
+            };
             let mut none = Diagnostic::error(codes::NO_ENTRY, "this folder has no worker to start with")
                 .note(looked)
-                .help("write a `main.worker`, or name another worker with `--entry`");
+                .help(way_out);
             none.notes.extend(error.notes);
             with_names(none, self.names(PackageId::PROGRAM))
         } else {
@@ -132,12 +139,11 @@ impl Loading {
         found: &mut Vec<Diagnostic>,
     ) -> Vec<Arc<str>> {
         let asked: Vec<Arc<str>> = wanted.iter().map(|(located, _)| self.name_of(located)).collect();
-        let mut seen: BTreeSet<(PackageId, String)> = BTreeSet::new();
         let mut generation = wanted;
         while !generation.is_empty() {
             let fresh: Vec<Located> = generation
                 .into_iter()
-                .filter(|(located, named)| self.is_new(located, named.as_ref(), &mut seen, found))
+                .filter(|(located, named)| self.is_new(located, named.as_ref(), found))
                 .map(|(located, _)| located)
                 .collect();
             let documents = in_parallel(fresh, |located| {
@@ -194,14 +200,8 @@ impl Loading {
     }
 
     /// Whether a file has not been met yet; another one with its ID is told.
-    fn is_new(
-        &mut self,
-        located: &Located,
-        named: Option<&Span>,
-        seen: &mut BTreeSet<(PackageId, String)>,
-        found: &mut Vec<Diagnostic>,
-    ) -> bool {
-        if !seen.insert((located.package, located.path.clone())) {
+    fn is_new(&mut self, located: &Located, named: Option<&Span>, found: &mut Vec<Diagnostic>) -> bool {
+        if !self.seen.insert((located.package, located.path.clone())) {
             return false;
         }
         let name = self.name_of(located);

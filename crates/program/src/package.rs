@@ -7,7 +7,7 @@ use crate::{
     front_matter,
     library::{Libraries, shown},
     library_name,
-    lock::Lock,
+    lock::{LOCK_FILE, Lock},
     manifest::{LIBRARY, Manifest},
     program::Host,
     resolve::{Layout, Located, PackageId},
@@ -136,10 +136,7 @@ pub(crate) struct Packages {
 impl Packages {
     /// The program and everything it depends on. Opens of each library what says that it is one, and nothing else.
     pub(crate) fn load(program: Package, host: &Host, found: &mut Vec<Diagnostic>) -> Self {
-        let lock = match program.manifest.file {
-            Some(_) => Lock::load(program.tree.as_ref(), found).unwrap_or_default(),
-            None => Lock::default(),
-        };
+        let lock = Lock::load(program.tree.as_ref(), found).unwrap_or_default();
         let mut packages = Self { all: vec![program], lock, broken: BTreeSet::new() };
         packages.depend(PackageId::PROGRAM, &mut Vec::new(), host, found);
         packages
@@ -371,6 +368,21 @@ impl Packages {
 
     /// Holds every library as a whole to the lock file, which a run does only file by file. Reads all of them.
     pub(crate) fn compare_with_lock(&self, found: &mut Vec<Diagnostic>) {
+        if self.lock.libraries().next().is_none() {
+            // Said once: whoever has no lock file knows of none. And one that is damaged is no missing one.
+            let damaged = found.iter().any(|finding| finding.code == codes::BAD_LOCK);
+            if let Some(first) = self.program().dependencies.first().filter(|_| !damaged) {
+                found.push(
+                    Diagnostic::warning(
+                        codes::NOT_LOCKED,
+                        format!("no library is pinned: there is no `{LOCK_FILE}`"),
+                    )
+                    .or_at(self.get(*first).requirer.1.as_ref())
+                    .help("`llm-do lib install` writes it: what the libraries are now, file by file"),
+                );
+            }
+            return;
+        }
         for (_, package) in self.iter() {
             let (Some(name), (_, place)) = (&package.library, &package.requirer) else { continue };
             let Some(pinned) = self.lock.get(name) else {

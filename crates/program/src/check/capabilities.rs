@@ -22,7 +22,7 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     let anyone = whole.workers.values().any(|effective| runs_processes(effective));
     let project = whole.packages.program().manifest.sandbox.as_ref();
     if let Some(network) = project.and_then(network).filter(|_| !anyone) {
-        found.push(useless_network("no worker", network));
+        found.push(useless_network("no worker has a tool", network));
     }
 }
 
@@ -66,7 +66,7 @@ fn network(sandbox: &Node) -> Option<&Span> {
 fn useless_network(who: &str, span: &Span) -> Diagnostic {
     Diagnostic::warning(
         codes::UNUSED_CAPABILITY,
-        format!("the network is enabled, and {who} has a tool that could use it"),
+        format!("the network is enabled, and {who} that could use it"),
     )
     .at(span)
     .help("remove it: it would only make the operator grant what nothing needs")
@@ -76,7 +76,7 @@ fn useless(effective: &Effective, found: &mut Vec<Diagnostic>) {
     let Some(sandbox) = effective.keys.get("sandbox") else { return };
     let id = &effective.definition.id;
     if let Some(span) = network(sandbox).filter(|_| !runs_processes(effective)) {
-        found.push(useless_network(&format!("`{id}` has no tool; nobody"), span));
+        found.push(useless_network(&format!("`{id}` has no tool"), span));
     }
     let uses_files = effective.toolsets.keys().any(|name| &**name != "workers");
     let mounts = ["root", "paths", "read", "write"].into_iter().find_map(|key| sandbox.entry(key));

@@ -21,7 +21,8 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     if let Some(entry) = whole.entry {
         graph.depth(entry, whole.packages.program().manifest.delegation.max_depth, found);
     }
-    if !whole.scanned.is_empty() && !whole.is_partial() {
+    // Of a program with errors it is not known who calls whom.
+    if !whole.scanned.is_empty() && !found.iter().any(Diagnostic::is_error) {
         unreached(whole, &graph, found);
     }
 }

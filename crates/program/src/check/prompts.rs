@@ -109,16 +109,14 @@ impl Reader<'_> {
         span: &Span,
         text: Result<Option<TemplateText>, E>,
     ) -> Option<TemplateText> {
-        let message = match text {
+        let problem = |message: String| Diagnostic::error(codes::MISSING_TEMPLATE, message).at(span);
+        match text {
             Ok(Some(text)) => return Some(text),
-            Ok(None) => format!("the {what} `{name}` does not exist"),
-            Err(refusal) => format!("the {what} {refusal}"),
-        };
-        self.found.push(
-            Diagnostic::error(codes::MISSING_TEMPLATE, message).at(span).help(
+            Ok(None) => self.found.push(problem(format!("the {what} `{name}` does not exist")).help(
                 "it is looked for in the worker's `templates/` and folder, then in the project's `templates/` and `prompts/`",
-            ),
-        );
+            )),
+            Err(refusal) => self.found.push(problem(format!("the {what} {refusal}"))),
+        }
         None
     }
 }
@@ -127,7 +125,9 @@ impl Reader<'_> {
 fn named(reference: &Reference, at: impl Fn(&Place) -> Span) -> Option<(String, Span)> {
     let name = reference.name.clone().filter(|_| !reference.optional)?;
     let span = at(&reference.place);
-    Some((name, span))
+    let quoted = ['"', '\''].map(|quote| word(&span, &format!("{quote}{name}{quote}")));
+    let whole = quoted.into_iter().find(|whole| whole.text().len() > 1);
+    Some((name, whole.unwrap_or(span)))
 }
 
 /// The whole of a word that begins at a place.

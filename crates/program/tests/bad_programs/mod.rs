@@ -9,6 +9,7 @@
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
     Diagnostic, Host, Program, Source, Start, check,
+    diagnostics::codes,
     library::DiskLibraries,
     source::{DiskTree, LARGEST_DEFINITION, MemoryTree},
     span::{SourceFile, Span},
@@ -21,7 +22,7 @@ use std::{
 };
 
 /// The folders of all cases, sorted.
-pub fn cases() -> Vec<PathBuf> {
+pub(crate) fn cases() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check");
     let mut folders: Vec<_> = fs::read_dir(&root)
         .unwrap()
@@ -34,7 +35,7 @@ pub fn cases() -> Vec<PathBuf> {
 }
 
 /// What is found in a case.
-pub fn findings(folder: &Path) -> Vec<Diagnostic> {
+pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
     let start = fs::read_to_string(folder.with_extension("start")).unwrap_or_default();
     let start = match start.trim().split_once(' ') {
         None => Start::Entry(None),
@@ -55,7 +56,10 @@ pub fn findings(folder: &Path) -> Vec<Diagnostic> {
     let mut found =
         load(Source { tree: Arc::new(tree), start, manifest: true, work: None }, vec![libraries.clone()]);
     let real = fs::canonicalize(&libraries).unwrap_or_else(|_| libraries.clone());
-    for text in found.iter_mut().flat_map(|finding| finding.notes.iter_mut().chain(&mut finding.help)) {
+    let texts = found.iter_mut().flat_map(|finding| {
+        std::iter::once(&mut finding.message).chain(&mut finding.notes).chain(&mut finding.help)
+    });
+    for text in texts {
         *text = text.replace(&*libraries.to_string_lossy(), "[LIBRARIES]");
     }
     for finding in &mut found {
@@ -76,7 +80,7 @@ fn shown_below(span: &Span, libraries: &Path) -> Span {
 }
 
 /// What is found in a program of these files.
-pub fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Diagnostic> {
+pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Diagnostic> {
     let tree = MemoryTree::new(Place::new("/p"), files);
     load(Source { tree: Arc::new(tree), start: Start::Entry(None), manifest: true, work: None }, Vec::new())
 }
@@ -107,10 +111,13 @@ fn load(source: Source, roots: Vec<PathBuf>) -> Vec<Diagnostic> {
     let libraries = Arc::new(DiskLibraries { roots });
     let host = Host { toolsets: ToolsetRegistry::built_in(), providers, libraries, ..Host::default() };
     let checked = check(source.clone(), host.clone());
-    // What keeps a program from running, `check` finds too.
+    // What keeps a program from running, `check` finds too; but a library needs no entry.
     if let Err(errors) = Program::load(source, host) {
-        for error in errors.0 {
-            assert!(checked.iter().any(|found| found.code == error.code && found.span == error.span), "{error}");
+        for error in errors.0.iter().filter(|error| error.code != codes::NO_ENTRY) {
+            assert!(
+                checked.iter().any(|found| found.code == error.code && found.message == error.message),
+                "{error}"
+            );
         }
     }
     checked
