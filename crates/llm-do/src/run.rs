@@ -4,11 +4,14 @@ use crate::tally::{Counts, Tally};
 use llm_do_core::{
     authority::Authority,
     call_path::CallPath,
-    driver::Driver,
+    driver::{Driver, MemoryDriver},
     engine::{Call, End, Engine, Failure, FailureKind, Frame, Halt, Host, Outcome},
     gate::Gate,
     journal::{Body, FORMAT, RunStatus, UsedDefinition},
-    model::{Blob, ModelSettings, Models, Usage},
+    model::{
+        Blob, Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
+        ModelResponse, ModelSettings, Models, Usage,
+    },
     operator::{Answer, Ask, Operator},
     send::BoxFuture,
     toolset::ToolsetRegistry,
@@ -155,8 +158,7 @@ impl Run {
 
     async fn call(&self) -> Result<Outcome, Halt> {
         let shared = &self.shared;
-        let date: Arc<str> =
-            jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into();
+        let date = today();
         let started = Body::RunStarted {
             format: FORMAT,
             run: Arc::clone(&self.id),
@@ -168,30 +170,100 @@ impl Run {
             definitions: shared.used.clone(),
         };
         self.driver.record(&CallPath::root(), "run".into(), started)?;
-        let engine = Engine::new(Host {
-            run: Arc::clone(&self.id),
+        let driver = Arc::clone(&self.driver) as Arc<dyn Driver>;
+        let engine = shared.engine(Arc::clone(&self.id), date, driver, Arc::clone(&shared.models));
+        shared.call(&engine, &self.start).await
+    }
+}
+
+impl Shared {
+    /// The engine of one run.
+    fn engine(
+        &self,
+        run: Arc<str>,
+        date: Arc<str>,
+        driver: Arc<dyn Driver>,
+        models: Arc<dyn Models>,
+    ) -> Engine {
+        Engine::new(Host {
+            run,
             date,
-            driver: Arc::clone(&self.driver) as Arc<dyn Driver>,
-            models: Arc::clone(&shared.models),
-            model: shared.model.clone(),
-            settings_override: shared.settings_override.clone(),
-            files: Arc::clone(&shared.files),
-            definitions: Arc::clone(&shared.definitions),
-            toolsets: Arc::clone(&shared.toolsets),
-            gate: Arc::clone(&shared.gate),
-            redact: Arc::clone(&shared.redactor) as _,
-        });
-        let function = worker::function(&shared.entry, &shared.entry.id, false, None);
-        let frame = Frame::operator(Arc::new(self.start.authority.clone()));
+            driver,
+            models,
+            model: self.model.clone(),
+            settings_override: self.settings_override.clone(),
+            files: Arc::clone(&self.files),
+            definitions: Arc::clone(&self.definitions),
+            toolsets: Arc::clone(&self.toolsets),
+            gate: Arc::clone(&self.gate),
+            redact: Arc::clone(&self.redactor) as _,
+        })
+    }
+
+    /// Calls the entry.
+    async fn call(&self, engine: &Engine, start: &Start) -> Result<Outcome, Halt> {
+        let function = worker::function(&self.entry, &self.entry.id, false, None);
+        let frame = Frame::operator(Arc::new(start.authority.clone()));
         engine
             .call(Call {
                 path: CallPath::root(),
                 function: &function,
-                input: Arc::new(self.start.input.clone()),
+                input: Arc::new(start.input.clone()),
                 frame: &frame,
-                attachments: &self.start.attachments,
+                attachments: &start.attachments,
             })
             .await
+    }
+
+    /// Goes as far as the entry's first request and gives back its record instead of sending it. Nothing is written.
+    pub(crate) async fn preview(&self, start: &Start) -> Result<Body, Failure> {
+        let driver = Arc::new(MemoryDriver::new(0, None));
+        let models = Arc::new(Silent(Arc::clone(&self.models)));
+        let engine = self.engine("preview".into(), today(), Arc::clone(&driver) as _, models);
+        let ended = self.call(&engine, start).await;
+        let begun = driver.records().into_iter().find_map(|record| match record.body {
+            body @ Body::ConversationStarted { .. } if record.path == CallPath::root() => Some(body),
+            _ => None,
+        });
+        begun.ok_or_else(|| match ended {
+            Ok(Outcome { end: End::Failed(failure), .. }) => failure,
+            Ok(_) => Failure::new(FailureKind::Definition, "the entry is refused before its first request"),
+            Err(halt) => Failure::new(FailureKind::Tool, halt.to_string()),
+        })
+    }
+}
+
+/// The date in UTC, as templates see it.
+fn today() -> Arc<str> {
+    jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into()
+}
+
+/// Models that can all that the real ones can, and are never asked.
+struct Silent(Arc<dyn Models>);
+
+struct SilentModel(Arc<dyn Model>);
+
+impl Models for Silent {
+    fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        Ok(Arc::new(SilentModel(self.0.open(name)?)))
+    }
+}
+
+impl Model for SilentModel {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn refused_settings(&self, settings: &ModelSettings) -> Vec<String> {
+        self.0.refused_settings(settings)
+    }
+
+    fn respond<'a>(
+        &'a self,
+        _: ModelRequest<'a>,
+        _: &'a dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(async { Err(ModelError::new(ModelErrorKind::Unsupported, "nothing is sent in a preview")) })
     }
 }
 

@@ -145,6 +145,9 @@ pub enum Problem {
     /// Nothing names a model and none was found.
     #[error("no model: nothing names one, and no provider is configured")]
     NoModel,
+    /// A run would fail before its first request.
+    #[error("{0}")]
+    Preview(llm_do_core::engine::Failure),
     /// The journal can't be made.
     #[error(transparent)]
     Journal(#[from] CreateError),
@@ -343,6 +346,19 @@ impl Session {
         operator: Option<Arc<dyn Operator>>,
         events: Option<Arc<dyn EventSink>>,
     ) -> Result<Run, Problem> {
+        Ok(Run::new(&self.shared, self.prepare(input)?, operator, events)?)
+    }
+
+    /// What the entry's model would be sent first for this input: the record of the conversation's start, with the
+    /// instructions as rendered, the first message and the tools. Nothing is sent and nothing is written.
+    ///
+    /// # Errors
+    /// As [`Session::start`], or the reason why a run would fail before its first request.
+    pub async fn preview(&self, input: &Input) -> Result<llm_do_core::journal::Body, Problem> {
+        self.shared.preview(&self.prepare(input)?).await.map_err(Problem::Preview)
+    }
+
+    fn prepare(&self, input: &Input) -> Result<Start, Problem> {
         let entry = &self.shared.entry;
         let given = Given {
             message: input.message.as_deref(),
@@ -355,7 +371,7 @@ impl Session {
         signature::validate_input(&entry.id, &entry.signature, &value)?;
         let authority = self.program.authority(&places, grant::network(&self.grants), &bound);
         let attachments = read_attachments(entry, &input.attachments)?;
-        Ok(Run::new(&self.shared, Start { input: value, attachments, authority }, operator, events)?)
+        Ok(Start { input: value, attachments, authority })
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     mounts::{RequiredGrant, Wanted},
     package::{Package, Packages},
     resolve::{Located, PackageId},
+    show::Shown,
     signature::{InputError, show},
     source::{RealPlace, SourceTree},
 };
@@ -156,6 +157,12 @@ impl Program {
     /// The worker that a run starts with.
     pub fn entry(&self) -> &Arc<WorkerDefinition> {
         &self.entry
+    }
+
+    /// The entry after the merge, each value with where it came from.
+    pub fn shown(&self) -> Shown {
+        let workers = self.lock();
+        Shown::of(&workers[&self.entry.id], &self.packages, &workers)
     }
 
     /// The manifest, or the defaults.

@@ -1,0 +1,348 @@
+//! What `llm-do show` prints: a worker as it is after everything was merged, each value with where it came from.
+
+use crate::{
+    effective::Effective,
+    keys,
+    package::{Package, Packages},
+    shape::{Key, Shape},
+    signature::show,
+    yaml::{Data, Entry, Node},
+};
+use llm_do_core::{authority::Access, gate::Rule, worker::Limits};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+/// A worker after the merge.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Its ID in the whole program.
+    pub id: Arc<str>,
+    /// Its file.
+    pub file: Arc<str>,
+    /// How it is called: `name(parameter: type)`.
+    pub signature: String,
+    /// Whether it touches nothing: no mounts, no tool with an effect, no callee with one (SPEC §6.4).
+    pub pure: bool,
+    /// Its values, in the order of the specification.
+    pub settings: Vec<Setting>,
+    /// Where its instructions stand: `file:line`.
+    pub instructions: Arc<str>,
+}
+
+/// One value of a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Its path: `limits`, `max_turns`.
+    pub path: Vec<String>,
+    /// Its value in canonical form.
+    pub value: Value,
+    /// Where it was written (`file:line`); `None` for a default.
+    pub from: Option<Arc<str>>,
+}
+
+impl Setting {
+    fn new(path: &[&str], value: Value, from: Option<Arc<str>>) -> Self {
+        Self { path: path.iter().map(|part| (*part).to_owned()).collect(), value, from }
+    }
+}
+
+impl Shown {
+    pub(crate) fn of(
+        effective: &Effective,
+        packages: &Packages,
+        workers: &BTreeMap<Arc<str>, Arc<Effective>>,
+    ) -> Self {
+        let package = packages.get(effective.located.package);
+        let definition = &effective.definition;
+        let instructions = &definition.instructions;
+        Self {
+            id: Arc::clone(&definition.id),
+            file: Arc::clone(effective.text.path()).to_string().into(),
+            signature: show(&definition.id, &definition.signature),
+            pure: is_pure(effective, workers),
+            settings: settings(effective, package, packages),
+            instructions: format!("{}:{}", instructions.file, instructions.line_offset + 1).into(),
+        }
+    }
+
+    /// As YAML that could be the worker's front matter, with where each value came from as comments.
+    pub fn to_yaml(&self) -> String {
+        let mut lines: Vec<(String, Option<&str>)> = Vec::new();
+        let mut open: Vec<&str> = Vec::new();
+        for setting in &self.settings {
+            let (last, folders) = setting.path.split_last().expect("a setting has a name");
+            let shared = open.iter().zip(folders).take_while(|(a, b)| **a == b.as_str()).count();
+            open.truncate(shared);
+            for folder in &folders[shared..] {
+                lines.push((format!("{}{}:", "  ".repeat(open.len()), key(folder)), None));
+                open.push(folder);
+            }
+            let text = format!("{}{}: {}", "  ".repeat(open.len()), key(last), flow(&setting.value));
+            lines.push((text, Some(setting.from.as_deref().unwrap_or("default"))));
+        }
+        // Comments stand in one column, unless a long value pushes its own away.
+        let column = lines.iter().map(|(text, _)| text.chars().count()).filter(|width| *width <= 60).max();
+        let column = column.unwrap_or(0);
+        let mut out = String::new();
+        for (text, from) in lines {
+            // Writing to a `String` does not fail.
+            let _ = match from {
+                Some(from) => writeln!(out, "{text:column$}  # {from}"),
+                None => writeln!(out, "{text}"),
+            };
+        }
+        out
+    }
+
+    /// `{"id", "file", "signature", "pure", "instructions", "settings": [{"key", "value", "from"}]}`.
+    pub fn to_json(&self) -> Value {
+        let settings: Vec<Value> = self
+            .settings
+            .iter()
+            .map(|setting| {
+                json!({"key": setting.path.join("."), "value": setting.value, "from": setting.from})
+            })
+            .collect();
+        json!({
+            "id": self.id,
+            "file": self.file,
+            "signature": self.signature,
+            "pure": self.pure,
+            "instructions": self.instructions,
+            "settings": settings,
+        })
+    }
+}
+
+/// A key of YAML: plain where that is safe.
+fn key(text: &str) -> String {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+        && text.starts_with(|c: char| c.is_ascii_alphabetic());
+    if plain { text.to_owned() } else { Value::from(text).to_string() }
+}
+
+/// A value in flow style: JSON is YAML, and plain words need no quotes.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) if is_plain(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Value::Object(map) => {
+            let members: Vec<String> =
+                map.iter().map(|(name, value)| format!("{}: {}", key(name), flow(value))).collect();
+            format!("{{{}}}", members.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Whether a text reads as itself without quotes, in flow style too.
+fn is_plain(text: &str) -> bool {
+    let word = |c: char| c.is_alphanumeric() || "_-./+".contains(c);
+    let colon = |text: &str| !text.contains(": ") && !text.ends_with(':');
+    text.starts_with(|c: char| c.is_alphabetic() || "./".contains(c))
+        && text.chars().all(|c| word(c) || c == ' ' || c == ':')
+        && !text.contains("  ")
+        && text.trim_end() == text
+        && colon(text)
+        && !["true", "false", "null", "yes", "no", "on", "off"].contains(&text.to_lowercase().as_str())
+}
+
+/// Sections whose keys are shown one by one, because each may come from another file.
+const SECTIONS: [&str; 4] = ["limits", "model_settings", "attachment_policy", "tool_rules"];
+
+fn settings(effective: &Effective, package: &Package, packages: &Packages) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for key in keys::WORKER {
+        let own = effective.keys.entry(key.name);
+        match key.name {
+            // They are shown by their place.
+            "instructions" | "imports" if own.is_none() => {}
+            "instructions" => {}
+            "name" => settings.push(Setting::new(
+                &["name"],
+                effective.located.id.as_str().into(),
+                own.map(|entry| entry.key_span.origin()),
+            )),
+            "model" => model(effective, package, packages, own, &mut settings),
+            "toolsets" => toolsets(effective, &mut settings),
+            "sandbox" => sandbox(effective, package, &mut settings),
+            "limits" => limits(effective, package, packages, &mut settings),
+            name => match own {
+                Some(entry) if SECTIONS.contains(&name) && matches!(entry.value.data, Data::Map(_)) => {
+                    for inner in entry.value.entries() {
+                        let from = Some(inner.key_span.origin());
+                        settings.push(Setting::new(&[name, &inner.key], inner.value.to_json(), from));
+                    }
+                }
+                Some(entry) => {
+                    settings.push(Setting::new(
+                        &[name],
+                        entry.value.to_json(),
+                        Some(entry.key_span.origin()),
+                    ));
+                }
+                None => settings.extend(default(key).map(|value| Setting::new(&[name], value, None))),
+            },
+        }
+    }
+    settings
+}
+
+/// The default of a key that says something even where nobody wrote it.
+fn default(key: &Key) -> Option<Value> {
+    match (key.name, &key.shape) {
+        ("mode" | "interaction", Shape::Choice(choices, _)) => choices.first().map(|first| (*first).into()),
+        ("allow_empty_input", _) => Some(true.into()),
+        ("locked", _) => Some(false.into()),
+        _ => None,
+    }
+}
+
+fn model(
+    effective: &Effective,
+    package: &Package,
+    packages: &Packages,
+    own: Option<&Entry>,
+    settings: &mut Vec<Setting>,
+) {
+    let inherited =
+        [package, packages.program()].into_iter().find_map(|package| package.manifest.model.as_ref());
+    let node = own.map(|entry| &entry.value).or(inherited);
+    if let Some(node) = node {
+        settings.push(Setting::new(&["model"], node.to_json(), Some(node.span.origin())));
+    } else if let Some(model) = &effective.definition.model {
+        settings.push(Setting::new(&["model"], model.to_string().into(), None));
+    }
+}
+
+fn toolsets(effective: &Effective, settings: &mut Vec<Setting>) {
+    for (name, node) in &effective.toolsets {
+        let entries = node.entries();
+        if entries.is_empty() {
+            settings.push(Setting::new(&["toolsets", name], json!({}), Some(node.span.origin())));
+        }
+        for entry in entries {
+            let from = Some(entry.value.span.origin());
+            settings.push(Setting::new(&["toolsets", name, &entry.key], entry.value.to_json(), from));
+        }
+    }
+}
+
+/// The sandbox as the merge left it: mounts with their effective rules, and what narrows them.
+fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>) {
+    let layers = [effective.keys.get("sandbox"), package.manifest.sandbox.as_ref()];
+    let narrowing = &effective.definition.sandbox.narrowing;
+    for mount in &narrowing.mounts {
+        let name = mount.at.name();
+        let declared = layers.iter().flatten().find_map(|sandbox| match name {
+            "" => sandbox.entry("root"),
+            name => sandbox.get("paths")?.entry(name),
+        });
+        let root = declared.map(|entry| match entry.value.get("root") {
+            Some(root) => root.to_json(),
+            None if entry.value.as_text().is_some() => entry.value.to_json(),
+            // Another layer names the folder.
+            None => layers
+                .iter()
+                .flatten()
+                .find_map(|sandbox| {
+                    let entry = sandbox.get("paths")?.get(name)?;
+                    entry.get("root").or_else(|| entry.as_text().map(|_| entry))
+                })
+                .map_or(Value::Null, Node::to_json),
+        });
+        let root = root.unwrap_or(Value::Null);
+        let from = declared.map(|entry| entry.key_span.origin());
+        if name.is_empty() {
+            settings.push(Setting::new(&["sandbox", "root"], root, from));
+            continue;
+        }
+        let mode = if mount.access == Access::Write { "rw" } else { "ro" };
+        let mut value = serde_json::Map::new();
+        value.insert("root".into(), root);
+        value.insert("mode".into(), mode.into());
+        if !mount.suffixes.is_empty() {
+            value.insert("suffixes".into(), mount.suffixes.clone().into());
+        }
+        value.extend(mount.max_file_bytes.map(|bytes| ("max_file_bytes".to_owned(), bytes.into())));
+        for (key, rule) in
+            [("read_approval", mount.approvals.read), ("write_approval", mount.approvals.write)]
+        {
+            value.extend(rule.map(|rule| (key.to_owned(), rule_name(rule).into())));
+        }
+        settings.push(Setting::new(&["sandbox", "paths", name], value.into(), from));
+    }
+    // What narrows: the worker's own word first, since the merge keeps the tighter of both.
+    for key in ["read", "write", "restrict", "readonly", "network_enabled"] {
+        for node in layers.iter().flatten().filter_map(|sandbox| sandbox.get(key)).take(1) {
+            settings.push(Setting::new(&["sandbox", key], node.to_json(), Some(node.span.origin())));
+        }
+    }
+}
+
+fn rule_name(rule: Rule) -> &'static str {
+    match rule {
+        Rule::PreApproved => "preApproved",
+        Rule::Ask => "ask",
+        Rule::Blocked => "blocked",
+    }
+}
+
+/// The tighter of each limit, and the defaults that hold where nobody sets one.
+fn limits(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
+    let layers = [
+        effective.keys.get("limits"),
+        package.manifest.limits.as_ref(),
+        packages.program().manifest.limits.as_ref(),
+    ];
+    let chosen = serde_json::to_value(&effective.definition.limits).unwrap_or_default();
+    let defaults = serde_json::to_value(Limits::default()).unwrap_or_default();
+    for key in keys::LIMITS {
+        // In milliseconds where it is compared, as it was written where it is shown.
+        let field = if key.name == "timeout" { "timeout_ms" } else { key.name };
+        let value = chosen.get(field).cloned().unwrap_or_default();
+        let milliseconds = |node: &Node| match key.name {
+            "timeout" => crate::shape::milliseconds(node).map(Value::from),
+            _ => Some(node.to_json()),
+        };
+        let winner = layers
+            .iter()
+            .flatten()
+            .filter_map(|layer| layer.get(key.name))
+            .find(|node| milliseconds(node).as_ref() == Some(&value));
+        match winner {
+            Some(node) => {
+                settings.push(Setting::new(&["limits", key.name], node.to_json(), Some(node.span.origin())))
+            }
+            None if !value.is_null() && defaults.get(field) == Some(&value) => {
+                settings.push(Setting::new(&["limits", key.name], value, None));
+            }
+            None => {}
+        }
+    }
+}
+
+/// A worker with no mounts, no tool with an effect and no callee with one.
+fn is_pure(effective: &Effective, workers: &BTreeMap<Arc<str>, Arc<Effective>>) -> bool {
+    let mut waiting = vec![effective];
+    let mut seen: Vec<&str> = Vec::new();
+    while let Some(worker) = waiting.pop() {
+        if seen.contains(&&*worker.definition.id) {
+            continue;
+        }
+        seen.push(&worker.definition.id);
+        let effects = worker.toolsets.keys().any(|name| &**name != "workers");
+        // Whom a pattern names is known only when it is called.
+        let exact = worker.callees.len() == worker.calls.len();
+        if effects || !worker.definition.sandbox.narrowing.mounts.is_empty() || !exact {
+            return false;
+        }
+        for (name, _) in &worker.calls {
+            match workers.get(name) {
+                Some(callee) => waiting.push(callee),
+                None => return false,
+            }
+        }
+    }
+    true
+}
