@@ -27,10 +27,7 @@ use project::{Pinning, pin};
 use resolver::{Keep, Outcome, Resolver};
 use root::{Placed, Root};
 use serde_json::{Value, json};
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 use trouble::Trouble;
 
 /// Where libraries and projects lie.
@@ -56,7 +53,11 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
         Some(project) => Some(around.here.join(project)),
         None => target::nearest_project(&around.here, &around),
     };
-    let roots = roots(&arguments.lib, &around.here);
+    let roots = target::library_roots(&arguments.lib, &around);
+    if roots.is_empty() {
+        return Err(Complaint::wrong("there is no folder for libraries")
+            .hint("set LLM_DO_HOME or HOME, or give --lib DIR"));
+    }
     let places = Places { here: around.here, roots, project, projects: home().join("library-projects") };
     let done = match &arguments.command {
         LibCommand::Install { spec: Some(spec), force, .. } => install(spec, *force, &places, output),
@@ -71,16 +72,6 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
         Ok(()) => Ok(Exit::Done),
         Err(trouble) => trouble.show(output),
     }
-}
-
-/// The libraries' folders: those given, then `LLM_DO_LIBS`, by default `libs` in llm-do's home.
-pub(crate) fn roots(given: &[PathBuf], here: &Path) -> Vec<PathBuf> {
-    let listed = env::var("LLM_DO_LIBS").ok().filter(|listed| !listed.is_empty());
-    let listed: Vec<PathBuf> = match listed {
-        Some(listed) => listed.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect(),
-        None => vec![home().join("libs")],
-    };
-    given.iter().cloned().chain(listed).map(|root| here.join(root)).collect()
 }
 
 /// Installs one library, and pins it anew in the project here if that depends on it.

@@ -294,10 +294,17 @@ impl<'a> Resolver<'a> {
                 format!("{} needs `{}`, which is not installed", requirer.label, dependency.text),
             );
             let names = libraries.names();
-            return Err(missing
+            let missing = missing
                 .at(&dependency.span)
-                .note(format!("tried {}", libraries.tried(name, version).join(", ")))
-                .did_you_mean(&dependency.text, names.iter().map(String::as_str))
+                .note(format!("tried {}", libraries.tried(name, version).join(", ")));
+            let of_name = |other: &&String| other.split('@').next() == Some(name);
+            let others: Vec<&str> = names.iter().filter(of_name).map(String::as_str).collect();
+            let missing = if others.is_empty() {
+                missing.did_you_mean(name, names.iter().map(|other| other.split('@').next().unwrap_or(other)))
+            } else {
+                missing.note(format!("installed: {}", others.join(", ")))
+            };
+            return Err(missing
                 .help("install it first: `llm-do lib install PATH` or `llm-do lib install git+URL`")
                 .into());
         };
