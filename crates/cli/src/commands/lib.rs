@@ -84,7 +84,7 @@ fn install(spec: &str, force: bool, places: &Places, output: &Output) -> Result<
     let mut resolver = Resolver::new(&root, &places.roots, Lock::default(), output);
     resolver.force = force;
     let package = resolver.install(&kind, &places.here)?;
-    let (outcomes, _) = resolver.finish();
+    let outcomes = resolver.finish()?;
     let concerned = match &places.project {
         Some(project) => project::concern(project, &package.name)?,
         None => project::Concern::NoProject,
