@@ -5,6 +5,8 @@ use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
     Host, Program, Source, Start,
     diagnostics::render::{Colour, render},
+    lock::{LOCK_FILE, Lock},
+    manifest::Manifest,
     source::MemoryTree,
 };
 use std::{path::Path, sync::Arc};
@@ -73,4 +75,27 @@ fn every_worker_of_the_documentation_loads() {
 #[test]
 fn every_manifest_of_the_documentation_loads() {
     check("projects.md", 3, |_| "project.yaml");
+}
+
+#[test]
+fn every_file_of_the_page_on_libraries_is_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/libraries.md");
+    let mut kinds = [0; 3];
+    for (line, block) in blocks(&std::fs::read_to_string(path).unwrap()) {
+        let mut found = Vec::new();
+        let tree = |name: &str| MemoryTree::new(Place::new("/p"), [(name, block.as_bytes())]);
+        if block.contains("libraries:") {
+            kinds[0] += 1;
+            let lock = Lock::load(&tree(LOCK_FILE), &mut found).unwrap();
+            assert_eq!(lock.to_text(), block, "libraries.md:{line}");
+        } else if block.contains("exports:") {
+            kinds[1] += 1;
+            Manifest::load_library(&tree("lib.yaml"), &mut found).unwrap();
+        } else {
+            kinds[2] += 1;
+            assert!(!Manifest::load(&tree("project.yaml"), &mut found).dependencies.is_empty());
+        }
+        assert_eq!(found, [], "libraries.md:{line}");
+    }
+    assert_eq!(kinds, [1, 1, 1], "the page has lost its examples");
 }

@@ -27,7 +27,7 @@ use project::{Pinning, pin};
 use resolver::{Keep, Outcome, Resolver};
 use root::{Placed, Root};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 use trouble::Trouble;
 
 /// Where libraries and projects lie.
@@ -50,7 +50,10 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
         _ => around.project.clone(),
     };
     let project = match named {
-        Some(project) => Some(around.here.join(project)),
+        Some(project) => {
+            let project = around.here.join(project);
+            Some(fs::canonicalize(&project).unwrap_or(project))
+        }
         None => target::nearest_project(&around.here, &around),
     };
     let roots = target::library_roots(&arguments.lib, &around);
@@ -146,13 +149,15 @@ fn show_outcomes(outcomes: &[Outcome], pinning: Option<&Pinning>, output: &Outpu
             Placed::Already => output.out.dim(state(one.placed)).to_string(),
             Placed::Installed | Placed::Replaced => output.out.green(state(one.placed)).to_string(),
         };
-        let commit =
-            one.commit.as_deref().map(|commit| format!("  {}", git::short(commit))).unwrap_or_default();
+        let commit = one
+            .commit
+            .as_deref()
+            .map(|commit| output.out.dim(format!("  {}", git::short(commit))).to_string());
         let folder = one.folder.display().to_string();
         text.push_str(&format!(
             "{}  {state}{}  {}\n",
             output.out.bold(&one.label),
-            output.out.dim(commit),
+            commit.unwrap_or_default(),
             output.out.dim(visible::line(&folder))
         ));
     }

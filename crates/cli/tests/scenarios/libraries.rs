@@ -359,9 +359,13 @@ fn installing_a_library_pins_it_anew_where_it_is_used() {
     assert!(story.read("llm-do.lock").is_none());
     let told = story.run(&["lib", "install", "./utils"]);
     assert!(told.stdout.contains("+ utils 1.2.0"), "{told}");
+    // What was changed where it is installed is pinned as it is now, and that is said.
+    fs::write(libs(&story).join("utils@1.2.0/workers/a.worker"), "---\n---\nHo.\n").expect("a file");
+    let told = story.run(&["lib", "install", "--json"]);
+    assert_eq!(json(&told)["lock"]["changes"][0]["files"][0]["path"], "workers/a.worker", "{told}");
     let story = with_library(story, "newer", "utils", "1.10.0", "");
     let told = story.run(&["lib", "install", "./newer"]);
-    assert!(told.stdout.contains("~ utils 1.2.0 → 1.10.0: `lib.yaml` is changed"), "{told}");
+    assert!(told.stdout.contains("~ utils 1.2.0 → 1.10.0: `lib.yaml` is changed, "), "{told}");
     let story = with_library(story, "more", "more", "1", "");
     let told = story.run(&["lib", "install", "./more"]);
     assert!(told.stderr.contains("add `more@1` to `dependencies` in project.yaml"), "{told}");
