@@ -265,7 +265,8 @@ pub(crate) struct ProgramFlags {
 /// What is done with libraries, and where they lie.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Libraries lie in folders NAME@VERSION below --lib, then LLM_DO_LIBS (colon-separated), by default ~/.llm-do/libs.
+Libraries lie in folders NAME@VERSION below --lib, then LLM_DO_LIBS (separated by colons), by
+default ~/.llm-do/libs.
 
 Examples:
   llm-do lib install ./text-tools
@@ -286,10 +287,10 @@ pub(crate) struct LibArgs {
 pub(crate) enum LibCommand {
     /// Install a library, or without SPEC what the project here depends on
     #[command(after_help = "\
-SPEC is a folder (./PATH) or a repository (git+URL[@REF][#SUBDIR]; REF is a branch, a tag or a commit).
+SPEC is a folder (./PATH) or a repository (git+URL[@REF][#SUBDIR]). REF is a branch, tag or commit.
 
-Without SPEC, paths and repositories among the project's dependencies are installed, names must be installed already,
-and llm-do.lock pins all of them with the hash of each file.
+Without SPEC, paths and repositories among the project's dependencies are installed; names must be
+installed already. llm-do.lock then pins all of them with the hash of each file.
 
 Examples:
   llm-do lib install ./text-tools
@@ -314,7 +315,8 @@ Examples:
     List,
     /// Delete an installed library that nobody uses
     #[command(after_help = "\
-In use is what another installed library, the project here, or a project with a llm-do.lock written on this machine asks for.
+A library is in use if another installed library, the project here, or a project in which
+`llm-do lib install` was run asks for it.
 
 Examples:
   llm-do lib remove text-tools

@@ -90,7 +90,8 @@ pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
             ),
         )
         .note(format!("`llm-do lib info {library}` shows all that differs"))
-        .help("if that is meant to be so, `llm-do lib install` pins what is there now"),
+        .help("if that is meant to be so, `llm-do lib install` pins what is there now")
+        .help("if not, install the library again, with `--force`"),
         error => Diagnostic::error(codes::UNREADABLE, format!("`{path}` cannot be read: {error}")),
     }
     .at(&Span::whole(file))

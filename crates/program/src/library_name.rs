@@ -1,33 +1,26 @@
 //! Names that no library may have, though they have the shape of one
 //! ([`dependency::check_name`](crate::dependency::check_name)).
 
-/// What already stands before `:` in a reference or a model, or is a place in every program.
-const KEPT: [&str; 26] = [
+/// What already stands before `:` in a reference or a model, or names a toolset or a whole program.
+const KEPT: [&str; 19] = [
     "builtin",
-    "core",
     "delegation",
     "file",
     "filesystem",
     "git",
     "http",
     "https",
-    "input",
     "lib",
-    "libs",
     "llm-do",
     "local",
-    "main",
     "mcp",
     "program",
     "project",
-    "prompts",
     "python",
     "replay",
     "script",
     "self",
     "shell",
-    "templates",
-    "tools",
     "workers",
 ];
 

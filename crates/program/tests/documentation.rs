@@ -5,6 +5,8 @@ use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
     Host, Program, Source, Start,
     diagnostics::render::{Colour, render},
+    lock::{LOCK_FILE, Lock},
+    manifest::Manifest,
     source::MemoryTree,
 };
 use std::{path::Path, sync::Arc};
@@ -73,4 +75,25 @@ fn every_worker_of_the_documentation_loads() {
 #[test]
 fn every_manifest_of_the_documentation_loads() {
     check("projects.md", 3, |_| "project.yaml");
+}
+
+#[test]
+fn every_file_of_the_page_on_libraries_is_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/libraries.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut kinds = Vec::new();
+    for piece in text.split("\n```yaml ").skip(1) {
+        let (kind, rest) = piece.split_once('\n').unwrap();
+        let block = &rest[..=rest.find("\n```").unwrap()];
+        let mut found = Vec::new();
+        let tree = |name: &str| MemoryTree::new(Place::new("/p"), [(name, block)]);
+        match kind {
+            "lock" => assert_eq!(Lock::load(&tree(LOCK_FILE), &mut found).unwrap().to_text(), block),
+            "library" => _ = Manifest::load_library(&tree("lib.yaml"), &mut found).unwrap(),
+            _ => assert_eq!(Manifest::load(&tree("project.yaml"), &mut found).dependencies.len(), 3),
+        }
+        assert_eq!(found, [], "{kind}");
+        kinds.push(kind);
+    }
+    assert_eq!(kinds, ["library", "manifest", "lock"], "the page has lost its examples");
 }

@@ -27,10 +27,7 @@ use project::{Pinning, pin};
 use resolver::{Keep, Outcome, Resolver};
 use root::{Placed, Root};
 use serde_json::{Value, json};
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 use trouble::Trouble;
 
 /// Where libraries and projects lie.
@@ -53,10 +50,17 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
         _ => around.project.clone(),
     };
     let project = match named {
-        Some(project) => Some(around.here.join(project)),
+        Some(project) => {
+            let project = around.here.join(project);
+            Some(fs::canonicalize(&project).unwrap_or(project))
+        }
         None => target::nearest_project(&around.here, &around),
     };
-    let roots = roots(&arguments.lib, &around.here);
+    let roots = target::library_roots(&arguments.lib, &around);
+    if roots.is_empty() {
+        return Err(Complaint::wrong("there is no folder for libraries")
+            .hint("set LLM_DO_HOME or HOME, or give --lib DIR"));
+    }
     let places = Places { here: around.here, roots, project, projects: home().join("library-projects") };
     let done = match &arguments.command {
         LibCommand::Install { spec: Some(spec), force, .. } => install(spec, *force, &places, output),
@@ -73,16 +77,6 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
     }
 }
 
-/// The libraries' folders: those given, then `LLM_DO_LIBS`, by default `libs` in llm-do's home.
-pub(crate) fn roots(given: &[PathBuf], here: &Path) -> Vec<PathBuf> {
-    let listed = env::var("LLM_DO_LIBS").ok().filter(|listed| !listed.is_empty());
-    let listed: Vec<PathBuf> = match listed {
-        Some(listed) => listed.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect(),
-        None => vec![home().join("libs")],
-    };
-    given.iter().cloned().chain(listed).map(|root| here.join(root)).collect()
-}
-
 /// Installs one library, and pins it anew in the project here if that depends on it.
 fn install(spec: &str, force: bool, places: &Places, output: &Output) -> Result<(), Trouble> {
     let kind = DependencyKind::parse(spec).map_err(|reason| {
@@ -93,7 +87,7 @@ fn install(spec: &str, force: bool, places: &Places, output: &Output) -> Result<
     let mut resolver = Resolver::new(&root, &places.roots, Lock::default(), output);
     resolver.force = force;
     let package = resolver.install(&kind, &places.here)?;
-    let (outcomes, _) = resolver.finish();
+    let outcomes = resolver.finish()?;
     let concerned = match &places.project {
         Some(project) => project::concern(project, &package.name)?,
         None => project::Concern::NoProject,
@@ -155,13 +149,15 @@ fn show_outcomes(outcomes: &[Outcome], pinning: Option<&Pinning>, output: &Outpu
             Placed::Already => output.out.dim(state(one.placed)).to_string(),
             Placed::Installed | Placed::Replaced => output.out.green(state(one.placed)).to_string(),
         };
-        let commit =
-            one.commit.as_deref().map(|commit| format!("  {}", git::short(commit))).unwrap_or_default();
+        let commit = one
+            .commit
+            .as_deref()
+            .map(|commit| output.out.dim(format!("  {}", git::short(commit))).to_string());
         let folder = one.folder.display().to_string();
         text.push_str(&format!(
             "{}  {state}{}  {}\n",
             output.out.bold(&one.label),
-            output.out.dim(commit),
+            commit.unwrap_or_default(),
             output.out.dim(visible::line(&folder))
         ));
     }

@@ -1,6 +1,7 @@
 //! Scenarios: a project of literal files, the real binary, and what it prints, writes and returns.
 
 mod init;
+mod libraries;
 #[cfg(feature = "local")]
 mod local;
 mod migrate;

@@ -83,7 +83,7 @@ impl Package {
         let manifest = Manifest::load_library(&tree, &mut found);
         let place = manifest.as_ref().and_then(|manifest| manifest.file.as_ref()).map(Span::whole);
         if let Some(manifest) = &manifest {
-            let layout = layout(manifest);
+            let layout = Layout::of(manifest);
             for (export, span) in &manifest.exports {
                 if let Err(error) = layout.resolve(&tree, export) {
                     found.push(error.or_at(Some(span)));
@@ -97,14 +97,7 @@ impl Package {
             tidy(&mut found);
             return Err(Trouble::Found(found).during(&format!("this is in `{shown}`")));
         }
-        let Some(Manifest {
-            name: Some(name),
-            version: Some(version),
-            description,
-            exports,
-            dependencies,
-            ..
-        }) = manifest
+        let Some(Manifest { name: Some(name), version: Some(version), exports, dependencies, .. }) = manifest
         else {
             return Err(wrong("it has no name or no version".into()).into());
         };
@@ -159,12 +152,6 @@ impl Package {
 pub(crate) fn sync(folder: &Path) -> std::io::Result<()> {
     // Elsewhere a folder cannot be opened for that.
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
-}
-
-fn layout(manifest: &Manifest) -> Layout {
-    let mut roots = vec![manifest.workers_root.clone()];
-    roots.extend(manifest.worker_paths.iter().filter(|path| **path != manifest.workers_root).cloned());
-    Layout { roots }
 }
 
 /// Two paths, of files or folders, that differ only in case.

@@ -115,7 +115,7 @@ pub(crate) fn pin(
     resolver.force = force;
     resolver.keep = keep;
     resolver.all(Requirer::project(&project), &manifest.dependencies)?;
-    let (outcomes, after) = resolver.finish();
+    let after = resolver.pins();
     let path = project.join(LOCK_FILE);
     let changes = changes(&before, &after);
     if keep == Keep::Everything && !changes.is_empty() {
@@ -133,6 +133,7 @@ pub(crate) fn pin(
         ))
         .into());
     }
+    let outcomes = resolver.finish()?;
     let there = fs::read_to_string(&path).ok();
     let needed = there.is_some() || after.libraries().next().is_some();
     let written = keep != Keep::Everything && needed && there.as_deref() != Some(&text);

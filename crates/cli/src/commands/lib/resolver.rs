@@ -55,7 +55,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) before: Lock,
     pub(crate) output: &'a Output,
     known: BTreeMap<String, Known>,
-    outcomes: Vec<Outcome>,
+    /// What is to be installed, in the order it was found.
+    fetched: Vec<Rc<Package>>,
 }
 
 struct Known {
@@ -110,8 +111,8 @@ impl Requirer {
 
 impl<'a> Resolver<'a> {
     pub(crate) fn new(root: &'a Root, roots: &'a [PathBuf], before: Lock, output: &'a Output) -> Self {
-        let (known, outcomes) = (BTreeMap::new(), Vec::new());
-        Self { root, roots, force: false, keep: Keep::Nothing, before, output, known, outcomes }
+        let (known, fetched) = (BTreeMap::new(), Vec::new());
+        Self { root, roots, force: false, keep: Keep::Nothing, before, output, known, fetched }
     }
 
     /// Installs a library that the command line names.
@@ -125,7 +126,7 @@ impl<'a> Resolver<'a> {
             DependencyKind::Named { name, .. } => return Err(named(name, here).into()),
         };
         let package = Rc::new(package);
-        self.put(&package)?;
+        self.fetched.push(Rc::clone(&package));
         let pinned = Pinned::new(&package.name, &package.version, package.contents.clone());
         self.known.insert(package.name.clone(), Known { pinned, by: "the command".into(), span: None });
         self.all(Requirer::library(Rc::clone(&package), local), &package.dependencies)?;
@@ -134,36 +135,53 @@ impl<'a> Resolver<'a> {
 
     /// Everything that a requirer needs.
     pub(crate) fn all(&mut self, requirer: Requirer, dependencies: &[Dependency]) -> Result<(), Trouble> {
-        let mut definite = VecDeque::new();
-        let mut open = VecDeque::new();
-        let sort = |requirer: &Rc<Requirer>,
-                    dependencies: &[Dependency],
-                    definite: &mut VecDeque<_>,
-                    open: &mut VecDeque<_>| {
+        // Sources come first, since names may mean what they bring; who asks for no version comes last, and takes the
+        // one that somebody else asks for.
+        let mut waiting: [VecDeque<(Rc<Requirer>, Dependency)>; 3] = Default::default();
+        let add = |requirer: Requirer, dependencies: &[Dependency], waiting: &mut [VecDeque<_>; 3]| {
+            let requirer = Rc::new(requirer);
             for dependency in dependencies {
-                let any = matches!(dependency.kind, DependencyKind::Named { version: None, .. });
-                let queue = if any { &mut *open } else { &mut *definite };
-                queue.push_back((Rc::clone(requirer), dependency.clone()));
+                let queue = match dependency.kind {
+                    DependencyKind::Path(_) | DependencyKind::Git { .. } => 0,
+                    DependencyKind::Named { version: Some(_), .. } => 1,
+                    DependencyKind::Named { version: None, .. } => 2,
+                };
+                waiting[queue].push_back((Rc::clone(&requirer), dependency.clone()));
             }
         };
-        sort(&Rc::new(requirer), dependencies, &mut definite, &mut open);
-        // Who asks for no version takes the one that somebody else asks for, whoever comes first.
-        while let Some((requirer, dependency)) = definite.pop_front().or_else(|| open.pop_front()) {
+        add(requirer, dependencies, &mut waiting);
+        while let Some((requirer, dependency)) = waiting.iter_mut().find_map(VecDeque::pop_front) {
             if let Some((package, local)) = self.one(&requirer, &dependency)? {
-                let below = Rc::new(requirer.below(&package, local));
-                sort(&below, &package.dependencies, &mut definite, &mut open);
+                add(requirer.below(&package, local), &package.dependencies, &mut waiting);
             }
         }
         Ok(())
     }
 
-    /// What was done, and the libraries that it leads to.
-    pub(crate) fn finish(self) -> (Vec<Outcome>, Lock) {
+    /// What the libraries that are needed are pinned to.
+    pub(crate) fn pins(&self) -> Lock {
         let mut lock = Lock::default();
-        for known in self.known.into_values() {
-            lock.insert(known.pinned);
+        for known in self.known.values() {
+            lock.insert(known.pinned.clone());
         }
-        (self.outcomes, lock)
+        lock
+    }
+
+    /// Installs what was found to be needed, now that all of it is known to be there.
+    pub(crate) fn finish(self) -> Result<Vec<Outcome>, Trouble> {
+        for package in &self.fetched {
+            self.root.check(package, self.force)?;
+        }
+        let installed = self.fetched.iter().map(|package| {
+            Ok(Outcome {
+                label: package.label(),
+                placed: self.root.put(package, self.force)?,
+                folder: self.root.folder().join(package.label()),
+                commit: package.commit.clone(),
+                files: package.contents.len(),
+            })
+        });
+        installed.collect()
     }
 
     /// One dependency. `None`: it is known already.
@@ -172,10 +190,15 @@ impl<'a> Resolver<'a> {
         requirer: &Requirer,
         dependency: &Dependency,
     ) -> Result<Option<(Rc<Package>, bool)>, Trouble> {
-        if let DependencyKind::Named { name, version: None } = &dependency.kind {
+        if let DependencyKind::Named { name, version } = &dependency.kind {
             not_above(requirer, name, dependency)?;
-            if self.known.contains_key(name) {
-                return Ok(None);
+            if let Some(known) = self.known.get(name) {
+                return match version {
+                    Some(version) if *version != known.pinned.version => {
+                        Err(two_versions(known, name, version, requirer, dependency))
+                    }
+                    _ => Ok(None),
+                };
             }
         }
         let (package, local) = self.find(requirer, dependency).map_err(|trouble| match trouble {
@@ -267,12 +290,9 @@ impl<'a> Resolver<'a> {
             }
         };
         let package = Rc::new(package);
-        // Checked before anything is written, so that a conflict changes nothing.
-        if let Some(known) = self.known.get(&package.name) {
-            same(known, &package, requirer, dependency)?;
+        if !self.known.contains_key(&package.name) {
+            self.fetched.push(Rc::clone(&package));
         }
-        not_above(requirer, &package.name, dependency)?;
-        self.put(&package)?;
         Ok((package, local))
     }
 
@@ -294,10 +314,17 @@ impl<'a> Resolver<'a> {
                 format!("{} needs `{}`, which is not installed", requirer.label, dependency.text),
             );
             let names = libraries.names();
-            return Err(missing
+            let missing = missing
                 .at(&dependency.span)
-                .note(format!("tried {}", libraries.tried(name, version).join(", ")))
-                .did_you_mean(&dependency.text, names.iter().map(String::as_str))
+                .note(format!("tried {}", libraries.tried(name, version).join(", ")));
+            let of_name = |other: &&String| other.split('@').next() == Some(name);
+            let others: Vec<&str> = names.iter().filter(of_name).map(String::as_str).collect();
+            let missing = if others.is_empty() {
+                missing.did_you_mean(name, names.iter().map(|other| other.split('@').next().unwrap_or(other)))
+            } else {
+                missing.note(format!("installed: {}", others.join(", ")))
+            };
+            return Err(missing
                 .help("install it first: `llm-do lib install PATH` or `llm-do lib install git+URL`")
                 .into());
         };
@@ -359,18 +386,6 @@ impl<'a> Resolver<'a> {
         let shown = format!("git+{url}@{}{subdir}", git::short(&commit));
         Package::check(files, Some(commit), &shown)
     }
-
-    fn put(&mut self, package: &Package) -> Result<(), Trouble> {
-        let placed = self.root.put(package, self.force)?;
-        self.outcomes.push(Outcome {
-            label: package.label(),
-            placed,
-            folder: self.root.folder().join(package.label()),
-            files: package.contents.len(),
-            commit: package.commit.clone(),
-        });
-        Ok(())
-    }
 }
 
 /// A library that needs itself.
@@ -397,19 +412,35 @@ fn same(
     if known.pinned.version == package.version && known.pinned.contents == package.contents {
         return Ok(());
     }
-    let message = if known.pinned.version == package.version {
-        format!("two different libraries are called `{}`", package.label())
-    } else {
-        format!(
-            "two versions of `{}` are needed: {} needs {}, {} needs {}",
-            package.name, known.by, known.pinned.version, requirer.label, package.version
-        )
-    };
-    let mut conflict = Diagnostic::error(codes::VERSION_CONFLICT, message).at(&dependency.span);
-    if let Some(span) = &known.span {
-        conflict = conflict.related(format!("{} asks for the other here", known.by), span);
+    if known.pinned.version != package.version {
+        return Err(two_versions(known, &package.name, &package.version, requirer, dependency));
     }
-    Err(conflict.help("a program holds one version of a library: make both ask for the same").into())
+    let message = format!("two different libraries are called `{}`", package.label());
+    Err(conflict(message, known, dependency).into())
+}
+
+fn two_versions(
+    known: &Known,
+    name: &str,
+    version: &str,
+    requirer: &Requirer,
+    dependency: &Dependency,
+) -> Trouble {
+    let (by, other) = (&known.by, &known.pinned.version);
+    let message = format!(
+        "two versions of `{name}` are needed: {by} needs {other}, {} needs {version}",
+        requirer.label
+    );
+    conflict(message, known, dependency).into()
+}
+
+fn conflict(message: String, known: &Known, dependency: &Dependency) -> Diagnostic {
+    let conflict = Diagnostic::error(codes::VERSION_CONFLICT, message).at(&dependency.span);
+    let conflict = match &known.span {
+        Some(span) => conflict.related(format!("{} asks for the other here", known.by), span),
+        None => conflict,
+    };
+    conflict.help("a program holds one version of a library: make both ask for the same")
 }
 
 fn named(name: &str, here: &Path) -> Complaint {

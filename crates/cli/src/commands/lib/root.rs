@@ -77,8 +77,9 @@ impl Root {
         tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&self.folder).map_err(|error| self.failed(&error))
     }
 
-    /// Puts a library into it. One of the same name and version with other files is an error, unless `force`.
-    pub(crate) fn put(&self, package: &Package, force: bool) -> Result<Placed, Trouble> {
+    /// Whether a library can be put into it; `true` if it is there already, with the same files. One of the same name
+    /// and version with other files is an error, unless `force`.
+    pub(crate) fn check(&self, package: &Package, force: bool) -> Result<bool, Trouble> {
         let label = package.label();
         let target = self.folder.join(&label);
         for other in folders(&self.folder).map_err(|error| self.failed(&error))? {
@@ -91,26 +92,33 @@ impl Root {
                 .into());
             }
         }
-        let there = fs::symlink_metadata(&target).ok();
-        if let Some(metadata) = &there {
-            let differences = if metadata.is_dir() { compare(&target, package) } else { None };
-            match differences.as_deref() {
-                Some([]) => return Ok(Placed::Already),
-                _ if force => {}
-                differences => return Err(other_files(&label, &target, differences).into()),
-            }
+        let Ok(metadata) = fs::symlink_metadata(&target) else { return Ok(false) };
+        let differences = if metadata.is_dir() { compare(&target, package) } else { None };
+        match differences.as_deref() {
+            Some([]) => Ok(true),
+            _ if force => Ok(false),
+            differences => Err(other_files(&label, &target, differences).into()),
         }
+    }
+
+    /// Puts a library into it, if [`Root::check`] allows.
+    pub(crate) fn put(&self, package: &Package, force: bool) -> Result<Placed, Trouble> {
+        if self.check(package, force)? {
+            return Ok(Placed::Already);
+        }
+        let target = self.folder.join(package.label());
+        let there = fs::symlink_metadata(&target).is_ok();
         let scratch = self.scratch()?;
         let whole = scratch.path().join("library");
         let written = fs::create_dir(&whole).and_then(|()| package.write(&whole));
         written.map_err(|error| self.failed(&error))?;
         match there {
-            None => fs::rename(&whole, &target),
-            Some(_) => swap(&whole, &target, &scratch.path().join("old")),
+            false => fs::rename(&whole, &target),
+            true => swap(&whole, &target, &scratch.path().join("old")),
         }
         .and_then(|()| sync(&self.folder))
         .map_err(|error| self.failed(&error))?;
-        Ok(if there.is_some() { Placed::Replaced } else { Placed::Installed })
+        Ok(if there { Placed::Replaced } else { Placed::Installed })
     }
 
     /// Takes a library away: all of it at once. A symbolic link goes, and what it leads to stays.
@@ -118,7 +126,7 @@ impl Root {
         let target = self.folder.join(folder);
         let failed = |error: io::Error| self.failed(&error);
         if fs::symlink_metadata(&target).map_err(failed)?.is_symlink() {
-            return Ok(fs::remove_file(&target).map_err(failed)?);
+            return fs::remove_file(&target).map_err(failed);
         }
         let scratch = self.scratch()?;
         fs::rename(&target, scratch.path().join("gone")).and_then(|()| sync(&self.folder)).map_err(failed)?;

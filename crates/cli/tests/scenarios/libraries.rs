@@ -1,0 +1,622 @@
+//! Installing, pinning and removing libraries (SPEC §4.3): folders, and real git repositories made on the spot.
+
+use crate::story::{Story, Told};
+use insta::assert_snapshot;
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const WORKER: &str = "---\n---\nHi.\n";
+
+/// The text of a `lib.yaml` that exports the worker `a`.
+fn lib(name: &str, version: &str, more: &str) -> String {
+    format!("name: {name}\nversion: {version}\nexports: [a]\n{more}")
+}
+
+/// With a library in a folder of the project.
+fn with_library(story: Story, folder: &str, name: &str, version: &str, more: &str) -> Story {
+    story
+        .file(&format!("{folder}/lib.yaml"), &lib(name, version, more))
+        .file(&format!("{folder}/workers/a.worker"), WORKER)
+}
+
+fn utils() -> Story {
+    with_library(Story::new(), "utils", "utils", "1.2.0", "description: Text tools\n")
+}
+
+fn libs(story: &Story) -> PathBuf {
+    story.home().join("home/.llm-do/libs")
+}
+
+/// What lies in the folder of installed libraries, but for its lock.
+fn installed(story: &Story) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(libs(story)) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    names.retain(|name| name != ".lock");
+    names.sort();
+    names
+}
+
+fn json(told: &Told) -> Value {
+    serde_json::from_str(&told.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
+}
+
+fn refused(told: &Told, with: &str) {
+    assert!(told.code == Some(2) || told.code == Some(1), "{told}");
+    assert!(told.stderr.contains(with), "`{with}` is missing: {told}");
+}
+
+/// Whether there is a git to test with; where tests count, there is.
+#[allow(clippy::print_stderr, reason = "a test that skips says so")]
+fn has_git() -> bool {
+    let there = Command::new("git").arg("--version").stdout(Stdio::null()).status().is_ok();
+    assert!(there || std::env::var_os("CI").is_none(), "CI has git");
+    if !there {
+        eprintln!("skipped: there is no git");
+    }
+    there
+}
+
+/// A git repository whose commits are the same on every machine.
+struct Repository(PathBuf);
+
+impl Repository {
+    fn new(story: &Story, name: &str) -> Self {
+        let folder = story.home().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        let repository = Self(folder);
+        repository.git(&["init", "--quiet", "--initial-branch=main", "--template="]);
+        repository
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgSign=false"]);
+        command
+            .args(arguments)
+            .current_dir(&self.0)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", &self.0);
+        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command
+            .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
+            .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z");
+        let output = command.output().expect("git starts");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn file(&self, path: &str, text: &str) -> &Self {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        fs::write(path, text).expect("a file");
+        self
+    }
+
+    fn library(&self, folder: &str, name: &str, version: &str, more: &str) -> &Self {
+        self.file(&format!("{folder}lib.yaml"), &lib(name, version, more))
+            .file(&format!("{folder}workers/a.worker"), WORKER)
+    }
+
+    fn commit(&self) -> &Self {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "-m", "x"]);
+        self
+    }
+
+    fn tag(&self, name: &str) -> &Self {
+        self.git(&["tag", name]);
+        self
+    }
+
+    fn url(&self) -> String {
+        format!("git+file://{}", self.0.display())
+    }
+}
+
+#[test]
+fn a_folder_is_installed_shown_and_removed() {
+    let story = utils().file("utils/__pycache__/x.pyc", "left out");
+    assert_snapshot!(story.run(&["lib", "install", "./utils"]), @"
+    exit 0
+    --- stdout
+    utils@1.2.0  installed  [DIR]/home/.llm-do/libs/utils@1.2.0
+    ");
+    assert_snapshot!(story.run(&["lib", "install", "utils/"]), @"
+    exit 0
+    --- stdout
+    utils@1.2.0  already installed  [DIR]/home/.llm-do/libs/utils@1.2.0
+    ");
+    assert_eq!(installed(&story), ["utils@1.2.0"]);
+    assert!(!libs(&story).join("utils@1.2.0/__pycache__").exists());
+    assert_snapshot!(story.run(&["lib", "list"]), @"
+    exit 0
+    --- stdout
+    utils@1.2.0  Text tools  [DIR]/home/.llm-do/libs
+    ");
+    assert_snapshot!(story.run(&["lib", "info", "utils"]), @"
+    exit 0
+    --- stdout
+    utils@1.2.0
+    description   Text tools
+    folder        [DIR]/home/.llm-do/libs/utils@1.2.0
+    exports       a
+    files         2, 76 bytes
+    hash          ff39085f9590d737889f2b0f1929931878be83d0f5783e2e92fd2bb89e455103
+    ");
+    let info = json(&story.run(&["lib", "info", "utils@1.2.0", "--json"]));
+    assert_eq!(
+        (&info["files"], &info["exports"][0], &info["pinned"]),
+        (&2.into(), &"a".into(), &Value::Null)
+    );
+    assert_snapshot!(story.run(&["lib", "remove", "utils"]), @"
+    exit 0
+    --- stdout
+    utils@1.2.0  removed
+    ");
+    assert_eq!(installed(&story), [""; 0]);
+    assert_snapshot!(story.run(&["lib", "remove", "utils"]), @"
+    exit 2
+    --- stderr
+    error: the library `utils` is not installed
+    hint: `llm-do lib list` shows those that are
+    ");
+}
+
+#[test]
+fn one_version_has_one_content() {
+    let story = utils();
+    story.run(&["lib", "install", "./utils"]);
+    let story = story.file("utils/workers/a.worker", "---\n---\nHo.\n").file("utils/x.txt", "new");
+    let told = story.run(&["lib", "install", "./utils"]);
+    assert_snapshot!(told, @"
+    exit 2
+    --- stderr
+    error: `utils@1.2.0` is installed already, in [DIR]/home/.llm-do/libs/utils@1.2.0, with other files
+      `workers/a.worker` is changed
+      `x.txt` is new
+    hint: a library that changes gets another `version`
+    hint: to replace what is installed: --force
+    ");
+    let told = story.run(&["lib", "install", "./utils", "--force", "--json"]);
+    assert_eq!(json(&told)["installed"][0]["state"], "replaced");
+    assert!(libs(&story).join("utils@1.2.0/x.txt").exists());
+    let story = with_library(story, "other", "utils", "1.2.0-rc1", "");
+    assert_eq!(story.run(&["lib", "install", "./other"]).code, Some(0));
+    let story = with_library(story, "upper", "utils", "1.2.0-RC1", "");
+    refused(&story.run(&["lib", "install", "./upper"]), "ignore case");
+    refused(&story.run(&["lib", "remove", "utils"]), "more than once");
+    assert_eq!(installed(&story), ["utils@1.2.0", "utils@1.2.0-rc1"]);
+}
+
+#[test]
+fn a_project_pins_what_it_depends_on() {
+    if !has_git() {
+        return;
+    }
+    let story = with_library(Story::new(), "libs/text", "text", "0.1.0", "");
+    let repository = Repository::new(&story, "repository");
+    repository.library("tools/", "tools", "1.0.0", "dependencies: [./inner]\n");
+    repository
+        .library("tools/inner/", "inner", "2", "")
+        .file("README", "not of the library")
+        .commit()
+        .tag("v1");
+    let manifest = format!("dependencies:\n  - ./libs/text\n  - {}@v1#tools\n", repository.url());
+    let story = story.file("project.yaml", &manifest).file("main.worker", WORKER);
+    assert_snapshot!(story.run(&["lib", "install"]), @"
+    exit 0
+    --- stdout
+    text@0.1.0  installed  [DIR]/home/.llm-do/libs/text@0.1.0
+    tools@1.0.0  installed  4be0aa7a45  [DIR]/home/.llm-do/libs/tools@1.0.0
+    inner@2  installed  4be0aa7a45  [DIR]/home/.llm-do/libs/inner@2
+    + inner 2 (4be0aa7a45)
+    + text 0.1.0
+    + tools 1.0.0 (4be0aa7a45)
+    llm-do.lock pins 3 libraries
+
+    --- stderr
+    note: fetching file://[DIR]/repository
+    ");
+    assert_eq!(installed(&story), ["inner@2", "text@0.1.0", "tools@1.0.0"]);
+    let lock = story.read("llm-do.lock").expect("a lock file");
+    assert_snapshot!(story.steady(&lock), @r#"
+    # Written by `llm-do lib install`: what the libraries of this project resolved to. Keep it under version control.
+    version: 1
+    libraries:
+      - name: "inner"
+        version: "2"
+        source: "./inner"
+        commit: "4be0aa7a4548aca34853a88a5dedc213fecba045"
+        hash: "45c2fd95861b3db9d47cc563334eb0b8a030370dba0d743cd76423e362fb207d"
+        files:
+          "lib.yaml": "ff98d716e03c37139805967357a20e842bf75447e30bc8262447f13d40ef1287"
+          "workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
+      - name: "text"
+        version: "0.1.0"
+        source: "./libs/text"
+        hash: "6cb503d86733ea1f928f04d78c81a11c11377bcb151efc09749ac52def680428"
+        files:
+          "lib.yaml": "72f1c59a8e37fa4457ffd1a0aad01dd36ec4aac53a9aeb416b1280528e8ee2bc"
+          "workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
+      - name: "tools"
+        version: "1.0.0"
+        source: "git+file://[DIR]/repository@v1#tools"
+        commit: "4be0aa7a4548aca34853a88a5dedc213fecba045"
+        hash: "9fc9a3f162046dec698780f63c7b18bbabc5be8593c941468ac1e12977ef5862"
+        files:
+          "inner/lib.yaml": "ff98d716e03c37139805967357a20e842bf75447e30bc8262447f13d40ef1287"
+          "inner/workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
+          "lib.yaml": "60b7b97d23b5a9ed9912e7facf785c3f6a9b20f9fbc9a9fb0196f5e0990fec6c"
+          "workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
+    "#);
+    assert_snapshot!(story.run(&["lib", "install"]), @"
+    exit 0
+    --- stdout
+    text@0.1.0  already installed  [DIR]/home/.llm-do/libs/text@0.1.0
+    tools@1.0.0  already installed  4be0aa7a45  [DIR]/home/.llm-do/libs/tools@1.0.0
+    inner@2  already installed  4be0aa7a45  [DIR]/home/.llm-do/libs/inner@2
+    llm-do.lock is as it was and pins 3 libraries
+
+    --- stderr
+    note: fetching file://[DIR]/repository
+    ");
+    assert_eq!(story.read("llm-do.lock").as_ref(), Some(&lock));
+
+    // The tag is moved: another version, and the folder's library says so too.
+    repository.library("tools/", "tools", "1.1.0", "").commit();
+    repository.git(&["tag", "--force", "v1"]);
+    assert_eq!(story.run(&["lib", "install", "--locked"]).code, Some(0));
+    assert_eq!(story.read("llm-do.lock").as_ref(), Some(&lock));
+    assert_snapshot!(story.run(&["lib", "install"]), @"
+    exit 0
+    --- stdout
+    text@0.1.0  already installed  [DIR]/home/.llm-do/libs/text@0.1.0
+    tools@1.1.0  installed  a223528214  [DIR]/home/.llm-do/libs/tools@1.1.0
+    - inner 2 (4be0aa7a45)
+    ~ tools 1.0.0 (4be0aa7a45) → 1.1.0 (a223528214): `lib.yaml` is changed
+    llm-do.lock pins 2 libraries
+
+    --- stderr
+    note: fetching file://[DIR]/repository
+    ");
+}
+
+#[test]
+fn a_lock_file_brings_back_exactly_what_it_pins() {
+    if !has_git() {
+        return;
+    }
+    let story = Story::new();
+    let repository = Repository::new(&story, "repository");
+    repository.library("", "tools", "1.0.0", "").commit();
+    let story = story.file("project.yaml", &format!("dependencies: ['{}']\n", repository.url()));
+    refused(&story.run(&["lib", "install", "--locked"]), "there is no `llm-do.lock`");
+    assert_eq!(story.run(&["lib", "install"]).code, Some(0));
+    let lock = story.read("llm-do.lock").expect("a lock file");
+    repository.library("", "tools", "2.0.0", "").commit();
+    // As on another machine: the libraries are not there.
+    fs::remove_dir_all(libs(&story)).expect("libraries");
+    let told = story.run(&["lib", "install", "--locked"]);
+    assert_eq!((told.code, installed(&story)), (Some(0), vec!["tools@1.0.0".to_owned()]), "{told}");
+    assert_eq!(story.read("llm-do.lock").as_ref(), Some(&lock));
+
+    // A file that was changed where it is installed is told, and cannot be had as pinned by looking at it.
+    fs::write(libs(&story).join("tools@1.0.0/workers/a.worker"), "---\n---\nOther.\n").expect("a file");
+    fs::write(libs(&story).join("tools@1.0.0/new"), "").expect("a file");
+    let info = story.run(&["lib", "info", "tools"]);
+    assert!(
+        info.stdout.contains("`new` is new") && info.stdout.contains("`workers/a.worker` is changed"),
+        "{info}"
+    );
+    refused(&story.run(&["lib", "install", "--locked"]), "with other files");
+}
+
+#[test]
+fn a_damaged_lock_file_is_told_and_written_anew() {
+    let story = utils().file("project.yaml", "dependencies: [./utils]\n");
+    story.run(&["lib", "install"]);
+    let lock = story.read("llm-do.lock").expect("a lock file");
+    let lie = lock.replacen(&lock[lock.find("lib.yaml").expect("a file") + 12..][..4], "0000", 1);
+    let story = story.file("llm-do.lock", &lie);
+    let told = story.run(&["lib", "install", "--locked"]);
+    refused(&told, "E0609");
+    let told = story.run(&["lib", "install"]);
+    assert!(told.code == Some(0) && told.stderr.contains("warning[E0609]"), "{told}");
+    assert_eq!(story.read("llm-do.lock"), Some(lock));
+}
+
+#[test]
+fn a_library_that_is_in_use_is_not_removed_unawares() {
+    let story = with_library(utils(), "more", "more", "1", "dependencies: [utils]\n");
+    story.run(&["lib", "install", "./utils"]);
+    story.run(&["lib", "install", "./more"]);
+    let story = story.file("other/project.yaml", "dependencies: [utils@1.2.0]\n");
+    assert_eq!(story.run(&["lib", "install", "--project", "other"]).code, Some(0));
+    assert_snapshot!(story.run(&["lib", "remove", "utils"]), @"
+    exit 2
+    --- stderr
+    error: `utils@1.2.0` is in use:
+      [DIR]/project/other (llm-do.lock pins utils@1.2.0)
+      more@1 (it names `utils`)
+    hint: to remove it all the same: --force
+    ");
+    assert_eq!(installed(&story).len(), 2);
+    let told = story.run(&["lib", "remove", "utils", "--force", "--json"]);
+    assert_eq!(json(&told)["was_used_by"].as_array().map(Vec::len), Some(2), "{told}");
+    assert_eq!(installed(&story), ["more@1"]);
+}
+
+#[test]
+fn installing_a_library_pins_it_anew_where_it_is_used() {
+    let story = utils().file("project.yaml", "dependencies: [utils]\n");
+    refused(&story.run(&["lib", "install"]), "E0601");
+    assert!(story.read("llm-do.lock").is_none());
+    let told = story.run(&["lib", "install", "./utils"]);
+    assert!(told.stdout.contains("+ utils 1.2.0"), "{told}");
+    // What was changed where it is installed is pinned as it is now, and that is said.
+    fs::write(libs(&story).join("utils@1.2.0/workers/a.worker"), "---\n---\nHo.\n").expect("a file");
+    let told = story.run(&["lib", "install", "--json"]);
+    assert_eq!(json(&told)["lock"]["changes"][0]["files"][0]["path"], "workers/a.worker", "{told}");
+    let story = with_library(story, "newer", "utils", "1.10.0", "");
+    let told = story.run(&["lib", "install", "./newer"]);
+    assert!(told.stdout.contains("~ utils 1.2.0 → 1.10.0: `lib.yaml` is changed, "), "{told}");
+    let story = with_library(story, "more", "more", "1", "");
+    let told = story.run(&["lib", "install", "./more"]);
+    assert!(told.stderr.contains("add `more@1` to `dependencies` in project.yaml"), "{told}");
+}
+
+#[test]
+fn what_libraries_need_must_be_there_once_and_without_circles() {
+    let story = with_library(utils(), "b", "b", "1", "dependencies: [utils@9]\n");
+    story.run(&["lib", "install", "./utils"]);
+    let told = story.run(&["lib", "install", "./b"]);
+    refused(&told, "b@1 needs `utils@9`, which is not installed");
+    refused(&told, "installed: utils@1.2.0");
+    let story = with_library(story, "b", "b", "1", "dependencies: [utlis]\n");
+    refused(&story.run(&["lib", "install", "./b"]), "did you mean `utils`?");
+
+    let story = with_library(story, "new", "utils", "2", "");
+    story.run(&["lib", "install", "./new"]);
+    let story = with_library(story, "c", "c", "1", "dependencies: [utils@2]\n");
+    story.run(&["lib", "install", "./c"]);
+    let story = story.file("project.yaml", "dependencies: [c, utils@1.2.0]\n");
+    let told = story.run(&["lib", "install"]);
+    refused(&told, "two versions of `utils` are needed: the project needs 1.2.0, c@1 needs 2");
+
+    let story = with_library(story, "x", "x", "1", "dependencies: [./y]\n");
+    let story = with_library(story, "x/y", "y", "1", "dependencies: [./x]\n");
+    let story = with_library(story, "x/y/x", "x", "1", "");
+    refused(&story.run(&["lib", "install", "./x"]), "x → y → x");
+}
+
+#[test]
+fn what_is_no_library_is_not_installed() {
+    let story = Story::new().file("empty/readme", "").file("broken/lib.yaml", "name: [\n");
+    for (spec, reason) in [
+        ("./empty", "E0602"),
+        ("./broken", "E0107"),
+        ("./nowhere", "cannot be read"),
+        ("utils", "there is no registry"),
+        ("https://example.org/x", "git+https://example.org/x"),
+        ("git+ext::sh -c touch% pwned", "cannot be fetched"),
+        ("git+ext::sh", "would run a command"),
+        ("git+https://u:secret@localhost/x", "credential helper"),
+        ("git+./x#../y", "leads out"),
+        ("git+--upload-pack=x", "no address"),
+        ("", "cannot be installed"),
+    ] {
+        refused(&story.run(&["lib", "install", "--", spec]), reason);
+    }
+    for (name, version, reason) in [
+        ("../x", "1", "no library name"),
+        ("a/b", "1", "no library name"),
+        ("lib", "1", "E0610"),
+        ("local", "1", "E0610"),
+        ("con", "1", "E0610"),
+        ("Utils", "1", "lower case"),
+        ("x", "'../1'", "no version"),
+        ("x", "'1/2'", "no version"),
+        ("'x\u{1b}[2J'", "1", "E0107"),
+    ] {
+        let story = with_library(Story::new(), "x", name, version, "");
+        let told = story.run(&["lib", "install", "./x"]);
+        refused(&told, reason);
+        assert!(!told.stderr.contains('\u{1b}'), "{told}");
+        assert_eq!(installed(&story), [""; 0]);
+    }
+    let story = Story::new().file("x/lib.yaml", "name: x\nversion: 1\nexports: [gone]\n");
+    refused(&story.run(&["lib", "install", "./x"]), "E0301");
+    let story = with_library(Story::new(), "x", "x", "1", "").file("x/A", "").file("x/a", "");
+    refused(&story.run(&["lib", "install", "./x"]), "ignore case");
+}
+
+#[test]
+fn links_lead_nowhere() {
+    let story = utils().file("secret.txt", "secret");
+    symlink("../secret.txt", story.project().join("utils/link")).expect("a link");
+    refused(&story.run(&["lib", "install", "./utils"]), "`link` is a symbolic link");
+    assert_eq!(installed(&story), [""; 0]);
+
+    // A path in a manifest stays in the project, links included.
+    let story = Story::new().file("project.yaml", "dependencies: [./libs/x]\n").file("libs/readme", "");
+    let outside = with_library(Story::new(), "x", "x", "1", "");
+    symlink(outside.project().join("x"), story.project().join("libs/x")).expect("a link");
+    refused(&story.run(&["lib", "install"]), "leads out of the project");
+    let story = story.file("project.yaml", "dependencies: [../x]\n");
+    refused(&story.run(&["lib", "install"]), "leads out");
+
+    // The folder of libraries may be a link, and a library in it too: what it leads to is not deleted.
+    let story = utils();
+    let real = story.home().join("real");
+    fs::create_dir_all(real.join("libs")).expect("folders");
+    fs::create_dir_all(libs(&story).parent().expect("a folder")).expect("folders");
+    symlink(real.join("libs"), libs(&story)).expect("a link");
+    assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
+    assert!(real.join("libs/utils@1.2.0/lib.yaml").exists());
+    symlink(story.project().join("utils"), libs(&story).join("utils")).expect("a link");
+    assert_eq!(story.run(&["lib", "remove", "utils@1.2.0"]).code, Some(0));
+    assert_eq!(story.run(&["lib", "remove", "utils"]).code, Some(0));
+    assert!(story.project().join("utils/lib.yaml").exists());
+}
+
+#[test]
+fn a_repository_does_nothing_on_its_own() {
+    if !has_git() {
+        return;
+    }
+    let story = Story::new();
+    let linked = Repository::new(&story, "linked");
+    linked.library("", "x", "1", "");
+    symlink("/etc/passwd", linked.0.join("workers/b.worker")).expect("a link");
+    refused(&story.run(&["lib", "install", &linked.commit().url()]), "`workers/b.worker`");
+
+    let nested = Repository::new(&story, "nested");
+    nested.library("", "x", "1", "").commit();
+    let commit = "1234567890123456789012345678901234567890";
+    nested.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{commit},sub")]);
+    nested.git(&["commit", "--quiet", "-m", "x"]);
+    refused(&story.run(&["lib", "install", &nested.url()]), "it is a submodule");
+
+    // Hooks, filters and line ends: whatever a repository or its surroundings say, the bytes are the commit's.
+    let wild = Repository::new(&story, "wild");
+    wild.library("", "x", "1", "").file(".gitattributes", "* text eol=crlf filter=evil\n").commit();
+    let marker = story.home().join("marker");
+    let touch = format!("#!/bin/sh\ntouch {}\n", marker.display());
+    for hook in ["post-checkout", "reference-transaction", "pre-auto-gc"] {
+        for folder in [wild.0.join(".git/hooks"), story.home().join("template/hooks")] {
+            fs::create_dir_all(&folder).expect("a folder");
+            fs::write(folder.join(hook), &touch).expect("a hook");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            fs::set_permissions(folder.join(hook), mode).expect("a mode");
+        }
+    }
+    let config = format!(
+        "[filter \"evil\"]\nsmudge = touch {0}\nrequired = true\n[init]\ntemplateDir = {1}\n[core]\nautocrlf = true\n",
+        marker.display(),
+        story.home().join("template").display()
+    );
+    fs::write(story.home().join("home/.gitconfig"), config).expect("a configuration");
+    let elsewhere = story.home().join("nested/.git").display().to_string();
+    let story = story.env("GIT_DIR", elsewhere).env("GIT_TEMPLATE_DIR", "/nonexistent");
+    let told = story.run(&["lib", "install", &wild.url()]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(!marker.exists(), "something ran");
+    let worker = fs::read_to_string(libs(&story).join("x@1/workers/a.worker")).expect("a worker");
+    assert_eq!(worker, WORKER);
+    assert_eq!(installed(&story), ["x@1"], "and nothing is left behind");
+}
+
+#[test]
+fn branches_tags_commits_and_folders_are_found() {
+    if !has_git() {
+        return;
+    }
+    let story = Story::new();
+    let repository = Repository::new(&story, "repository");
+    repository.library("", "x", "1", "").commit().tag("v1");
+    repository.library("", "x", "2", "").library("deep/lib/", "deep", "1", "").commit();
+    repository.git(&["branch", "feature/two"]);
+    repository.library("", "x", "3", "").commit();
+    let url = repository.url();
+    let state = |spec: &str| {
+        let told = story.run(&["lib", "install", spec, "--json"]);
+        let done = json(&told);
+        let one = &done["installed"][0];
+        format!(
+            "{} {}",
+            one["library"].as_str().unwrap_or("none"),
+            one["commit"].as_str().unwrap_or_default()
+        )
+    };
+    let first = state(&format!("{url}@v1"));
+    assert!(first.starts_with("x@1 "), "{first}");
+    let commit = first.split_once(' ').expect("a commit").1;
+    assert_eq!(state(&format!("{url}@{commit}")), first);
+    assert_eq!(state(&format!("{url}@{}", &commit[..8])), first);
+    assert!(state(&url).starts_with("x@3 "));
+    assert!(state(&format!("git+{}", repository.0.display())).starts_with("x@3 "));
+    assert!(state(&format!("{url}#deep/lib")).starts_with("deep@1 "));
+    for (spec, reason) in [
+        (format!("{url}@none"), "git cannot fetch"),
+        (format!("{url}@0000000"), "has no commit `0000000`"),
+        (format!("{url}@v1..main"), "not a branch, tag or commit"),
+        (format!("{url}#none"), "has no folder `none`"),
+        (format!("{url}#lib.yaml"), "has no folder"),
+        (format!("{url}.gone"), "git cannot fetch"),
+    ] {
+        refused(&story.run(&["lib", "install", &spec]), reason);
+    }
+    let empty = Repository::new(&story, "empty");
+    refused(
+        &story.run(&["lib", "install", &empty.url()]),
+        "git+file://[DIR]/empty".trim_start_matches("git+"),
+    );
+}
+
+#[test]
+fn without_git_folders_are_installed_still() {
+    let story = utils().env("PATH", "/nonexistent");
+    refused(&story.run(&["lib", "install", "git+https://localhost/x"]), "`git` is not installed");
+    assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
+}
+
+#[test]
+fn two_installs_at_once_leave_one_whole_library() {
+    let mut story = utils();
+    for i in 0..200 {
+        story = story.file(&format!("utils/data/{i}.txt"), &"x".repeat(i));
+    }
+    let start = || {
+        let mut command = story.command(&["lib", "install", "./utils", "--json"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
+    };
+    let both: Vec<Told> = [start(), start()]
+        .into_iter()
+        .map(|child| story.told(child.wait_with_output().expect("it ends")))
+        .collect();
+    let mut states: Vec<String> = both
+        .iter()
+        .map(|told| json(told)["installed"][0]["state"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    states.sort();
+    assert_eq!(states, ["already_installed", "installed"]);
+    assert_eq!(json(&story.run(&["lib", "info", "utils", "--json"]))["files"], 202);
+    assert_eq!(installed(&story), ["utils@1.2.0"]);
+}
+
+#[test]
+fn what_a_killed_install_left_is_no_library_and_goes() {
+    let story = utils();
+    let half = libs(&story).join(".installing-abc/library");
+    fs::create_dir_all(&half).expect("folders");
+    fs::write(half.join("lib.yaml"), "name: half\nversion: 1\n").expect("a file");
+    assert_eq!(json(&story.run(&["lib", "list", "--json"]))["libraries"], Value::Array(Vec::new()));
+    assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
+    assert_eq!(installed(&story), ["utils@1.2.0"]);
+}
+
+#[test]
+fn further_folders_of_libraries_come_first() {
+    let story = utils().env("LLM_DO_LIBS", "one:two");
+    story.run(&["lib", "install", "./utils"]);
+    assert!(story.project().join("one/utils@1.2.0/lib.yaml").exists());
+    let told = story.run(&["lib", "install", "./utils", "--lib", "three"]);
+    assert!(story.project().join("three/utils@1.2.0/lib.yaml").exists(), "{told}");
+    let roots = json(&story.run(&["lib", "list", "--lib", "three", "--json"]));
+    let names: Vec<&str> = roots["roots"]
+        .as_array()
+        .expect("roots")
+        .iter()
+        .map(|root| {
+            Path::new(root.as_str().expect("a path")).file_name().and_then(|n| n.to_str()).expect("a name")
+        })
+        .collect();
+    assert_eq!(names, ["three", "one", "two"]);
+    assert_eq!(roots["libraries"].as_array().map(Vec::len), Some(2));
+}
