@@ -124,6 +124,7 @@ Examples:
 Examples:
   llm-do schema worker > worker.schema.json
   llm-do schema project > project.schema.json
+  llm-do schema lib > lib.schema.json
   llm-do schema events > events.schema.json")]
     Schema {
         /// Of what
@@ -148,6 +149,8 @@ pub(crate) enum SchemaOf {
     Worker,
     /// The manifest, project.yaml or llm-do.yaml
     Project,
+    /// A library's lib.yaml
+    Lib,
     /// One line of --output stream-json
     Events,
 }

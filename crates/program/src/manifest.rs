@@ -2,7 +2,7 @@
 
 use crate::{
     dependency::{self, Dependency},
-    diagnostics::{Diagnostic, codes},
+    diagnostics::{Diagnostic, Fix, codes},
     front_matter, keys,
     shape::{self, rule_of},
     source::{Kind, SourceTree, plain},
@@ -369,7 +369,11 @@ fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
                     version,
                     format!("`version: {text}` is a number, neither a format nor a version"),
                 )
-                .help(format!("put the project's own version in quotes: \"{text}\"")),
+                .fix(Fix::rewrite(
+                    "put the project's own version in quotes",
+                    &version.span,
+                    format!("\"{text}\""),
+                )),
             );
             None
         }
