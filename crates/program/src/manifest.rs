@@ -560,10 +560,8 @@ mod tests {
         assert_eq!(load(&[("project.yaml", "version: 1.0.0\n")]).0.version.as_deref(), Some("1.0.0"));
         assert_eq!(load(&[("project.yaml", "version: 1\n")]).0.version, None);
         assert_eq!(load(&[("project.yaml", "version: 2\n")]).1[0].code, codes::BAD_VALUE);
-        assert_eq!(
-            load(&[("project.yaml", "version: 1.5\n")]).1[0].help,
-            ["put the project's own version in quotes: \"1.5\""]
-        );
+        let fix = load(&[("project.yaml", "version: 1.5\n")]).1.remove(0).fix.unwrap();
+        assert_eq!(fix.edits[0].text, "\"1.5\"");
     }
 
     #[test]
