@@ -319,3 +319,19 @@ fn a_code_that_does_not_exist_is_told_with_those_that_do() {
     ");
     assert_eq!(story.run(&["check", "--explain", "E0201", "--fix"]).code, Some(2));
 }
+
+#[test]
+fn the_page_shows_what_is_said() {
+    let page = include_str!("../../../../docs/check.md");
+    let block = |fence: &str| -> &str {
+        let (_, rest) = page.split_once(fence).expect("an example");
+        rest.split_once("\n```").expect("its end").0
+    };
+    let story = Story::new()
+        .file("main.worker", "---\n# Keep this.\ndescription: \"2026\"\nlocked: yes\n---\nGreet.\n");
+    let text = story.run(&["check"]);
+    assert_eq!(text.stdout.trim_end(), block("```text\n"), "{text}");
+    let shown: Value = serde_json::from_str(block("```json\n")).expect("JSON");
+    let said: Value = serde_json::from_str(&story.run(&["check", "--json"]).stdout).expect("JSON");
+    assert_eq!(said, shown);
+}
