@@ -88,6 +88,8 @@ pub(crate) enum Format {
     Json,
     /// One event a line as it happens
     StreamJson,
+    /// SARIF 2.1.0, for code hosts and editors (`check` only)
+    Sarif,
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,7 +99,14 @@ pub(crate) enum Command {
     /// Show the workers of a project
     List(ProgramArgs),
     /// Load a program and report what is wrong with it, without running it
-    Check(ProgramArgs),
+    #[command(after_help = "\
+Examples:
+  llm-do check my-project          exit code 2 if it can't be loaded
+  llm-do check greeter.worker
+  llm-do check --fix               mend what can be mended for certain
+  llm-do check --explain E0201     what a code means
+  llm-do check --output sarif > findings.sarif")]
+    Check(CheckArgs),
     /// Install and manage libraries
     Lib(LibArgs),
     /// Make a new project
@@ -115,6 +124,7 @@ pub(crate) enum Command {
 Examples:
   llm-do schema worker > worker.schema.json
   llm-do schema project > project.schema.json
+  llm-do schema lib > lib.schema.json
   llm-do schema events > events.schema.json")]
     Schema {
         /// Of what
@@ -139,6 +149,8 @@ pub(crate) enum SchemaOf {
     Worker,
     /// The manifest, project.yaml or llm-do.yaml
     Project,
+    /// A library's lib.yaml
+    Lib,
     /// One line of --output stream-json
     Events,
 }
@@ -228,14 +240,25 @@ pub(crate) enum ApprovalMode {
 #[command(after_help = "\
 Examples:
   llm-do list                      the project in the current directory
-  llm-do list my-project --json
-  llm-do check my-project          exit code 2 if it can't be loaded
-  llm-do check greeter.worker")]
+  llm-do list my-project --json")]
 pub(crate) struct ProgramArgs {
     /// A project's directory or a worker file; without it, the current directory
     pub(crate) target: Option<String>,
     #[command(flatten)]
     pub(crate) program: ProgramFlags,
+}
+
+/// A program to be checked.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    /// Make the changes that mend a finding for certain, and check again
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Show what a code means; without a code, list them all
+    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["fix", "target"])]
+    pub(crate) explain: Option<String>,
 }
 
 /// How a program is found and loaded.

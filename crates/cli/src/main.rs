@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod exit;
 mod interrupt;
+mod markdown;
 mod meant;
 mod operator;
 mod paint;
@@ -14,7 +15,7 @@ mod staged;
 mod terminal;
 mod visible;
 
-use args::{Cli, Command, RunsCommand};
+use args::{CheckArgs, Cli, Command, Format, RunsCommand};
 use clap::CommandFactory;
 use exit::{Complaint, Exit};
 use render::Output;
@@ -38,12 +39,22 @@ fn main() -> ExitCode {
 
 fn carry_out(cli: Cli) -> Exit {
     let output = Output::new(&cli.global);
+    let checks = match &cli.command {
+        Command::Check(check) => check.explain.is_none(),
+        Command::Run(run) => run.check,
+        _ => false,
+    };
+    if output.format == Format::Sarif && !checks {
+        let complaint = Complaint::wrong("--output sarif is a form of findings, and this command has none");
+        return program::show_complaint(&complaint.hint("use it with `llm-do check`"), &output);
+    }
     let done = match &cli.command {
         Command::Run(run) if run.list_workers => commands::list::run(&(&**run).into(), &output),
-        Command::Run(run) if run.check => commands::check::run(&(&**run).into(), &output),
+        Command::Run(run) if run.check => commands::check::run(&(&**run).into(), false, &output),
         Command::Run(run) => Ok(commands::run::run(run, &output)),
         Command::List(program) => commands::list::run(program, &output),
-        Command::Check(program) => commands::check::run(program, &output),
+        Command::Check(CheckArgs { explain: Some(code), .. }) => commands::check::explain(code, &output),
+        Command::Check(CheckArgs { program, fix, .. }) => commands::check::run(program, *fix, &output),
         Command::Lib(arguments) => commands::lib::run(arguments, &output),
         Command::Init(init) => commands::init::run(init, &output),
         Command::Migrate(migrate) => commands::migrate::run(migrate, &output),

@@ -114,7 +114,7 @@ fn not_started(message: &str, hints: &[String]) -> Value {
 }
 
 fn tell(report: &Value, output: &Output) {
-    if output.format != Format::Text {
+    if [Format::Json, Format::StreamJson].contains(&output.format) {
         output.print_json(report);
     }
 }

@@ -1,7 +1,7 @@
 //! A worker file and its project become one definition (SPEC §2.1, §2.2).
 
 use crate::{
-    diagnostics::{Diagnostic, codes},
+    diagnostics::{Diagnostic, Fix, codes, fix::scalar},
     front_matter::{self, Body, Document},
     keys, manifest,
     mounts::{self, Layers, RequiredGrant},
@@ -387,12 +387,19 @@ impl Context<'_> {
         let key = keys.entry("instructions");
         let (text, file, lines): (Arc<str>, Arc<SourceFile>, u32) = match (body, key) {
             (Some(_), Some(entry)) => {
-                found.push(
-                    Diagnostic::error(codes::CONFLICT, "the instructions are given twice")
-                        .at(&entry.key_span)
-                        .label("here, and after the front matter")
-                        .help("keep one of them; in a `.worker` file they stand after the front matter"),
-                );
+                let conflict = Diagnostic::error(codes::CONFLICT, "the instructions are given twice")
+                    .at(&entry.key_span)
+                    .label("here, and after the front matter");
+                let after = body.map(|body| file.text()[body.range.clone()].trim());
+                let same = entry.value.as_text().map(str::trim) == after;
+                let fix = same.then(|| Fix::remove("remove the key, which says the same", entry)).flatten();
+                let open = fix.is_none();
+                let conflict = conflict.fix(fix);
+                found.push(if open {
+                    conflict.help("keep one of them; in a `.worker` file they stand after the front matter")
+                } else {
+                    conflict
+                });
                 return None;
             }
             (Some(Body { range, lines_before }), None) => {
@@ -528,7 +535,12 @@ fn check_name(located: &Located, keys: &Node, found: &mut Vec<Diagnostic>) {
             )
             .at(&name.span)
             .note(format!("the ID is the path under the workers root: {}", located.path))
-            .help(format!("write `name: {}`, or leave `name` out, or rename the file", located.id)),
+            .help("or leave `name` out, or rename the file")
+            .fix(Fix::rewrite(
+                format!("write `name: {id}`", id = located.id),
+                &name.span,
+                scalar(&located.id),
+            )),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! JSON Schemas (2020-12) of worker files and manifests, for editors and other programs: `llm-do schema` (SPEC §3).
+//! JSON Schemas (2020-12) of worker files, manifests and libraries, for editors and other programs: `llm-do schema` (SPEC §3).
 //!
 //! They are made from the table that the loader itself checks files by ([`crate::keys`]), so neither can know a key that
 //! the other doesn't. What the schema accepts is what the loader finds no wrong key, type or value in, with these
@@ -40,6 +40,11 @@ pub fn manifest(toolsets: &ToolsetRegistry) -> Value {
     )
 }
 
+/// The schema of a library's `lib.yaml`.
+pub fn library() -> Value {
+    file("lib", "A library of llm-do: lib.yaml.", keys::LIBRARY, &ToolsetRegistry::default())
+}
+
 fn file(name: &str, about: &str, keys: &'static [Key], toolsets: &ToolsetRegistry) -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -47,8 +52,10 @@ fn file(name: &str, about: &str, keys: &'static [Key], toolsets: &ToolsetRegistr
         "title": about,
     });
     let mut whole = record(keys, "#");
-    // A file without any key is one too.
-    whole["type"] = json!(["object", "null"]);
+    if !keys.iter().any(|key| key.required) {
+        // A file without any key is one too.
+        whole["type"] = json!(["object", "null"]);
+    }
     if let Some(given) = whole["properties"].get_mut("toolsets") {
         let about = given["description"].take();
         *given = nullable(toolset_map(toolsets));

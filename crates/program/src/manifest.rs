@@ -2,7 +2,7 @@
 
 use crate::{
     dependency::{self, Dependency},
-    diagnostics::{Diagnostic, codes},
+    diagnostics::{Diagnostic, Fix, codes},
     front_matter, keys,
     shape::{self, rule_of},
     source::{Kind, SourceTree, plain},
@@ -369,7 +369,11 @@ fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
                     version,
                     format!("`version: {text}` is a number, neither a format nor a version"),
                 )
-                .help(format!("put the project's own version in quotes: \"{text}\"")),
+                .fix(Fix::rewrite(
+                    "put the project's own version in quotes",
+                    &version.span,
+                    format!("\"{text}\""),
+                )),
             );
             None
         }
@@ -556,10 +560,8 @@ mod tests {
         assert_eq!(load(&[("project.yaml", "version: 1.0.0\n")]).0.version.as_deref(), Some("1.0.0"));
         assert_eq!(load(&[("project.yaml", "version: 1\n")]).0.version, None);
         assert_eq!(load(&[("project.yaml", "version: 2\n")]).1[0].code, codes::BAD_VALUE);
-        assert_eq!(
-            load(&[("project.yaml", "version: 1.5\n")]).1[0].help,
-            ["put the project's own version in quotes: \"1.5\""]
-        );
+        let fix = load(&[("project.yaml", "version: 1.5\n")]).1.remove(0).fix.unwrap();
+        assert_eq!(fix.edits[0].text, "\"1.5\"");
     }
 
     #[test]

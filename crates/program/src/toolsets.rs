@@ -33,15 +33,30 @@ pub fn read(node: &Node, registry: &ToolsetRegistry, found: &mut Vec<Diagnostic>
         let configuration = configure(kind.as_ref(), &configuration, found);
         let canonical: Arc<str> = kind.name().into();
         if toolsets.contains_key(&canonical) {
-            found.push(
-                Diagnostic::error(codes::DUPLICATE_KEY, format!("the toolset `{canonical}` is given twice"))
-                    .at(&span),
-            );
+            found.push(given_twice(node, kind.as_ref(), &span));
             continue;
         }
         toolsets.insert(canonical, configuration);
     }
     toolsets
+}
+
+/// The finding for one toolset under two of its names.
+fn given_twice(node: &Node, kind: &dyn ToolsetKind, span: &Span) -> Diagnostic {
+    let found =
+        Diagnostic::error(codes::DUPLICATE_KEY, format!("the toolset `{}` is given twice", kind.name()))
+            .at(span);
+    let is_it = |name: &str| name == kind.name() || kind.aliases().contains(&name);
+    let mut entries = node.entries().iter().filter(|entry| is_it(&entry.key));
+    let fix = match (entries.next(), entries.next()) {
+        (Some(first), Some(second)) if first.value.to_json() == second.value.to_json() => {
+            // The canonical name stays.
+            let goes = if second.key == kind.name() { first } else { second };
+            Fix::remove(format!("remove `{}`, which says the same", goes.key), goes)
+        }
+        _ => None,
+    };
+    if fix.is_none() { found.help("keep one of them") } else { found.fix(fix) }
 }
 
 /// Warnings for toolsets whose configuration is null: by the rule of SPEC §2.1 they are not there, which is hardly

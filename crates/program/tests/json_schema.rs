@@ -22,6 +22,8 @@ static REGISTRY: LazyLock<ToolsetRegistry> = LazyLock::new(ToolsetRegistry::buil
 static WORKER: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::worker(&REGISTRY)).unwrap());
 static MANIFEST: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::manifest(&REGISTRY)).unwrap());
 
+static LIBRARY: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::library()).unwrap());
+
 /// The codes of what the loader finds wrong with the keys, types and values of a file.
 fn loader(node: &Node, table: &'static [Key]) -> Vec<&'static str> {
     let mut found = Vec::new();
@@ -233,6 +235,11 @@ proptest! {
     }
 
     #[test]
+    fn loader_and_schema_agree_on_libraries(value in record(keys::LIBRARY, 0..4).prop_filter("whole", without_whole_floats)) {
+        generated(&value, keys::LIBRARY, &LIBRARY);
+    }
+
+    #[test]
     fn loader_and_schema_agree_on_manifests(value in record(keys::MANIFEST, 0..7).prop_filter("whole", without_whole_floats)) {
         generated(&value, keys::MANIFEST, &MANIFEST);
     }
@@ -276,6 +283,7 @@ fn read(path: &Path) -> Option<(Node, &'static [Key], &'static Schema)> {
     let file = SourceFile::new("x", text);
     let name = path.file_name()?.to_str()?;
     match name {
+        "lib.yaml" => Some((front_matter::yaml_only(file).ok()?.keys, keys::LIBRARY, &LIBRARY)),
         "project.yaml" | "llm-do.yaml" => {
             Some((front_matter::yaml_only(file).ok()?.keys, keys::MANIFEST, &MANIFEST))
         }
@@ -348,6 +356,7 @@ fn every_yaml_block_of_the_documentation_is_valid() {
                 }
                 "after project.yaml" => (front_matter::yaml_only(file), &*MANIFEST),
                 "" if block.starts_with("---") => (front_matter::worker(file), &*WORKER),
+                "library" => (front_matter::yaml_only(file), &*LIBRARY),
                 "" if name == "projects.md" => (front_matter::yaml_only(file), &*MANIFEST),
                 "" => (front_matter::yaml_only(file), &*WORKER),
                 other => panic!("{name}: what is a `{other}` block?"),

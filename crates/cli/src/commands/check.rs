@@ -1,48 +1,129 @@
 //! `llm-do check`: loads a program and reports what is wrong with it, and runs nothing (SPEC §5).
 
+mod explain;
+mod fix;
+
 use crate::{
     args::{Format, ProgramArgs},
     exit::{Complaint, Exit},
     program::{findings, looked_at, surroundings},
     render::Output,
+    visible,
 };
+use fix::{Left, Made};
 use llm_do::{
     core::toolset::ToolsetRegistry,
     models::Providers,
-    program::{Diagnostic, Program, diagnostics::json::to_json, target},
+    program::{
+        Diagnostic, Program,
+        diagnostics::{
+            json::to_json,
+            sarif::{percent_encoded, to_sarif},
+        },
+        target,
+    },
 };
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, path::PathBuf};
+
+pub(crate) use explain::explain;
+
+/// A change may bring to light what it hid; nothing sensible hides so often.
+const MOST_ROUNDS: usize = 20;
+
+/// What is wrong with a program.
+struct Checked {
+    /// Its root, if there is a program.
+    root: Option<PathBuf>,
+    found: Vec<Diagnostic>,
+}
 
 /// Carries out the command: exit code 2 if the program does not load.
-pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Complaint> {
+pub(crate) fn run(program: &ProgramArgs, mend: bool, output: &Output) -> Result<Exit, Complaint> {
+    let mut checked = check(program)?;
+    let (mut made, mut left) = (Vec::new(), Vec::new());
+    if mend {
+        for _ in 0..MOST_ROUNDS {
+            let Some(root) = &checked.root else { break };
+            let round = fix::apply(root, &checked.found);
+            left = round.left;
+            if round.made.is_empty() {
+                break;
+            }
+            made.extend(round.made);
+            checked = check(program)?;
+        }
+    }
+    let Checked { root, found } = checked;
+    let errors = found.iter().filter(|finding| finding.is_error()).count();
+    match output.format {
+        Format::Text => {
+            output.print(&findings(&found, output.out));
+            if mend {
+                told(&made, &left, output);
+            }
+            summary(&found, errors, mend, output);
+        }
+        Format::Sarif => {
+            let root = root.map(|root| format!("file://{}/", percent_encoded(&root.to_string_lossy())));
+            output.print_json(&to_sarif(&found, env!("CARGO_PKG_VERSION"), root.as_deref()));
+        }
+        Format::Json | Format::StreamJson => {
+            let mut report = to_json(&found);
+            if mend {
+                report["fixed"] = made.iter().map(made_json).collect();
+                report["not_fixed"] = left.iter().map(left_json).collect();
+            }
+            output.print_json(&report);
+        }
+    }
+    Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
+}
+
+fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
     let request = looked_at(program);
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
     let mut providers: Vec<String> =
         Providers::new(|_| None).names().into_iter().map(str::to_owned).collect();
     providers.push("local".into());
-    let found = match target::find(&request, &around) {
-        Err(found) => found.0,
-        Ok(target) => {
-            let mut found = target.warnings;
-            let host = request.host(&around, ToolsetRegistry::built_in(), providers);
-            match Program::load(target.source, host) {
-                Ok(loaded) => found.extend(loaded.warnings),
-                Err(more) => found.extend(more.0),
-            }
-            found
-        }
+    let target = match target::find(&request, &around) {
+        Ok(target) => target,
+        Err(found) => return Ok(Checked { root: None, found: found.0 }),
     };
-    let errors = found.iter().filter(|finding| finding.is_error()).count();
-    if output.format == Format::Text {
-        output.print(&findings(&found, output.out));
-        summary(&found, errors, output);
-    } else {
-        output.print_json(&to_json(&found));
+    let root = Some(PathBuf::from(target.source.tree.root().as_str()));
+    let mut found = target.warnings;
+    let host = request.host(&around, ToolsetRegistry::built_in(), providers);
+    match Program::load(target.source, host) {
+        Ok(loaded) => found.extend(loaded.warnings),
+        Err(more) => found.extend(more.0),
     }
-    Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
+    Ok(Checked { root, found })
 }
 
-fn summary(found: &[Diagnostic], errors: usize, output: &Output) {
+/// What was changed, and what was not for a reason of its own.
+fn told(made: &[Made], left: &[Left], output: &Output) {
+    for made in made.iter().filter(|_| !output.quiet) {
+        let place = visible::line(&made.place);
+        output.screen.line(&format!("{} {place}: {}", output.err.green("fixed"), visible::line(&made.title)));
+    }
+    let files: BTreeSet<String> =
+        left.iter().map(|left| format!("{} is left as it is: {}", left.file, left.reason)).collect();
+    files.iter().for_each(|line| output.warn(line));
+    if made.is_empty() && left.is_empty() {
+        output.note("there is nothing that can be fixed for certain");
+    }
+}
+
+fn made_json(made: &Made) -> Value {
+    json!({ "code": made.code.id, "place": made.place, "title": made.title })
+}
+
+fn left_json(left: &Left) -> Value {
+    json!({ "file": left.file, "title": left.title, "reason": left.reason })
+}
+
+fn summary(found: &[Diagnostic], errors: usize, mended: bool, output: &Output) {
     if output.quiet {
         return;
     }
@@ -57,4 +138,11 @@ fn summary(found: &[Diagnostic], errors: usize, output: &Output) {
         }
     };
     output.screen.line(&line);
+    let fixes = found.iter().filter(|finding| finding.fix.is_some()).count();
+    if fixes > 0 && !mended {
+        output.note(&format!("{} can be fixed by `llm-do check --fix`", many(fixes, "finding")));
+    }
+    if let Some(error) = found.iter().find(|finding| finding.is_error()) {
+        output.note(&format!("`llm-do check --explain {}` says more about an error", error.code));
+    }
 }

@@ -12,6 +12,7 @@ pub(crate) fn run(what: SchemaOf, output: &Output) {
     let schema = match what {
         SchemaOf::Worker => json_schema::worker(&toolsets),
         SchemaOf::Project => json_schema::manifest(&toolsets),
+        SchemaOf::Lib => json_schema::library(),
         SchemaOf::Events => event::json_schema(),
     };
     output.print(&format!("{schema:#}\n"));

@@ -20,7 +20,7 @@ pub(crate) fn show_report(output: &Output, report: &Report, streamed: Option<&st
             output.print_json(&as_json(report));
         }
         // The last event, the end of the run, has told it.
-        Format::StreamJson => {}
+        Format::StreamJson | Format::Sarif => {}
         Format::Text => {
             if let End::Done(value) = &report.end {
                 show_value(output, value, streamed);

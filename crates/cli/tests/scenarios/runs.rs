@@ -302,6 +302,7 @@ fn a_file_that_is_wrong_is_shown_with_its_place() {
 
     --- stderr
     it does not load: 1 error
+    note: `llm-do check --explain E0201` says more about an error
     ");
     assert!(story.runs().is_empty());
 }

@@ -42,6 +42,9 @@ fn every_schema_is_one_and_says_yes_and_no() {
     let project = schema("project");
     assert!(project.validate(&json!({"version": 1, "delegation": {"maxDepth": 2}, "x-mine": [1]})).is_ok());
     assert!(project.validate(&json!({"delegation": {"max_dept": 2}})).is_err());
+    let lib = schema("lib");
+    assert!(lib.validate(&json!({"name": "a", "version": "1.0", "exports": ["b"]})).is_ok());
+    assert!(lib.validate(&json!({"version": "1.0"})).is_err());
     schema("events");
 }
 
@@ -49,5 +52,5 @@ fn every_schema_is_one_and_says_yes_and_no() {
 fn a_schema_of_nothing_is_a_mistake() {
     let told = Story::new().run(&["schema", "wrokers"]);
     assert_eq!(told.code, Some(2), "{told}");
-    assert!(told.stderr.contains("possible values: worker, project, events"), "{told}");
+    assert!(told.stderr.contains("possible values: worker, project, lib, events"), "{told}");
 }

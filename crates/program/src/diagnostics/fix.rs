@@ -129,7 +129,7 @@ fn keys(file: &Arc<SourceFile>) -> Option<(Node, usize)> {
 fn stretches(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     let line = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
     let next = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
-    let mut all = Vec::from([line..next]);
+    let mut all: Vec<Range<usize>> = std::iter::once(line..next).collect();
     let after = &text[end..];
     if let Some(rest) = after.trim_start_matches([' ', '\t']).strip_prefix(',') {
         all.push(start..text.len() - rest.trim_start_matches([' ', '\t']).len());

@@ -9,7 +9,10 @@
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
     Diagnostic, Host, Program, Source, Start, check,
-    diagnostics::codes,
+    diagnostics::{
+        codes,
+        render::{Colour, render},
+    },
     library::DiskLibraries,
     source::{DiskTree, LARGEST_DEFINITION, MemoryTree},
     span::{SourceFile, Span},
@@ -45,7 +48,7 @@ pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
         Some(("long", path)) => {
             let long = "x".repeat(usize::try_from(LARGEST_DEFINITION).unwrap());
             let text = fs::read_to_string(folder.join(path)).unwrap() + &long;
-            return of_files([(path, text.as_str())]);
+            return of_files([(path, text.as_str())]).0;
         }
         Some(_) => {
             panic!("{}: write `entry ID`, `file PATH`, `target WORD` or `long PATH`", folder.display())
@@ -79,10 +82,29 @@ fn shown_below(span: &Span, libraries: &Path) -> Span {
     }
 }
 
-/// What is found in a program of these files.
-pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Diagnostic> {
-    let tree = MemoryTree::new(Place::new("/p"), files);
-    load(Source { tree: Arc::new(tree), start: Start::Entry(None), manifest: true, work: None }, Vec::new())
+/// Where the pages say that libraries lie.
+pub(crate) const LIBRARIES: &str = "~/.llm-do/libs";
+
+/// What is found in a program of these files, of which some may be libraries', and the same as text.
+pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> (Vec<Diagnostic>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let libraries = folder.path().canonicalize().unwrap().join("libs");
+    let mut own = Vec::new();
+    for (name, text) in files {
+        match name.strip_prefix(LIBRARIES) {
+            Some(below) => {
+                let path = libraries.join(below.trim_start_matches('/'));
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            None => own.push((name, text)),
+        }
+    }
+    let tree = MemoryTree::new(Place::new("/p"), own);
+    let source = Source { tree: Arc::new(tree), start: Start::Entry(None), manifest: true, work: None };
+    let found = load(source, vec![libraries.clone()]);
+    let said = render(&found, Colour::Never).replace(&*libraries.to_string_lossy(), LIBRARIES);
+    (found, said)
 }
 
 fn targeted(folder: &Path, word: &str) -> Vec<Diagnostic> {

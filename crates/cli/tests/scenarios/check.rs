@@ -1,0 +1,337 @@
+//! `llm-do check`: what it says in every form, what its codes mean, and what it mends (SPEC §5).
+
+use crate::story::Story;
+use insta::assert_snapshot;
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
+
+const MENDABLE: &str = "\
+---
+# Keep this.
+description: 2026
+locked: yes
+allow_workers: [helper]
+allowWorkers: [helper]
+parameters: {text: str}
+---
+Ask about {{ text }}.
+";
+
+fn mendable() -> Story {
+    Story::new()
+        .file("main.worker", MENDABLE)
+        .file("workers/helper.worker", "---\nmode: single\ndescription: Helps.\nmode: single\n---\nHelp.\n")
+}
+
+#[test]
+fn certain_changes_are_shown_and_made_only_when_asked_for() {
+    let story = mendable();
+    assert_snapshot!(story.run(&["check"]), @r#"
+    exit 2
+    --- stdout
+    error[E0202]: `description` must be text, not a whole number
+     --> main.worker:3:14
+      |
+    3 | description: 2026
+      |              ^^^^ expected text
+      |
+    help: put it in quotes
+      |
+    3 - description: 2026
+    3 + description: "2026"
+      |
+
+    error[E0202]: `locked` must be true or false, not text
+     --> main.worker:4:9
+      |
+    4 | locked: yes
+      |         ^^^ expected true or false
+      |
+      = note: YAML 1.2 knows `true` and `false` only
+    help: write `true`
+      |
+    4 - locked: yes
+    4 + locked: true
+      |
+
+    error[E0108]: `allow_workers` is given twice, once as `allowWorkers`
+     --> main.worker:6:1
+      |
+    6 | allowWorkers: [helper]
+      | ^^^^^^^^^^^^
+      |
+     ::: main.worker:5:1
+      |
+    5 | allow_workers: [helper]
+      | ------------- it is given here too
+      |
+    help: remove `allowWorkers`, which says the same
+      |
+    6 - allowWorkers: [helper]
+      |
+
+    error[E0403]: `str` is not a type, in `parameters.text`
+     --> main.worker:7:20
+      |
+    7 | parameters: {text: str}
+      |                    ^^^
+      |
+    help: write `string`
+      |
+    7 | parameters: {text: string}
+      |                       +++
+
+    error[E0108]: `mode` is given twice in one map
+     --> workers/helper.worker:4:1
+      |
+    4 | mode: single
+      | ^^^^
+      |
+     ::: workers/helper.worker:2:1
+      |
+    2 | mode: single
+      | ---- it is given here too
+      |
+    help: remove the second one, which says the same
+      |
+    4 - mode: single
+      |
+
+    --- stderr
+    it does not load: 5 errors
+    note: 5 findings can be fixed by `llm-do check --fix`
+    note: `llm-do check --explain E0202` says more about an error
+    "#);
+    assert_eq!(story.read("main.worker").as_deref(), Some(MENDABLE));
+    assert_snapshot!(story.run(&["check", "--fix"]), @"
+    exit 0
+    --- stderr
+    fixed main.worker:3:14: put it in quotes
+    fixed main.worker:4:9: write `true`
+    fixed main.worker:6:1: remove `allowWorkers`, which says the same
+    fixed main.worker:7:20: write `string`
+    fixed workers/helper.worker:4:1: remove the second one, which says the same
+    nothing is wrong
+    ");
+    assert_snapshot!(story.read("main.worker").expect("a file"), @r#"
+    ---
+    # Keep this.
+    description: "2026"
+    locked: true
+    allow_workers: [helper]
+    parameters: {text: string}
+    ---
+    Ask about {{ text }}.
+    "#);
+    assert_eq!(
+        story.read("workers/helper.worker").as_deref(),
+        Some("---\nmode: single\ndescription: Helps.\n---\nHelp.\n")
+    );
+    let again = story.run(&["check", "--fix"]);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{again}");
+}
+
+#[test]
+fn a_guess_is_never_made() {
+    let bad = "---\nmodle: a:b\nmode: sinlge\n---\nHi.\n";
+    let story = Story::new().file("main.worker", bad);
+    let told = story.run(&["check", "--fix"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    assert!(told.stdout.contains("did you mean `model`?"), "{told}");
+    assert!(told.stderr.contains("there is nothing that can be fixed for certain"), "{told}");
+    assert_eq!(story.read("main.worker").as_deref(), Some(bad));
+}
+
+#[test]
+fn what_remains_is_reported_after_a_fix() {
+    let story = Story::new().file("main.worker", "---\nlocked: yes\nmodle: a:b\n---\nHi.\n");
+    assert_snapshot!(story.run(&["check", "--fix"]), @"
+    exit 2
+    --- stdout
+    error[E0201]: unknown key `modle`
+     --> main.worker:3:1
+      |
+    3 | modle: a:b
+      | ^^^^^
+      |
+      = help: did you mean `model`?
+
+    --- stderr
+    fixed main.worker:2:9: write `true`
+    it does not load: 1 error
+    note: `llm-do check --explain E0201` says more about an error
+    ");
+    let story = Story::new().file("main.worker", "---\nlocked: yes\nmodle: a:b\n---\nHi.\n");
+    let told = story.run(&["check", "--fix", "--json"]);
+    let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(report["fixed"][0]["place"], "main.worker:2:9");
+    assert_eq!(report["not_fixed"], serde_json::json!([]));
+    assert_eq!(report["diagnostics"].as_array().map(Vec::len), Some(1));
+    assert_eq!(told.code, Some(2), "{told}");
+}
+
+#[test]
+fn permissions_stay_and_links_are_not_followed() {
+    let story = Story::new().file("main.worker", "---\nlocked: yes\nallow_workers: [a]\n---\nHi.\n");
+    let linked = "---\nlocked: no\n---\nHi.\n";
+    let story = story.file("shared/a.worker", linked).file("workers/.keep", "");
+    symlink("../shared/a.worker", story.project().join("workers/a.worker")).expect("a link");
+    let main = story.project().join("main.worker");
+    fs::set_permissions(&main, fs::Permissions::from_mode(0o600)).expect("permissions");
+    let told = story.run(&["check", "--fix"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    assert!(told.stderr.contains("workers/a.worker is left as it is: it is a symbolic link"), "{told}");
+    assert!(story.read("main.worker").expect("a file").contains("locked: true"), "{told}");
+    assert_eq!(fs::metadata(&main).expect("metadata").permissions().mode() & 0o777, 0o600);
+    assert_eq!(story.read("shared/a.worker").as_deref(), Some(linked));
+}
+
+#[test]
+fn a_target_that_does_not_exist_is_not_fixed() {
+    for target in ["nowhere.worker", "-", "/dev/null"] {
+        let told = Story::new().run(&["check", "--fix", target]);
+        assert_eq!(told.code, Some(2), "{told}");
+        assert!(told.stdout.contains("error[E0307]"), "{told}");
+    }
+}
+
+#[test]
+fn sarif_says_the_same() {
+    let story = mendable();
+    let told = story.run(&["check", "--output", "sarif"]);
+    assert_eq!((told.code, told.stderr.as_str()), (Some(2), ""), "{told}");
+    let log: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    let run = &log["runs"][0];
+    assert_eq!((&log["version"], &run["columnKind"]), (&"2.1.0".into(), &"unicodeCodePoints".into()));
+    assert_eq!(run["originalUriBaseIds"]["PROGRAM"]["uri"], "file://[DIR]/project/");
+    let result = &run["results"][0];
+    assert_eq!(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "main.worker");
+    assert_eq!(
+        result["fixes"][0]["artifactChanges"][0]["replacements"][0]["insertedContent"]["text"],
+        "\"2026\""
+    );
+    let codes = |list: &Value, key: &str| -> Vec<String> {
+        list.as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| one[key].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    let json: Value = serde_json::from_str(&story.run(&["check", "--json"]).stdout).expect("JSON");
+    assert_eq!(codes(&run["results"], "ruleId"), codes(&json["diagnostics"], "code"));
+    // Without a program there is no root, and still a log.
+    let none = story.run(&["check", "nowhere.worker", "--output", "sarif"]);
+    let log: Value = serde_json::from_str(&none.stdout).expect("JSON");
+    assert_eq!((none.code, &log["runs"][0]["results"][0]["ruleId"]), (Some(2), &"E0307".into()));
+}
+
+#[test]
+fn sarif_is_for_findings_only() {
+    let story = mendable();
+    assert_snapshot!(story.run(&["list", "--output", "sarif"]), @"
+    exit 2
+    --- stderr
+    error: --output sarif is a form of findings, and this command has none
+    hint: use it with `llm-do check`
+    ");
+    let told = story.run(&["run", "--check", "--output", "sarif"]);
+    assert!(told.stdout.starts_with("{\"$schema\""), "{told}");
+}
+
+#[test]
+fn every_code_can_be_looked_up() {
+    let story = Story::new();
+    assert_snapshot!(story.run(&["check", "--explain", "e0206"]), @"
+    exit 0
+    --- stdout
+    # E0206: two manifests
+
+    `project.yaml` and `llm-do.yaml` are two names for the same file, the manifest. With both there, it would be unclear
+    which one counts.
+
+    ## Example
+
+    `project.yaml`:
+
+    ```yaml
+    name: one
+    ```
+
+    `llm-do.yaml`:
+
+    ```yaml
+    name: two
+    ```
+
+    `main.worker`:
+
+    ```yaml
+    ---
+    ---
+    Greet.
+    ```
+
+    says
+
+    ```text
+    error[E0206]: both `project.yaml` and `llm-do.yaml` are there
+    --> project.yaml
+     = help: keep one of them; they are two names for the same file
+    ```
+
+    ## What to do
+
+    Move what you need into one of them and remove the other.
+    ");
+    let list = story.run(&["check", "--explain"]);
+    assert_eq!(list.code, Some(0), "{list}");
+    let codes: Vec<&str> = list.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(codes.len() > 50 && codes.contains(&"W0502"), "{list}");
+    for code in codes {
+        let told = story.run(&["check", "--explain", code]);
+        assert!(told.code == Some(0) && told.stdout.starts_with(&format!("# {code}: ")), "{told}");
+    }
+    let one: Value =
+        serde_json::from_str(&story.run(&["check", "--explain", "W0502", "--json"]).stdout).expect("JSON");
+    assert_eq!(
+        (&one["code"], one["page"].as_str().is_some_and(|page| page.contains("## Example"))),
+        (&"W0502".into(), true)
+    );
+}
+
+#[test]
+fn a_code_that_does_not_exist_is_told_with_those_that_do() {
+    let story = Story::new();
+    assert_snapshot!(story.run(&["check", "--explain", "E020"]), @"
+    exit 2
+    --- stderr
+    error: there is no code `E020`
+    hint: did you mean E0201 (unknown key) or E0202 (a value has the wrong type) or E0203 (a value is not one that makes sense here)?
+    ");
+    assert_snapshot!(story.run(&["check", "--explain", "nonsense"]), @"
+    exit 2
+    --- stderr
+    error: there is no code `nonsense`
+    hint: `llm-do check --explain` lists all codes
+    ");
+    assert_eq!(story.run(&["check", "--explain", "E0201", "--fix"]).code, Some(2));
+}
+
+#[test]
+fn the_page_shows_what_is_said() {
+    let page = include_str!("../../../../docs/check.md");
+    let block = |fence: &str| -> &str {
+        let (_, rest) = page.split_once(fence).expect("an example");
+        rest.split_once("\n```").expect("its end").0
+    };
+    let story = Story::new()
+        .file("main.worker", "---\n# Keep this.\ndescription: \"2026\"\nlocked: yes\n---\nGreet.\n");
+    let text = story.run(&["check"]);
+    assert_eq!(text.stdout.trim_end(), block("```text\n"), "{text}");
+    let shown: Value = serde_json::from_str(block("```json\n")).expect("JSON");
+    let said: Value = serde_json::from_str(&story.run(&["check", "--json"]).stdout).expect("JSON");
+    assert_eq!(said, shown);
+}
