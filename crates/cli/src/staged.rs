@@ -2,6 +2,7 @@
 //!
 //! New files are written beside the place first. Then everything is moved, and a move that fails undoes those before it.
 
+use llm_do::program::migrate::WAITING;
 use std::{
     fs, io,
     path::{Component, Path, PathBuf},
@@ -27,7 +28,7 @@ enum Done {
 impl Staged {
     /// A place to write to, in that folder.
     pub(crate) fn beside(folder: &Path) -> io::Result<Self> {
-        let waiting = tempfile::Builder::new().prefix(".llm-do-new-").tempdir_in(folder)?;
+        let waiting = tempfile::Builder::new().prefix(WAITING).tempdir_in(folder)?;
         // Made anew inside, because a temporary folder is closed to others, and a project is not.
         fs::create_dir(waiting.path().join("new"))?;
         Ok(Self { waiting })

@@ -38,6 +38,9 @@ use std::{
 /// Folders in which originals are kept begin with this; they are never migrated again.
 pub const KEPT: &str = ".llm-do-migrated";
 
+/// Folders in which new files wait begin with this; one that is found was left by a process that was killed.
+pub const WAITING: &str = ".llm-do-new-";
+
 /// Where a worker's file keeps what has no place in the canonical form. Keys that begin with `x-` are the user's own.
 pub const LEFT_OVER: &str = "x-not-carried-over";
 

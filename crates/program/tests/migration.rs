@@ -313,6 +313,20 @@ fn a_library_needs_no_entry() {
 }
 
 #[test]
+fn a_project_json_names_its_files_and_its_entry() {
+    let json = |entry: &str| {
+        format!("{{\"version\": 1, \"runtime\": {{}}, \"entry\": {entry}, \"worker_files\": [\"a.worker\"]}}")
+    };
+    let worker = ("a.worker", "---\nname: a\n---\nA\n");
+    let manifest = json("{\"worker\": \"a\", \"input\": {\"input\": \"Go\"}}");
+    let text = text_of(&[("project.json", &manifest), worker], "project.yaml");
+    assert_eq!(text, "entry: a\nbindings:\n  input: Go\n");
+    text_of(&[("project.json", &manifest), worker], "workers/a.worker");
+    let manifest = json("{\"function\": \"tools.py:main\"}");
+    assert_eq!(text_of(&[("project.json", &manifest), worker], "project.yaml"), "entry: tools.py:main\n");
+}
+
+#[test]
 fn shell_rules_become_a_toolset() {
     let worker = "name: a\ndescription: x\nshell_rules:\n  - pattern: wc   # counts\n    approval_required: false\n    allowed: true\n  \
         - {pattern: rm, allowed: false}\nshell_default:\n  allowed: false\n  approval_required: true\ninstructions: Hi\n";

@@ -32,7 +32,11 @@ pub(super) fn settle(
     let ids: Vec<(String, bool)> = drafts
         .iter()
         .filter(|draft| draft.role == Role::Worker)
-        .map(|draft| (layout.resolver().identify(&draft.to).id, draft.is_entry))
+        .map(|draft| {
+            let located = layout.resolver().identify(&draft.to);
+            let bare = located.rooted || draft.to == "main.worker";
+            (if bare { located.id } else { format!("./{}", located.id) }, draft.is_entry)
+        })
         .collect();
     // The manifest itself may be a workshop's sketch in main.worker.
     let makes_room = at.is_some_and(|at| drafts[at].path == "main.worker");

@@ -1,6 +1,6 @@
 //! The files of a tree that is to be migrated.
 
-use super::{Findings, KEPT, Weight, golem, manifests};
+use super::{Findings, KEPT, WAITING, Weight, golem, manifests};
 use crate::source::{Kind, SourceTree};
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ impl Inventory {
                 return;
             }
             *budget -= 1;
-            if IGNORED.contains(&name.as_str()) || name.starts_with(KEPT) {
+            if IGNORED.contains(&name.as_str()) || name.starts_with(KEPT) || name.starts_with(WAITING) {
                 continue;
             }
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
@@ -68,7 +68,7 @@ impl Inventory {
             match kind {
                 Kind::Folder if depth < DEEPEST => self.walk(tree, &path, depth + 1, budget, findings),
                 Kind::Folder => {
-                    findings.note(Weight::Lost, Some(&path), None, "lies too deep to be looked into")
+                    findings.note(Weight::Lost, Some(&path), None, "lies too deep to be looked into");
                 }
                 Kind::File => {
                     self.closed.insert(path.to_lowercase());

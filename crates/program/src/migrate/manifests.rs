@@ -180,15 +180,21 @@ fn json(draft: &mut Draft, findings: &mut Findings) {
     for entry in old.entries() {
         match entry.key.as_str() {
             // Files are found by where they lie.
-            "version" | "agent_files" => {}
+            "version" | "agent_files" | "worker_files" => {}
+            "python_files" if entry.value.texts().all(|(path, _)| is_found(path)) => {}
             "entry" => {
                 for part in entry.value.entries() {
                     match part.key.as_str() {
-                        "agent" => keys.push(made_entry("entry", part.value.clone())),
-                        "args" if !part.value.entries().is_empty() => {
+                        "agent" | "worker" => keys.push(made_entry("entry", part.value.clone())),
+                        "function" => {
+                            keys.push(made_entry("entry", part.value.clone()));
+                            let message = "the entry is a Python function: it takes `(input, ctx)` now";
+                            findings.lost(draft, &part.value.span, message);
+                        }
+                        "args" | "input" if !part.value.entries().is_empty() => {
                             keys.push(made_entry("bindings", part.value.clone()));
                         }
-                        "args" => {}
+                        "args" | "input" => {}
                         other => left.push((format!("entry.{other}"), part.clone())),
                     }
                 }
@@ -199,7 +205,7 @@ fn json(draft: &mut Draft, findings: &mut Findings) {
                     let one = |key: &str, value: Node| made(Data::Map(vec![made_entry(key, value)]));
                     match (part.key.as_str(), text) {
                         ("max_depth", _) => {
-                            keys.push(made_entry("delegation", one("max_depth", part.value.clone())))
+                            keys.push(made_entry("delegation", one("max_depth", part.value.clone())));
                         }
                         ("approval_mode", Some("prompt" | "approve_all" | "reject_all")) => {
                             let mode = match text {
@@ -220,4 +226,10 @@ fn json(draft: &mut Draft, findings: &mut Findings) {
     for (key, entry) in left {
         put_aside(draft, key, entry.value, &entry.key_span, findings);
     }
+}
+
+/// Whether Python code of that path is found without being named.
+fn is_found(path: &str) -> bool {
+    let path = path.trim_start_matches("./");
+    path == "tools.py" || path.starts_with("tools/") || path.starts_with("toolsets/")
 }

@@ -93,6 +93,11 @@ impl Layout {
         if self.flat && !agent {
             return format!("{root}/{renamed}");
         }
+        if let Some((folder, "worker.worker")) = renamed.split_once('/')
+            && called.contains(folder)
+        {
+            return format!("{root}/{renamed}");
+        }
         let name =
             draft.keys.get("name").and_then(Node::as_text).filter(|name| is_id(name) && *name != "main");
         if agent && draft.keys.get("name").and_then(Node::as_text) == Some("main") && !has_main {
@@ -165,11 +170,7 @@ fn tell_forms(draft: &Draft, layout: &Layout, findings: &mut Findings) {
         findings.forms.insert(Form::GolemForge);
     } else if moved && layout.flat {
         findings.forms.insert(Form::FlatRegistry);
-    } else if moved
-        && !draft.path.contains('/')
-        && !is_yaml(&draft.path)
-        && !draft.path.ends_with(agents::EXTENSION)
-    {
+    } else if moved && !is_yaml(&draft.path) && !draft.path.ends_with(agents::EXTENSION) {
         findings.forms.insert(Form::FlatWorkers);
     }
 }
@@ -196,13 +197,20 @@ fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
-/// Bare names in a worker's allowlists and toolsets.
+/// Bare names in a worker's allowlists and toolsets, and in an old manifest's lists.
 fn called_by(keys: &Node) -> Vec<String> {
     let listed = |node: Option<&Node>| -> Vec<String> {
         node.into_iter().flat_map(Node::texts).map(|(text, _)| text.to_owned()).collect()
     };
     let mut names = listed(keys.get("allow_workers"));
     names.extend(listed(keys.get("allowWorkers")));
+    let entry = keys.get("entry");
+    names.extend(
+        ["agent", "worker"].into_iter().flat_map(|key| listed(entry.and_then(|entry| entry.get(key)))),
+    );
+    for file in ["agent_files", "worker_files"].into_iter().flat_map(|key| listed(keys.get(key))) {
+        names.extend(with_extension(&file).strip_suffix(".worker").map(str::to_owned));
+    }
     let toolsets = keys.get("toolsets");
     names.extend(listed(toolsets));
     for entry in toolsets.map(Node::entries).unwrap_or_default() {

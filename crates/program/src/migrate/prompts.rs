@@ -48,7 +48,7 @@ pub(super) fn is_worker(draft: &Draft, inventory: &Inventory, flat: bool) -> boo
     let prompted = EXTENSIONS.iter().any(|e| inventory.has(&format!("prompts/{}.{e}", draft.stem())));
     let at_home =
         flat || golem::is_rooted(&draft.path) || draft.path == "main.yaml" || draft.path == "main.yml";
-    at_home && (draft.keys.get("instructions").is_some() || (named && (telling || prompted)) || prompted)
+    at_home && (draft.keys.get("instructions").is_some() || prompted || (named && telling))
 }
 
 /// Puts a worker's instructions behind its front matter.
