@@ -107,6 +107,8 @@ Examples:
   llm-do check --explain E0201     what a code means
   llm-do check --output sarif > findings.sarif")]
     Check(CheckArgs),
+    /// Show a worker as it is after the merge with its project, or what its model would be sent
+    Show(Box<ShowArgs>),
     /// Install and manage libraries
     Lib(LibArgs),
     /// Make a new project
@@ -155,7 +157,7 @@ pub(crate) enum SchemaOf {
     Events,
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "\
 TARGET is a worker file (ends in .worker, .yaml or .yml), a directory with a project, or a name to be found on
 LLM_DO_PATH. With one word, --project or LLM_DO_PROJECT makes it the message; without any, the current directory is run.
@@ -175,27 +177,13 @@ pub(crate) struct RunArgs {
     /// What to tell it
     #[arg(value_name = "MESSAGE")]
     pub(crate) second: Option<String>,
-    /// The message, spelled out
-    #[arg(short, long, value_name = "TEXT", help_heading = "Input")]
-    pub(crate) message: Option<String>,
-    /// The input: JSON, @FILE with JSON, or - for stdin
-    #[arg(long, value_name = "JSON|@FILE|-", help_heading = "Input", allow_hyphen_values = true)]
-    pub(crate) input: Option<String>,
-    /// One parameter of the entry; JSON where its type is not a string
-    #[arg(long = "param", value_name = "NAME=VALUE", help_heading = "Input")]
-    pub(crate) params: Vec<String>,
-    /// A file that the model is given with the message
-    #[arg(long, value_name = "FILE", help_heading = "Input", value_hint = clap::ValueHint::FilePath)]
-    pub(crate) attach: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: InputFlags,
 
     #[command(flatten)]
     pub(crate) program: ProgramFlags,
-    /// The model, PROVIDER:MODEL
-    #[arg(long, value_name = "MODEL", help_heading = "Program")]
-    pub(crate) model: Option<String>,
-    /// Override a setting of the model, such as temperature=0.2
-    #[arg(long, value_name = "KEY=VALUE", help_heading = "Program")]
-    pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
 
     /// What happens to calls that need an approval
     #[arg(long, value_enum, value_name = "MODE", help_heading = "Approval")]
@@ -259,6 +247,69 @@ pub(crate) struct CheckArgs {
     /// Show what a code means; without a code, list them all
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["fix", "target"])]
     pub(crate) explain: Option<String>,
+}
+
+/// What a worker is given.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct InputFlags {
+    /// The message, spelled out
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// The input: JSON, @FILE with JSON, or - for stdin
+    #[arg(long = "input", value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) json: Option<String>,
+    /// One parameter of the entry; JSON where its type is not a string
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub(crate) params: Vec<String>,
+    /// A file that the model is given with the message
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) attach: Vec<PathBuf>,
+}
+
+/// Which model, and how it is set.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Program")]
+pub(crate) struct ModelFlags {
+    /// The model, PROVIDER:MODEL
+    #[arg(long = "model", value_name = "MODEL")]
+    pub(crate) name: Option<String>,
+    /// Override a setting of the model, such as temperature=0.2
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// What `llm-do show` shows.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+WORKER is a worker file, a project's directory (its entry is shown), or the ID of a worker of the project here.
+
+Each value stands with the file and line it comes from. With --prompt, what a run with this input would send to the
+model first is shown instead: instructions as rendered, message, tools. Nothing is sent.
+
+Examples:
+  llm-do show summarizer
+  llm-do show ./my-project --json
+  llm-do show utils:summarizer --project my-project
+  llm-do show greeter.worker --prompt \"Say hello to Ada\"")]
+pub(crate) struct ShowArgs {
+    /// The worker; without it, the entry of the project here
+    pub(crate) worker: Option<String>,
+    /// What to tell it, with --prompt
+    #[arg(value_name = "MESSAGE", requires = "prompt")]
+    pub(crate) second: Option<String>,
+    /// Show what the model would be sent
+    #[arg(long)]
+    pub(crate) prompt: bool,
+    #[command(flatten)]
+    pub(crate) input: InputFlags,
+    #[command(flatten)]
+    pub(crate) program: ProgramFlags,
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+    /// Allow what lies beyond the project, as in a run
+    #[arg(long, value_name = "CAPABILITY")]
+    pub(crate) grant: Vec<String>,
 }
 
 /// How a program is found and loaded.

@@ -55,6 +55,7 @@ fn carry_out(cli: Cli) -> Exit {
         Command::List(program) => commands::list::run(program, &output),
         Command::Check(CheckArgs { explain: Some(code), .. }) => commands::check::explain(code, &output),
         Command::Check(CheckArgs { program, fix, .. }) => commands::check::run(program, *fix, &output),
+        Command::Show(show) => commands::show::run(show, &output),
         Command::Lib(arguments) => commands::lib::run(arguments, &output),
         Command::Init(init) => commands::init::run(init, &output),
         Command::Migrate(migrate) => commands::migrate::run(migrate, &output),

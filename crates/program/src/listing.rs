@@ -3,19 +3,20 @@
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, tidy},
     front_matter, keys,
-    manifest::Manifest,
-    resolve::{Layout, Located},
-    scan, shape,
-    source::SourceTree,
+    loading::Loading,
+    package::Package,
+    program::{Host, Source},
+    resolve::Located,
+    shape,
     yaml::{Data, Node},
 };
 
 /// A worker in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Its ID.
+    /// Its ID; of a library's worker `LIBRARY:ID`.
     pub id: String,
-    /// Its file, relative to the root.
+    /// Its file: relative to the root, whole for a library's.
     pub path: String,
     /// Its description.
     pub description: Option<String>,
@@ -25,24 +26,40 @@ pub struct Listing {
     pub problem: Option<String>,
 }
 
-/// All workers of a project with what their files say about them, sorted by ID. Works for programs that do not load:
-/// each problem is the one worker's.
+/// All workers of a program with what their files say about them, sorted by ID, then the exports of each library that it
+/// depends on. Works for programs that do not load: each problem is the one worker's.
 ///
 /// # Errors
-/// What is wrong with the manifest.
-pub fn list_workers(tree: &dyn SourceTree) -> Result<Vec<Listing>, Diagnostics> {
+/// What is wrong with the manifest or the libraries.
+pub fn list_workers(source: &Source, host: Host) -> Result<Vec<Listing>, Diagnostics> {
     let mut found = Vec::new();
-    let manifest = Manifest::load(tree, &mut found);
+    let Loading { packages, .. } = Loading::begin(source, host, &mut found);
     if found.iter().any(Diagnostic::is_error) {
         tidy(&mut found);
         return Err(Diagnostics(found));
     }
-    let listed = scan::workers(tree, &manifest, &Layout::of(&manifest));
-    Ok(listed.into_iter().map(|located| listing(tree, located)).collect())
+    let program = packages.program();
+    let mut listed: Vec<Listing> =
+        program.scan().into_iter().map(|located| listing(program, located)).collect();
+    for library in program.dependencies.iter().map(|id| packages.get(*id)) {
+        for (id, export) in library.exports() {
+            listed.push(match library.layout.resolve(library.tree.as_ref(), export) {
+                Ok(located) => listing(library, located),
+                Err(error) => Listing {
+                    id: library.global_id(&id).to_string(),
+                    path: library.tree.shown(export),
+                    description: None,
+                    model: None,
+                    problem: Some(error.to_string()),
+                },
+            });
+        }
+    }
+    Ok(listed)
 }
 
-fn listing(tree: &dyn SourceTree, located: Located) -> Listing {
-    let document = front_matter::definition(tree, &located.path);
+fn listing(package: &Package, located: Located) -> Listing {
+    let document = front_matter::definition(package.tree.as_ref(), &located.path);
     let (keys, problem) = match document {
         Ok(document) => (Some(document.keys), None),
         Err(error) => (None, Some(error.to_string())),
@@ -54,8 +71,8 @@ fn listing(tree: &dyn SourceTree, located: Located) -> Listing {
     Listing {
         description: text("description"),
         model: text("model"),
-        id: located.id,
-        path: located.path,
+        id: package.global_id(&located.id).to_string(),
+        path: package.tree.shown(&located.path),
         problem,
     }
 }

@@ -335,7 +335,8 @@ fn a_listing_works_where_loading_does_not() {
         ("workers/bad.worker", "---\nx\n"),
         ("workers/sub/b.yaml", "description: B\n"),
     ]);
-    let listed = list_workers(tree.as_ref()).unwrap();
+    let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
+    let listed = list_workers(&source, Host::default()).unwrap();
     let ids: Vec<&str> = listed.iter().map(|l| l.id.as_str()).collect();
     assert_eq!(ids, ["bad", "main", "sub/b"]);
     assert!(listed[0].problem.as_ref().unwrap().contains("has no end"));

@@ -15,7 +15,7 @@ use llm_do::{
     core::toolset::ToolsetRegistry,
     models::Providers,
     program::{
-        Diagnostic, Program,
+        Diagnostic,
         diagnostics::{
             json::to_json,
             sarif::{percent_encoded, to_sarif},
@@ -94,10 +94,7 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
     let root = Some(PathBuf::from(target.source.tree.root().as_str()));
     let mut found = target.warnings;
     let host = request.host(&around, ToolsetRegistry::built_in(), providers);
-    match Program::load(target.source, host) {
-        Ok(loaded) => found.extend(loaded.warnings),
-        Err(more) => found.extend(more.0),
-    }
+    found.extend(llm_do::program::check(target.source, host));
     Ok(Checked { root, found })
 }
 

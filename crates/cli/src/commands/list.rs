@@ -7,7 +7,10 @@ use crate::{
     render::Output,
     visible,
 };
-use llm_do::program::{Listing, diagnostics::json::to_json, list_workers, target};
+use llm_do::{
+    core::toolset::ToolsetRegistry,
+    program::{Listing, diagnostics::json::to_json, list_workers, target},
+};
 use serde_json::{Value, json};
 
 /// Carries out the command.
@@ -15,7 +18,9 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
     let request = looked_at(program);
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let found = target::find(&request, &around).and_then(|target| list_workers(&*target.source.tree));
+    let found = target::find(&request, &around).and_then(|target| {
+        list_workers(&target.source, request.host(&around, ToolsetRegistry::built_in(), Vec::new()))
+    });
     let workers = match found {
         Ok(workers) => workers,
         Err(found) => {
@@ -35,16 +40,72 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
             "there are no workers here: they are files that end in .worker, under workers/ or main.worker",
         );
     }
-    let width = workers.iter().map(|worker| visible::line(&worker.id).chars().count()).max().unwrap_or(0);
-    let text: String = workers.iter().map(|worker| line(worker, width, output)).collect();
-    output.print(&text);
+    output.print(&tree(&workers, output));
     Ok(Exit::Done)
 }
 
-fn line(worker: &Listing, width: usize, output: &Output) -> String {
+/// A line of the tree: a worker, or a folder of workers.
+struct Line<'a> {
+    /// Lines before it, as they are drawn.
+    branch: String,
+    name: String,
+    worker: Option<&'a Listing>,
+}
+
+/// The workers as a tree of the folders that their IDs name.
+fn tree(workers: &[Listing], output: &Output) -> String {
+    let mut lines = Vec::new();
+    let parts: Vec<(Vec<&str>, &Listing)> =
+        workers.iter().map(|worker| (worker.id.split_inclusive(['/', ':']).collect(), worker)).collect();
+    branches(&parts, 0, "", &mut lines);
+    let width_of = |line: &Line<'_>| line.branch.chars().count() + line.name.chars().count();
+    let width = lines.iter().map(width_of).max().unwrap_or(0);
     let paint = output.out;
-    let id = visible::line(&worker.id);
-    let gap = " ".repeat(width.saturating_sub(id.chars().count()));
+    let mut text = String::new();
+    for line in &lines {
+        let gap = " ".repeat(width - width_of(line));
+        let about = line.worker.map(|worker| format!("{gap}  {}", about(worker, output))).unwrap_or_default();
+        text.push_str(&format!("{}{}{about}\n", paint.dim(&line.branch), paint.bold(&line.name)));
+    }
+    text
+}
+
+/// Workers that share the first `depth` parts of their IDs, as lines below `before`.
+fn branches<'a>(
+    workers: &[(Vec<&'a str>, &'a Listing)],
+    depth: usize,
+    before: &str,
+    lines: &mut Vec<Line<'a>>,
+) {
+    let mut rest = workers;
+    while let Some((parts, worker)) = rest.first() {
+        let name = parts.get(depth).copied().unwrap_or_default();
+        let folder = parts.len() > depth + 1;
+        let same = rest
+            .iter()
+            .take_while(|(other, _)| {
+                folder && other.len() > depth + 1 && other.get(depth).copied() == Some(name)
+            })
+            .count()
+            .max(1);
+        let (these, after) = rest.split_at(same);
+        let last = after.is_empty();
+        let (branch, below) = match (depth, last) {
+            (0, _) => (String::new(), String::new()),
+            (_, false) => (format!("{before}├── "), format!("{before}│   ")),
+            (_, true) => (format!("{before}└── "), format!("{before}    ")),
+        };
+        let name = visible::line(name).into_owned();
+        lines.push(Line { branch, name, worker: (!folder).then_some(*worker) });
+        if folder {
+            branches(these, depth + 1, &below, lines);
+        }
+        rest = after;
+    }
+}
+
+fn about(worker: &Listing, output: &Output) -> String {
+    let paint = output.out;
     let about = match (&worker.problem, &worker.description) {
         (Some(problem), _) => paint.red(visible::line(problem).into_owned()).to_string(),
         (None, Some(description)) => visible::line(description.trim()).into_owned(),
@@ -55,7 +116,7 @@ fn line(worker: &Listing, width: usize, output: &Output) -> String {
         .as_deref()
         .map(|model| format!("  {}", paint.dim(visible::line(model))))
         .unwrap_or_default();
-    format!("{}{gap}  {about}{model}\n", paint.bold(id))
+    format!("{about}{model}")
 }
 
 fn as_json(worker: &Listing) -> Value {

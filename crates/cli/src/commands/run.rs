@@ -35,19 +35,25 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
     };
     let (session, input) = match ready(args, terminal.as_deref(), output) {
         Ok(ready) => ready,
-        Err(NotReady::Problem(problem)) => return show_problem(&problem, output),
-        Err(NotReady::Complaint(complaint)) => return show_complaint(&complaint, output),
+        Err(not_ready) => return said(not_ready, output),
     };
     say(&session, output);
     match start(&session, &input, terminal, &interrupts, output) {
         Ok(exit) => exit,
-        Err(NotReady::Problem(problem)) => show_problem(&problem, output),
-        Err(NotReady::Complaint(complaint)) => show_complaint(&complaint, output),
+        Err(not_ready) => said(not_ready, output),
+    }
+}
+
+/// Says why a run does not start.
+pub(crate) fn said(not_ready: NotReady, output: &Output) -> Exit {
+    match not_ready {
+        NotReady::Problem(problem) => show_problem(&problem, output),
+        NotReady::Complaint(complaint) => show_complaint(&complaint, output),
     }
 }
 
 /// Why a run does not start.
-enum NotReady {
+pub(crate) enum NotReady {
     Problem(Box<Problem>),
     Complaint(Complaint),
 }
@@ -65,7 +71,11 @@ impl From<Complaint> for NotReady {
 }
 
 /// Loads the program, and reads what it is given.
-fn ready(args: &RunArgs, terminal: Option<&Terminal>, output: &Output) -> Result<(Session, Input), NotReady> {
+pub(crate) fn ready(
+    args: &RunArgs,
+    terminal: Option<&Terminal>,
+    output: &Output,
+) -> Result<(Session, Input), NotReady> {
     let session = match Session::open(settings(args, terminal.is_some())?) {
         Err(Problem::NoModel) => {
             get_model(terminal, output)?;
@@ -73,7 +83,7 @@ fn ready(args: &RunArgs, terminal: Option<&Terminal>, output: &Output) -> Result
         }
         opened => opened?,
     };
-    let message = match (session.message(), &args.message) {
+    let message = match (session.message(), &args.input.message) {
         (Some(word), Some(_)) => {
             return Err(Complaint::wrong(format!("the message is given twice: `{word}` and --message"))
                 .hint("leave one of them out")
@@ -83,9 +93,9 @@ fn ready(args: &RunArgs, terminal: Option<&Terminal>, output: &Output) -> Result
     };
     let mut input = Input {
         message,
-        json: args.input.as_deref().map(meant::input).transpose()?,
-        parameters: meant::pairs("--param", &args.params)?,
-        attachments: args.attach.clone(),
+        json: args.input.json.as_deref().map(meant::input).transpose()?,
+        parameters: meant::pairs("--param", &args.input.params)?,
+        attachments: args.input.attach.clone(),
     };
     if session.lacks_input(&input) {
         input.message = meant::piped()?;
@@ -96,7 +106,7 @@ fn ready(args: &RunArgs, terminal: Option<&Terminal>, output: &Output) -> Result
 fn settings(args: &RunArgs, can_ask: bool) -> Result<Settings, Complaint> {
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let model = args.model.as_deref().map(str::parse::<ModelName>).transpose();
+    let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
     let grants = args.grant.iter().map(|text| Grant::parse(text)).collect::<Result<_, _>>();
     let mut rules = Vec::new();
     for (flag, given, rule) in [
@@ -119,7 +129,7 @@ fn settings(args: &RunArgs, can_ask: bool) -> Result<Settings, Complaint> {
         providers: Box::new(with_local),
         fallback_model: local_model(),
         model: model.map_err(|error| Complaint::wrong(format!("--model: {error}")))?,
-        set: model_settings(&args.set)?,
+        set: model_settings(&args.model.set)?,
         mode: args.approval.map(|mode| match mode {
             ApprovalMode::Interactive => Mode::Interactive,
             ApprovalMode::ApproveAll => Mode::ApproveAll,

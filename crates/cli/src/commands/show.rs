@@ -1,0 +1,175 @@
+//! `llm-do show`: a worker after the merge, or what its model would be sent (SPEC §5).
+
+use crate::{
+    args::{Format, InputFlags, ProgramArgs, ProgramFlags, RunArgs, ShowArgs},
+    commands::run::{ready, said},
+    exit::{Complaint, Exit},
+    program::{findings, looked_at, show_problem, surroundings},
+    render::Output,
+    visible,
+};
+use llm_do::{
+    Problem, Session,
+    core::{journal::Body, model::Part, toolset::ToolsetRegistry},
+    program::{Program, Shown, diagnostics::json::to_json, target},
+};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Carries out the command.
+pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
+    let (target, program) = meant(args)?;
+    if args.prompt {
+        let run = RunArgs {
+            first: target,
+            input: InputFlags {
+                message: args.second.clone().or(args.input.message.clone()),
+                ..args.input.clone()
+            },
+            program,
+            model: args.model.clone(),
+            grant: args.grant.clone(),
+            ..RunArgs::default()
+        };
+        return prompt(&run, output);
+    }
+    let request = looked_at(&ProgramArgs { target, program });
+    let around =
+        surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    let host = request.host(&around, ToolsetRegistry::built_in(), Vec::new());
+    let loaded = target::find(&request, &around).and_then(|target| Program::load(target.source, host));
+    match loaded {
+        Ok(loaded) => {
+            let shown = loaded.program.shown();
+            match output.format {
+                Format::Text => output.print(&text(&shown, output)),
+                _ => output.print_json(&shown.to_json()),
+            }
+            Ok(Exit::Done)
+        }
+        Err(found) => {
+            output.screen.line(&findings(&found.0, output.err));
+            if output.format != Format::Text {
+                output.print_json(&to_json(&found.0));
+            }
+            Ok(Exit::Wrong)
+        }
+    }
+}
+
+/// The target and the flags that a worker's name means: a path is a target of its own, anything else the ID of a worker
+/// of the project.
+fn meant(args: &ShowArgs) -> Result<(Option<String>, ProgramFlags), Complaint> {
+    let mut flags = args.program.clone();
+    let Some(worker) = &args.worker else { return Ok((None, flags)) };
+    let path = Path::new(worker);
+    if path.exists() && (path.is_dir() || worker.contains(['/', '.'])) {
+        return Ok((Some(worker.clone()), flags));
+    }
+    if let Some(entry) = &flags.entry {
+        return Err(Complaint::wrong(format!("the worker is named twice: `{worker}` and `--entry {entry}`"))
+            .hint("leave one of them out"));
+    }
+    flags.entry = Some(worker.clone());
+    let root = flags.project.take().map(|project| project.display().to_string());
+    Ok((root, flags))
+}
+
+fn text(shown: &Shown, output: &Output) -> String {
+    let paint = output.out;
+    let pure = if shown.pure { "pure: it touches nothing\n" } else { "" };
+    let yaml = shown.to_yaml();
+    let mut out = format!(
+        "{}\n{}{pure}\n",
+        paint.bold(visible::line(&shown.signature)),
+        paint.dim(format!("{}\n", shown.file))
+    );
+    for line in yaml.lines() {
+        match line.rsplit_once("  # ") {
+            Some((value, from)) => out.push_str(&format!(
+                "{}  {}\n",
+                visible::line(value),
+                paint.dim(format!("# {}", visible::line(from)))
+            )),
+            None => out.push_str(&format!("{}\n", visible::line(line))),
+        }
+    }
+    out.push_str(&format!("\n{}\n", paint.dim(format!("instructions at {}", shown.instructions))));
+    out
+}
+
+fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
+    let problem = |problem: &Problem| Ok(show_problem(problem, output));
+    let (session, input) = match ready(run, None, output) {
+        Ok(ready) => ready,
+        Err(not_ready) => return Ok(said(not_ready, output)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    match runtime.block_on(Session::preview(&session, &input)) {
+        Ok(sent) => {
+            match output.format {
+                Format::Text => output.print(&request_text(&sent, output)),
+                _ => output.print_json(&request_json(&sent)),
+            }
+            Ok(Exit::Done)
+        }
+        Err(error) => problem(&error),
+    }
+}
+
+/// The request for people: what it holds, part by part, under headings.
+fn request_text(sent: &Body, output: &Output) -> String {
+    let Body::ConversationStarted { model, system, tools, output: schema, message, .. } = sent else {
+        return String::new();
+    };
+    let paint = output.out;
+    let heading = |text: &str| format!("{}\n", paint.bold(format!("== {text}")));
+    let mut out = format!("{}{}\n\n", heading("model"), visible::line(&model.to_string()));
+    out.push_str(&format!("{}{}\n\n", heading("instructions"), visible::text(system)));
+    out.push_str(&heading("message"));
+    for part in &message.parts {
+        match part {
+            Part::Text { text } => out.push_str(&format!("{}\n", visible::text(text))),
+            Part::Blob(blob) => out.push_str(&format!(
+                "{}\n",
+                paint.dim(format!(
+                    "[{}, {}, {} bytes]",
+                    visible::line(&blob.name),
+                    blob.media_type,
+                    blob.data.len()
+                ))
+            )),
+            _ => {}
+        }
+    }
+    out.push_str(&format!("\n{}", heading(&format!("tools ({})", tools.len()))));
+    for tool in tools.iter() {
+        out.push_str(&format!(
+            "{}  {}\n",
+            paint.cyan(visible::line(&tool.name)),
+            visible::line(&tool.description)
+        ));
+        out.push_str(&format!("  {}\n", paint.dim(visible::line(&tool.input.to_string()))));
+    }
+    if let Some(schema) = schema {
+        out.push_str(&format!("\n{}{}\n", heading("returns"), visible::line(&schema.to_string())));
+    }
+    out
+}
+
+fn request_json(sent: &Body) -> Value {
+    let Body::ConversationStarted { worker, model, system, tools, output, message, .. } = sent else {
+        return Value::Null;
+    };
+    json!({
+        "worker": worker,
+        "model": model,
+        "instructions": system,
+        "message": message.parts,
+        "tools": tools,
+        "returns": output,
+    })
+}
