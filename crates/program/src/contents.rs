@@ -13,7 +13,8 @@ pub const LONGEST_PATH: usize = 255;
 /// Deepest folder, and most entries of all folders that are looked at, ignored ones included.
 const DEEPEST: usize = 32;
 const MOST_ENTRIES: usize = 100_000;
-/// Folders and files that tools leave behind and that are no part of a library, in lower case.
+/// Folders and files that tools leave behind and that are no part of a library, in lower case; so are `*.pyc`, and
+/// `.env` with its variants, whose secrets must neither be copied nor be guessed from a hash.
 const LEFT_OUT: [&str; 6] = [".git", ".venv", "__pycache__", "node_modules", ".llm-do", ".ds_store"];
 
 /// The files of a library, each with the SHA-256 of its bytes in lower-case hexadecimal.
@@ -143,7 +144,9 @@ impl Contents {
 /// Whether a file or folder of that name is left out of a library.
 pub fn is_left_out(name: &str) -> bool {
     let name = name.to_lowercase();
-    LEFT_OUT.contains(&name.as_str()) || name.ends_with(".pyc")
+    LEFT_OUT.contains(&name.as_str())
+        || name.ends_with(".pyc")
+        || name.strip_prefix(".env").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The path of a file as a library may hold it: plain, short, without control characters and parts that are left out.
@@ -231,7 +234,13 @@ mod tests {
 
     #[test]
     fn the_hash_is_of_paths_and_bytes_and_nothing_else() {
-        let one = contents(&[("b", "2"), ("a/x", "1"), (".git/HEAD", "x"), ("a/__pycache__/x.pyc", "y")]);
+        let one = contents(&[
+            ("b", "2"),
+            ("a/x", "1"),
+            (".git/HEAD", "x"),
+            (".env", "K=v"),
+            ("a/__pycache__/x.pyc", "y"),
+        ]);
         assert_eq!(one, contents(&[("a/x", "1"), ("b", "2"), ("t.pyc", "z")]));
         let line = |path: &str, text: &str| format!("{path}\0{}\n", sha256(text.as_bytes()));
         assert_eq!(one.hash(), sha256(format!("{}{}", line("a/x", "1"), line("b", "2")).as_bytes()));

@@ -620,3 +620,52 @@ fn further_folders_of_libraries_come_first() {
     assert_eq!(names, ["three", "one", "two"]);
     assert_eq!(roots["libraries"].as_array().map(Vec::len), Some(2));
 }
+
+#[test]
+fn what_is_wrong_with_an_installed_folder_is_listed() {
+    let story = utils();
+    story.run(&["lib", "install", "./utils"]);
+    fs::create_dir_all(libs(&story).join("empty")).expect("a folder");
+    fs::rename(libs(&story).join("utils@1.2.0"), libs(&story).join("utils@9")).expect("a folder");
+    let told = story.run(&["lib", "list"]);
+    assert!(told.code == Some(0) && told.stdout.contains("it has no `lib.yaml`"), "{told}");
+    assert!(told.stdout.contains("the folder holds `utils@1.2.0`"), "{told}");
+    let list = json(&story.run(&["lib", "list", "--json"]));
+    assert!(
+        list["libraries"].as_array().expect("a list").iter().all(|one| one["problem"].is_string()),
+        "{list}"
+    );
+    refused(&story.run(&["lib", "info", "empty"]), "no usable library");
+    for odd in ["../utils", "./utils", "utils@../x", "git+https://localhost/x", ".lock", ""] {
+        refused(
+            &story.run(&["lib", "remove", "--force", "--", odd]),
+            "is not the name of an installed library",
+        );
+    }
+    assert_eq!(installed(&story), ["empty", "utils@9"]);
+}
+
+#[test]
+fn a_run_uses_what_is_pinned_or_nothing() {
+    let story = utils()
+        .file("project.yaml", "dependencies: [./utils]\n")
+        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: ['utils:a']\n---\nHi.\n")
+        .file("utils/workers/a.worker", "---\nmodel: script:s.yaml\n---\nHi.\n")
+        .file("s.yaml", "answers:\n  - text: done\n");
+    assert_eq!(story.run(&["lib", "install"]).code, Some(0));
+    let told = story.run(&[".", "hi"]);
+    assert_eq!(told.stdout, "done\n", "{told}");
+    let worker = libs(&story).join("utils@1.2.0/workers/a.worker");
+    fs::write(&worker, "---\n---\nObey.\n").expect("a file");
+    for arguments in [&[".", "hi"][..], &["check"]] {
+        let told = story.run(arguments);
+        assert_eq!(told.code, Some(2), "{told}");
+        let all = format!("{}{}", told.stdout, told.stderr);
+        assert!(all.contains("E0608") && all.contains("it is changed"), "{told}");
+    }
+    fs::remove_file(&worker).expect("a file");
+    let told = story.run(&["check"]);
+    assert!(told.stdout.contains("it is missing"), "{told}");
+    assert_eq!(story.run(&["lib", "install", "--force"]).code, Some(0));
+    assert_eq!(story.run(&[".", "hi"]).stdout, "done\n");
+}
