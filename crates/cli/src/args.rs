@@ -257,7 +257,7 @@ pub(crate) struct InputFlags {
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
     /// The input: JSON, @FILE with JSON, or - for stdin
-    #[arg(long = "input", value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    #[arg(id = "input", long = "input", value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     pub(crate) json: Option<String>,
     /// One parameter of the entry; JSON where its type is not a string
     #[arg(long = "param", value_name = "NAME=VALUE")]
@@ -272,7 +272,7 @@ pub(crate) struct InputFlags {
 #[command(next_help_heading = "Program")]
 pub(crate) struct ModelFlags {
     /// The model, PROVIDER:MODEL
-    #[arg(long = "model", value_name = "MODEL")]
+    #[arg(id = "model", long = "model", value_name = "MODEL")]
     pub(crate) name: Option<String>,
     /// Override a setting of the model, such as temperature=0.2
     #[arg(long, value_name = "KEY=VALUE")]
