@@ -200,6 +200,7 @@ mod tests {
             };
             let source =
                 Source { tree: Arc::clone(&tree), start: Start::Entry(None), manifest: true, work: None };
+            assert_eq!(crate::check(source.clone(), host.clone()), [], "{}", template.name);
             let loaded = Program::load(source, host).unwrap();
             assert_eq!(loaded.warnings, [], "{}", template.name);
             let all = list_workers(&*tree).unwrap();
