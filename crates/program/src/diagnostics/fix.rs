@@ -7,8 +7,9 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// Largest file for which a change is proved by reading the changed file again, in bytes.
-const LARGEST_PROVED: usize = 64 << 10;
+/// Longest keys for which a change is proved by reading the changed file again, in bytes: a file made for it could ask
+/// for hundreds of proofs.
+const LONGEST_PROVED: usize = 16 << 10;
 
 /// A change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +47,7 @@ impl Fix {
     /// nothing else.
     pub fn remove(title: impl Into<String>, entry: &Entry) -> Option<Self> {
         let file = entry.key_span.file();
-        if file.text().len() > LARGEST_PROVED {
-            return None;
-        }
-        let (before, _) = keys(file)?;
+        let before = keys(file)?;
         let place = entry.key_span.range()?;
         let expected = without(&before, &place)?;
         let end = entry.value.span.range().map_or(place.end, |range| range.end).max(place.end);
@@ -58,7 +56,7 @@ impl Fix {
             .find_map(|range| {
                 let fix = Self::replace("", &Span::new(file, range), "")?;
                 let changed = SourceFile::new(Arc::clone(file.path()), fix.apply(file.text())?);
-                let (after, _) = keys(&changed)?;
+                let after = keys(&changed)?;
                 same(&after, &expected).then_some(fix)
             })
             .map(|fix| Self { title: title.into(), ..fix })
@@ -115,14 +113,14 @@ pub fn scalar(text: &str) -> String {
     }
 }
 
-/// The keys of a definition file, those given twice included, and where they end.
-fn keys(file: &Arc<SourceFile>) -> Option<(Node, usize)> {
-    let end = if file.path().ends_with(".worker") {
-        front_matter::keys_end(file.text())?
-    } else {
-        file.text().len()
-    };
-    Some((yaml::tree(file, end).ok()?, end))
+/// The keys of a definition file, those given twice included.
+fn keys(file: &Arc<SourceFile>) -> Option<Node> {
+    let text = file.text();
+    let end = if file.path().ends_with(".worker") { front_matter::keys_end(text)? } else { text.len() };
+    if end > LONGEST_PROVED {
+        return None;
+    }
+    yaml::tree(file, end).ok()
 }
 
 /// The stretches that may be the entry and what belongs to it: whole lines, or up to a neighbour's comma.
@@ -221,7 +219,7 @@ mod tests {
         if let Some(text) = removed("a: 1\nb: |\n  one\n  two\nc: 2\n", &["b"]) {
             assert_eq!(text, "a: 1\nc: 2\n");
         }
-        let long = format!("a: 1\nb: {}\n", "x".repeat(LARGEST_PROVED));
+        let long = format!("a: 1\nb: {}\n", "x".repeat(LONGEST_PROVED));
         assert_eq!(removed(&long, &["a"]), None);
     }
 

@@ -48,7 +48,7 @@ pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
         Some(("long", path)) => {
             let long = "x".repeat(usize::try_from(LARGEST_DEFINITION).unwrap());
             let text = fs::read_to_string(folder.join(path)).unwrap() + &long;
-            return of_files([(path, text.as_str())]).0;
+            return of_files([(path, text.as_str())], "").0;
         }
         Some(_) => {
             panic!("{}: write `entry ID`, `file PATH`, `target WORD` or `long PATH`", folder.display())
@@ -85,8 +85,11 @@ fn shown_below(span: &Span, libraries: &Path) -> Span {
 /// Where the pages say that libraries lie.
 pub(crate) const LIBRARIES: &str = "~/.llm-do/libs";
 
-/// What is found in a program of these files, of which some may be libraries', and the same as text.
-pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> (Vec<Diagnostic>, String) {
+/// What is found in a program of these files, of which some may be libraries', and as text what of it has that code.
+pub(crate) fn of_files<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a str)>,
+    shown: &str,
+) -> (Vec<Diagnostic>, String) {
     let folder = tempfile::tempdir().unwrap();
     let libraries = folder.path().canonicalize().unwrap().join("libs");
     let mut own = Vec::new();
@@ -103,7 +106,8 @@ pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) 
     let tree = MemoryTree::new(Place::new("/p"), own);
     let source = Source { tree: Arc::new(tree), start: Start::Entry(None), manifest: true, work: None };
     let found = load(source, vec![libraries.clone()]);
-    let said = render(&found, Colour::Never).replace(&*libraries.to_string_lossy(), LIBRARIES);
+    let of_code: Vec<Diagnostic> = found.iter().filter(|finding| finding.code.id == shown).cloned().collect();
+    let said = render(&of_code, Colour::Never).replace(&*libraries.to_string_lossy(), LIBRARIES);
     (found, said)
 }
 
