@@ -8,8 +8,8 @@ use crate::{
 use std::{ops::Range, sync::Arc};
 
 /// Longest keys for which a change is proved by reading the changed file again, in bytes: a file made for it could ask
-/// for hundreds of proofs.
-const LONGEST_PROVED: usize = 16 << 10;
+/// for a proof every 30 bytes.
+const LONGEST_PROVED: usize = 4 << 10;
 
 /// A change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +127,11 @@ fn keys(file: &Arc<SourceFile>) -> Option<Node> {
 fn stretches(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     let line = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
     let next = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
-    let mut all: Vec<Range<usize>> = std::iter::once(line..next).collect();
+    let mut all: Vec<Range<usize>> = Vec::new();
+    // Alone on its lines: likely, and then right at once.
+    if text[line..start].trim().is_empty() {
+        all.push(line..next);
+    }
     let after = &text[end..];
     if let Some(rest) = after.trim_start_matches([' ', '\t']).strip_prefix(',') {
         all.push(start..text.len() - rest.trim_start_matches([' ', '\t']).len());
