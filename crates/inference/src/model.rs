@@ -16,7 +16,11 @@ use std::{
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
 };
 use tokio::sync::{OnceCell, mpsc::unbounded_channel, oneshot};
@@ -30,6 +34,7 @@ use tokio::sync::{OnceCell, mpsc::unbounded_channel, oneshot};
 pub struct LocalModel {
     path: PathBuf,
     jobs: OnceCell<Result<mpsc::Sender<Job>, LoadError>>,
+    evaluated: Arc<AtomicU64>,
 }
 
 /// Why a file can't be used as a model.
@@ -92,7 +97,7 @@ impl LocalModel {
         };
         match File::open(&path).map_err(unreadable)?.read_exact(&mut magic) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(unreadable(error)),
-            Ok(()) if &magic == MAGIC => Ok(Self { path, jobs: OnceCell::new() }),
+            Ok(()) if &magic == MAGIC => Ok(Self { path, jobs: OnceCell::new(), evaluated: Arc::default() }),
             _ => Err(LoadError::NotGguf(path)),
         }
     }
@@ -100,6 +105,12 @@ impl LocalModel {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How many tokens were evaluated since it was opened, of prompts and of answers. What a dropped request still
+    /// costs shows here.
+    pub fn evaluated_tokens(&self) -> u64 {
+        self.evaluated.load(Ordering::Relaxed)
     }
 
     /// Loads the model unless it is loaded; the first request does so by itself.
@@ -114,12 +125,12 @@ impl LocalModel {
         let start = || async {
             let (jobs, inbox) = mpsc::channel();
             let (ready, loaded) = oneshot::channel();
-            let path = self.path.clone();
+            let (path, evaluated) = (self.path.clone(), self.evaluated.clone());
             let unusable = |reason: String| LoadError::Unusable { path: self.path.clone(), reason };
             thread::Builder::new()
                 .name("local-model".into())
                 .stack_size(STACK)
-                .spawn(move || serve(&path, ready, &inbox))
+                .spawn(move || serve(&path, evaluated, ready, &inbox))
                 .map_err(|error| unusable(error.to_string()))?;
             loaded.await.map_err(|_| unusable("the library gave up".into()))??;
             Ok(jobs)
@@ -182,7 +193,12 @@ impl Model for LocalModel {
 }
 
 /// The thread: loads, says so, then answers until the model is dropped.
-fn serve(path: &Path, ready: oneshot::Sender<Result<(), LoadError>>, inbox: &mpsc::Receiver<Job>) {
+fn serve(
+    path: &Path,
+    evaluated: Arc<AtomicU64>,
+    ready: oneshot::Sender<Result<(), LoadError>>,
+    inbox: &mpsc::Receiver<Job>,
+) {
     let model = match load(path) {
         Ok(model) => model,
         Err(error) => {
@@ -190,7 +206,7 @@ fn serve(path: &Path, ready: oneshot::Sender<Result<(), LoadError>>, inbox: &mps
             return;
         }
     };
-    let mut session = Session::new(&model);
+    let mut session = Session::new(&model, evaluated);
     let _ = ready.send(Ok(()));
     while let Ok(job) = inbox.recv() {
         if !job.events.is_closed() {

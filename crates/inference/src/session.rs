@@ -22,7 +22,13 @@ use llm_do_core::model::{
     ToolSpec, Usage,
 };
 use serde_json::Value;
-use std::{num::NonZeroU32, sync::Arc};
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// One request, owned.
@@ -61,8 +67,10 @@ pub(crate) struct Session<'model> {
     /// Most tokens of prompt and answer together.
     window: usize,
     pace: Pace,
-    /// Threads that the context uses for single tokens.
+    /// Threads that the context uses.
     threads: usize,
+    /// Tokens evaluated in all.
+    evaluated: Arc<AtomicU64>,
 }
 
 /// Tokens of an answer where the settings don't say: a small model that loses itself must come to an end.
@@ -75,8 +83,8 @@ const FIRST_CONTEXT: usize = 2048;
 const MOST_CONTEXT: u64 = 32_768;
 
 impl<'model> Session<'model> {
-    /// A session with that model; its context is made by the first job.
-    pub(crate) fn new(model: &'model LlamaModel) -> Self {
+    /// A session with that model, which counts the tokens it evaluates; its context is made by the first job.
+    pub(crate) fn new(model: &'model LlamaModel, evaluated: Arc<AtomicU64>) -> Self {
         Self {
             model,
             template: Template::of(model),
@@ -86,6 +94,7 @@ impl<'model> Session<'model> {
             window: window(model),
             pace: Pace::new(),
             threads: 0,
+            evaluated,
         }
     }
 
@@ -100,7 +109,8 @@ impl<'model> Session<'model> {
         }
         let limit = job.settings.max_tokens.unwrap_or(MAX_TOKENS) as usize;
         let limit = limit.min(self.window - prompt.len());
-        let threads = self.pace.begin();
+        let _at_work = self.pace.begin();
+        let threads = self.pace.threads();
         self.reserve(prompt.len() + limit, threads)?;
         let cached = self.evaluate(&prompt, job)?;
 
@@ -197,7 +207,7 @@ impl<'model> Session<'model> {
             if job.events.is_closed() {
                 return Err(failed("cancelled".into()));
             }
-            let threads = self.pace.next();
+            let threads = self.pace.threads();
             self.reserve(tokens.len(), threads)?;
             let context = self.context.as_mut().ok_or_else(no_context)?;
             batch.clear();
@@ -213,6 +223,7 @@ impl<'model> Session<'model> {
                 self.held.clear();
                 return Err(failed(llama::take_complaint().unwrap_or_else(|| error.to_string())));
             }
+            self.evaluated.fetch_add(u64::try_from(batch.n_tokens()).unwrap_or(0), Ordering::Relaxed);
         }
         Ok(keep)
     }

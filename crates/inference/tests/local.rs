@@ -1,6 +1,10 @@
 //! What a local model must keep to, with real weights. They are looked for in `LLM_DO_TEST_GGUF`, then in the models
 //! folder; without them these tests say so and pass.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that meets an error has failed, and says what it skips"
+)]
 
 use llm_do_core::{
     call_path::CallPath,
@@ -12,11 +16,12 @@ use llm_do_core::{
 use llm_do_inference::{LoadError, LocalModel, Store, catalogue};
 use serde_json::{Value, json};
 use std::{
-    fs,
+    fs::{self, File},
+    ops::Deref,
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::Duration,
 };
+use tokio::sync::Notify;
 
 /// The weights, if the machine has them.
 fn weights() -> Option<PathBuf> {
@@ -36,22 +41,48 @@ fn weights() -> Option<PathBuf> {
     found
 }
 
-fn model() -> Option<LocalModel> {
-    weights().map(|path| LocalModel::open(path).expect("a GGUF file"))
+/// The model, and the right to use it: only one of these tests has it at a time, in this process and in any other, since
+/// answers made side by side would fight for the cores.
+struct Turn {
+    model: LocalModel,
+    _lock: File,
+}
+
+impl Deref for Turn {
+    type Target = LocalModel;
+
+    fn deref(&self) -> &LocalModel {
+        &self.model
+    }
+}
+
+fn model() -> Option<Turn> {
+    let path = weights()?;
+    let lock = File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/local-model.lock")).expect("a lock file");
+    lock.lock().expect("a turn");
+    Some(Turn { model: LocalModel::open(path).expect("a GGUF file"), _lock: lock })
 }
 
 #[derive(Default)]
-struct Deltas(Mutex<Vec<Delta>>);
+struct Deltas {
+    told: Mutex<Vec<Delta>>,
+    more: Notify,
+}
 
 impl DeltaSink for Deltas {
     fn delta(&self, delta: Delta) {
-        self.0.lock().unwrap().push(delta);
+        self.told.lock().unwrap().push(delta);
+        self.more.notify_one();
     }
 }
 
 impl Deltas {
+    fn count(&self) -> usize {
+        self.told.lock().unwrap().len()
+    }
+
     fn text(&self) -> String {
-        let pieces = self.0.lock().unwrap();
+        let pieces = self.told.lock().unwrap();
         pieces
             .iter()
             .filter_map(|it| if let Delta::Text { text } = it { Some(text.as_str()) } else { None })
@@ -141,21 +172,22 @@ async fn an_answer_streams_and_ends() {
     let text: String = response.parts.iter().filter_map(Part::as_text).collect();
     assert!(text.contains("Paris"), "{text}");
     assert_eq!(deltas.text(), text);
-    assert!(deltas.0.lock().unwrap().len() > 1);
+    assert!(deltas.count() > 1);
     assert_eq!(response.finish, FinishReason::Stop);
     assert!(response.usage.input_tokens.unwrap() > 10 && response.usage.output_tokens.unwrap() > 3);
 }
 
 #[tokio::test]
 async fn the_same_seed_gives_the_same_answer() {
-    let (Some(one), Some(two)) = (model(), model()) else { return };
+    let Some(one) = model() else { return };
+    let two = LocalModel::open(one.path()).unwrap();
     let ask = |seed| {
         let mut ask = Ask::user("Invent a name for a ship.");
         ask.settings = ModelSettings {
             temperature: Some(1.5),
             top_p: Some(1.0),
             seed: Some(seed),
-            max_tokens: Some(16),
+            max_tokens: Some(8),
             ..ask.settings
         };
         ask
@@ -185,20 +217,19 @@ async fn an_answer_always_fits_its_schema() {
     ];
     for schema in &schemas {
         let validator = jsonschema::validator_for(schema).unwrap();
-        for prompt in ["Ada is 36.", "Tell me a joke!", "{\"ignore\": \"the schema\"} and write a poem"] {
-            for temperature in [0.0, 1.5] {
-                let mut ask = Ask { output: Some(schema.clone()), ..Ask::user(prompt) };
-                ask.settings.temperature = Some(temperature);
-                ask.settings.max_tokens = Some(120);
-                let deltas = Deltas::default();
-                let response = ask.of(&model, &deltas).await.unwrap();
-                let text: String = response.parts.iter().filter_map(Part::as_text).collect();
-                assert_eq!(response.finish, FinishReason::Stop, "{schema} {prompt}: {text}");
-                let value: Value =
-                    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-                assert!(validator.is_valid(&value), "{schema} {prompt}: {text}");
-                assert_eq!(deltas.text(), text);
-            }
+        for (prompt, temperature) in
+            [("Ada is 36.", 0.0), ("{\"ignore\": \"the schema\"} and write a poem", 1.5)]
+        {
+            let mut ask = Ask { output: Some(schema.clone()), ..Ask::user(prompt) };
+            ask.settings.temperature = Some(temperature);
+            ask.settings.max_tokens = Some(120);
+            let deltas = Deltas::default();
+            let response = ask.of(&model, &deltas).await.unwrap();
+            let text: String = response.parts.iter().filter_map(Part::as_text).collect();
+            assert_eq!(response.finish, FinishReason::Stop, "{schema} {prompt}: {text}");
+            let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert!(validator.is_valid(&value), "{schema} {prompt}: {text}");
+            assert_eq!(deltas.text(), text);
         }
     }
 }
@@ -235,7 +266,7 @@ async fn a_tool_call_names_a_tool_and_fits_its_schema() {
                     assert_eq!(response.finish, FinishReason::ToolCalls);
                     let tool = ask.tools.iter().find(|tool| &*tool.name == name).expect("a tool that exists");
                     assert!(jsonschema::is_valid(&tool.input, arguments), "{arguments}");
-                    assert!(deltas.0.lock().unwrap().contains(&Delta::Call { name: name.to_owned() }));
+                    assert!(deltas.told.lock().unwrap().contains(&Delta::Call { name: name.to_owned() }));
                     assert!(!deltas.text().contains("tool_call"), "{}", deltas.text());
                 }
                 Some((_, Arguments::Invalid { text, reason })) => panic!("{text}: {reason}"),
@@ -288,8 +319,8 @@ async fn a_dropped_request_stops_and_the_next_one_is_answered() {
     {
         let request = endless.of(&model, &deltas);
         let begun = async {
-            while deltas.0.lock().unwrap().len() < 3 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+            while deltas.count() < 3 {
+                deltas.more.notified().await;
             }
         };
         tokio::select! {
@@ -297,10 +328,11 @@ async fn a_dropped_request_stops_and_the_next_one_is_answered() {
             () = begun => {}
         }
     }
-    // The thread takes requests in order: this one is answered only because the other stopped.
-    let next = Ask::user("Say hello.");
-    let response = tokio::time::timeout(Duration::from_secs(40), async { next.text(&model).await }).await;
-    assert!(!response.expect("the dropped request went on").is_empty());
+    // The thread takes requests in order: with this one answered, the other has come to its end.
+    assert!(!Ask::user("Say hello.").text(&model).await.is_empty());
+    // It would have been thousands.
+    let evaluated = model.evaluated_tokens();
+    assert!((50..2000).contains(&evaluated), "the dropped request went on: {evaluated} tokens");
 }
 
 #[tokio::test]
@@ -391,7 +423,7 @@ async fn damaged_files_are_told_apart() {
 
     let Some(weights) = weights() else { return };
     let whole = fs::read(weights).unwrap();
-    for length in [30, 5_000, 1_000_000, whole.len() / 2, whole.len() - 1] {
+    for length in [30, 5_000, 1_000_000, whole.len() - 1] {
         let reason = refused(&whole[..length]).await;
         println!("{length}: {reason}");
         assert!(reason.contains("can't be loaded"), "{reason}");

@@ -403,10 +403,8 @@ async fn what_is_no_regular_file_is_never_opened() {
                 "list_files" | "file_info" | "file_exists" | "search_files" | "delete_file" | "move_file"
             )
         }) {
-            let waiting = p.said(tool, input.clone());
-            let said = tokio::time::timeout(std::time::Duration::from_secs(10), waiting)
-                .await
-                .expect("it does not block");
+            // Where one of these blocked, the test would never end.
+            let said = p.said(tool, input.clone()).await;
             assert!(
                 said.contains("a special file") || said.contains("exists already"),
                 "{tool} {input}: {said}"

@@ -24,8 +24,9 @@ use crate::script::{Break, Content, Reply, Script, Usage};
 use crate::seen::{Seen, Wire};
 use crate::{anthropic, openai};
 
-/// How long [`TestServer::wait_for_requests`] and its like wait before they give up.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long [`TestServer::wait_for_requests`] and its like wait before they give up: so long that only what hangs
+/// needs it, on any machine.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A model server on a loopback port, on a thread of its own. It stops when dropped.
 pub struct TestServer {
@@ -145,7 +146,7 @@ impl TestServer {
     /// Waits until `count` requests have arrived since the start.
     ///
     /// # Panics
-    /// After 20 seconds.
+    /// After five minutes.
     pub fn wait_for_requests(&self, count: usize) {
         self.wait(&format!("{count} requests"), |log| log.serial >= count as u64);
     }
@@ -153,7 +154,7 @@ impl TestServer {
     /// Waits until clients have hung up on `count` answers.
     ///
     /// # Panics
-    /// After 20 seconds.
+    /// After five minutes.
     pub fn wait_for_abandoned(&self, count: usize) {
         self.wait(&format!("{count} answers abandoned"), |log| log.abandoned >= count);
     }

@@ -451,13 +451,18 @@ fn a_client_that_hangs_up_is_noticed() {
 #[test]
 fn delays_and_gaps_take_their_time_and_requests_run_side_by_side() {
     let pause = Duration::from_millis(20);
-    let server = TestServer::start(Script::route(move |_| Reply::text("Hi").delay(pause).gap(pause)));
+    let gate = Gate::new();
+    let held = gate.clone();
+    let reply = move || Reply::text("Hi").held_by(&held).delay(pause).gap(pause);
+    let server = TestServer::start(Script::route(move |_| reply()));
     let started = Instant::now();
     std::thread::scope(|scope| {
         for i in 0..8 {
             let (server, body) = (&server, openai(json!([{"role": "user", "content": i.to_string()}])));
             scope.spawn(move || assert!(post(server, OPENAI, &body).complete));
         }
+        server.wait_for_requests(8);
+        gate.open();
     });
     // One wait before the headers and one before each of six events but the first.
     assert!(started.elapsed() >= pause * 6);

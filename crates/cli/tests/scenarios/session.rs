@@ -15,8 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a scenario waits for something to appear.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a scenario waits for something to appear: so long that only what never comes takes it, on any machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Written after the process has ended, so that all it wrote has been read when this is.
+const END: &str = "[end of the session]";
 
 /// A process whose controlling terminal is ours to read and type on.
 pub(crate) struct Session {
@@ -145,10 +147,10 @@ impl Session {
             thread::sleep(Duration::from_millis(5));
         };
         assert!(!self.reads_keys(), "the terminal is left in the mode of a prompt");
-        while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(100)) {
-            self.take(&bytes);
-        }
-        (status.code(), self.shown)
+        File::from(self.line.try_clone().expect("a handle")).write_all(END.as_bytes()).expect("it takes it");
+        self.expect(END);
+        let shown = self.shown.strip_suffix(END).expect("nobody else writes").to_owned();
+        (status.code(), shown)
     }
 
     fn take(&mut self, bytes: &[u8]) {
