@@ -201,9 +201,10 @@ mod tests {
             let source =
                 Source { tree: Arc::clone(&tree), start: Start::Entry(None), manifest: true, work: None };
             assert_eq!(crate::check(source.clone(), host.clone()), [], "{}", template.name);
+            assert_eq!(crate::check(source.clone(), host.clone()), [], "{}", template.name);
+            let all = list_workers(&source, host.clone()).unwrap();
             let loaded = Program::load(source, host).unwrap();
             assert_eq!(loaded.warnings, [], "{}", template.name);
-            let all = list_workers(&*tree).unwrap();
             assert_eq!(loaded.program.loaded().len(), all.len(), "{}: all are reached", template.name);
             for worker in loaded.program.loaded() {
                 assert!(worker.description.is_some(), "{}: {}", template.name, worker.id);

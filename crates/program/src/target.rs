@@ -148,7 +148,7 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
                             format!("`{target}` was found in the flat registry, which is deprecated"),
                         )
                         .note(format!("it is {}", found.display()))
-                        .help("name the file, or make a project of it"),
+                        .help("name the file, or make a project of it: `llm-do migrate`"),
                     );
                     file(&found, None, request, around)?
                 }

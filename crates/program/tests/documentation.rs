@@ -39,13 +39,13 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
     blocks
 }
 
-fn check(page: &str, least: usize, file_of: impl Fn(&str) -> &'static str) {
+fn check(page: &str, least: usize, file_of: impl Fn(&str) -> Option<&'static str>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let text = std::fs::read_to_string(path).unwrap();
     let blocks = blocks(&text);
     assert!(blocks.len() >= least, "{page} has lost its examples");
     for (line, block) in blocks {
-        let file = file_of(&block);
+        let Some(file) = file_of(&block) else { continue };
         let mut files = SURROUNDINGS.to_vec();
         if file != "main.worker" && file != "main.yaml" {
             files.push(("main.worker", PLAIN));
@@ -69,12 +69,15 @@ fn check(page: &str, least: usize, file_of: impl Fn(&str) -> &'static str) {
 
 #[test]
 fn every_worker_of_the_documentation_loads() {
-    check("worker-files.md", 6, |block| if block.starts_with("---") { "main.worker" } else { "main.yaml" });
+    check("worker-files.md", 6, |block| {
+        Some(if block.starts_with("---") { "main.worker" } else { "main.yaml" })
+    });
 }
 
 #[test]
 fn every_manifest_of_the_documentation_loads() {
-    check("projects.md", 3, |_| "project.yaml");
+    // A worker on that page names others that are not there: its form is held to the schema elsewhere.
+    check("projects.md", 3, |block| (!block.starts_with("---")).then_some("project.yaml"));
 }
 
 #[test]
