@@ -15,7 +15,7 @@ use crate::{
 };
 use llm_do_core::{model::ModelName, worker::WorkerDefinition};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -33,8 +33,11 @@ pub(crate) struct Loading {
     pub(crate) workers: Workers,
     /// What each worker imports, by its name.
     pub(crate) imports: BTreeMap<Arc<str>, Vec<Located>>,
-    /// Files that were met.
-    seen: BTreeSet<(PackageId, String)>,
+    /// Files that were met, by package.
+    seen: BTreeMap<PackageId, HashSet<String>>,
+    /// What references turned out to mean, by package: a thousand workers that name each other are a million
+    /// references, and a thousand files to look for.
+    resolved: Mutex<HashMap<PackageId, HashMap<String, Resolved>>>,
     /// Where each name was first met: two files with one name are told by it.
     paths: BTreeMap<Arc<str>, Located>,
     /// Names of each package's workers, scanned for once, for "did you mean".
@@ -60,7 +63,8 @@ impl Loading {
             model: None,
             workers: Workers::new(),
             imports: BTreeMap::new(),
-            seen: BTreeSet::new(),
+            seen: BTreeMap::new(),
+            resolved: Mutex::default(),
             paths: BTreeMap::new(),
             names: BTreeMap::new(),
         };
@@ -170,8 +174,10 @@ impl Loading {
                 for (import, (reference, span)) in imports.into_iter().zip(&reading.imports) {
                     match import {
                         Ok(import) => {
-                            known.push(import.clone());
-                            generation.push((import, Some(span.clone())));
+                            if !self.has_seen(&import) {
+                                generation.push((import.clone(), Some(span.clone())));
+                            }
+                            known.push(import);
                         }
                         Err(error) => self.unresolved(located.package, *error, reference, span, found),
                     }
@@ -182,7 +188,9 @@ impl Loading {
                     match callee {
                         Ok(callee) => {
                             calls.push((self.name_of(&callee), at));
-                            generation.push((callee, Some(span.clone())));
+                            if !self.has_seen(&callee) {
+                                generation.push((callee, Some(span.clone())));
+                            }
                         }
                         Err(error) => self.unresolved(located.package, *error, reference, span, found),
                     }
@@ -199,11 +207,31 @@ impl Loading {
         asked.into_iter().filter(|name| self.workers.contains_key(name)).collect()
     }
 
+    fn has_seen(&self, located: &Located) -> bool {
+        self.seen.get(&located.package).is_some_and(|seen| seen.contains(&located.path))
+    }
+
+    /// What a reference means in a package.
+    fn resolve(&self, from: PackageId, reference: &str) -> Resolved {
+        let known = |all: &HashMap<PackageId, HashMap<String, Resolved>>| {
+            all.get(&from).and_then(|of_package| of_package.get(reference).cloned())
+        };
+        let lock = || self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known(&lock()) {
+            return known;
+        }
+        // Not under the lock: it asks the disk.
+        let resolved = self.packages.resolve(from, reference);
+        lock().entry(from).or_default().insert(reference.to_owned(), resolved.clone());
+        resolved
+    }
+
     /// Whether a file has not been met yet; another one with its ID is told.
     fn is_new(&mut self, located: &Located, named: Option<&Span>, found: &mut Vec<Diagnostic>) -> bool {
-        if !self.seen.insert((located.package, located.path.clone())) {
+        if self.has_seen(located) {
             return false;
         }
+        self.seen.entry(located.package).or_default().insert(located.path.clone());
         let name = self.name_of(located);
         match self.paths.get(&name) {
             Some(other) if other.path != located.path => {
@@ -222,15 +250,14 @@ impl Loading {
     fn merge(&self, located: Located, document: &Document) -> Merged {
         let mut found = Vec::new();
         let reading = self.context(located.package).worker(&located, document, &mut found);
-        let imports: Vec<Resolved> = reading
-            .imports
-            .iter()
-            .map(|(reference, _)| self.packages.resolve(located.package, reference))
-            .collect();
+        let imports: Vec<Resolved> =
+            reading.imports.iter().map(|(reference, _)| self.resolve(located.package, reference)).collect();
         let known: Vec<Located> = imports.iter().filter_map(|import| import.as_ref().ok().cloned()).collect();
         let exact = reading.callees.iter().enumerate().filter(|(_, (reference, _))| !is_glob(reference));
         let callees = exact
-            .map(|(at, (reference, _))| (resolve(&self.packages, &known, located.package, reference), at))
+            .map(|(at, (reference, _))| {
+                (or_imported(self.resolve(located.package, reference), &known, reference), at)
+            })
             .collect();
         Merged { located, reading, imports, callees, found }
     }
@@ -301,7 +328,7 @@ impl Loading {
     }
 }
 
-type Resolved = Result<Located, Box<Diagnostic>>;
+pub(crate) type Resolved = Result<Located, Box<Diagnostic>>;
 
 /// A worker of a generation, merged.
 struct Merged {
@@ -352,13 +379,8 @@ fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) ->
 }
 
 /// What a reference means to a worker: by the rules of its package, else by the name of something that it imports.
-pub(crate) fn resolve(
-    packages: &Packages,
-    imports: &[Located],
-    from: PackageId,
-    reference: &str,
-) -> Result<Located, Box<Diagnostic>> {
-    packages.resolve(from, reference).or_else(|error| {
+pub(crate) fn or_imported(resolved: Resolved, imports: &[Located], reference: &str) -> Resolved {
+    resolved.or_else(|error| {
         let imported = imports.iter().find(|import| import.id == reference);
         match (error.code == codes::WORKER_NOT_FOUND, imported) {
             (true, Some(import)) => Ok(import.clone()),

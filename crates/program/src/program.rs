@@ -362,8 +362,8 @@ impl Program {
 
     fn find(&self, from: &WorkerDefinition, reference: &str) -> Result<Arc<Effective>, Diagnostics> {
         let (package, imports) = self.speaker(from);
-        let located =
-            loading::resolve(&self.packages, imports, package, reference).map_err(|error| match package {
+        let located = loading::or_imported(self.packages.resolve(package, reference), imports, reference)
+            .map_err(|error| match package {
                 _ if reference.contains(':') => *error,
                 PackageId::PROGRAM => {
                     let ids: Vec<String> = self.workers().iter().map(|worker| worker.id.clone()).collect();

@@ -173,11 +173,16 @@ fn imports_load_a_closure_without_a_project() {
 
 #[test]
 fn a_thousand_workers_that_import_each_other_load_once_each() {
-    let names: Vec<String> = (0..1000).map(|i| format!("w{i}")).collect();
-    let all = names.join(", ");
-    let text = format!("---\nimports: {{workers: [{all}]}}\n---\nDo it.");
-    let paths: Vec<String> = names.iter().map(|name| format!("workers/{name}.worker")).collect();
-    let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), text.as_str())).collect();
+    let workers: Vec<(String, String)> = (0..1000)
+        .map(|i| {
+            // Its neighbours on both sides, so that each imports those that import it.
+            let names: Vec<String> = (990..1011).map(|step| format!("w{}", (i + step) % 1000)).collect();
+            let text = format!("---\nimports: {{workers: [{}]}}\n---\nDo it.", names.join(", "));
+            (format!("workers/w{i}.worker"), text)
+        })
+        .collect();
+    let mut files: Vec<(&str, &str)> =
+        workers.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let main = "---\nimports: {workers: [w0]}\n---\nDo it.";
     files.push(("main.worker", main));
     let program = load(&files, Start::Entry(None), &[]).unwrap();
