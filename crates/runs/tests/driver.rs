@@ -225,7 +225,7 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
     ));
     let files = MemoryFileSystem::new();
     files.put(&root.join("long.txt"), "nothing to be found here\n".repeat(100_000).as_bytes());
-    let tools = Filesystem::tools(&authority, None);
+    let tools = Filesystem::made_for(&authority, None);
     let search = tools.iter().find(|tool| &*tool.meta.name == "search_files").unwrap();
     let ToolBody::Leaf(leaf) = &search.body else { panic!("it is a leaf") };
     let (input, results) = (json!({"pattern": "gold"}), Results::default());
