@@ -343,6 +343,17 @@ impl Authority {
         self.view.locate(&path, access, &self.bounds, &self.protection)
     }
 
+    /// A virtual path under which `access` to that place is allowed: what a caller would write to hand it over.
+    pub fn path_to(&self, place: &Place, access: Access) -> Option<VirtualPath> {
+        let shown = self.view.mounts().iter().filter_map(|mount| {
+            let path = mount.at.join(place.rest(&mount.place)?);
+            let located = self.view.locate(&path, access, &self.bounds, &self.protection).ok()?;
+            // Another mount may lie over it.
+            (located.place() == *place).then_some(path)
+        });
+        shown.min_by(|a, b| a.as_str().len().cmp(&b.as_str().len()).then_with(|| a.cmp(b)))
+    }
+
     /// As [`Authority::locate`] for directories to list: every reachable subtree at or below `path`. For a view that
     /// `restrict` narrowed to `/src`, listing `/` gives `/src`.
     pub fn locate_tree(&self, path: &str) -> Result<Vec<Located>, Refusal> {

@@ -13,7 +13,7 @@ use crate::{
     engine::{Halt, Outcome},
     event::Event,
     journal::Body,
-    operator::{Answer, Ask},
+    operator::{Answered, Ask, Recall},
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
 use std::{borrow::Cow, time::Duration};
@@ -68,13 +68,16 @@ pub trait Driver: MaybeSend + MaybeSync {
         &'a self,
         batch: Vec<BoxFuture<'a, Result<Outcome, Halt>>>,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>>;
-    /// Asks the operator and waits for as long as it takes. The ask and the answer are recorded.
+    /// Asks the operator and waits for as long as it takes. Questions are put one at a time, in order of arrival; one
+    /// whose turn comes when `memory` has its answer is not put. The ask and the answer, given or recalled, are
+    /// recorded.
     fn ask<'a>(
         &'a self,
         path: &'a CallPath,
         name: StepName,
         ask: Ask,
-    ) -> BoxFuture<'a, Result<(Answer, Duration), Halt>>;
+        memory: &'a dyn Recall,
+    ) -> BoxFuture<'a, Result<Answered, Halt>>;
     /// Waits; recorded. The time does not count as work.
     fn sleep<'a>(
         &'a self,

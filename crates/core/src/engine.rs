@@ -22,7 +22,7 @@ use crate::{
     gate::{Gate, Mode, Query, Rule, Subject},
     journal::{Body as Record, Ending, timed_out},
     model::{Blob, Models},
-    operator::{Answer, Ask},
+    operator::{Answer, Answered, Ask, Recall},
     redact::Redact,
     schema::{Violation, canonical},
     toolset::ToolsetRegistry,
@@ -171,6 +171,11 @@ impl Engine {
         let mut approved_by_edit = false;
         loop {
             let meta = &call.function.meta;
+            if let Body::Composite(composite) = &call.function.body
+                && let Some(whole) = composite.complete(self, call.frame, &input)
+            {
+                input = Arc::new(whole);
+            }
             if let Err(wrong) = meta.input.validate(&input) {
                 return Ok(Err(invalid_input(&meta.name, &wrong)));
             }
@@ -283,11 +288,11 @@ impl Engine {
         let key = memory_key(call.function, admitted);
         match self.remembered(&key) {
             Some(Remembered::Approved) => {
-                record(Rule::PreApproved, "operator, remembered", None)?;
+                record(Rule::PreApproved, REMEMBERED, None)?;
                 return Ok(Judged::Run);
             }
             Some(Remembered::Denied(reason)) => {
-                record(Rule::Blocked, "operator, remembered", reason.as_deref())?;
+                record(Rule::Blocked, REMEMBERED, reason.as_deref())?;
                 return Ok(refuse(FailureKind::Denied, denied(&meta.name, reason.as_deref())));
             }
             None => {}
@@ -311,18 +316,21 @@ impl Engine {
                     self.host.driver.record(&call.path, "ask".into(), Record::Asked(ask.clone()))?;
                     return Ok(Judged::Refuse(End::Suspended(vec![ask])));
                 }
-                let (answer, waited) = self.host.driver.ask(&call.path, "ask".into(), ask.clone()).await?;
+                let memory = Memory { engine: self, key: &key };
+                let answered = self.host.driver.ask(&call.path, "ask".into(), ask.clone(), &memory).await?;
+                let Answered { answer, recalled, waited } = answered;
                 call.frame.waited(waited, self.host.driver.now_ms());
+                let by = if recalled { REMEMBERED } else { "operator" };
                 match answer {
                     Answer::Approve { remember } => {
                         if remember {
                             self.remember(key, Remembered::Approved);
                         }
-                        record(Rule::PreApproved, "operator", None)?;
+                        record(Rule::PreApproved, by, None)?;
                         Ok(Judged::Run)
                     }
                     Answer::Deny { reason, remember } => {
-                        record(Rule::Blocked, "operator", reason.as_deref())?;
+                        record(Rule::Blocked, by, reason.as_deref())?;
                         let message = denied(&meta.name, reason.as_deref());
                         if remember {
                             self.remember(key, Remembered::Denied(reason));
@@ -479,6 +487,24 @@ impl Engine {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).insert(key, what);
     }
 }
+
+/// What the run remembers of one question.
+struct Memory<'a> {
+    engine: &'a Engine,
+    key: &'a str,
+}
+
+impl Recall for Memory<'_> {
+    fn recall(&self) -> Option<Answer> {
+        self.engine.remembered(self.key).map(|remembered| match remembered {
+            Remembered::Approved => Answer::Approve { remember: true },
+            Remembered::Denied(reason) => Answer::Deny { reason, remember: true },
+        })
+    }
+}
+
+/// Who decided where an earlier answer did.
+const REMEMBERED: &str = "operator, remembered";
 
 enum Judged {
     Run,

@@ -234,6 +234,11 @@ pub struct CompositeCall<'a> {
 
 /// Code that makes calls of its own: a worker, or a function that orchestrates workers.
 pub trait Composite: MaybeSend + MaybeSync {
+    /// The arguments with those that the caller left out and the program gives; `None` where it gives none. Before they
+    /// are validated.
+    fn complete(&self, _engine: &Engine, _frame: &Frame, _input: &Value) -> Option<Value> {
+        None
+    }
     /// Whether it may be called from there at all (depth, cycles); before anyone is asked.
     fn admit(&self, _engine: &Engine, _frame: &Frame) -> Result<(), Failure> {
         Ok(())

@@ -134,6 +134,9 @@ pub enum Body {
     Asked(Ask),
     /// The operator has answered.
     Answered(Answer),
+    /// A question was not put to the operator: when its turn came, an earlier answer that was to be remembered covered
+    /// it.
+    Recalled(Answer),
     /// A leaf is about to run: written before its first effect.
     ToolStarted {
         /// Name.

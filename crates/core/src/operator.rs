@@ -7,7 +7,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// A call that needs the operator's word.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +57,31 @@ pub enum Answer {
     },
     /// Nobody can answer now: the run is suspended (mode `defer`).
     Later,
+}
+
+/// What a run remembers (SPEC §9.4): whoever queues questions looks here when a question's turn has come, since the
+/// answer to an earlier one may cover it by then.
+pub trait Recall: MaybeSend + MaybeSync {
+    /// The remembered answer to this question, if there is one now.
+    fn recall(&self) -> Option<Answer>;
+}
+
+/// Nothing is remembered.
+impl Recall for () {
+    fn recall(&self) -> Option<Answer> {
+        None
+    }
+}
+
+/// How a question came to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// Whether it is a remembered one: nobody was asked.
+    pub recalled: bool,
+    /// How long it took from the recorded question to the recorded answer.
+    pub waited: Duration,
 }
 
 /// Somebody, or some program, who answers.

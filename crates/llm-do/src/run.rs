@@ -129,7 +129,7 @@ impl Run {
     /// Runs it to its end. The journal is closed however that comes about.
     pub async fn finish(self) -> Report {
         let started = self.driver.now_ms();
-        let result = self.call().await;
+        let result = self.driver.gathering(self.call()).await;
         let (status, end, usage, halt) = match result {
             Ok(Outcome { end, usage }) => (status_of(&end), end, usage, None),
             Err(halt) => {

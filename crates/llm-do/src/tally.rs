@@ -110,6 +110,10 @@ impl EventSink for Tally {
         }
     }
 
+    fn wants_written(&self) -> bool {
+        self.next.as_ref().is_some_and(|next| next.wants_written())
+    }
+
     fn wants_deltas(&self) -> bool {
         self.next.as_ref().is_some_and(|next| next.wants_deltas())
     }

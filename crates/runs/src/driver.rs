@@ -9,10 +9,10 @@ use llm_do_core::{
     event::Event,
     journal::Body,
     model::Delta,
-    operator::{Answer, Ask, Operator},
+    operator::{Answered, Ask, Operator, Recall},
     send::BoxFuture,
 };
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 use tokio::sync::{Mutex, watch};
 
 /// Shows what happens in a run.
@@ -23,6 +23,11 @@ pub trait EventSink: Send + Sync {
     /// Takes a record. Whoever only looks need not have a copy made.
     fn record(&self, record: RecordRef<'_>) {
         self.event(Event::Record { record: Arc::new(record.to_record()) });
+    }
+    /// Whether a record must be with the kernel before it is shown: others may act on what they see. Who only counts can
+    /// do without, which spares many writes.
+    fn wants_written(&self) -> bool {
+        true
     }
     /// Whether it shows deltas; if not, none are made.
     fn wants_deltas(&self) -> bool {
@@ -85,6 +90,25 @@ impl LocalDriver {
         &self.journal
     }
 
+    /// Runs what calls this driver, and gathers its records: those that follow from each other while it runs without
+    /// waiting go to the kernel in one write, before it begins a step, and before it waits or ends. Without this every
+    /// record is a write of its own.
+    ///
+    /// # Errors
+    /// The future's own, and [`Halt::Journal`] when records can't be written; the future is not polled any more then.
+    pub async fn gathering<T>(&self, run: impl Future<Output = Result<T, Halt>>) -> Result<T, Halt> {
+        let mut run = pin!(run);
+        poll_fn(|context| {
+            let hold = self.journal.hold();
+            let polled = run.as_mut().poll(context);
+            match hold.release() {
+                Ok(()) => polled,
+                Err(halt) => Poll::Ready(Err(halt)),
+            }
+        })
+        .await
+    }
+
     fn write(&self, path: &CallPath, step: &str, body: Body) -> Result<Written, Halt> {
         self.journal.append(path, step, body, self.events.as_deref())
     }
@@ -123,6 +147,7 @@ impl Driver for LocalDriver {
             let Step { path, name, intent, deadline, run } = step;
             let began_ms =
                 intent.map(|body| self.write(path, &name, body)).transpose()?.map(|intent| intent.at_ms);
+            self.journal.flush()?;
             let timed = async move {
                 match deadline {
                     None => Ok(run.await),
@@ -159,22 +184,29 @@ impl Driver for LocalDriver {
         path: &'a CallPath,
         name: StepName,
         ask: Ask,
-    ) -> BoxFuture<'a, Result<(Answer, Duration), Halt>> {
+        memory: &'a dyn Recall,
+    ) -> BoxFuture<'a, Result<Answered, Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
             let asked = self.write(path, &name, Body::Asked(ask))?;
+            self.journal.flush()?;
             let Body::Asked(ask) = &asked.body else {
                 return Err(Halt::unexpected(path, &name, &asked.body));
             };
             let answer = async {
+                // The engine remembers an answer in the same poll in which it gets it, before the next turn begins.
                 let _turn = self.operator_turn.lock().await;
-                self.operator.answer(ask).await
+                match memory.recall() {
+                    Some(answer) => Body::Recalled(answer),
+                    None => Body::Answered(self.operator.answer(ask).await),
+                }
             };
             let answer = self.unless_cancelled(path, &name, answer).await?;
-            let answered = self.write(path, &name, Body::Answered(answer))?;
-            let waited = Duration::from_millis(answered.at_ms - asked.at_ms);
-            match answered.body {
-                Body::Answered(answer) => Ok((answer, waited)),
+            let written = self.write(path, &name, answer)?;
+            let waited = Duration::from_millis(written.at_ms - asked.at_ms);
+            match written.body {
+                Body::Answered(answer) => Ok(Answered { answer, recalled: false, waited }),
+                Body::Recalled(answer) => Ok(Answered { answer, recalled: true, waited }),
                 other => Err(Halt::unexpected(path, &name, &other)),
             }
         })

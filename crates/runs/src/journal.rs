@@ -32,9 +32,10 @@ const BUFFER_BYTES: usize = 16 * 1024;
 
 /// The journal of one run while it is written.
 ///
-/// Every record is handed to the kernel before [`JournalWriter::append`] returns, so nothing recorded is lost when the
-/// process is killed. It is not forced to the disk: a power cut may cost the last seconds, and forcing costs
-/// milliseconds that many runs at once would spend waiting for the disk.
+/// Every record is handed to the kernel before [`JournalWriter::append`] returns, or, while a [`Hold`] lasts, before
+/// anything happens that follows from it: so nothing that anybody could have seen is lost when the process is killed. It
+/// is not forced to the disk: a power cut may cost the last seconds, and forcing costs milliseconds that many runs at
+/// once would spend waiting for the disk.
 ///
 /// The file stays locked while it is written; the lock goes with the process, and so tells a run that goes on from one
 /// that was cut off.
@@ -53,9 +54,14 @@ struct Tail {
     file: Box<dyn Lines>,
     blobs: Blobs,
     next: u64,
-    /// Bytes up to the end of the last whole line.
+    /// Bytes up to the end of the last whole line of the file.
     whole: u64,
-    line: Vec<u8>,
+    /// Number of the first record that is not in the file.
+    unwritten: u64,
+    /// Whole lines that are not in the file yet.
+    lines: Vec<u8>,
+    /// Whether lines may wait for others.
+    held: bool,
     /// Half a line stands at the end and could not be removed.
     torn: bool,
 }
@@ -170,8 +176,16 @@ impl JournalWriter {
     }
 
     fn over(file: Box<dyn Lines>, id: Arc<str>, dir: PathBuf, redactor: Arc<Redactor>, clock: Clock) -> Self {
-        let tail =
-            Tail { file, blobs: Blobs::of_run(&dir), next: 0, whole: 0, line: Vec::new(), torn: false };
+        let tail = Tail {
+            file,
+            blobs: Blobs::of_run(&dir),
+            next: 0,
+            whole: 0,
+            unwritten: 0,
+            lines: Vec::new(),
+            held: false,
+            torn: false,
+        };
         Self { id, dir, redactor, last_ms: AtomicU64::new(clock.start_ms), clock, tail: Mutex::new(tail) }
     }
 
@@ -210,10 +224,11 @@ impl JournalWriter {
         let mut tail = self.tail();
         let seq = tail.next;
         let at_ms = self.clock.now_ms().max(self.last_ms());
+        let now = !tail.held || listener.is_some_and(EventSink::wants_written);
         let body = tail
-            .write(&self.redactor, seq, at_ms, path, step, body)
-            .map_err(|error| Halt::Journal(format!("{}: {error}", self.dir.join(JOURNAL_FILE).display())))?;
-        tail.next += 1;
+            .add(&self.redactor, seq, at_ms, path, step, body)
+            .and_then(|body| if now { tail.write().map(|()| body) } else { Ok(body) })
+            .map_err(|error| self.halt(&error))?;
         self.last_ms.store(at_ms, Ordering::Release);
         if let Some(listener) = listener {
             listener.record(RecordRef { seq, at_ms, path, step, body: &body });
@@ -221,15 +236,54 @@ impl JournalWriter {
         Ok(Written { at_ms, body })
     }
 
+    /// From here on records wait for each other, so that those that follow from each other with nothing in between go to
+    /// the kernel in one write instead of one each. Whoever holds them must [`flush`](Self::flush) before anything happens
+    /// outside, and let go before it waits.
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        self.tail().held = true;
+        Hold { journal: self }
+    }
+
+    /// Hands all records to the kernel. Those that it does not take leave nothing behind.
+    pub(crate) fn flush(&self) -> Result<(), Halt> {
+        self.tail().write().map_err(|error| self.halt(&error))
+    }
+
+    fn halt(&self, error: &io::Error) -> Halt {
+        Halt::Journal(format!("{}: {error}", self.dir.join(JOURNAL_FILE).display()))
+    }
+
     fn tail(&self) -> MutexGuard<'_, Tail> {
-        // A panic between two records leaves the tail whole: `write` restores it before it returns, and a line is only
-        // counted once it stands.
+        // A panic between two records leaves the tail whole: `add` and `write` restore it before they return, and a line
+        // is only counted once it stands.
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Records wait for each other while this lasts.
+pub(crate) struct Hold<'a> {
+    journal: &'a JournalWriter,
+}
+
+impl Hold<'_> {
+    /// Lets go of the records.
+    pub(crate) fn release(self) -> Result<(), Halt> {
+        self.journal.flush()
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let mut tail = self.journal.tail();
+        tail.held = false;
+        // There is something left only after a panic, which the error must not hide.
+        let _ = tail.write();
+    }
+}
+
 impl Tail {
-    fn write(
+    /// Adds a record's line to those that are to be written.
+    fn add(
         &mut self,
         redactor: &Redactor,
         seq: u64,
@@ -241,29 +295,51 @@ impl Tail {
         if self.torn {
             return Err(io::Error::other("an earlier record could not be written and not be taken back"));
         }
-        self.line.clear();
-        serde_json::to_writer(&mut self.line, &RecordRef { seq, at_ms, path, step, body: &body })?;
-        if redactor.suspects(&self.line) {
-            let record = redacted(redactor, &self.line)?;
-            self.line.clear();
-            serde_json::to_writer(&mut self.line, &record)?;
-            body = record.body;
-        }
-        if Blobs::concern(&self.line) {
-            let mut record: Value = serde_json::from_slice(&self.line)?;
-            self.blobs.pack_record(&mut record)?;
-            self.line.clear();
-            serde_json::to_writer(&mut self.line, &record)?;
-        }
-        self.line.push(b'\n');
-        if let Err(error) = write_all(&mut *self.file, &self.line) {
-            self.torn = self.file.truncate(self.whole).is_err();
+        let start = self.lines.len();
+        let mut line = || {
+            serde_json::to_writer(&mut self.lines, &RecordRef { seq, at_ms, path, step, body: &body })?;
+            if redactor.suspects(&self.lines[start..]) {
+                let record = redacted(redactor, &self.lines[start..])?;
+                self.lines.truncate(start);
+                serde_json::to_writer(&mut self.lines, &record)?;
+                body = record.body;
+            }
+            if Blobs::concern(&self.lines[start..]) {
+                let mut record: Value = serde_json::from_slice(&self.lines[start..])?;
+                self.blobs.pack_record(&mut record)?;
+                self.lines.truncate(start);
+                serde_json::to_writer(&mut self.lines, &record)?;
+            }
+            Ok(())
+        };
+        if let Err(error) = line() {
+            self.lines.truncate(start);
             return Err(error);
         }
-        self.whole += self.line.len() as u64;
-        self.line.clear();
-        self.line.shrink_to(BUFFER_BYTES);
+        self.lines.push(b'\n');
+        self.next += 1;
         Ok(body)
+    }
+
+    /// Writes the lines, all of them or none.
+    fn write(&mut self) -> io::Result<()> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        let written = write_all(&mut *self.file, &self.lines);
+        match written {
+            Ok(()) => {
+                self.whole += self.lines.len() as u64;
+                self.unwritten = self.next;
+            }
+            Err(_) => {
+                self.torn = self.file.truncate(self.whole).is_err();
+                self.next = self.unwritten;
+            }
+        }
+        self.lines.clear();
+        self.lines.shrink_to(BUFFER_BYTES);
+        written
     }
 }
 
@@ -380,6 +456,27 @@ mod tests {
         let read = read_journal(dir.path()).unwrap();
         assert_eq!((read.records.len(), read.torn), (1, true));
         assert!(read.whole_bytes < 200);
+    }
+
+    #[test]
+    fn held_records_are_written_together_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = almost_full(dir.path(), 500, true);
+        let written = || read_journal(dir.path()).unwrap().records.len();
+        append(&journal, note("at once")).unwrap();
+        let hold = journal.hold();
+        append(&journal, note("two")).unwrap();
+        append(&journal, note("three")).unwrap();
+        assert_eq!(written(), 1);
+        journal.flush().unwrap();
+        assert_eq!(written(), 3);
+        append(&journal, note("four")).unwrap();
+        append(&journal, note(&"x".repeat(500))).unwrap();
+        assert!(matches!(hold.release(), Err(Halt::Journal(_))));
+        assert_eq!((written(), read_journal(dir.path()).unwrap().torn), (3, false));
+        // Those that could not be written took no number, and nothing is held any more.
+        let tail = journal.tail();
+        assert_eq!((tail.next, tail.held, tail.lines.len()), (3, false, 0));
     }
 
     #[test]

@@ -239,7 +239,7 @@ impl Building {
                 node.verdict = Some(Decision { rule: Rule::Ask, by: ask.rule.as_str().into(), reason: None });
                 times.asked_ms = Some(at_ms);
             }
-            Body::Answered(_) => {
+            Body::Answered(_) | Body::Recalled(_) => {
                 node.waited_ms += times.asked_ms.take().map_or(0, |asked| at_ms.saturating_sub(asked));
             }
             Body::ToolStarted { .. } => node.leaf = true,

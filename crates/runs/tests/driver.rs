@@ -2,22 +2,29 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
+    authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     call_path::CallPath,
     driver::{Driver, Step, StepEnd},
     engine::{End, Halt, Outcome},
     event::Event,
-    function::Risk,
+    function::{Body as ToolBody, LeafCall, Risk},
     journal::{Body, Ending, Record},
     model::Delta,
-    operator::{Answer, Ask, Operator},
+    operator::{Answer, Ask, Operator, Recall},
+    results::Results,
     send::BoxFuture,
+    toolsets::filesystem::Filesystem,
+    vfs::MemoryFileSystem,
 };
 use llm_do_runs::{EventSink, JournalWriter, LocalDriver, Redactor, read_journal};
 use serde_json::json;
 use std::{
     future::pending,
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tempfile::TempDir;
@@ -121,6 +128,35 @@ async fn an_intent_is_on_disk_before_the_step_runs() {
     assert_eq!(run.driver.now_ms(), stepped.at_ms);
 }
 
+#[tokio::test]
+async fn gathered_records_are_on_disk_before_a_step_runs_and_before_the_run_waits() {
+    let runs = tempfile::tempdir().unwrap();
+    let journal = JournalWriter::create(runs.path(), Arc::new(Redactor::default())).unwrap();
+    let driver = LocalDriver::new(journal, Arc::new(Slow::default()));
+    let on_disk = || read_journal(driver.journal().dir()).unwrap().records.len();
+    let path = CallPath::root();
+    let note = |text: &str| {
+        driver.record(&path, "note".into(), Body::Note { text: text.into() }).unwrap();
+        on_disk()
+    };
+    let run = async {
+        assert_eq!([note("one"), note("two")], [0, 0]);
+        let body = async {
+            assert_eq!(on_disk(), 3);
+            ended()
+        };
+        driver.step(step(&path, body)).await?;
+        assert_eq!(note("three"), 3);
+        tokio::task::yield_now().await;
+        assert_eq!(on_disk(), 5);
+        assert_eq!(note("four"), 5);
+        Ok(())
+    };
+    driver.gathering(run).await.unwrap();
+    assert_eq!(on_disk(), 6);
+    assert_eq!(note("five"), 7, "outside of it each record is written at once");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deadline_is_a_record_and_drops_the_work() {
     struct Dropped<'a>(&'a Mutex<bool>);
@@ -157,7 +193,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let work = async {
             match what {
                 "step" => run.driver.step(step(&path, pending())).await.map(drop),
-                "ask" => run.driver.ask(&path, "ask".into(), ask(&path)).await.map(drop),
+                "ask" => run.driver.ask(&path, "ask".into(), ask(&path), &()).await.map(drop),
                 _ => run.driver.sleep(&path, "wait.0.0".into(), Duration::from_secs(9)).await,
             }
         };
@@ -168,7 +204,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let before = run.records().len();
         // Nothing new begins, and what ends the run can still be recorded.
         assert!(matches!(run.driver.step(step(&path, async { ended() })).await, Err(Halt::Cancelled)));
-        assert!(run.driver.ask(&path, "ask".into(), ask(&path)).await.is_err());
+        assert!(run.driver.ask(&path, "ask".into(), ask(&path), &()).await.is_err());
         assert!(run.driver.sleep(&path, "wait".into(), Duration::ZERO).await.is_err());
         assert_eq!(run.records().len(), before);
         run.driver.record(&path, "end".into(), ended()).unwrap();
@@ -176,17 +212,81 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
     }
 }
 
+#[tokio::test]
+async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
+    let run = run();
+    let root = Place::new("/program");
+    let mount = Mount::new(VirtualPath::root(), root.clone(), Access::Read);
+    let extent = Extent { place: root.clone(), access: Access::Read };
+    let authority = Arc::new(Authority::new(
+        Bounds::new(vec![extent], Network::Off),
+        View::new(vec![mount]),
+        Arc::new(Protection::new(root.clone(), [])),
+    ));
+    let files = MemoryFileSystem::new();
+    files.put(&root.join("long.txt"), "nothing to be found here\n".repeat(100_000).as_bytes());
+    let tools = Filesystem::made_for(&authority, None);
+    let search = tools.iter().find(|tool| &*tool.meta.name == "search_files").unwrap();
+    let ToolBody::Leaf(leaf) = &search.body else { panic!("it is a leaf") };
+    let (input, results) = (json!({"pattern": "gold"}), Results::default());
+    let places = [authority.locate("/", Access::Read).unwrap()];
+    let call = LeafCall {
+        input: &input,
+        places: &places,
+        authority: &authority,
+        files: &files,
+        results: &results,
+        idempotency_key: "k",
+    };
+    let path = CallPath::root();
+    let (step, canceller) =
+        (step(&path, async { leaf.run(call).await.map(|_| ended()).unwrap() }), run.driver.canceller());
+    // Both on one thread: the search must let go of it before its end.
+    let (halt, ()) = tokio::join!(run.driver.step(step), async { canceller.cancel() });
+    assert!(matches!(halt, Err(Halt::Cancelled)), "{halt:?}");
+    assert_eq!(run.kinds(), ["tool_started", "cancelled"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn asks_are_answered_one_at_a_time_in_order_of_arrival() {
     let run = run();
     let paths: Vec<CallPath> = [3, 1, 2, 0].map(|index| CallPath::root().call(0, index)).into();
-    let asks = paths.iter().map(|path| run.driver.ask(path, "ask".into(), ask(path)));
+    let asks = paths.iter().map(|path| run.driver.ask(path, "ask".into(), ask(path), &()));
     let answers = futures_util::future::join_all(asks).await;
-    let waited: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().1.as_secs()).collect();
+    let waited: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().waited.as_secs()).collect();
     assert_eq!(waited, [1, 2, 3, 4]);
     assert_eq!(*run.operator.0.lock().unwrap(), paths);
     // All questions are recorded when they arise, not when their turn comes.
     assert_eq!(run.kinds()[..4], ["asked", "asked", "asked", "asked"]);
+}
+
+/// Knows the answer once it is set.
+struct Known(AtomicBool);
+
+impl Recall for Known {
+    fn recall(&self) -> Option<Answer> {
+        self.0.load(Ordering::Relaxed).then_some(Answer::Approve { remember: true })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_whose_answer_is_known_when_its_turn_comes_is_not_put() {
+    let run = run();
+    let [one, two] = [0, 1].map(|index| CallPath::root().call(0, index));
+    let known = Known(AtomicBool::new(false));
+    let first = async {
+        let answered = run.driver.ask(&one, "ask".into(), ask(&one), &known).await.unwrap();
+        known.0.store(true, Ordering::Relaxed);
+        answered
+    };
+    let second = run.driver.ask(&two, "ask".into(), ask(&two), &known);
+    let (first, second) = tokio::join!(first, second);
+    let second = second.unwrap();
+    assert_eq!((first.recalled, first.answer), (false, Answer::Approve { remember: false }));
+    assert_eq!((second.recalled, second.answer), (true, Answer::Approve { remember: true }));
+    assert_eq!((first.waited.as_secs(), second.waited.as_secs()), (1, 1));
+    assert_eq!(*run.operator.0.lock().unwrap(), [one]);
+    assert_eq!(run.kinds(), ["asked", "asked", "answered", "recalled"]);
 }
 
 #[tokio::test(start_paused = true)]

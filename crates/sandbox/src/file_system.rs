@@ -16,9 +16,15 @@ use std::{
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
     io::{self, Read, Seek, SeekFrom, Write},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::UNIX_EPOCH,
 };
+
+/// Bytes that are copied between two looks at whether the copy is still wanted.
+const SLICE: u64 = 16 << 20;
 
 /// Files of this machine, confined to what authority located. Needs a tokio runtime: system calls that may wait for a
 /// disk run on its blocking threads.
@@ -50,11 +56,33 @@ impl NativeFileSystem {
     }
 }
 
+/// Whether nobody waits for a piece of work any more: its call was cancelled, or ran out of time. What takes long looks
+/// here now and then, since a blocking thread can't be stopped from outside.
+#[derive(Clone, Debug, Default)]
+struct Abandoned(Arc<AtomicBool>);
+
+impl Abandoned {
+    fn yes(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The other end: what is not waited for to its end is abandoned.
+struct Waiting(Abandoned);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn blocking<'a, T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, FsError> + Send + 'static,
+    work: impl FnOnce(&Abandoned) -> Result<T, FsError> + Send + 'static,
 ) -> BoxFuture<'a, Result<T, FsError>> {
     Box::pin(async move {
-        match tokio::task::spawn_blocking(work).await {
+        let waiting = Waiting(Abandoned::default());
+        let abandoned = waiting.0.clone();
+        match tokio::task::spawn_blocking(move || work(&abandoned)).await {
             Ok(done) => done,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
@@ -69,47 +97,47 @@ impl FileSystem for NativeFileSystem {
         limit: u64,
     ) -> BoxFuture<'a, Result<(Vec<u8>, u64), FsError>> {
         let at = at.clone();
-        blocking(move || read(&at, offset, limit))
+        blocking(move |_| read(&at, offset, limit))
     }
 
     fn write<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {
         let (locks, at, content) = (Arc::clone(&self.locks), at.clone(), content.to_vec());
-        blocking(move || write(&locks, &at, &content))
+        blocking(move |_| write(&locks, &at, &content))
     }
 
     fn append<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {
         let (locks, at, content) = (Arc::clone(&self.locks), at.clone(), content.to_vec());
-        blocking(move || append(&locks, &at, &content))
+        blocking(move |abandoned| append(&locks, &at, &content, abandoned))
     }
 
     fn delete<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
         let at = at.clone();
-        blocking(move || delete(&at))
+        blocking(move |_| delete(&at))
     }
 
     fn rename<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
         let (from, to) = (from.clone(), to.clone());
-        blocking(move || rename(&from, &to))
+        blocking(move |abandoned| rename(&from, &to, abandoned))
     }
 
     fn copy<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
         let (from, to) = (from.clone(), to.clone());
-        blocking(move || copy(&from, &to))
+        blocking(move |abandoned| copy(&from, &to, abandoned))
     }
 
     fn stat<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<Option<Entry>, FsError>> {
         let at = at.clone();
-        blocking(move || stat(&at))
+        blocking(move |_| stat(&at))
     }
 
     fn walk<'a>(&'a self, at: &'a Located, limit: usize) -> BoxFuture<'a, Result<Vec<Entry>, FsError>> {
         let at = at.clone();
-        blocking(move || walk(&at, limit))
+        blocking(move |abandoned| walk(&at, limit, abandoned))
     }
 
     fn make_directory<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
         let at = at.clone();
-        blocking(move || make_directory(&at))
+        blocking(move |_| make_directory(&at))
     }
 }
 
@@ -230,7 +258,7 @@ fn write(locks: &Locks, at: &Located, content: &[u8]) -> Result<(), FsError> {
     })
 }
 
-fn append(locks: &Locks, at: &Located, content: &[u8]) -> Result<(), FsError> {
+fn append(locks: &Locks, at: &Located, content: &[u8], abandoned: &Abandoned) -> Result<(), FsError> {
     let mut spot = target(at)?;
     let whole = |old: Option<&Metadata>| old.map_or(0, Metadata::len).saturating_add(content.len() as u64);
     at.within_size(whole(spot.found.as_ref()))?;
@@ -250,7 +278,7 @@ fn append(locks: &Locks, at: &Located, content: &[u8]) -> Result<(), FsError> {
     at.within_size(whole(found.as_ref()))?;
     put(at, &mut spot, true, |file| {
         if let Some(mut old) = old {
-            io::copy(&mut old, file)?;
+            pour(&mut old, file, abandoned)?;
         }
         file.write_all(content)?;
         found.map_or(Ok(()), |found| keep_mode(file, &found))
@@ -273,7 +301,7 @@ fn delete(at: &Located) -> Result<(), FsError> {
     removed.map_err(|error| failed(at, &error))
 }
 
-fn rename(from: &Located, to: &Located) -> Result<(), FsError> {
+fn rename(from: &Located, to: &Located, abandoned: &Abandoned) -> Result<(), FsError> {
     let old = resolve(from, How::Entry)?.ok_or_else(|| not_found(from))?;
     from.admits(&old.rest)?;
     let found = old.found.as_ref().ok_or_else(|| not_found(from))?;
@@ -295,13 +323,16 @@ fn rename(from: &Located, to: &Located) -> Result<(), FsError> {
         let dir = old.folder().open_dir_nofollow(name).map_err(|error| failed(from, &error))?;
         let mut tree = Tree::new(dir, usize::MAX, |_: &str, _| true).map_err(|error| failed(from, &error))?;
         while let Some(below) = tree.next().map_err(|error| failed(from, &error))? {
+            if abandoned.yes() {
+                return Err(failed(from, &cut_off()));
+            }
             from.may_move(to, &old.rest, &new.rest, &below.rest, size(&below.found))?;
         }
     }
     new.make_folders().map_err(|error| failed(to, &error))?;
     match rename_new(old.folder(), name, new.folder(), &new_name, found.is_dir()) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices && found.is_file() => {
-            copy(from, to)?;
+            copy(from, to, abandoned)?;
             old.folder().remove_file(name).map_err(|error| failed(from, &error))
         }
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Err(FsError::Io {
@@ -312,7 +343,7 @@ fn rename(from: &Located, to: &Located) -> Result<(), FsError> {
     }
 }
 
-fn copy(from: &Located, to: &Located) -> Result<(), FsError> {
+fn copy(from: &Located, to: &Located, abandoned: &Abandoned) -> Result<(), FsError> {
     let (mut file, found) = source(from)?;
     let mut new = resolve_to_make(to, How::EntryAndMake)?;
     if new.found.is_some() {
@@ -321,9 +352,24 @@ fn copy(from: &Located, to: &Located) -> Result<(), FsError> {
     to.admits_file(&new.rest)?;
     to.within_size(found.len())?;
     put(to, &mut new, false, |copy| {
-        io::copy(&mut file, copy)?;
+        pour(&mut file, copy, abandoned)?;
         keep_mode(copy, &found)
     })
+}
+
+/// Copies the rest of a file, slice by slice.
+fn pour(from: &mut File, to: &mut File, abandoned: &Abandoned) -> io::Result<()> {
+    while io::copy(&mut Read::by_ref(from).take(SLICE), to)? > 0 {
+        if abandoned.yes() {
+            return Err(cut_off());
+        }
+    }
+    Ok(())
+}
+
+/// Nobody is told: who would be has left.
+fn cut_off() -> io::Error {
+    io::Error::other("it was cut off")
 }
 
 fn stat(at: &Located) -> Result<Option<Entry>, FsError> {
@@ -336,7 +382,7 @@ fn stat(at: &Located) -> Result<Option<Entry>, FsError> {
     Ok(Some(entry(at, &at.rest, found)))
 }
 
-fn walk(at: &Located, limit: usize) -> Result<Vec<Entry>, FsError> {
+fn walk(at: &Located, limit: usize, abandoned: &Abandoned) -> Result<Vec<Entry>, FsError> {
     let Some(spot) = resolve(at, How::Follow)? else { return Ok(Vec::new()) };
     at.admits(&spot.rest)?;
     let Some(found) = &spot.found else { return Ok(Vec::new()) };
@@ -356,6 +402,8 @@ fn walk(at: &Located, limit: usize) -> Result<Vec<Entry>, FsError> {
         let real = join(&spot.rest, rest);
         let seen = join(&at.rest, rest);
         match is_folder {
+            // A huge folder's names are passed over quickly then.
+            _ if abandoned.yes() => false,
             true => at.shows(&real) && at.shows(&seen),
             false => at.shows_file(&real) && at.shows_file(&seen),
         }
@@ -363,6 +411,9 @@ fn walk(at: &Located, limit: usize) -> Result<Vec<Entry>, FsError> {
     let mut tree = Tree::new(dir, limit, wanted).map_err(|error| failed(at, &error))?;
     let mut entries = Vec::new();
     while let Some(below) = tree.next().map_err(|error| failed(at, &error))? {
+        if abandoned.yes() {
+            return Err(failed(at, &cut_off()));
+        }
         let seen = join(&at.rest, &below.rest);
         let linked =
             if below.found.is_symlink() { linked_file(at, &join(&spot.rest, &below.rest)) } else { None };
@@ -404,4 +455,42 @@ fn entry(at: &Located, rest: &str, found: &Metadata) -> Entry {
         .and_then(|time| time.into_std().duration_since(UNIX_EPOCH).ok())
         .and_then(|since| u64::try_from(since.as_millis()).ok());
     Entry { path: at.virtual_of(rest), kind, size, modified_ms }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{future::poll_fn, sync::mpsc, task::Poll};
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_learns_of_it() {
+        let (told, tells) = mpsc::channel();
+        let mut work = blocking(move |abandoned| {
+            while !abandoned.yes() {
+                std::thread::yield_now();
+            }
+            told.send("it ends").unwrap();
+            Ok(())
+        });
+        let begun = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+        assert!(begun.is_pending());
+        drop(work);
+        assert_eq!(tells.recv(), Ok("it ends"));
+    }
+
+    #[test]
+    fn an_abandoned_copy_stops_after_a_slice() {
+        let mut from = tempfile::tempfile().unwrap();
+        from.write_all(b"beginning").unwrap();
+        from.set_len(3 * SLICE).unwrap();
+        from.rewind().unwrap();
+        let to = tempfile::tempfile().unwrap();
+        let [mut from, mut copy] = [from, to.try_clone().unwrap()].map(File::from_std);
+        let abandoned = Abandoned::default();
+        drop(Waiting(abandoned.clone()));
+        assert!(pour(&mut from, &mut copy, &abandoned).is_err());
+        assert_eq!(to.metadata().unwrap().len(), SLICE);
+        assert!(pour(&mut from, &mut copy, &Abandoned::default()).is_ok());
+        assert_eq!(to.metadata().unwrap().len(), 3 * SLICE);
+    }
 }

@@ -186,7 +186,7 @@ impl Progress {
                     open.asked_ms = record.at_ms;
                 }
             }
-            Body::Answered(_) => {
+            Body::Answered(_) | Body::Recalled(_) => {
                 if let Some(open) = state.open.get_mut(path) {
                     open.doing = None;
                     // Waiting for a person is no work.

@@ -9,10 +9,10 @@ use crate::{
     engine::{Halt, Outcome},
     event::Event,
     journal::{Body, Record},
-    operator::{Answer, Ask, Operator},
+    operator::{Answer, Answered, Ask, Operator, Recall},
     send::BoxFuture,
 };
-use futures_util::future::join_all;
+use futures_util::{future::join_all, lock::Mutex as Turn};
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -22,6 +22,8 @@ use std::{
 pub struct MemoryDriver {
     records: Mutex<Vec<Record>>,
     operator: Option<Arc<dyn Operator>>,
+    /// Held by the question that the operator is looking at.
+    operator_turn: Turn<()>,
     start_ms: u64,
 }
 
@@ -29,7 +31,7 @@ impl MemoryDriver {
     /// A driver whose first record is made at `start_ms` (milliseconds since 1970); each further one a millisecond
     /// later. Without an operator every question is denied.
     pub fn new(start_ms: u64, operator: Option<Arc<dyn Operator>>) -> Self {
-        Self { records: Mutex::default(), operator, start_ms }
+        Self { records: Mutex::default(), operator, operator_turn: Turn::default(), start_ms }
     }
 
     /// What has been recorded so far.
@@ -75,15 +77,22 @@ impl Driver for MemoryDriver {
         path: &'a CallPath,
         name: StepName,
         ask: Ask,
-    ) -> BoxFuture<'a, Result<(Answer, Duration), Halt>> {
+        memory: &'a dyn Recall,
+    ) -> BoxFuture<'a, Result<Answered, Halt>> {
         Box::pin(async move {
             self.push(path, &name, Body::Asked(ask.clone()));
+            let waited = Duration::ZERO;
+            let _turn = self.operator_turn.lock().await;
+            if let Some(answer) = memory.recall() {
+                self.push(path, &name, Body::Recalled(answer.clone()));
+                return Ok(Answered { answer, recalled: true, waited });
+            }
             let answer = match &self.operator {
                 Some(operator) => operator.answer(&ask).await,
                 None => Answer::Deny { reason: None, remember: false },
             };
             self.push(path, &name, Body::Answered(answer.clone()));
-            Ok((answer, Duration::ZERO))
+            Ok(Answered { answer, recalled: false, waited })
         })
     }
 

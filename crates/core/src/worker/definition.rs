@@ -3,7 +3,7 @@
 //! The front end (`llm-do-program`) makes these from files; nothing here knows YAML.
 
 use crate::{
-    authority::{Access, Narrowing, Place, VirtualPath},
+    authority::{Access, Mount, Narrowing, Place, VirtualPath},
     function::FunctionSource,
     gate::RuleLine,
     model::{ModelName, ModelSettings},
@@ -230,6 +230,11 @@ pub trait Definitions: crate::send::MaybeSend + crate::send::MaybeSync {
         from: &WorkerDefinition,
         reference: &str,
     ) -> Result<Arc<WorkerDefinition>, DefinitionError>;
+    /// The manifest's mount of that name, for a `path` parameter of `worker` that its caller left out (SPEC §2.2). None
+    /// for a library's worker, whose parameters the program doesn't know.
+    fn mount(&self, _worker: &WorkerDefinition, _name: &str) -> Option<Mount> {
+        None
+    }
     /// IDs that a glob of an allowlist matches, sorted; for descriptions and errors.
     fn matching(&self, from: &WorkerDefinition, glob: &str) -> Vec<String>;
     /// The project's name, for templates.

@@ -94,6 +94,24 @@ struct WorkerBody {
 }
 
 impl Composite for WorkerBody {
+    /// A `path` parameter that is left out is the manifest's mount of that name, if the caller holds it (SPEC §2.2,
+    /// §6.4). What the operator leaves out is bound before the run.
+    fn complete(&self, engine: &Engine, frame: &Frame, input: &Value) -> Option<Value> {
+        frame.worker()?;
+        let given = input.as_object()?;
+        let left_out = self.definition.signature.parameters.iter().filter_map(|parameter| {
+            let (name, access) = (&*parameter.name, parameter.path?);
+            if given.get(name).is_some_and(|value| !value.is_null()) {
+                return None;
+            }
+            let mount = engine.host().definitions.mount(&self.definition, name)?;
+            let path = frame.authority().path_to(&mount.place, access).filter(|_| mount.access >= access)?;
+            Some((name.to_owned(), Value::String(path.to_string())))
+        });
+        let bound: Vec<(String, Value)> = left_out.collect();
+        (!bound.is_empty()).then(|| Value::Object(given.clone().into_iter().chain(bound).collect()))
+    }
+
     /// Depth and cycles (SPEC §8.3).
     fn admit(&self, engine: &Engine, frame: &Frame) -> Result<(), Failure> {
         let id = &self.definition.id;

@@ -2,9 +2,10 @@
 
 use crate::world::{Script, World, calls, mount, place, rule, text, worker};
 use llm_do_core::{
-    authority::Access,
+    authority::{Access, Mount},
     engine::FailureKind,
     gate::{Mode, Rule},
+    journal::Body,
     model::{Blob, Part},
     operator::Answer,
     schema::Schema,
@@ -39,13 +40,17 @@ fn with_path(id: &str, access: Access) -> WorkerDefinition {
 
 /// `main` hands `path` to `child`, whose model says this.
 fn handing(main: WorkerDefinition, access: Access, path: &str, child: Script) -> World {
-    let mut main = main;
+    leaving_out(main, access, json!({"dir": path}), child)
+}
+
+/// `main` calls `child` with these arguments.
+fn leaving_out(mut main: WorkerDefinition, access: Access, arguments: Value, child: Script) -> World {
     main.allow_workers = vec!["child".into()];
     World::new()
         .file("notes/a.txt", "alpha")
         .file("secret/b.txt", "beta")
         .worker(with_path("child", access), child)
-        .worker(main, vec![calls([("child", json!({"dir": path}))]), text("done")])
+        .worker(main, vec![calls([("child", arguments)]), text("done")])
 }
 
 #[test]
@@ -110,6 +115,51 @@ fn a_mount_over_what_is_handed_over_comes_with_it() {
     let (told, is_error) = &ran.results_of("child")[0];
     assert!(*is_error && told.contains("is blocked"), "a child is held by its caller's rules: {told}");
     assert_eq!(ran.read("notes/out/x.txt"), None);
+}
+
+#[test]
+fn a_path_that_is_left_out_is_the_manifests_mount_of_that_name() {
+    let child = vec![calls([("read_file", json!({"path": "/dir/a.txt"}))]), text("read")];
+    for arguments in [json!({}), json!({"dir": null})] {
+        let mut world = leaving_out(worker("main"), Access::Read, arguments, child.clone());
+        world.mounts.insert("dir", mount("/dir", "notes", Access::Read));
+        let ran = world.run(json!({}));
+        assert_eq!(ran.results_of("child"), [("alpha".to_owned(), false)]);
+        // As if the caller had handed it over: what is recorded is what it left out.
+        let called = ran.records.iter().find_map(|record| match &record.body {
+            Body::CallStarted { input, .. } if record.path.as_str() == "0/0.0" => Some(Arc::clone(input)),
+            _ => None,
+        });
+        assert!(called.unwrap().get("dir").is_none_or(Value::is_null));
+    }
+    // What the caller gives goes before.
+    let mut world = leaving_out(worker("main"), Access::Read, json!({"dir": "notes"}), child);
+    world.mounts.insert("dir", mount("/dir", "secret", Access::Read));
+    assert_eq!(world.run(json!({})).results_of("child"), [("alpha".to_owned(), false)]);
+}
+
+#[test]
+fn a_mount_that_the_caller_does_not_hold_leaves_the_parameter_missing() {
+    let missing = |main: WorkerDefinition, wanted: Access, mounted: Option<Access>| {
+        let mut world = leaving_out(main, wanted, json!({}), vec![]);
+        world.mounts.extend(mounted.map(|access| ("dir", mount("/dir", "notes", access))));
+        let error = world.run(json!({})).error();
+        assert!(error.contains("don't fit its schema") && error.contains("dir"), "{error}");
+    };
+    missing(worker("main"), Access::Read, None);
+    missing(worker("main"), Access::Write, Some(Access::Read));
+    // The caller sees another folder, or this one for reading only.
+    let narrowed = |mounts: Vec<Mount>| {
+        let mut main = worker("main");
+        main.sandbox.narrowing.declared = true;
+        main.sandbox.narrowing.mounts = mounts;
+        main
+    };
+    missing(narrowed(vec![mount("/other", "secret", Access::Write)]), Access::Read, Some(Access::Write));
+    missing(narrowed(vec![mount("/n", "notes", Access::Read)]), Access::Write, Some(Access::Write));
+    // Another mount lies over it.
+    let over = vec![mount("/", "", Access::Write), mount("/notes", "secret", Access::Write)];
+    missing(narrowed(over), Access::Read, Some(Access::Write));
 }
 
 #[test]

@@ -113,6 +113,38 @@ fn a_remembered_answer_holds_for_the_same_call_of_every_worker_in_the_chain() {
 }
 
 #[test]
+fn a_question_that_waits_for_its_turn_is_not_put_when_its_answer_is_remembered_by_then() {
+    let remembered = [
+        (Answer::Approve { remember: true }, Rule::PreApproved, 4),
+        (Answer::Deny { reason: Some("no".into()), remember: true }, Rule::Blocked, 1),
+    ];
+    for (answer, rule, made) in remembered {
+        let send = |text: &str| ("send", json!({ "text": text }));
+        let ran = World::new()
+            .tool(tool("send", Risk::Network, |_| Ok(json!("sent"))))
+            .worker(
+                worker_with_tools("main"),
+                vec![calls([send("hi"), send("hi"), send("bye"), send("hi")]), text("done")],
+            )
+            .asking([answer.clone(), Answer::Approve { remember: false }])
+            .run(json!({}));
+        let asked: Vec<&str> = ran.asks.iter().map(|ask| ask.call.as_str()).collect();
+        assert_eq!(asked, ["0/0.0", "0/0.2"]);
+        assert_eq!(ran.made().len(), made);
+        let by = |call: &str| ran.verdicts().into_iter().find(|(path, ..)| path == call).unwrap();
+        assert_eq!(by("0/0.0"), ("0/0.0".into(), rule, "operator".into()));
+        for call in ["0/0.1", "0/0.3"] {
+            assert_eq!(by(call), (call.into(), rule, "operator, remembered".into()));
+        }
+        // All four questions are on record, each with its end.
+        let kinds = |kind: fn(&Body) -> bool| ran.records.iter().filter(|it| kind(&it.body)).count();
+        assert_eq!(kinds(|body| matches!(body, Body::Asked(_))), 4);
+        assert_eq!(kinds(|body| matches!(body, Body::Answered(_))), 2);
+        assert_eq!(kinds(|body| matches!(body, Body::Recalled(_))), 2);
+    }
+}
+
+#[test]
 fn paths_are_remembered_by_the_real_place() {
     let mut main = worker("main");
     main.toolsets = vec![("filesystem".into(), Arc::new(json!({})))];

@@ -46,6 +46,8 @@ pub(crate) struct World {
     scripts: HashMap<String, Script>,
     tools: Vec<Function>,
     pub(crate) delegation: Delegation,
+    /// The manifest's mounts by name.
+    pub(crate) mounts: HashMap<&'static str, Mount>,
     pub(crate) gate: Gate,
     pub(crate) answers: Vec<Answer>,
     pub(crate) capabilities: Capabilities,
@@ -221,6 +223,7 @@ impl World {
             scripts: HashMap::new(),
             tools: Vec::new(),
             delegation: Delegation::default(),
+            mounts: HashMap::new(),
             gate: Gate { mode: Mode::ApproveAll, ..Gate::default() },
             answers: Vec::new(),
             capabilities: Capabilities { native_schema: false, tools: true, images: true, pdf: false },
@@ -283,7 +286,11 @@ impl World {
             model: self.model,
             settings_override: self.settings_override,
             files: self.files.clone(),
-            definitions: Arc::new(Program { workers: self.workers, delegation: self.delegation }),
+            definitions: Arc::new(Program {
+                workers: self.workers,
+                delegation: self.delegation,
+                mounts: self.mounts,
+            }),
             toolsets: Arc::new(toolsets),
             gate: Arc::new(self.gate),
             redact: self.redact,
@@ -455,6 +462,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 struct Program {
     workers: BTreeMap<String, Arc<WorkerDefinition>>,
     delegation: Delegation,
+    mounts: HashMap<&'static str, Mount>,
 }
 
 impl Definitions for Program {
@@ -467,6 +475,10 @@ impl Definitions for Program {
             .get(reference)
             .cloned()
             .ok_or_else(|| DefinitionError { message: format!("there is no worker `{reference}`") })
+    }
+
+    fn mount(&self, _: &WorkerDefinition, name: &str) -> Option<Mount> {
+        self.mounts.get(name).cloned()
     }
 
     fn matching(&self, _: &WorkerDefinition, glob: &str) -> Vec<String> {
@@ -547,21 +559,26 @@ impl Model for Stage {
             *line += 1;
             *line - 1
         };
-        let mut left = (self.delay)(request.conversation);
+        let delay = (self.delay)(request.conversation);
         Box::pin(async move {
-            poll_fn(|context| {
-                if left == 0 {
-                    return Poll::Ready(());
-                }
-                left -= 1;
-                context.waker().wake_by_ref();
-                Poll::Pending
-            })
-            .await;
+            yields(delay).await;
             let script = &self.scripts[request.worker];
             script.get(line).unwrap_or_else(|| panic!("`{}` is asked once too often", request.worker)).clone()
         })
     }
+}
+
+/// Comes back after so many polls.
+async fn yields(mut left: usize) {
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(());
+        }
+        left -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 struct Answers {
@@ -574,6 +591,8 @@ impl Operator for Answers {
         self.asked.lock().unwrap().push(ask.clone());
         let answer = self.left.lock().unwrap().pop_front();
         Box::pin(async move {
+            // Others come to ask while this one is looked at.
+            yields(3).await;
             answer.unwrap_or_else(|| panic!("nobody expected to be asked about {}", ask.function))
         })
     }

@@ -12,7 +12,7 @@ use crate::{
     vfs::EntryKind,
 };
 use regex::{Regex, RegexBuilder};
-use std::fmt::Write;
+use std::{fmt::Write, future::poll_fn, task::Poll};
 
 /// Most matching lines that are shown.
 const SHOWN: usize = 200;
@@ -22,6 +22,8 @@ const LINE_CHARS: usize = 300;
 const LARGEST: u64 = 4 * 1024 * 1024;
 /// Most bytes that one search reads.
 const READ: u64 = 128 * 1024 * 1024;
+/// Bytes searched without a pause.
+const SLICE: usize = 256 * 1024;
 /// Memory of a compiled pattern, in bytes: a hostile one must not cost more.
 const COMPILED: usize = 1024 * 1024;
 
@@ -32,7 +34,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
     let (regex, literal) = compile(pattern)?;
     let tree = walk(call, &path, "").await?;
     let (mut text, mut shown, mut read, mut skipped, mut searched) = (String::new(), 0, 0, 0_usize, 0_usize);
-    let mut stopped = None;
+    let (mut stopped, mut slice) = (None, 0);
     for entry in tree.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
         if entry.size > LARGEST {
             skipped += 1;
@@ -53,7 +55,15 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
             continue;
         };
         searched += 1;
-        for (number, line) in content.lines().enumerate().filter(|(_, line)| regex.is_match(line)) {
+        for (number, line) in content.lines().enumerate() {
+            slice += line.len() + 1;
+            if slice > SLICE {
+                slice = 0;
+                pause().await;
+            }
+            if !regex.is_match(line) {
+                continue;
+            }
             if shown == SHOWN {
                 stopped = Some(format!("Stopped after {SHOWN} lines. Give a narrower `path` or `pattern`."));
                 break;
@@ -83,6 +93,19 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
         let _ = writeln!(text, "[{notice}]");
     }
     Ok(ToolOutput::text(text.trim_end()))
+}
+
+/// Lets everything else on this thread run, what would cancel this search among it.
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The pattern as a regular expression, or as the plain text that it is where it doesn't parse as one.
