@@ -16,6 +16,7 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
+    function::FunctionSource,
     gate::{Mode, Policy},
     model::ModelName,
     toolset::ToolsetRegistry,
@@ -311,7 +312,7 @@ impl Program {
                     place
                 }
                 (None, None) => {
-                    let mount = self.manifest_mount(name);
+                    let mount = self.manifest_mount(&self.entry, name);
                     match mount {
                         Some(mount) if mount.access >= access => mount.place.clone(),
                         Some(_) => {
@@ -329,11 +330,11 @@ impl Program {
         Ok(bound)
     }
 
-    /// The mount of that name, if it is the manifest's and not the worker's alone.
-    fn manifest_mount(&self, name: &str) -> Option<&Mount> {
+    /// The mount of that name as a worker has it, if it is the manifest's and not the worker's alone.
+    fn manifest_mount<'a>(&self, worker: &'a WorkerDefinition, name: &str) -> Option<&'a Mount> {
         self.manifest().sandbox.as_ref()?.get("paths")?.get(name)?;
         let at = at_parameter(name);
-        self.entry.sandbox.narrowing.mounts.iter().find(|mount| mount.at == at)
+        worker.sandbox.narrowing.mounts.iter().find(|mount| mount.at == at)
     }
 
     fn real(&self, path: &str, access: Access) -> Result<Place, String> {
@@ -404,6 +405,13 @@ impl Definitions for Program {
         match self.find(from, reference) {
             Ok(effective) => Ok(Arc::clone(&effective.definition)),
             Err(errors) => Err(DefinitionError { message: errors.to_string() }),
+        }
+    }
+
+    fn mount(&self, worker: &WorkerDefinition, name: &str) -> Option<Mount> {
+        match worker.source {
+            FunctionSource::Program => self.manifest_mount(worker, name).cloned(),
+            _ => None,
         }
     }
 
