@@ -193,7 +193,7 @@ fn compare_parts(a: &str, b: &str) -> std::cmp::Ordering {
         let order = match (a.next(), b.next()) {
             (None, None) => return Ordering::Equal,
             // `1.0` and `1.0.0` are one version.
-            (Some("0"), None) | (None, Some("0")) => Ordering::Equal,
+            (Some(zero), None) | (None, Some(zero)) if zero.parse() == Ok(0_u64) => Ordering::Equal,
             (Some(_), None) => Ordering::Greater,
             (None, Some(_)) => Ordering::Less,
             (Some(a), Some(b)) => match (a.parse::<u64>(), b.parse::<u64>()) {
@@ -254,5 +254,6 @@ mod tests {
             assert_eq!(compare_versions(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
         }
         assert_eq!(compare_versions("1.0", "1.0.0+build"), Ordering::Equal);
+        assert_eq!(compare_versions("1", "1.00"), Ordering::Equal);
     }
 }

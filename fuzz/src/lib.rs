@@ -1,0 +1,29 @@
+//! What the fuzz targets do with their bytes.
+//!
+//! Each `run` takes whatever bytes there are and asserts what must hold of them. `crates/program/tests/corpus.rs` includes these
+//! same files to run the kept corpora without a fuzzer, so they name each other by `super`, and only what that crate may use.
+
+mod findings;
+pub mod front_matter;
+pub mod manifest;
+pub mod reference;
+pub mod template;
+
+/// A line that parts the texts of one input.
+const PART: &str = "\n===\n";
+
+/// The texts of an input, in order; what is missing is `None`.
+fn parts<const N: usize>(bytes: &[u8]) -> [Option<&[u8]>; N] {
+    let mut rest = Some(bytes);
+    std::array::from_fn(|_| {
+        let text = rest?;
+        match text.windows(PART.len()).position(|window| window == PART.as_bytes()) {
+            // The newline before the line belongs to the text.
+            Some(at) => {
+                rest = Some(&text[at + PART.len()..]);
+                Some(&text[..=at])
+            }
+            None => rest.take(),
+        }
+    })
+}
