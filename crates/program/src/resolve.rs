@@ -42,7 +42,9 @@ pub const EXTENSIONS: [&str; 3] = ["worker", "yaml", "yml"];
 /// The file name without a worker's extension, if it has one.
 pub fn without_extension(path: &str) -> Option<&str> {
     let (stem, extension) = path.rsplit_once('.')?;
-    (EXTENSIONS.contains(&extension) && !stem.is_empty() && !stem.ends_with('/')).then_some(stem)
+    // A file `..yaml` or `...yaml` would be a worker called `.` or `..`.
+    let named = !matches!(stem.rsplit('/').next(), None | Some("" | "." | ".."));
+    (EXTENSIONS.contains(&extension) && named).then_some(stem)
 }
 
 impl Layout {
@@ -55,7 +57,9 @@ impl Layout {
 
     /// Whether a reference is a name that a library's export could have, and no path.
     pub fn is_bare(reference: &str) -> bool {
-        !reference.starts_with("./") && without_extension(reference).is_none()
+        // As it is looked up: `a.worker/` is the path `a.worker`.
+        let path = plain(reference);
+        !reference.starts_with("./") && without_extension(path.as_deref().unwrap_or(reference)).is_none()
     }
 
     /// Whether a reference is a path from the package's root rather than a name under a workers root (SPEC §4.1).
@@ -262,10 +266,15 @@ mod tests {
             ("workers/x/worker.worker", "x"),
             ("./helpers/x", "helpers/x"),
             ("./main", "main"),
+            ("more/a.worker/.", "a"),
+            ("helpers/x.worker/", "helpers/x"),
         ] {
             assert_eq!(layout().id_of(reference).as_deref(), Some(id), "{reference}");
         }
         assert_eq!(layout().id_of("../a"), None);
+        for path in [".worker", "a/.yaml", "..yaml", "a/...worker"] {
+            assert_eq!(without_extension(path), None, "{path} would be a worker without a name");
+        }
     }
 
     #[test]
