@@ -312,7 +312,7 @@ fn limits(effective: &Effective, package: &Package, packages: &Packages, setting
             .find(|node| milliseconds(node).as_ref() == Some(&value));
         match winner {
             Some(node) => {
-                settings.push(Setting::new(&["limits", key.name], node.to_json(), Some(node.span.origin())))
+                settings.push(Setting::new(&["limits", key.name], node.to_json(), Some(node.span.origin())));
             }
             None if !value.is_null() && defaults.get(field) == Some(&value) => {
                 settings.push(Setting::new(&["limits", key.name], value, None));

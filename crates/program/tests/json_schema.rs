@@ -349,7 +349,7 @@ fn every_yaml_block_of_the_documentation_is_valid() {
                 // Its form is the business of the package that reads it.
                 "script" => continue,
                 // Read by the test of that page.
-                "library" | "lock" => continue,
+                "lock" => continue,
                 "manifest" => (front_matter::yaml_only(file), &*MANIFEST),
                 after if after.starts_with("after ") && after.ends_with(".worker") => {
                     (front_matter::worker(file), &*WORKER)
