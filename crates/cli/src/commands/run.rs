@@ -83,6 +83,12 @@ pub(crate) fn ready(
         }
         opened => opened?,
     };
+    let input = given(args, &session)?;
+    Ok((session, input))
+}
+
+/// Reads what the entry is given.
+pub(crate) fn given(args: &RunArgs, session: &Session) -> Result<Input, NotReady> {
     let message = match (session.message(), &args.input.message) {
         (Some(word), Some(_)) => {
             return Err(Complaint::wrong(format!("the message is given twice: `{word}` and --message"))
@@ -100,10 +106,10 @@ pub(crate) fn ready(
     if session.lacks_input(&input) {
         input.message = meant::piped()?;
     }
-    Ok((session, input))
+    Ok(input)
 }
 
-fn settings(args: &RunArgs, can_ask: bool) -> Result<Settings, Complaint> {
+pub(crate) fn settings(args: &RunArgs, can_ask: bool) -> Result<Settings, Complaint> {
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
     let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();

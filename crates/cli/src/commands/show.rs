@@ -2,7 +2,7 @@
 
 use crate::{
     args::{Format, InputFlags, ProgramArgs, ProgramFlags, RunArgs, ShowArgs},
-    commands::run::{ready, said},
+    commands::run::{NotReady, given, said, settings},
     exit::{Complaint, Exit},
     program::{findings, looked_at, show_problem, surroundings},
     render::Output,
@@ -14,7 +14,7 @@ use llm_do::{
     program::{Program, Shown, diagnostics::json::to_json, target},
 };
 use serde_json::{Value, json};
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 /// Carries out the command.
 pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
@@ -99,16 +99,15 @@ fn text(shown: &Shown, output: &Output) -> String {
 }
 
 fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
-    let problem = |problem: &Problem| Ok(show_problem(problem, output));
-    let (session, input) = match ready(run, None, output) {
-        Ok(ready) => ready,
+    let (session, input) = match opened(run).and_then(|session| Ok((given(run, &session)?, session))) {
+        Ok((input, session)) => (session, input),
         Err(not_ready) => return Ok(said(not_ready, output)),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
-    match runtime.block_on(Session::preview(&session, &input)) {
+    match runtime.block_on(session.preview(&input)) {
         Ok(sent) => {
             match output.format {
                 Format::Text => output.print(&request_text(&sent, output)),
@@ -116,7 +115,22 @@ fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
             }
             Ok(Exit::Done)
         }
-        Err(error) => problem(&error),
+        Err(problem) => Ok(show_problem(&problem, output)),
+    }
+}
+
+/// The session that a run would have. Nothing is sent, so that it needs no key either.
+fn opened(run: &RunArgs) -> Result<Session, NotReady> {
+    match Session::open(settings(run, false)?) {
+        Err(Problem::Model { .. }) => {
+            let mut settings = settings(run, false)?;
+            let environment = settings.environment;
+            settings.environment = Arc::new(move |name| {
+                environment(name).or_else(|| name.ends_with("_API_KEY").then(|| "none".to_owned()))
+            });
+            Ok(Session::open(settings)?)
+        }
+        opened => Ok(opened?),
     }
 }
 

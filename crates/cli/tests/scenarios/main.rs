@@ -5,6 +5,7 @@ mod init;
 mod libraries;
 #[cfg(feature = "local")]
 mod local;
+mod look;
 mod migrate;
 mod prompts;
 mod runs;
