@@ -1,31 +1,34 @@
 //! A worker file and its project become one definition (SPEC §2.1, §2.2).
 
+mod instructions;
+mod sections;
+
+pub(crate) use instructions::bad_template;
+
 use crate::{
     diagnostics::{Diagnostic, Fix, codes, fix::scalar},
-    front_matter::{self, Body, Document},
+    front_matter::{self, Document},
     keys, manifest,
     mounts::{self, Layers, RequiredGrant},
     package::{Package, Packages},
     program::Host,
     resolve::Located,
-    shape::{self, milliseconds, rule_of},
-    shorthand,
+    shape, shorthand,
     signature::{self, Declared},
-    source::{Kind, LARGEST_DEFINITION, SourceTree, plain},
+    source::{SourceTree, plain},
     span::{SourceFile, Span},
-    templates::Templates,
     tool_reference::{self, Policy},
     toolsets::{self, Toolsets},
-    yaml::{Data, Entry, Node},
+    yaml::{Data, Node},
 };
 use llm_do_core::{
     function::FunctionSource,
-    gate::{Rule, RuleLine},
-    model::{ModelName, ModelSettings},
+    model::ModelName,
     schema::Schema,
-    template::{self, Origin, TemplateError, TemplateFacts},
-    worker::{AttachmentPolicy, CallOverride, Instructions, Limits, Sandbox, WorkerDefinition},
+    template::TemplateFacts,
+    worker::{Sandbox, WorkerDefinition},
 };
+use sections::{attachment_policy, limits, rules, settings};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -68,9 +71,6 @@ pub(crate) struct Reading {
     /// `imports.workers` with places.
     pub(crate) imports: Vec<(String, Span)>,
 }
-
-/// Extensions of prompts, in no order: two of them are an error.
-const PROMPTS: [&str; 5] = ["jinja2", "j2", "jinja", "txt", "md"];
 
 impl Context<'_> {
     /// Merges a worker that was read. What is wrong, `found` says.
@@ -373,138 +373,7 @@ impl Context<'_> {
         }
         Some(model)
     }
-
-    /// The prompt: after the front matter, under `instructions:`, or in the prompts folder.
-    fn instructions(
-        &self,
-        located: &Located,
-        document: &Document,
-        keys: &Node,
-        found: &mut Vec<Diagnostic>,
-    ) -> Option<(Instructions, Arc<SourceFile>, TemplateFacts)> {
-        let file = &document.file;
-        let body = document.body.as_ref().filter(|body| !file.text()[body.range.clone()].trim().is_empty());
-        let key = keys.entry("instructions");
-        let (text, file, lines): (Arc<str>, Arc<SourceFile>, u32) = match (body, key) {
-            (Some(_), Some(entry)) => {
-                let conflict = Diagnostic::error(codes::CONFLICT, "the instructions are given twice")
-                    .at(&entry.key_span)
-                    .label("here, and after the front matter");
-                let after = body.map(|body| file.text()[body.range.clone()].trim());
-                let same = entry.value.as_text().map(str::trim) == after;
-                let fix = same.then(|| Fix::remove("remove the key, which says the same", entry)).flatten();
-                let open = fix.is_none();
-                let conflict = conflict.fix(fix);
-                found.push(if open {
-                    conflict.help("keep one of them; in a `.worker` file they stand after the front matter")
-                } else {
-                    conflict
-                });
-                return None;
-            }
-            (Some(Body { range, lines_before }), None) => {
-                (file.text()[range.clone()].into(), Arc::clone(file), *lines_before)
-            }
-            (None, Some(entry)) => {
-                let text = entry.value.as_text()?;
-                (text.into(), Arc::clone(file), value_lines(entry))
-            }
-            (None, None) => {
-                let prompt = self.prompt(located, document, found)?;
-                (Arc::clone(prompt.text()), prompt, 0)
-            }
-        };
-        let text: Arc<str> = match text.strip_prefix('\u{feff}') {
-            Some(rest) => rest.into(),
-            None => text,
-        };
-        let origin = Origin { file: file.path().to_string(), line: lines as usize + 1 };
-        let facts = match template::inspect(&text, &origin) {
-            Ok(facts) => facts,
-            Err(error) => {
-                found.push(bad_template(&file, error));
-                return None;
-            }
-        };
-        let templates = Templates::of(self.packages, self.package, folder_of(&located.path));
-        let instructions = Instructions {
-            text,
-            file: Arc::clone(file.path()),
-            line_offset: lines,
-            templates: Arc::new(templates),
-        };
-        Some((instructions, file, facts))
-    }
-
-    /// `prompts/{id}.{jinja2,j2,jinja,txt,md}`.
-    fn prompt(
-        &self,
-        located: &Located,
-        document: &Document,
-        found: &mut Vec<Diagnostic>,
-    ) -> Option<Arc<SourceFile>> {
-        let base = join(&self.package.manifest.prompts_root, &located.id);
-        let candidates = PROMPTS.map(|extension| format!("{base}.{extension}"));
-        let mut there = Vec::new();
-        for candidate in &candidates {
-            match self.tree().kind(candidate) {
-                Ok(Some(Kind::File)) => there.push(candidate),
-                Ok(_) => {}
-                Err(error) => {
-                    found.push(front_matter::unreadable(
-                        &front_matter::unread(self.tree(), candidate),
-                        &error,
-                    ));
-                    return None;
-                }
-            }
-        }
-        match there.as_slice() {
-            [] => {
-                found.push(
-                    Diagnostic::error(
-                        codes::NO_INSTRUCTIONS,
-                        format!("the worker `{}` has no instructions", located.id),
-                    )
-                    .at(&Span::whole(&document.file))
-                    .note(format!("tried {}", candidates.join(", ")))
-                    .help("write them after the front matter"),
-                );
-                None
-            }
-            [one] => front_matter::read(self.tree(), one).map_err(|error| found.push(*error)).ok(),
-            several => {
-                let names: Vec<String> = several.iter().map(|path| format!("`{path}`")).collect();
-                found.push(
-                    Diagnostic::error(
-                        codes::AMBIGUOUS,
-                        format!(
-                            "the prompt of `{}` is ambiguous: it may be {}",
-                            located.id,
-                            names.join(" or ")
-                        ),
-                    )
-                    .at(&Span::whole(&document.file))
-                    .help("rename or remove one of them"),
-                );
-                None
-            }
-        }
-    }
 }
-
-/// The finding for a template that cannot be read.
-pub(crate) fn bad_template(file: &Arc<SourceFile>, error: TemplateError) -> Diagnostic {
-    let finding = Diagnostic::error(codes::BAD_TEMPLATE, format!("bad template: {}", error.message))
-        .at(&Span::at(file, error.place.line, error.place.column));
-    match error.hint {
-        Some(hint) => finding.help(hint),
-        None => finding,
-    }
-}
-
-/// Bytes of the largest prompt are those of the largest definition: one limit for what a run reads at its start.
-const _: () = assert!(LARGEST_DEFINITION <= 4 << 20);
 
 /// The folder that a file lies in; empty for the root.
 pub(crate) fn folder_of(path: &str) -> &str {
@@ -513,15 +382,6 @@ pub(crate) fn folder_of(path: &str) -> &str {
 
 fn join(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
-}
-
-/// Lines before the text of an `instructions:` key: those before the key, and one for a block (`|`).
-fn value_lines(entry: &Entry) -> u32 {
-    let line = |span: &Span| span.line_column().map_or(1, |(line, _)| line);
-    let value = line(&entry.value.span);
-    // A block's place is its indicator or its first line, depending on how it is written.
-    let block = entry.value.span.text().starts_with(['|', '>']);
-    u32::try_from(if block { value } else { value.saturating_sub(1) }).unwrap_or(u32::MAX)
 }
 
 fn check_name(located: &Located, keys: &Node, found: &mut Vec<Diagnostic>) {
@@ -607,40 +467,6 @@ pub(crate) fn is_glob(reference: &str) -> bool {
     reference.contains(['*', '?', '['])
 }
 
-fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>, Vec<CallOverride>) {
-    let (mut lines, mut overrides) = (Vec::new(), Vec::new());
-    for entry in keys.get("tool_rules").map(Node::entries).unwrap_or_default() {
-        let Some(pattern) = manifest::pattern(&entry.key, &entry.key_span, found) else { continue };
-        let flag = |key: &str| entry.value.get(key).and_then(Node::as_flag);
-        let (required, pre_approved) = (flag("approval_required"), flag("pre_approved"));
-        if required.is_some() && required == pre_approved {
-            found.push(
-                Diagnostic::error(
-                    codes::CONFLICT,
-                    "`approval_required` and `pre_approved` contradict each other",
-                )
-                .at(&entry.value.span)
-                .help("keep one of them"),
-            );
-        }
-        let rule = match (rule_of(&entry.value), flag("allowed"), required, pre_approved) {
-            (Some(rule), ..) => Some(rule),
-            (_, Some(false), ..) => Some(Rule::Blocked),
-            (_, _, Some(true), _) | (_, _, None, Some(false)) => Some(Rule::Ask),
-            (_, _, Some(false), _) | (_, _, None, Some(true)) => Some(Rule::PreApproved),
-            _ => None,
-        };
-        if let Some(rule) = rule {
-            lines.push(RuleLine { pattern: pattern.clone(), rule, origin: entry.key_span.origin() });
-        }
-        if let Some(timeout) = entry.value.get("timeout").and_then(milliseconds) {
-            overrides
-                .push(CallOverride { pattern, timeout: Some(std::time::Duration::from_millis(timeout)) });
-        }
-    }
-    (lines, overrides)
-}
-
 /// A worker's own model must be one that the worker allows.
 fn check_compatible(keys: &Node, compatible: &[String], found: &mut Vec<Diagnostic>) {
     let (Some(model), false) = (keys.get("model"), compatible.is_empty()) else { return };
@@ -660,60 +486,5 @@ fn check_compatible(keys: &Node, compatible: &[String], found: &mut Vec<Diagnost
             error = error.related("the models that it allows", place);
         }
         found.push(error);
-    }
-}
-
-fn attachment_policy(node: &Node) -> AttachmentPolicy {
-    let mut policy = AttachmentPolicy::default();
-    let count = |key: &str| node.get(key).and_then(Node::as_count);
-    if let Some(most) = count("max_attachments") {
-        policy.max_attachments = u32::try_from(most).unwrap_or(u32::MAX);
-    }
-    if let Some(most) = count("max_total_bytes") {
-        policy.max_total_bytes = most;
-    }
-    if let Some(list) = node.get("allowed_suffixes") {
-        policy.allowed_suffixes = mounts::suffixes(list);
-    }
-    if let Some(list) = node.get("denied_suffixes") {
-        policy.denied_suffixes = mounts::suffixes(list);
-    }
-    policy
-}
-
-fn settings(node: &Node) -> ModelSettings {
-    let number = |key: &str| node.get(key).and_then(Node::as_number);
-    ModelSettings {
-        temperature: number("temperature"),
-        top_p: number("top_p"),
-        max_tokens: node
-            .get("max_tokens")
-            .and_then(Node::as_count)
-            .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
-        seed: node.get("seed").and_then(Node::as_count),
-        stop: node.get("stop").into_iter().flat_map(Node::texts).map(|(text, _)| text.to_owned()).collect(),
-        reasoning_effort: node.get("reasoning_effort").and_then(Node::as_text).map(str::to_owned),
-    }
-}
-
-/// The tighter of each layer's limits, and the default where none says anything.
-fn limits(layers: &[Option<&Node>]) -> Limits {
-    let least = |key: &str| layers.iter().flatten().filter_map(|node| node.get(key)?.as_count()).min();
-    let small = |key: &str| least(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let default = Limits::default();
-    Limits {
-        max_turns: small("max_turns").unwrap_or(default.max_turns),
-        max_tool_calls: small("max_tool_calls").or(default.max_tool_calls),
-        timeout_ms: layers
-            .iter()
-            .flatten()
-            .filter_map(|node| milliseconds(node.get("timeout")?))
-            .min()
-            .or(default.timeout_ms),
-        max_tokens: least("max_tokens").or(default.max_tokens),
-        max_depth: small("max_depth").or(default.max_depth),
-        max_repeats: small("max_repeats").unwrap_or(default.max_repeats),
-        request_retries: small("request_retries").unwrap_or(default.request_retries),
-        output_retries: small("output_retries").unwrap_or(default.output_retries),
     }
 }

@@ -1,0 +1,102 @@
+//! Sections of a worker's keys as the engine takes them.
+
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    manifest, mounts,
+    shape::{milliseconds, rule_of},
+    yaml::Node,
+};
+use llm_do_core::{
+    gate::{Rule, RuleLine},
+    model::ModelSettings,
+    worker::{AttachmentPolicy, CallOverride, Limits},
+};
+
+pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>, Vec<CallOverride>) {
+    let (mut lines, mut overrides) = (Vec::new(), Vec::new());
+    for entry in keys.get("tool_rules").map(Node::entries).unwrap_or_default() {
+        let Some(pattern) = manifest::pattern(&entry.key, &entry.key_span, found) else { continue };
+        let flag = |key: &str| entry.value.get(key).and_then(Node::as_flag);
+        let (required, pre_approved) = (flag("approval_required"), flag("pre_approved"));
+        if required.is_some() && required == pre_approved {
+            found.push(
+                Diagnostic::error(
+                    codes::CONFLICT,
+                    "`approval_required` and `pre_approved` contradict each other",
+                )
+                .at(&entry.value.span)
+                .help("keep one of them"),
+            );
+        }
+        let rule = match (rule_of(&entry.value), flag("allowed"), required, pre_approved) {
+            (Some(rule), ..) => Some(rule),
+            (_, Some(false), ..) => Some(Rule::Blocked),
+            (_, _, Some(true), _) | (_, _, None, Some(false)) => Some(Rule::Ask),
+            (_, _, Some(false), _) | (_, _, None, Some(true)) => Some(Rule::PreApproved),
+            _ => None,
+        };
+        if let Some(rule) = rule {
+            lines.push(RuleLine { pattern: pattern.clone(), rule, origin: entry.key_span.origin() });
+        }
+        if let Some(timeout) = entry.value.get("timeout").and_then(milliseconds) {
+            overrides
+                .push(CallOverride { pattern, timeout: Some(std::time::Duration::from_millis(timeout)) });
+        }
+    }
+    (lines, overrides)
+}
+
+pub(super) fn attachment_policy(node: &Node) -> AttachmentPolicy {
+    let mut policy = AttachmentPolicy::default();
+    let count = |key: &str| node.get(key).and_then(Node::as_count);
+    if let Some(most) = count("max_attachments") {
+        policy.max_attachments = u32::try_from(most).unwrap_or(u32::MAX);
+    }
+    if let Some(most) = count("max_total_bytes") {
+        policy.max_total_bytes = most;
+    }
+    if let Some(list) = node.get("allowed_suffixes") {
+        policy.allowed_suffixes = mounts::suffixes(list);
+    }
+    if let Some(list) = node.get("denied_suffixes") {
+        policy.denied_suffixes = mounts::suffixes(list);
+    }
+    policy
+}
+
+pub(super) fn settings(node: &Node) -> ModelSettings {
+    let number = |key: &str| node.get(key).and_then(Node::as_number);
+    ModelSettings {
+        temperature: number("temperature"),
+        top_p: number("top_p"),
+        max_tokens: node
+            .get("max_tokens")
+            .and_then(Node::as_count)
+            .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+        seed: node.get("seed").and_then(Node::as_count),
+        stop: node.get("stop").into_iter().flat_map(Node::texts).map(|(text, _)| text.to_owned()).collect(),
+        reasoning_effort: node.get("reasoning_effort").and_then(Node::as_text).map(str::to_owned),
+    }
+}
+
+/// The tighter of each layer's limits, and the default where none says anything.
+pub(super) fn limits(layers: &[Option<&Node>]) -> Limits {
+    let least = |key: &str| layers.iter().flatten().filter_map(|node| node.get(key)?.as_count()).min();
+    let small = |key: &str| least(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let default = Limits::default();
+    Limits {
+        max_turns: small("max_turns").unwrap_or(default.max_turns),
+        max_tool_calls: small("max_tool_calls").or(default.max_tool_calls),
+        timeout_ms: layers
+            .iter()
+            .flatten()
+            .filter_map(|node| milliseconds(node.get("timeout")?))
+            .min()
+            .or(default.timeout_ms),
+        max_tokens: least("max_tokens").or(default.max_tokens),
+        max_depth: small("max_depth").or(default.max_depth),
+        max_repeats: small("max_repeats").unwrap_or(default.max_repeats),
+        request_retries: small("request_retries").unwrap_or(default.request_retries),
+        output_retries: small("output_retries").unwrap_or(default.output_retries),
+    }
+}
