@@ -241,7 +241,8 @@ impl Context<'_> {
             return signature::parameters(node, found);
         }
         let schema = keys.get("schema_in_ref").and_then(|node| self.schema(located, node, found));
-        Declared { parameters: None, schema }
+        let has_json_schema = schema.is_some();
+        Declared { parameters: None, schema, has_json_schema }
     }
 
     /// `returns` or `schema_out_ref`, with the names of outputs that are paths.
@@ -265,6 +266,9 @@ impl Context<'_> {
                         let field = shorthand::read(&entry.value, &entry.key, &mut Vec::new())?;
                         field.path.then(|| entry.key.clone())
                     }));
+                }
+                if shorthand::is_shorthand(node) {
+                    return (Some(Arc::new(Schema::built_in(typed.schema))), paths);
                 }
                 (typed.schema, node)
             }

@@ -191,6 +191,14 @@ const KEYWORDS: [&str; 33] = [
 ];
 const JSON_TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
 
+/// Whether a type is shorthand throughout. Its schema is then made by us, and needs no check before it is used.
+pub fn is_shorthand(node: &Node) -> bool {
+    match &node.data {
+        Data::Map(entries) => !is_json_schema(node) && entries.iter().all(|entry| is_shorthand(&entry.value)),
+        _ => true,
+    }
+}
+
 /// Whether a map is JSON Schema rather than a map of fields.
 pub fn is_json_schema(node: &Node) -> bool {
     let telling = |key: &str| TELLING.contains(&key);
@@ -327,6 +335,25 @@ mod tests {
         assert!(typed("array<path>").unwrap_err().help[0].contains("never part of a list"));
         for text in ["array<", "5", "x<y>", "??", "[]", "true"] {
             assert_eq!(typed(text).unwrap_err().code, codes::BAD_TYPE, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_shorthand_makes_is_always_a_schema() {
+        for text in
+            ["string", "array<array<integer>>?", "[a, a, 1, null, 2.5]", "{a: path, b: {c: [x], d: 'any?'}}"]
+        {
+            let text = format!("t: {text}");
+            let node = yaml::parse(&SourceFile::new("x", text.as_str()), text.len()).unwrap();
+            let node = node.get("t").unwrap();
+            assert!(is_shorthand(node), "{text}");
+            let Some(typed) = read(node, "t", &mut Vec::new()) else { continue };
+            llm_do_core::schema::Schema::new(typed.schema).unwrap();
+        }
+        for text in ["{type: string, pattern: x}", "{a: {b: {enum: [1]}}}"] {
+            let text = format!("t: {text}");
+            let node = yaml::parse(&SourceFile::new("x", text.as_str()), text.len()).unwrap();
+            assert!(!is_shorthand(node.get("t").unwrap()), "{text}");
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Declared {
     pub parameters: Option<Vec<(String, Type)>>,
     /// A schema instead: `parameters` as JSON Schema of the whole, or a `schema_in_ref`.
     pub schema: Option<Value>,
+    /// Whether the user wrote JSON Schema anywhere, which may be none.
+    pub has_json_schema: bool,
 }
 
 /// Reads `parameters`.
@@ -35,7 +37,7 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
     if node.get("properties").is_some_and(|p| matches!(p.data, Data::Map(_)))
         && shorthand::is_json_schema(node)
     {
-        return Declared { parameters: None, schema: Some(node.to_json()) };
+        return Declared { parameters: None, schema: Some(node.to_json()), has_json_schema: true };
     }
     let mut parameters = Vec::new();
     for entry in entries {
@@ -51,7 +53,8 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
             parameters.push((entry.key.clone(), typed));
         }
     }
-    Declared { parameters: Some(parameters), schema: None }
+    let has_json_schema = !entries.iter().all(|entry| shorthand::is_shorthand(&entry.value));
+    Declared { parameters: Some(parameters), schema: None, has_json_schema }
 }
 
 /// The signature of a worker that declares this. `written` are the `path` parameters that callers hand over for
@@ -136,7 +139,10 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
         }
     };
     accept_always(&mut schema, attachments);
-    let schema = Schema::new(schema).map_err(|error| error.0)?;
+    let schema = match declared.has_json_schema {
+        true => Schema::new(schema).map_err(|error| error.0)?,
+        false => Schema::built_in(schema),
+    };
     Ok(Signature {
         schema: Arc::new(schema),
         declared: declared.parameters.is_some() || declared.schema.is_some(),
