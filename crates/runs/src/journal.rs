@@ -32,7 +32,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 
 /// The journal of one run while it is written.
 ///
-/// Every record is handed to the kernel before [`JournalWriter::append`] returns, or, while a [`Hold`] lasts, before
+/// Every record is handed to the kernel before [`JournalWriter::append`] returns, or, while a hold lasts, before
 /// anything happens that follows from it: so nothing that anybody could have seen is lost when the process is killed. It
 /// is not forced to the disk: a power cut may cost the last seconds, and forcing costs milliseconds that many runs at
 /// once would spend waiting for the disk.
