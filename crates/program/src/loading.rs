@@ -16,10 +16,7 @@ use crate::{
 use llm_do_core::{model::ModelName, worker::WorkerDefinition};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Workers by their name in the whole program.
@@ -342,12 +339,21 @@ struct Merged {
 }
 
 /// Fewer things than this are done faster than a thread starts.
+#[cfg(not(target_arch = "wasm32"))]
 const WORTH_A_THREAD: usize = 64;
 
+/// `work` for each of `items`, in their order. There are no threads in a browser.
+#[cfg(target_arch = "wasm32")]
+fn in_parallel<T, R>(items: Vec<T>, work: impl Fn(T) -> R) -> Vec<R> {
+    items.into_iter().map(work).collect()
+}
+
 /// `work` for each of `items`, in their order, on all processors where that pays.
+#[cfg(not(target_arch = "wasm32"))]
 fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     let threads = match std::thread::available_parallelism() {
-        Ok(threads) if items.len() >= WORTH_A_THREAD && cfg!(not(target_arch = "wasm32")) => threads.get(),
+        Ok(threads) if items.len() >= WORTH_A_THREAD => threads.get(),
         _ => 1,
     };
     if threads < 2 {
