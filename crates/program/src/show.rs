@@ -8,7 +8,11 @@ use crate::{
     signature::show,
     yaml::{Data, Entry, Node},
 };
-use llm_do_core::{authority::Access, gate::Rule, worker::Limits};
+use llm_do_core::{
+    authority::{Access, Network, VirtualPath},
+    gate::Rule,
+    worker::Limits,
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
@@ -272,11 +276,27 @@ fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>
         }
         settings.push(Setting::new(&["sandbox", "paths", name], value.into(), from));
     }
-    // What narrows: the worker's own word first, since the merge keeps the tighter of both.
-    for key in ["read", "write", "restrict", "readonly", "network_enabled"] {
-        for node in layers.iter().flatten().filter_map(|sandbox| sandbox.get(key)).take(1) {
+    for key in ["read", "write"] {
+        if let Some(node) = layers.iter().flatten().find_map(|sandbox| sandbox.get(key)) {
             settings.push(Setting::new(&["sandbox", key], node.to_json(), Some(node.span.origin())));
         }
+    }
+    // What narrows, as the merge left it: the tighter of both layers, which need not be the worker's word.
+    let restrict: Vec<&str> = narrowing.restrict.iter().map(VirtualPath::as_str).collect();
+    let network = match &narrowing.network {
+        None => Value::Null,
+        Some(Network::Off) => false.into(),
+        Some(Network::On) => true.into(),
+        Some(Network::Domains(domains)) => domains.clone().into(),
+    };
+    for (key, value) in
+        [("restrict", restrict.into()), ("readonly", narrowing.readonly.into()), ("network_enabled", network)]
+    {
+        let said = || layers.iter().flatten().filter_map(|sandbox| sandbox.get(key));
+        let Some(node) = said().find(|node| node.to_json() == value).or_else(|| said().next()) else {
+            continue;
+        };
+        settings.push(Setting::new(&["sandbox", key], value, Some(node.span.origin())));
     }
 }
 

@@ -354,3 +354,18 @@ fn outputs_that_are_paths_are_known() {
     assert_eq!(returned("{report: path, score: number, draft: path?}"), ["report", "draft"]);
     assert_eq!(returned("{type: object, properties: {a: {type: string}}}"), Vec::<String>::new());
 }
+
+#[test]
+fn what_is_shown_of_a_sandbox_is_what_holds() {
+    let program = load(&[
+        ("project.yaml", "sandbox: {readonly: true, network_enabled: [a.org]}"),
+        ("main.worker", "---\nsandbox: {readonly: false, network_enabled: true}\n---\nHi\n"),
+    ]);
+    let shown = program.shown();
+    let setting = |key: &str| shown.settings.iter().find(|s| s.path == ["sandbox", key]).unwrap();
+    assert_eq!(
+        (&setting("readonly").value, setting("readonly").from.as_deref()),
+        (&json!(true), Some("project.yaml:1"))
+    );
+    assert_eq!(setting("network_enabled").value, json!(["a.org"]));
+}

@@ -82,7 +82,7 @@ fn text(shown: &Shown, output: &Output) -> String {
     let mut out = format!(
         "{}\n{}{pure}\n",
         paint.bold(visible::line(&shown.signature)),
-        paint.dim(format!("{}\n", shown.file))
+        paint.dim(format!("{}\n", visible::line(&shown.file)))
     );
     for line in yaml.lines() {
         match line.rsplit_once("  # ") {
@@ -94,7 +94,10 @@ fn text(shown: &Shown, output: &Output) -> String {
             None => out.push_str(&format!("{}\n", visible::line(line))),
         }
     }
-    out.push_str(&format!("\n{}\n", paint.dim(format!("instructions at {}", shown.instructions))));
+    out.push_str(&format!(
+        "\n{}\n",
+        paint.dim(format!("instructions at {}", visible::line(&shown.instructions)))
+    ));
     out
 }
 
