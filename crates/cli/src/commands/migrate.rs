@@ -22,6 +22,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Notes that are shown where nothing was recognised.
+const MOST_NOTES_ON_NOTHING: usize = 5;
+
 /// Carries out the command: exit code 2 if there is nothing that could be recognised.
 pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint> {
     let path = args.path.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -38,7 +41,9 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
     let plan = match plan(&tree, &scope) {
         Ok(plan) => plan,
         Err(nothing) => {
-            tell_notes(&nothing.notes, output);
+            // Of a folder that holds something else altogether a few words say enough.
+            let few = &nothing.notes[..nothing.notes.len().min(MOST_NOTES_ON_NOTHING)];
+            tell_notes(few, output);
             return Err(Complaint::wrong(format!("`{}`: {nothing}", path.display())).hint(
                 "workers are files that end in .worker, .agent or .yaml; manifests are project.yaml, program.yaml, \
                  workshop.yaml or golem-forge.config.yaml",
