@@ -4,9 +4,11 @@
 //! calling back, the command line starting a run. The steps are the same for all of them, in one order, each with its
 //! record: resolve, validate the input, authority, rule, memory, mode, ask, execute, validate the output.
 
+mod by_code;
 mod frame;
 mod outcome;
 
+pub use by_code::{CodeCall, CodeCalls};
 pub use frame::{Budget, Deadline, Frame, Link};
 pub use outcome::{End, Failure, FailureKind, Halt, Outcome, Principal};
 
@@ -16,8 +18,8 @@ use crate::{
     driver::{Driver, Step, StepEnd},
     event::Event,
     function::{
-        Body, CompositeCall, Effects, Function, FunctionSource, LeafCall, Preview, Risk, ToolError,
-        ToolOutput, Touch,
+        Body, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, LeafCall, Preview, Risk,
+        ToolError, ToolOutput, Touch,
     },
     gate::{Gate, Mode, Query, Rule, Subject},
     journal::{Body as Record, Ending, timed_out},
@@ -250,7 +252,7 @@ impl Engine {
             callers: &callers,
             toolset: meta.policy.as_deref(),
             mounts: &mounts,
-            own_effects: own_effects(meta.risk, &admitted.places),
+            own_effects: own_effects(meta, &admitted.places),
             foreign: call.frame.is_foreign() || !self.is_own(meta),
         });
         let record = |rule, by: &str, reason: Option<&str>| {
@@ -407,26 +409,28 @@ impl Engine {
                 deadline: Some(deadline),
                 run: Box::pin(async move {
                     let result = leaf.run(self.leaf_call(call, admitted, &step_key)).await;
-                    let ending = match result {
-                        Ok(ToolOutput { value }) => {
+                    let (ending, log) = match result {
+                        Ok(ToolOutput { value, log }) => {
                             let value = self.host.redact.value(value);
-                            match meta.output.as_ref().map(|schema| schema.validate(&value)) {
+                            let ending = match meta.output.as_ref().map(|schema| schema.validate(&value)) {
                                 Some(Err(wrong)) => invalid_output(&meta.name, &wrong).to_ending(),
                                 _ => Ending::Output(Arc::new(value)),
-                            }
+                            };
+                            (ending, log)
                         }
-                        Err(ToolError { message }) => Ending::Failure(Failure::new(
-                            FailureKind::Tool,
-                            self.host.redact.text(&message).into_owned(),
-                        )),
+                        Err(ToolError { message, log }) => {
+                            let message = self.host.redact.text(&message).into_owned();
+                            (Ending::Failure(Failure::new(FailureKind::Tool, message)), log)
+                        }
                     };
-                    Record::ToolEnded { ending }
+                    let log = log.map(|log| self.host.redact.text(&log).into());
+                    Record::ToolEnded { ending, log }
                 }),
             })
             .await?;
         let end = match stepped.end {
-            StepEnd::Done(Record::ToolEnded { ending: Ending::Output(value) }) => End::Done(value),
-            StepEnd::Done(Record::ToolEnded { ending: Ending::Failure(failure) }) => End::Failed(failure),
+            StepEnd::Done(Record::ToolEnded { ending: Ending::Output(value), .. }) => End::Done(value),
+            StepEnd::Done(Record::ToolEnded { ending: Ending::Failure(failure), .. }) => End::Failed(failure),
             StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, "tool", &other)),
             StepEnd::TimedOut => {
                 End::Failed(timed_out(&meta.name, u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
@@ -435,7 +439,7 @@ impl Engine {
         Ok(Outcome::free(end))
     }
 
-    fn is_own(&self, meta: &crate::function::FunctionMeta) -> bool {
+    fn is_own(&self, meta: &FunctionMeta) -> bool {
         matches!(meta.source, FunctionSource::Toolset(_) | FunctionSource::Program)
     }
 
@@ -467,8 +471,8 @@ impl Engine {
             toolset: meta.policy.as_deref(),
             mounts: &mounts,
             own_effects: match meta.risk {
-                Risk::Write | Risk::Destructive => declared,
-                risk => own_effects(risk, &[]),
+                Risk::Write | Risk::Destructive if !meta.contained => declared,
+                _ => own_effects(meta, &[]),
             },
             foreign: frame.is_foreign() || !self.is_own(meta),
         })
@@ -554,15 +558,16 @@ fn mount_rule(place: &Located, touch: &Touch) -> Option<(Rule, String)> {
 }
 
 /// Whether the program's own files may pre-approve a call of this risk with these places (SPEC §9.3): reading and
-/// allowlisted delegation need no approval anyway; writing only inside mounts that the program declares; the network
-/// and processes never.
-fn own_effects(risk: Risk, places: &[Located]) -> bool {
-    match risk {
+/// allowlisted delegation need no approval anyway; writing only inside mounts that the program declares, and code that is
+/// confined to them; the network and other processes never.
+fn own_effects(meta: &FunctionMeta, places: &[Located]) -> bool {
+    match meta.risk {
         Risk::Read | Risk::Delegate => true,
         Risk::Write | Risk::Destructive => {
-            !places.is_empty() && places.iter().all(|place| place.mount.declared)
+            meta.contained || (!places.is_empty() && places.iter().all(|place| place.mount.declared))
         }
-        Risk::Network | Risk::Exec => false,
+        Risk::Exec => meta.contained,
+        Risk::Network => false,
     }
 }
 

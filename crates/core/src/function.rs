@@ -90,6 +90,9 @@ pub struct FunctionMeta {
     pub parallel: bool,
     /// How long it may work; `None` is the default of 120 s for leaves and no limit for composites.
     pub timeout: Option<Duration>,
+    /// Whether its effects stay inside the mounts that the program declares whatever its code does, because its process
+    /// is confined to them.
+    pub contained: bool,
     /// A delegation that only a wildcard of the allowlist permits.
     pub wildcard: bool,
     /// The `approval` of the toolset that offers it.
@@ -142,31 +145,39 @@ pub struct Effects {
 }
 
 /// A result of a tool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutput {
     /// The value: text for most tools, or structured.
     pub value: Value,
+    /// What its code printed, for the journal.
+    pub log: Option<Arc<str>>,
 }
 
 impl ToolOutput {
     /// A text result.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { value: Value::String(text.into()) }
+        Self::new(Value::String(text.into()))
+    }
+    /// A structured result.
+    pub fn new(value: Value) -> Self {
+        Self { value, log: None }
     }
 }
 
 /// A tool that failed. Said to the model, so it tells what to try next.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
     /// What happened and what to try.
     pub message: String,
+    /// What its code printed, for the journal.
+    pub log: Option<Arc<str>>,
 }
 
 impl ToolError {
     /// An error with that message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { message: message.into(), log: None }
     }
 }
 

@@ -150,6 +150,9 @@ pub enum Body {
     ToolEnded {
         /// How.
         ending: Ending,
+        /// What its code printed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log: Option<Arc<str>>,
     },
     /// A composite call has ended, or a call was refused before it ran.
     CallEnded {

@@ -8,8 +8,8 @@ use crate::{
     function::Function,
     gate::{Pattern, Policy, Rule, RuleLine},
     schema::Schema,
-    send::{MaybeSend, MaybeSync},
-    worker::{Definitions, WorkerDefinition},
+    send::{BoxFuture, MaybeSend, MaybeSync},
+    worker::{CodeEntry, Definitions, WorkerDefinition},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -54,7 +54,19 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     /// Schema of its configuration, without `tools` and `approval`, which every toolset takes.
     fn configuration(&self) -> Schema;
     /// Makes the tools. `configuration` is valid.
-    fn build(&self, configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String>;
+    fn build<'a>(
+        &'a self,
+        configuration: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>>;
+    /// The function that a worker of code is. Only a kind that runs code has any.
+    fn entry<'a>(
+        &'a self,
+        _code: &'a CodeEntry,
+        _context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Function, String>> {
+        Box::pin(async { Err(format!("the toolset `{}` runs no code", self.name())) })
+    }
 }
 
 /// The kinds that a host knows.

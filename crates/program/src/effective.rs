@@ -192,6 +192,8 @@ impl Context<'_> {
                 .iter()
                 .map(|(name, node)| (Arc::clone(name), Arc::new(node.to_json())))
                 .collect(),
+            tools: Arc::new([]),
+            code: None,
             allow_workers,
             rules: rules.into(),
             overrides,

@@ -231,7 +231,7 @@ fn overlay(below: &Node, above: &Node, approval: bool) -> Node {
 mod tests {
     use super::*;
     use crate::{span::SourceFile, yaml};
-    use llm_do_core::{schema::Schema, toolset::ToolsetContext};
+    use llm_do_core::{schema::Schema, send::BoxFuture, toolset::ToolsetContext};
     use serde_json::json;
 
     struct Files;
@@ -249,12 +249,12 @@ mod tests {
                 "additionalProperties": false,
             }))
         }
-        fn build(
-            &self,
-            _: &Value,
-            _: &ToolsetContext<'_>,
-        ) -> Result<Vec<llm_do_core::function::Function>, String> {
-            Ok(Vec::new())
+        fn build<'a>(
+            &'a self,
+            _: &'a Value,
+            _: &'a ToolsetContext<'a>,
+        ) -> BoxFuture<'a, Result<Vec<llm_do_core::function::Function>, String>> {
+            Box::pin(async { Ok(Vec::new()) })
         }
     }
 

@@ -497,10 +497,12 @@ mod tests {
             JournalWriter::create(&dir.path().join("runs"), secret("API_KEY", "hunter2hunter2")).unwrap();
         let long = format!("{} hunter2hunter2 {}", "x".repeat(5000), "y".repeat(5000));
         let output = json!({ "hunter2hunter2": ["a hunter2hunter2"], "long": long });
-        let written = append(&journal, Body::ToolEnded { ending: Ending::Output(Arc::new(output)) }).unwrap();
+        let written =
+            append(&journal, Body::ToolEnded { ending: Ending::Output(Arc::new(output)), log: None })
+                .unwrap();
         let read = read_journal(journal.dir()).unwrap();
         assert_eq!(read.records[0].body, written.body);
-        let Body::ToolEnded { ending: Ending::Output(value) } = written.body else { panic!() };
+        let Body::ToolEnded { ending: Ending::Output(value), .. } = written.body else { panic!() };
         assert_eq!(value["[secret API_KEY]"], json!(["a [secret API_KEY]"]));
         assert!(value["long"].as_str().unwrap().contains("x [secret API_KEY] y"));
         let mut files = vec![journal.dir().join(JOURNAL_FILE)];
@@ -518,14 +520,14 @@ mod tests {
             let journal = JournalWriter::create(&dir.path().join("runs"), secret("TOKEN", word)).unwrap();
             append(&journal, note(word)).unwrap();
             let ending = Ending::Output(Arc::new(json!({ word: word })));
-            append(&journal, Body::ToolEnded { ending: ending.clone() }).unwrap();
+            append(&journal, Body::ToolEnded { ending: ending.clone(), log: None }).unwrap();
             let body = Body::RunEnded { status: RunStatus::Done, ending, usage: Default::default() };
             journal.append(&CallPath::from("function"), "principal", body, None).unwrap();
             let records = read_journal(journal.dir()).unwrap().records;
             assert_eq!(records.len(), 3);
             assert_eq!(records[0].body, note("[secret TOKEN]"));
             for record in &records[1..] {
-                let (Body::ToolEnded { ending } | Body::RunEnded { ending, .. }) = &record.body else {
+                let (Body::ToolEnded { ending, .. } | Body::RunEnded { ending, .. }) = &record.body else {
                     panic!()
                 };
                 assert_eq!(*ending, Ending::Output(Arc::new(json!({ "[secret TOKEN]": "[secret TOKEN]" }))));

@@ -243,7 +243,7 @@ impl Building {
                 node.waited_ms += times.asked_ms.take().map_or(0, |asked| at_ms.saturating_sub(asked));
             }
             Body::ToolStarted { .. } => node.leaf = true,
-            Body::ToolEnded { ending } | Body::CallEnded { ending, .. } => {
+            Body::ToolEnded { ending, .. } | Body::CallEnded { ending, .. } => {
                 let state = match ending {
                     Ending::Output(_) => CallState::Done,
                     Ending::Suspended => CallState::Suspended,

@@ -68,7 +68,7 @@ impl Story {
     async fn leaf(&self, path: &str, ms: u64, ending: Ending) {
         self.tool_started(path);
         self.pass(ms).await;
-        self.tell(path, "tool", Body::ToolEnded { ending });
+        self.tell(path, "tool", Body::ToolEnded { ending, log: None });
     }
     fn tool_started(&self, path: &str) {
         let body = Body::ToolStarted { function: "f".into(), risk: Risk::Read, idempotency_key: path.into() };

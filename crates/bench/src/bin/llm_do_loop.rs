@@ -32,9 +32,13 @@ impl ToolsetKind for Lookup {
         Schema::built_in(json!({"type": "object", "additionalProperties": false}))
     }
 
-    fn build(&self, _: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
+    fn build<'a>(
+        &'a self,
+        _: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
         let (name, description, _) = tool();
-        Ok(vec![Function {
+        let made = vec![Function {
             meta: FunctionMeta {
                 source: FunctionSource::Toolset(self.name().into()),
                 name: name.into(),
@@ -46,11 +50,13 @@ impl ToolsetKind for Lookup {
                 risk: Risk::Read,
                 parallel: false,
                 timeout: None,
+                contained: false,
                 wildcard: false,
                 policy: context.policy.as_ref().map(Arc::<Policy>::clone),
             },
             body: Body::Leaf(Arc::new(Constant)),
-        }])
+        }];
+        Box::pin(async { Ok(made) })
     }
 }
 

@@ -193,7 +193,7 @@ impl Progress {
                     open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
                 }
             }
-            Body::ToolEnded { ending } | Body::CallEnded { ending, .. } => {
+            Body::ToolEnded { ending, .. } | Body::CallEnded { ending, .. } => {
                 if let Some(open) = state.open.remove(path) {
                     self.ended(path, &open, ending, record.at_ms);
                 }

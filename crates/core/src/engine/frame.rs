@@ -3,14 +3,14 @@
 use super::Principal;
 use crate::{
     authority::Authority,
-    function::FunctionSource,
+    function::{Function, FunctionMeta, FunctionSource},
     gate::{RuleLine, Subject},
     model::Usage,
     results::Results,
     worker::WorkerDefinition,
 };
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -21,7 +21,7 @@ pub struct Frame {
     link: Option<Arc<Link>>,
     results: Arc<Results>,
     /// Set when code calls on behalf of the innermost worker.
-    tool: Option<Arc<str>>,
+    tool: Option<Arc<FunctionMeta>>,
 }
 
 /// One worker in the chain of callers.
@@ -29,6 +29,8 @@ pub struct Link {
     worker: Arc<WorkerDefinition>,
     above: Option<Arc<Link>>,
     depth: u32,
+    /// What it may call, once that is known.
+    functions: OnceLock<Arc<[Function]>>,
     deadline: Option<Deadline>,
     budget: Budget,
 }
@@ -117,6 +119,7 @@ impl Frame {
                 worker: Arc::clone(worker),
                 above: self.link.clone(),
                 depth: self.depth(),
+                functions: OnceLock::new(),
                 deadline,
                 budget: Budget::new(limits.max_tokens),
             })),
@@ -127,8 +130,8 @@ impl Frame {
 
     /// The same place, with calls made by a tool on behalf of the worker.
     #[must_use]
-    pub fn on_behalf(&self, tool: &Arc<str>) -> Self {
-        Self { tool: Some(Arc::clone(tool)), ..self.clone() }
+    pub fn on_behalf(&self, tool: &FunctionMeta) -> Self {
+        Self { tool: Some(Arc::new(tool.clone())), ..self.clone() }
     }
 
     /// What may be touched from here.
@@ -147,7 +150,7 @@ impl Frame {
             (None, _) => Principal::Operator,
             (Some(link), None) => Principal::Worker(Arc::clone(&link.worker.id)),
             (Some(link), Some(tool)) => {
-                Principal::Tool { tool: Arc::clone(tool), worker: Arc::clone(&link.worker.id) }
+                Principal::Tool { tool: Arc::clone(&tool.name), worker: Arc::clone(&link.worker.id) }
             }
         }
     }
@@ -188,10 +191,25 @@ impl Frame {
         self.links().skip(1).map(|link| Arc::clone(&link.worker.rules)).collect()
     }
 
-    /// Whether the worker that calls is a library's or a generated one.
+    /// Whether the caller is a library's or a generated one: the worker, or the code that calls on its behalf.
     pub fn is_foreign(&self) -> bool {
-        self.worker()
-            .is_some_and(|w| matches!(w.source, FunctionSource::Library(_) | FunctionSource::Generated))
+        let tool = self.tool.as_ref().map(|tool| &tool.source);
+        let sources = self.worker().map(|worker| &worker.source).into_iter().chain(tool);
+        sources
+            .into_iter()
+            .any(|source| matches!(source, FunctionSource::Library(_) | FunctionSource::Generated))
+    }
+
+    /// What the worker that calls may call: code that it calls may call that too, on its behalf.
+    pub fn functions(&self) -> &[Function] {
+        self.link.as_ref().and_then(|link| link.functions.get()).map_or(&[], |functions| functions)
+    }
+
+    /// Says what the worker may call; once.
+    pub(crate) fn offer(&self, functions: &[Function]) {
+        if let Some(link) = &self.link {
+            let _ = link.functions.set(functions.into());
+        }
     }
 
     /// The `timeout` of the caller's rules for such a call.

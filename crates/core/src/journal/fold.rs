@@ -40,7 +40,7 @@ pub fn conversation_at(
     let mut names: HashMap<&CallPath, &Arc<str>> = HashMap::new();
     for record in records {
         match &record.body {
-            Body::ToolEnded { ending } | Body::CallEnded { ending, .. } if record.path != *path => {
+            Body::ToolEnded { ending, .. } | Body::CallEnded { ending, .. } if record.path != *path => {
                 ends.insert(&record.path, ending.clone());
             }
             Body::CallStarted { function, .. } => {

@@ -70,8 +70,13 @@ impl ToolsetKind for Filesystem {
         Schema::built_in(json!({"type": "object", "properties": {}, "additionalProperties": false}))
     }
 
-    fn build(&self, _configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
-        Ok(Self::made_for(&Arc::new(context.authority.clone()), context.policy.as_ref()))
+    fn build<'a>(
+        &'a self,
+        _configuration: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
+        let made = Self::made_for(&Arc::new(context.authority.clone()), context.policy.as_ref());
+        Box::pin(async { Ok(made) })
     }
 }
 
@@ -94,6 +99,7 @@ impl Filesystem {
                     risk: tool.risk(),
                     parallel: false,
                     timeout: None,
+                    contained: false,
                     wildcard: false,
                     policy: policy.cloned(),
                 },

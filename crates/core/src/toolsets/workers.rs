@@ -42,30 +42,36 @@ impl ToolsetKind for Workers {
             "additionalProperties": false,
         }))
     }
-    fn build(&self, configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
-        let style = match configuration.get("style").and_then(Value::as_str) {
-            Some("worker_call") => Style::WorkerCall,
-            Some("both") => Style::Both,
-            _ => Style::Tools,
-        };
-        let (globs, exact): (Vec<&String>, Vec<&String>) =
-            context.worker.allow_workers.iter().partition(|name| is_glob(name));
-        let mut functions = Vec::new();
-        if style != Style::WorkerCall {
-            for &reference in &exact {
-                let callee = context
-                    .definitions
-                    .worker(context.worker, reference)
-                    .map_err(|error| error.to_string())?;
-                let name = reference.trim_start_matches("./");
-                functions.push(worker::function(&callee, name, false, context.policy.clone()));
-            }
-        }
-        if style != Style::Tools || !globs.is_empty() {
-            functions.push(worker_call(context, &globs, exact.is_empty()));
-        }
-        Ok(functions)
+    fn build<'a>(
+        &'a self,
+        configuration: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
+        Box::pin(async { functions(configuration, context) })
     }
+}
+
+fn functions(configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
+    let style = match configuration.get("style").and_then(Value::as_str) {
+        Some("worker_call") => Style::WorkerCall,
+        Some("both") => Style::Both,
+        _ => Style::Tools,
+    };
+    let (globs, exact): (Vec<&String>, Vec<&String>) =
+        context.worker.allow_workers.iter().partition(|name| is_glob(name));
+    let mut functions = Vec::new();
+    if style != Style::WorkerCall {
+        for &reference in &exact {
+            let callee =
+                context.definitions.worker(context.worker, reference).map_err(|error| error.to_string())?;
+            let name = reference.trim_start_matches("./");
+            functions.push(worker::function(&callee, name, false, context.policy.clone()));
+        }
+    }
+    if style != Style::Tools || !globs.is_empty() {
+        functions.push(worker_call(context, &globs, exact.is_empty()));
+    }
+    Ok(functions)
 }
 
 fn is_glob(name: &str) -> bool {
@@ -129,6 +135,7 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool) 
             risk: Risk::Delegate,
             parallel: true,
             timeout: None,
+            contained: false,
             wildcard,
             policy: context.policy.clone(),
         },
@@ -193,9 +200,12 @@ impl Composite for WorkerCall {
     }
 }
 
-/// The callee's own arguments out of `worker_call`'s.
-fn callee_input(callee: &worker::WorkerDefinition, input: &Value) -> Result<Value, String> {
-    let mut arguments = match input.get("input_data") {
+/// A worker's arguments out of plain data: an object with its parameters, or the one thing that it takes.
+pub(crate) fn arguments(
+    callee: &worker::WorkerDefinition,
+    data: Option<&Value>,
+) -> Result<Map<String, Value>, String> {
+    Ok(match data {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(map)) if callee.signature.declared || map.contains_key("input") => map.clone(),
         Some(value) => {
@@ -214,7 +224,12 @@ fn callee_input(callee: &worker::WorkerDefinition, input: &Value) -> Result<Valu
             };
             Map::from_iter([(name.to_owned(), value.clone())])
         }
-    };
+    })
+}
+
+/// The callee's own arguments out of `worker_call`'s.
+fn callee_input(callee: &worker::WorkerDefinition, input: &Value) -> Result<Value, String> {
+    let mut arguments = arguments(callee, input.get("input_data"))?;
     for key in [INSTRUCTIONS, ATTACHMENTS] {
         if let Some(value) = input.get(key) {
             arguments.insert(key.to_owned(), value.clone());

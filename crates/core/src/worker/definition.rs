@@ -2,6 +2,7 @@
 //!
 //! The front end (`llm-do-program`) makes these from files; nothing here knows YAML.
 
+use super::{CodeEntry, ToolLevel};
 use crate::{
     authority::{Access, Mount, Narrowing, Place, VirtualPath},
     function::FunctionSource,
@@ -42,6 +43,10 @@ pub struct WorkerDefinition {
     pub returned_paths: Vec<String>,
     /// Toolset name (canonical) and its configuration, sorted by name.
     pub toolsets: Vec<(Arc<str>, Arc<Value>)>,
+    /// Where its own tools come from, nearest first.
+    pub tools: Arc<[ToolLevel]>,
+    /// The code that it is, if it is no prompt.
+    pub code: Option<CodeEntry>,
     /// Callees it may call, from `allow_workers` and `toolsets.workers.allowed_workers` alike.
     pub allow_workers: Vec<String>,
     /// Its `tool_rules`.
@@ -230,6 +235,14 @@ pub trait Definitions: crate::send::MaybeSend + crate::send::MaybeSync {
         from: &WorkerDefinition,
         reference: &str,
     ) -> Result<Arc<WorkerDefinition>, DefinitionError>;
+    /// The worker that code of `package` names: by the rules of the package, whoever the code works for.
+    fn named_by(
+        &self,
+        _package: &FunctionSource,
+        reference: &str,
+    ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
+        Err(DefinitionError { message: format!("there is no worker `{reference}`") })
+    }
     /// The manifest's mount of that name, for a `path` parameter of `worker` that its caller left out (SPEC §2.2). None
     /// for a library's worker, whose parameters the program doesn't know.
     fn mount(&self, _worker: &WorkerDefinition, _name: &str) -> Option<Mount> {

@@ -2,6 +2,7 @@
 
 mod attachments;
 mod calls;
+mod code;
 mod prepare;
 
 use super::{WorkerDefinition, retry::wait_before_retry};
@@ -48,6 +49,7 @@ pub fn function(
             risk: Risk::Delegate,
             parallel: true,
             timeout: None,
+            contained: false,
             wildcard,
             policy,
         },
@@ -153,6 +155,9 @@ impl Composite for WorkerBody {
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
         Box::pin(async move {
             let mut usage = Usage::default();
+            if let Some(code) = &self.definition.code {
+                return code::run(&self.definition, code, &call).await;
+            }
             let end = match prepare::prepare(&self.definition, &call).await? {
                 Err(failure) => End::Failed(failure),
                 Ok(prepared) => {

@@ -117,6 +117,8 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
         returns: None,
         returned_paths: Vec::new(),
         toolsets: Vec::new(),
+        tools: Arc::new([]),
+        code: None,
         allow_workers: Vec::new(),
         rules: Arc::new([]),
         overrides: Vec::new(),
@@ -152,6 +154,7 @@ where
             risk,
             parallel: false,
             timeout: None,
+            contained: false,
             wildcard: false,
             policy: None,
         },
@@ -164,7 +167,7 @@ struct Closure<F>(F);
 impl<F: Fn(&Value) -> Result<Value, String> + Send + Sync> Leaf for Closure<F> {
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         let result = (self.0)(call.input);
-        Box::pin(async move { result.map(|value| ToolOutput { value }).map_err(ToolError::new) })
+        Box::pin(async move { result.map(ToolOutput::new).map_err(ToolError::new) })
     }
 }
 
@@ -504,14 +507,18 @@ impl ToolsetKind for TestTools {
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object"}))
     }
-    fn build(&self, _: &Value, context: &ToolsetContext<'_>) -> Result<Vec<Function>, String> {
+    fn build<'a>(
+        &'a self,
+        _: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
         let own = self.0.iter().cloned();
-        Ok(own
-            .map(|mut function| {
-                function.meta.policy.clone_from(&context.policy);
-                function
-            })
-            .collect())
+        let made = own.map(|mut function| {
+            function.meta.policy.clone_from(&context.policy);
+            function
+        });
+        let made: Vec<Function> = made.collect();
+        Box::pin(async move { Ok(made) })
     }
 }
 

@@ -124,12 +124,12 @@ pub(super) async fn info(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     if let Some(modified) = entry.modified_ms {
         value["modified"] = iso(modified).into();
     }
-    Ok(ToolOutput { value })
+    Ok(ToolOutput::new(value))
 }
 
 pub(super) async fn exists(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     match call.files.stat(place(call, 0)?).await {
-        Ok(entry) => Ok(ToolOutput { value: entry.is_some().into() }),
+        Ok(entry) => Ok(ToolOutput::new(entry.is_some().into())),
         Err(error) => Err(explain(call, error).await),
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     model::{Blob, Capabilities, Message, Model, ModelName, ModelSettings, Part, ToolSpec},
     template::{self, Origin},
     toolset::{Configuration, ToolsetContext},
-    worker::{ATTACHMENTS, INSTRUCTIONS, WorkerDefinition, attachments_root},
+    worker::{ATTACHMENTS, CODE, INSTRUCTIONS, WorkerDefinition, attachments_root},
 };
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, sync::Arc};
@@ -58,10 +58,11 @@ pub(super) async fn prepare(
         Err(failure) => return Ok(Err(failure)),
     };
     let frame = call.frame.enter(worker, authority, host.driver.now_ms());
-    let functions = match tools(call.engine, worker, &frame) {
+    let functions = match tools(call.engine, worker, &frame).await {
         Ok(functions) => functions,
         Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
     };
+    frame.offer(&functions);
     let output = OutputContract::new(worker.returns.clone(), !can.native_schema && can.tools);
     let native_output =
         worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.value()));
@@ -167,7 +168,7 @@ fn settings(worker: &WorkerDefinition, host: &crate::engine::Host) -> ModelSetti
 
 /// Pairs the places that the engine located with the parameters and attachments they stand for: the order is that of
 /// the worker's effects.
-fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed>, Vec<Located>) {
+pub(super) fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed>, Vec<Located>) {
     let mut places = call.places.iter();
     let mut handed = Vec::new();
     for parameter in worker.signature.parameters.iter().filter(|p| p.path.is_some()) {
@@ -184,7 +185,7 @@ fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed
     (handed, places.cloned().collect())
 }
 
-fn narrow(
+pub(super) fn narrow(
     worker: &WorkerDefinition,
     call: &CompositeCall<'_>,
     handed: &[Handed],
@@ -228,11 +229,20 @@ fn narrow(
 
 /// The worker's functions: those of its toolsets that could pass the gate, sorted by name so that the prompt's prefix
 /// never changes (SPEC §10.2).
-fn tools(engine: &Engine, worker: &Arc<WorkerDefinition>, frame: &Frame) -> Result<Vec<Function>, String> {
+pub(super) async fn tools(
+    engine: &Engine,
+    worker: &Arc<WorkerDefinition>,
+    frame: &Frame,
+) -> Result<Vec<Function>, String> {
     let host = engine.host();
     let mut configured: Vec<(Arc<str>, Arc<Value>)> = worker.toolsets.clone();
     if !worker.allow_workers.is_empty() && !configured.iter().any(|(name, _)| &**name == "workers") {
         configured.push(("workers".into(), Arc::new(json!({}))));
+    }
+    // Code that is there is offered without being asked for; a host that runs none offers none.
+    let has_code = !worker.tools.is_empty() && host.toolsets.get(CODE).is_some();
+    if has_code && !configured.iter().any(|(name, _)| &**name == CODE) {
+        configured.push((CODE.into(), Arc::new(json!({}))));
     }
     let mut functions: Vec<Function> = Vec::new();
     for (name, configuration) in &configured {
@@ -255,6 +265,7 @@ fn tools(engine: &Engine, worker: &Arc<WorkerDefinition>, frame: &Frame) -> Resu
         };
         let made = kind
             .build(&configuration.own, &context)
+            .await
             .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
         for wanted in configuration.tools.iter().flatten() {
             if !made.iter().any(|f| *f.meta.name == **wanted || *f.meta.tool_name == **wanted) {
