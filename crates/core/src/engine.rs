@@ -15,7 +15,7 @@ pub use outcome::{End, Failure, FailureKind, Halt, Outcome, Principal};
 use crate::{
     authority::{Access, Located, Refusal},
     call_path::CallPath,
-    driver::{Driver, Step, StepEnd},
+    driver::{Driver, Step, StepEnd, StepName},
     event::Event,
     function::{
         Body, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, LeafCall, Preview, Risk,
@@ -40,6 +40,9 @@ use std::{
 
 /// How long a leaf may work where nothing says otherwise (SPEC §8.1).
 pub const LEAF_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long the code of a function's author may think about one call; then the operator is asked.
+const RULE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the host of a run injects.
 #[derive(Clone)]
@@ -101,6 +104,8 @@ struct Admitted {
     effects: Effects,
     places: Vec<Located>,
     subjects: Vec<Subject>,
+    /// What the code of the function's author says.
+    stated: Option<Rule>,
 }
 
 impl Engine {
@@ -170,7 +175,7 @@ impl Engine {
     /// Everything before execution. The inner `Err` is what the caller is told.
     async fn admit(&self, call: &Call<'_>) -> Result<Result<Admitted, End>, Halt> {
         let mut input = Arc::clone(&call.input);
-        let mut approved_by_edit = false;
+        let mut edits = 0u32;
         loop {
             let meta = &call.function.meta;
             if let Body::Composite(composite) = &call.function.body
@@ -197,13 +202,14 @@ impl Engine {
                 }
             };
             let subjects = subjects(&input, &effects, &places);
-            let admitted = Admitted { input: Arc::clone(&input), effects, places, subjects };
-            match self.judge(call, &admitted, approved_by_edit).await? {
+            let stated = self.stated(call, &input, edits).await?;
+            let admitted = Admitted { input: Arc::clone(&input), effects, places, subjects, stated };
+            match self.judge(call, &admitted, edits > 0).await? {
                 Judged::Run => return Ok(Ok(admitted)),
                 Judged::Refuse(end) => return Ok(Err(end)),
                 Judged::Edited(new) => {
                     input = new;
-                    approved_by_edit = true;
+                    edits += 1;
                 }
             }
         }
@@ -228,6 +234,36 @@ impl Engine {
             .collect()
     }
 
+    /// Asks the code of the function's author, if it has any to ask.
+    async fn stated(&self, call: &Call<'_>, input: &Value, edits: u32) -> Result<Option<Rule>, Halt> {
+        let Some(code) = &call.function.rule else { return Ok(None) };
+        let name: StepName = if edits == 0 { "rule".into() } else { format!("rule.{edits}").into() };
+        let stepped = self
+            .host
+            .driver
+            .step(Step {
+                path: &call.path,
+                name: name.clone(),
+                intent: None,
+                deadline: Some(RULE_TIMEOUT),
+                run: Box::pin(async {
+                    match code.rule(input).await {
+                        Ok(rule) => Record::RuleStated { rule, reason: None },
+                        Err(reason) => {
+                            let reason = self.host.redact.text(&reason).into();
+                            Record::RuleStated { rule: Rule::Ask, reason: Some(reason) }
+                        }
+                    }
+                }),
+            })
+            .await?;
+        match stepped.end {
+            StepEnd::Done(Record::RuleStated { rule, .. }) => Ok(Some(rule)),
+            StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
+            StepEnd::TimedOut => Ok(Some(Rule::Ask)),
+        }
+    }
+
     /// Rule, memory, mode, ask.
     async fn judge(
         &self,
@@ -236,11 +272,17 @@ impl Engine {
         approved_by_edit: bool,
     ) -> Result<Judged, Halt> {
         let meta = &call.function.meta;
+        let own_effects = own_effects(meta, &admitted.places);
+        let foreign = call.frame.is_foreign() || !self.is_own(meta);
+        // What a function says of itself loosens only what files of the program may loosen at all.
+        let stated = admitted.stated.filter(|rule| *rule != Rule::PreApproved || (own_effects && !foreign));
+        let stated = stated.map(|rule| (rule, format!("the approval function of `{}`", meta.name)));
         let mounts: Vec<(Rule, String)> = admitted
             .places
             .iter()
             .zip(&admitted.effects.touches)
             .filter_map(|(place, touch)| mount_rule(place, touch))
+            .chain(stated)
             .collect();
         let callers = call.frame.rules_above();
         let verdict = self.host.gate.decide(&Query {
@@ -252,8 +294,8 @@ impl Engine {
             callers: &callers,
             toolset: meta.policy.as_deref(),
             mounts: &mounts,
-            own_effects: own_effects(meta, &admitted.places),
-            foreign: call.frame.is_foreign() || !self.is_own(meta),
+            own_effects,
+            foreign,
         });
         let record = |rule, by: &str, reason: Option<&str>| {
             let body = Record::Verdict { rule, by: by.into(), reason: reason.map(Into::into) };

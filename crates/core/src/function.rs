@@ -4,7 +4,7 @@ use crate::{
     authority::{Access, Authority, Located},
     call_path::CallPath,
     engine::{Engine, Failure, Frame, Halt, Outcome},
-    gate::{Policy, Subject},
+    gate::{Policy, Rule, Subject},
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
     vfs::FileSystem,
@@ -106,6 +106,8 @@ pub struct Function {
     pub meta: FunctionMeta,
     /// How it runs.
     pub body: Body,
+    /// What its author's code says of single calls.
+    pub rule: Option<Arc<dyn RuleCode>>,
 }
 
 impl fmt::Debug for Function {
@@ -121,6 +123,12 @@ pub enum Body {
     Leaf(Arc<dyn Leaf>),
     /// Makes calls of its own; run again over its records instead of being recorded.
     Composite(Arc<dyn Composite>),
+}
+
+/// A rule that is code: its author decides call by call. Asked after the arguments are valid; its answer is a step.
+pub trait RuleCode: MaybeSend + MaybeSync {
+    /// What it says of these arguments. An error means that the operator is asked.
+    fn rule<'a>(&'a self, input: &'a Value) -> BoxFuture<'a, Result<Rule, String>>;
 }
 
 /// A path that a call touches.

@@ -37,6 +37,20 @@ pub struct Record {
     pub body: Body,
 }
 
+/// What runs the code of tools.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Runtime {
+    /// `python`.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: Arc<str>,
+    /// The interpreter.
+    pub path: Arc<str>,
+    /// How the kernel confines it: `namespaces`, `landlock` or `unconfined`.
+    pub confinement: Arc<str>,
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -106,6 +120,9 @@ pub enum Body {
         date: Arc<str>,
         /// Every worker of the closure.
         definitions: Vec<UsedDefinition>,
+        /// What runs the code of its tools.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        runtimes: Vec<Runtime>,
     },
     /// A definition that was loaded later, for a callee that only a wildcard named.
     Definition(UsedDefinition),
@@ -119,6 +136,14 @@ pub enum Body {
         principal: Principal,
         /// The arguments as given; shared with the caller's record of them.
         input: Arc<Value>,
+    },
+    /// What the code of a tool's author says of a call (`@tool(approval=…)`); one source of the verdict among others.
+    RuleStated {
+        /// What it says; `ask` where it failed.
+        rule: Rule,
+        /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Arc<str>>,
     },
     /// The gate's word on a call.
     Verdict {

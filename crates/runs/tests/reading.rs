@@ -30,6 +30,7 @@ fn run_started(run: &str) -> Body {
         approval: Mode::Interactive,
         date: "2026-11-21".into(),
         definitions: Vec::new(),
+        runtimes: Vec::new(),
     }
 }
 

@@ -47,6 +47,7 @@ impl Story {
                 approval: Mode::Interactive,
                 date: "2026-11-21".into(),
                 definitions: Vec::new(),
+                runtimes: Vec::new(),
             },
         );
     }

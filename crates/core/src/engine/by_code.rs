@@ -3,9 +3,11 @@
 use super::{Call, Engine, Failure, FailureKind, Frame, Halt, Outcome};
 use crate::{
     call_path::CallPath,
+    driver::{Step, StepEnd},
     function::{Function, FunctionMeta, FunctionSource, Risk, tool_name},
-    journal::{Body as Record, UsedDefinition},
+    journal::{Body as Record, Ending, UsedDefinition},
     schema::{canonical, sha256},
+    send::BoxFuture,
     toolsets::workers::arguments,
     worker::{self, WorkerDefinition},
 };
@@ -130,5 +132,70 @@ impl<'a> CodeCalls<'a> {
                 attachments: &[],
             })
             .await
+    }
+
+    /// An effect of the code's own, as a step under a name: done once, also when the run is resumed (SPEC §8.5). It is
+    /// part of what the operator allowed with the call, and has its risk. `run` is not polled if its record exists.
+    ///
+    /// # Errors
+    /// Only what ends the run.
+    pub async fn step(
+        &self,
+        function: &FunctionMeta,
+        name: &str,
+        run: BoxFuture<'_, Result<Value, String>>,
+    ) -> Result<Result<Arc<Value>, Failure>, Halt> {
+        let host = self.engine.host();
+        let path = self.path.keyed(&self.key(&format!("step-{}", tool_name(name))));
+        let name: Arc<str> = name.into();
+        host.driver.record(
+            &path,
+            "call".into(),
+            Record::CallStarted {
+                function: Arc::clone(&name),
+                source: function.source.clone(),
+                principal: self.frame.principal(),
+                input: Arc::new(Value::Null),
+            },
+        )?;
+        let stepped = host
+            .driver
+            .step(Step {
+                path: &path,
+                name: "tool".into(),
+                intent: Some(Record::ToolStarted {
+                    function: name,
+                    risk: function.risk,
+                    idempotency_key: format!("{}:{path}", host.run).into(),
+                }),
+                deadline: None,
+                run: Box::pin(async move {
+                    let ending = match run.await {
+                        Ok(value) => Ending::Output(Arc::new(host.redact.value(value))),
+                        Err(message) => {
+                            let message = host.redact.text(&message).into_owned();
+                            Ending::Failure(Failure::new(FailureKind::Tool, message))
+                        }
+                    };
+                    Record::ToolEnded { ending, log: None }
+                }),
+            })
+            .await?;
+        match stepped.end {
+            StepEnd::Done(Record::ToolEnded { ending: Ending::Output(value), .. }) => Ok(Ok(value)),
+            StepEnd::Done(Record::ToolEnded { ending: Ending::Failure(failure), .. }) => Ok(Err(failure)),
+            StepEnd::Done(other) => Err(Halt::unexpected(&path, "tool", &other)),
+            StepEnd::TimedOut => Err(Halt::unexpected(&path, "tool", &Record::Cancelled)),
+        }
+    }
+
+    /// Puts what the code printed into the journal.
+    ///
+    /// # Errors
+    /// The journal can't be written.
+    pub fn print(&self, text: &str) -> Result<(), Halt> {
+        let text = self.engine.host().redact.text(text).into_owned();
+        let name = self.key("log");
+        self.engine.host().driver.record(self.path, name.into(), Record::Note { text: text.into() })
     }
 }

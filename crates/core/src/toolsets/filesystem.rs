@@ -104,6 +104,7 @@ impl Filesystem {
                     policy: policy.cloned(),
                 },
                 body: Body::Leaf(Arc::new(FileTool { tool, authority: Arc::clone(authority) })),
+                rule: None,
             })
             .collect()
     }

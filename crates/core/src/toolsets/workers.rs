@@ -140,6 +140,7 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool) 
             policy: context.policy.clone(),
         },
         body: Body::Composite(Arc::new(WorkerCall { policy: context.policy.clone() })),
+        rule: None,
     }
 }
 

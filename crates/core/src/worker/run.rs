@@ -54,6 +54,7 @@ pub fn function(
             policy,
         },
         body: Body::Composite(Arc::new(WorkerBody { definition: Arc::clone(definition) })),
+        rule: None,
     }
 }
 

@@ -159,6 +159,7 @@ where
             policy: None,
         },
         body: FunctionBody::Leaf(Arc::new(Closure(run))),
+        rule: None,
     }
 }
 
