@@ -47,13 +47,12 @@ pub fn check(source: Source, host: Host) -> Vec<Diagnostic> {
         loading.entry(&source.start, &mut found)
     };
     let scanned = if whole_folder { loading.packages.program().scan() } else { Vec::new() };
-    let name = entry.as_ref().map(|(located, _)| loading.packages.program().global_id(&located.id));
     // What a run would load comes first, so that what is wrong with it is told where it is named.
-    loading.closure(entry.into_iter().collect(), &mut found);
+    let entry = entry.and_then(|entry| loading.start(entry, &mut found));
     let exported = exported(loading.packages.program(), &mut found);
     let scanned_for = scanned.iter().map(|located| (located.clone(), None));
     loading.closure(exported.into_iter().chain(scanned_for).collect(), &mut found);
-    let entry = name.as_ref().filter(|name| loading.workers.contains_key(*name));
+    let entry = entry.as_ref();
     if let (Some(entry), Start::Entry(None)) = (entry, &source.start) {
         let entry = &loading.workers[entry].definition;
         loading.check_bindings(entry, &mut found);

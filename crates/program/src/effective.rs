@@ -1,5 +1,6 @@
 //! A worker file and its project become one definition (SPEC §2.1, §2.2).
 
+mod code;
 mod instructions;
 mod sections;
 
@@ -17,12 +18,10 @@ use crate::{
     signature::{self, Declared},
     source::{SourceTree, plain},
     span::{SourceFile, Span},
-    tool_reference::{self, Policy},
     toolsets::{self, Toolsets},
     yaml::{Data, Node},
 };
 use llm_do_core::{
-    function::FunctionSource,
     model::ModelName,
     schema::Schema,
     template::TemplateFacts,
@@ -153,7 +152,8 @@ impl Context<'_> {
         let mut all_toolsets = toolsets::merge(&self.package.toolsets, &own_toolsets);
         let callees = allowlist(&keys, &all_toolsets, found);
         reading.callees.clone_from(&callees);
-        reading.imports = self.imports(located, &keys, found);
+        reading.imports = imports(&keys);
+        let tools = self.tool_levels(located, &keys, &own_toolsets, &mut all_toolsets, found);
         if !callees.is_empty() && !all_toolsets.contains_key("workers") {
             // `allow_workers` means the same as `toolsets.workers.allowed_workers` (SPEC §2.1).
             let span = callees[0].1.clone();
@@ -175,10 +175,7 @@ impl Context<'_> {
         let allow_workers = callees.iter().map(|(reference, _)| reference.clone()).collect();
         let definition = WorkerDefinition {
             id: self.package.global_id(&located.id),
-            source: match &self.package.library {
-                Some(library) => FunctionSource::Library(Arc::clone(library)),
-                None => FunctionSource::Program,
-            },
+            source: self.package.code.source.clone(),
             description,
             instructions,
             model,
@@ -188,11 +185,8 @@ impl Context<'_> {
             signature: signature?,
             returns,
             returned_paths,
-            toolsets: all_toolsets
-                .iter()
-                .map(|(name, node)| (Arc::clone(name), Arc::new(node.to_json())))
-                .collect(),
-            tools: Arc::new([]),
+            toolsets: configurations(&all_toolsets),
+            tools,
             code: None,
             allow_workers,
             rules: rules.into(),
@@ -214,26 +208,6 @@ impl Context<'_> {
             text,
             facts,
         })
-    }
-
-    /// `imports`: the workers that are loaded with it; of its tools what is wrong with them.
-    fn imports(&self, located: &Located, keys: &Node, found: &mut Vec<Diagnostic>) -> Vec<(String, Span)> {
-        let Some(imports) = keys.get("imports") else { return Vec::new() };
-        let policy = Policy {
-            tools: self.host.import_tools,
-            modules: self.host.module_imports || self.packages.program().manifest.tools.allow_module_imports,
-        };
-        for reference in imports.get("tools").into_iter().flat_map(Node::texts) {
-            let folder = folder_of(&located.path);
-            if tool_reference::resolve(self.package, folder, reference, policy, found).is_some() {
-                found.push(
-                    Diagnostic::error(codes::NOT_SUPPORTED, "Python tools are not supported yet")
-                        .at(reference.1),
-                );
-            }
-        }
-        let workers = imports.get("workers").into_iter().flat_map(Node::texts);
-        workers.map(|(text, span)| (text.to_owned(), span.clone())).collect()
     }
 
     /// `parameters` or `schema_in_ref`.
@@ -379,6 +353,17 @@ impl Context<'_> {
         }
         Some(model)
     }
+}
+
+/// `imports.workers`: the workers that are loaded with it.
+fn imports(keys: &Node) -> Vec<(String, Span)> {
+    let workers = keys.get("imports").and_then(|imports| imports.get("workers"));
+    workers.into_iter().flat_map(Node::texts).map(|(text, span)| (text.to_owned(), span.clone())).collect()
+}
+
+/// Toolsets as the engine takes them.
+fn configurations(toolsets: &Toolsets) -> Vec<(Arc<str>, Arc<Value>)> {
+    toolsets.iter().map(|(name, node)| (Arc::clone(name), Arc::new(node.to_json()))).collect()
 }
 
 /// The folder that a file lies in; empty for the root.

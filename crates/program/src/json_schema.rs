@@ -239,11 +239,27 @@ fn toolset(kind: &dyn ToolsetKind) -> Value {
     }
     let mut schema = closed(properties, patterns);
     for (keyword, value) in own.value().as_object().into_iter().flatten() {
-        if !["type", "properties"].contains(&keyword.as_str()) {
-            schema[keyword] = value.clone();
+        match keyword.as_str() {
+            "type" | "properties" => {}
+            "additionalProperties" => schema[keyword] = named(value, &format!("{at}/additionalProperties")),
+            _ => schema[keyword] = value.clone(),
         }
     }
     schema
+}
+
+/// What a kind says of the keys that the user names. Keys that it defines within them have their other spellings.
+fn named(schema: &Value, at: &str) -> Value {
+    let Some(own) = schema.get("properties").and_then(Value::as_object) else { return schema.clone() };
+    let (mut properties, mut patterns) = (Map::new(), Map::new());
+    for (name, value) in own {
+        patterns.insert(other_spellings(name), json!({ "$ref": format!("{at}/properties/{name}") }));
+        properties.insert(name.clone(), nullable(value.clone()));
+    }
+    let mut whole = schema.clone();
+    whole["properties"] = properties.into();
+    whole["patternProperties"] = patterns.into();
+    nullable(whole)
 }
 
 /// A pattern of all spellings that are read as this name (SPEC §2.1): `max_turns`, `maxTurns`, `MaxTurns`, `max_Turns`.

@@ -5,6 +5,7 @@
 //! anything, talks to a network, or writes.
 
 mod check;
+pub mod code;
 pub mod contents;
 pub mod dependency;
 pub mod diagnostics;
@@ -34,6 +35,7 @@ pub mod span;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod target;
 pub mod templates;
+mod tool_levels;
 mod tool_reference;
 pub mod toolsets;
 mod user_config;

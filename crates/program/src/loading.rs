@@ -11,9 +11,14 @@ use crate::{
     resolve::{Located, PackageId},
     signature::show,
     span::Span,
+    tool_levels::no_python,
+    tool_reference,
     yaml::Node,
 };
-use llm_do_core::{model::ModelName, worker::WorkerDefinition};
+use llm_do_core::{
+    model::ModelName,
+    worker::{CODE, WorkerDefinition},
+};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
@@ -21,6 +26,13 @@ use std::{
 
 /// Workers by their name in the whole program.
 pub(crate) type Workers = BTreeMap<Arc<str>, Arc<Effective>>;
+
+/// What a run starts with, and where it is named.
+pub(crate) enum Entry {
+    Worker(Located, Option<Span>),
+    /// A function of Python, as it was named.
+    Code(String, tool_reference::Function, Option<Span>),
+}
 
 /// A program before its entry is known.
 pub(crate) struct Loading {
@@ -74,31 +86,34 @@ impl Loading {
         Context { packages: &self.packages, package: self.packages.get(package), host: &self.host }
     }
 
-    /// The entry's file, and where it is named.
-    pub(crate) fn entry(
-        &mut self,
-        start: &Start,
-        found: &mut Vec<Diagnostic>,
-    ) -> Option<(Located, Option<Span>)> {
+    /// What a run starts with.
+    pub(crate) fn entry(&mut self, start: &Start, found: &mut Vec<Diagnostic>) -> Option<Entry> {
         let program = self.packages.program();
         let (reference, place) = match (start, &program.manifest.entry) {
-            (Start::File(path), _) => return Some((program.layout.identify(path), None)),
+            (Start::File(path), _) => return Some(Entry::Worker(program.layout.identify(path), None)),
             (Start::Entry(Some(reference)), _) => (reference.clone(), None),
             (Start::Entry(None), Some(entry)) => {
-                let text = entry.as_text().unwrap_or_default();
-                if text.contains(".py:") {
-                    found.push(
-                        Diagnostic::error(codes::NOT_SUPPORTED, "a Python entry is not supported yet")
-                            .at(&entry.span),
-                    );
-                    return None;
-                }
-                (text.to_owned(), Some(entry.span.clone()))
+                (entry.as_text().unwrap_or_default().to_owned(), Some(entry.span.clone()))
             }
             (Start::Entry(None), None) => ("main".to_owned(), None),
         };
+        let policy = self.context(PackageId::PROGRAM).policy();
+        if let Some(function) = tool_reference::function(&self.packages, &reference, policy) {
+            let known = self.host.toolsets.get(CODE).is_some();
+            return match function {
+                Ok(function) if known => Some(Entry::Code(reference, function, place)),
+                Ok(_) => {
+                    found.push(no_python().or_at(place.as_ref()));
+                    None
+                }
+                Err(error) => {
+                    found.push(error.or_at(place.as_ref()));
+                    None
+                }
+            };
+        }
         let error = match self.packages.resolve(PackageId::PROGRAM, &reference) {
-            Ok(located) => return Some((located, place)),
+            Ok(located) => return Some(Entry::Worker(located, place)),
             Err(error) => *error,
         };
         if error.code != codes::WORKER_NOT_FOUND {
@@ -127,6 +142,27 @@ impl Loading {
         };
         found.push(missing.or_at(place.as_ref()));
         None
+    }
+
+    /// Loads what a run starts with; its name, if it loads.
+    pub(crate) fn start(&mut self, entry: Entry, found: &mut Vec<Diagnostic>) -> Option<Arc<str>> {
+        let (reference, function, place) = match entry {
+            Entry::Worker(located, place) => return self.closure(vec![(located, place)], found).pop(),
+            Entry::Code(reference, function, place) => (reference, function, place),
+        };
+        let located = Located {
+            package: PackageId::PROGRAM,
+            id: function.name.clone(),
+            path: reference,
+            rooted: false,
+        };
+        if !self.is_new(&located, place.as_ref(), found) {
+            return None;
+        }
+        let effective = self.context(PackageId::PROGRAM).code(&located, function, place.as_ref(), found)?;
+        let name = Arc::clone(&effective.definition.id);
+        self.workers.insert(Arc::clone(&name), Arc::new(effective));
+        Some(name)
     }
 
     /// Loads workers and all that their allowlists and imports name exactly, each file once; cycles are fine. Gives back

@@ -76,10 +76,10 @@ pub struct Manifest {
 /// `tools` of a manifest, every path relative to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPlaces {
-    /// Folders.
+    /// Folders. One that is not there holds nothing.
     pub roots: Vec<String>,
-    /// Files.
-    pub modules: Vec<String>,
+    /// Modules, with where each is named: it must be there. The default is named nowhere.
+    pub modules: Vec<(String, Option<Span>)>,
     /// Whether workers may name tools by module (`package.module:register`).
     pub allow_module_imports: bool,
 }
@@ -88,7 +88,7 @@ impl Default for ToolPlaces {
     fn default() -> Self {
         Self {
             roots: vec!["tools".into(), "toolsets".into()],
-            modules: vec!["tools.py".into()],
+            modules: vec![("tools.py".into(), None)],
             allow_module_imports: false,
         }
     }
@@ -323,7 +323,7 @@ impl Manifest {
     /// Paths that define the program beside the conventional ones, for its protection (SPEC §6.1).
     pub fn defining(&self) -> Vec<String> {
         let roots = [&self.workers_root, &self.prompts_root, &self.templates_root];
-        let tools = self.tools.roots.iter().chain(&self.tools.modules);
+        let tools = self.tools.roots.iter().chain(self.tools.modules.iter().map(|(module, _)| module));
         // The root itself can't be named here: all of it would be read-only. Its worker files are protected by name.
         roots
             .into_iter()
@@ -399,10 +399,13 @@ fn dependencies(node: &Node, found: &mut Vec<Diagnostic>) -> Vec<Dependency> {
 
 fn tool_places(node: &Node, found: &mut Vec<Diagnostic>) -> ToolPlaces {
     let mut places = ToolPlaces::default();
-    for (key, paths) in [("roots", &mut places.roots), ("modules", &mut places.modules)] {
-        if let Some(list) = node.get(key) {
-            *paths = list.items().iter().filter_map(|path| folder(path, found)).collect();
-        }
+    if let Some(list) = node.get("roots") {
+        places.roots = list.items().iter().filter_map(|path| folder(path, found)).collect();
+    }
+    if let Some(list) = node.get("modules") {
+        let modules = list.items().iter();
+        places.modules =
+            modules.filter_map(|path| Some((folder(path, found)?, Some(path.span.clone())))).collect();
     }
     if let Some(allow) = node.get("allow_module_imports").and_then(Node::as_flag) {
         places.allow_module_imports = allow;

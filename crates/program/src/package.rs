@@ -7,17 +7,25 @@ use crate::{
     front_matter,
     library::{Libraries, shown},
     library_name,
-    lock::{LOCK_FILE, Lock},
+    lock::{LOCK_FILE, Lock, Pinned},
     manifest::{LIBRARY, Manifest},
     program::Host,
     resolve::{Layout, Located, PackageId},
     scan,
     source::{LockedTree, SourceTree},
     span::Span,
+    tool_levels::ToolFolders,
     toolsets::{self, Toolsets},
 };
-use llm_do_core::authority::{Place, Protection};
-use std::{collections::BTreeSet, sync::Arc};
+use llm_do_core::{
+    authority::{Place, Protection},
+    function::FunctionSource,
+    worker::CodePackage,
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 /// A root of definitions: what its workers say is resolved in it, and it declares what they inherit.
 pub(crate) struct Package {
@@ -27,12 +35,20 @@ pub(crate) struct Package {
     pub(crate) tree: Arc<dyn SourceTree>,
     /// Its files, whatever was pinned.
     installed: Arc<dyn SourceTree>,
+    /// What was pinned of it.
+    pinned: Option<Arc<Pinned>>,
+    /// What is not as it was pinned, once somebody has asked.
+    changes: OnceLock<Vec<Diagnostic>>,
     pub(crate) manifest: Manifest,
     pub(crate) toolsets: Toolsets,
     pub(crate) layout: Layout,
     pub(crate) protection: Arc<Protection>,
     /// Places that need no grant.
     pub(crate) own: Vec<Place>,
+    /// Whose its code is.
+    pub(crate) code: Arc<CodePackage>,
+    /// What its folders hold of tools, as far as it was looked for.
+    pub(crate) tool_folders: ToolFolders,
     /// What its workers may name, in order.
     pub(crate) dependencies: Vec<PackageId>,
     /// Who asked for it first, for people, and where.
@@ -49,17 +65,7 @@ impl Package {
         found: &mut Vec<Diagnostic>,
     ) -> Self {
         let root = tree.root().clone();
-        let protection = match work {
-            // Rules name places from the folder that a lone file works on; its own definitions stay protected there.
-            Some(work) => {
-                let prefix = root.rest(work).unwrap_or_default();
-                let below =
-                    |path: &String| if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };
-                let defining: Vec<String> = manifest.defining().iter().map(below).collect();
-                Protection::new(work.clone(), if root.is_within(work) { defining } else { Vec::new() })
-            }
-            None => Protection::new(root.clone(), manifest.defining()),
-        };
+        let protection = protection(&root, work, manifest.defining());
         let own = std::iter::once(root).chain(work.cloned()).collect();
         let requirer = ("the program".to_owned(), None);
         Self { own, ..Self::new(None, tree, manifest, protection, requirer, host, found) }
@@ -78,9 +84,17 @@ impl Package {
             Some(node) => toolsets::read(node, &host.toolsets, found),
             None => Toolsets::new(),
         };
+        let source = match &library {
+            Some(library) => FunctionSource::Library(Arc::clone(library)),
+            None => FunctionSource::Program,
+        };
         Self {
             library,
             own: vec![tree.root().clone()],
+            code: Arc::new(CodePackage { source, root: tree.root().clone() }),
+            tool_folders: ToolFolders::default(),
+            pinned: None,
+            changes: OnceLock::new(),
             toolsets,
             layout: Layout::of(&manifest),
             installed: Arc::clone(&tree),
@@ -95,6 +109,31 @@ impl Package {
     /// Whether it is a library and no project: it has no entry, but exports.
     pub(crate) fn is_library(&self) -> bool {
         self.manifest.file.as_ref().is_some_and(|file| file.path().rsplit('/').next() == Some(LIBRARY))
+    }
+
+    /// What is not as the lock file pinned it, the library compared as a whole, once: what runs its code reads its
+    /// files itself, whatever this crate has checked of them. Nothing for what is not pinned.
+    pub(crate) fn changes(&self) -> &[Diagnostic] {
+        self.changes.get_or_init(|| {
+            let Some(pinned) = &self.pinned else { return Vec::new() };
+            let changed = |message: String| {
+                Diagnostic::error(codes::LIBRARY_CHANGED, message)
+                    .or_at(self.requirer.1.as_ref())
+                    .help("if that is right, `llm-do lib install` pins what is there now")
+            };
+            match pinned.compare(self.installed.as_ref()) {
+                Err(error) => vec![changed(format!("the library `{}`: {error}", pinned.label()))],
+                Ok(differences) => differences
+                    .iter()
+                    .map(|Difference { path, change }| {
+                        changed(format!(
+                            "the library `{}` is not what was pinned: `{path}` is {change}",
+                            pinned.label()
+                        ))
+                    })
+                    .collect(),
+            }
+        })
     }
 
     /// As people call it: `utils@2.1.0`.
@@ -121,6 +160,23 @@ impl Package {
     /// IDs of all its workers, sorted: scans.
     pub(crate) fn scan(&self) -> Vec<Located> {
         scan::workers(self.tree.as_ref(), &self.manifest, &self.layout)
+    }
+}
+
+/// The protection of a program in `root`, whose files `defining` names relative to it.
+pub(crate) fn protection(
+    root: &Place,
+    work: Option<&Place>,
+    defining: impl IntoIterator<Item = String>,
+) -> Protection {
+    // Rules name places from the folder that a lone file works on; its own definitions stay protected there.
+    let Some(work) = work else { return Protection::new(root.clone(), defining) };
+    match root.rest(work) {
+        None => Protection::new(work.clone(), []),
+        Some("") => Protection::new(work.clone(), defining),
+        Some(prefix) => {
+            Protection::new(work.clone(), defining.into_iter().map(|path| format!("{prefix}/{path}")))
+        }
     }
 }
 
@@ -153,6 +209,11 @@ impl Packages {
     /// All of them, the program first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PackageId, &Package)> {
         self.all.iter().enumerate().map(|(id, package)| (PackageId(id), package))
+    }
+
+    /// The library of that name, whoever depends on it.
+    pub(crate) fn library(&self, name: &str) -> Option<PackageId> {
+        self.iter().find(|(_, package)| package.library.as_deref() == Some(name)).map(|(id, _)| id)
     }
 
     /// A dependency of a package by the name that its workers use.
@@ -188,6 +249,8 @@ impl Packages {
         let dependency = Dependency { kind, text: name.to_owned(), span: span.clone() };
         if let Some(id) = self.add(PackageId::PROGRAM, &dependency, &mut Vec::new(), host, found) {
             self.all[0].dependencies.push(id);
+            // Whoever is loaded from now on has its tools.
+            self.all[0].tool_folders = ToolFolders::default();
         }
     }
 
@@ -363,7 +426,7 @@ impl Packages {
         let protection = Protection::new(tree.root().clone(), manifest.defining());
         let requirer = (self.get(from).shown(), Some(dependency.span.clone()));
         let package = Package::new(Some(name.into()), tree, manifest, protection, requirer, host, found);
-        Some(Package { installed, ..package })
+        Some(Package { installed, pinned: pinned.cloned(), ..package })
     }
 
     /// Holds every library as a whole to the lock file, which a run does only file by file. Reads all of them.
@@ -385,28 +448,15 @@ impl Packages {
         }
         for (_, package) in self.iter() {
             let (Some(name), (_, place)) = (&package.library, &package.requirer) else { continue };
-            let Some(pinned) = self.lock.get(name) else {
+            if package.pinned.is_none() {
                 found.push(
                     Diagnostic::warning(codes::NOT_LOCKED, format!("the library `{name}` is not pinned"))
                         .or_at(place.as_ref())
                         .help("`llm-do lib install` writes what it is now into `llm-do.lock`"),
                 );
                 continue;
-            };
-            let changed = |message: String| {
-                Diagnostic::error(codes::LIBRARY_CHANGED, message)
-                    .or_at(place.as_ref())
-                    .help("if that is right, `llm-do lib install` pins what is there now")
-            };
-            match pinned.compare(package.installed.as_ref()) {
-                Err(error) => found.push(changed(format!("the library `{}`: {error}", pinned.label()))),
-                Ok(differences) => found.extend(differences.iter().map(|Difference { path, change }| {
-                    changed(format!(
-                        "the library `{}` is not what was pinned: `{path}` is {change}",
-                        pinned.label()
-                    ))
-                })),
             }
+            found.extend_from_slice(package.changes());
         }
     }
 

@@ -1,6 +1,7 @@
 //! A program: its definitions, resolved and merged, as the engine asks for them.
 
 use crate::{
+    code::CodeReader,
     diagnostics::{Diagnostic, Diagnostics, tidy},
     effective::{Context, Effective},
     front_matter,
@@ -8,7 +9,7 @@ use crate::{
     loading::{self, Loading, Workers, same_id, with_nearest},
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted},
-    package::{Package, Packages},
+    package::{Package, Packages, protection},
     resolve::{Located, PackageId},
     show::Shown,
     signature::{InputError, show},
@@ -20,7 +21,7 @@ use llm_do_core::{
     gate::{Mode, Policy},
     model::ModelName,
     toolset::ToolsetRegistry,
-    worker::{BoundPath, DefinitionError, Definitions, Delegation, WorkerDefinition},
+    worker::{BoundPath, CodeModule, DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
 use serde_json::Value;
 use std::{
@@ -41,6 +42,8 @@ pub struct Host {
     pub import_tools: bool,
     /// Whether workers may name tools by module (`--allow-module-imports`), whatever the manifest says.
     pub module_imports: bool,
+    /// What looks into Python, if anything does: `check` and references to schemas ask it.
+    pub code: Option<Arc<dyn CodeReader>>,
 }
 
 impl Default for Host {
@@ -52,6 +55,7 @@ impl Default for Host {
             libraries: Arc::new(NoLibraries),
             import_tools: true,
             module_imports: false,
+            code: None,
         }
     }
 }
@@ -95,6 +99,8 @@ pub struct Program {
     work: Option<Place>,
     name: String,
     model: Option<ModelName>,
+    /// Of what the manifest names and of the code of what is loaded.
+    protection: Arc<Protection>,
     entry: Arc<WorkerDefinition>,
     workers: Mutex<Workers>,
     /// What each worker imports, by its name.
@@ -122,7 +128,7 @@ impl Program {
         let mut loading = Loading::begin(&source, host, &mut found);
         let entry = loading
             .entry(&source.start, &mut found)
-            .and_then(|entry| loading.closure(vec![entry], &mut found).pop())
+            .and_then(|entry| loading.start(entry, &mut found))
             .map(|name| Arc::clone(&loading.workers[&name].definition));
         if let (Some(entry), Start::Entry(None)) = (&entry, &source.start) {
             loading.check_bindings(entry, &mut found);
@@ -137,7 +143,9 @@ impl Program {
             let folder = package.tree.root().name();
             if folder.is_empty() { "program".to_owned() } else { folder.to_owned() }
         });
+        let protection = protected(package, &workers, source.work.as_ref());
         let program = Self {
+            protection: Arc::new(protection),
             host,
             packages,
             work: source.work,
@@ -203,7 +211,7 @@ impl Program {
 
     /// What defines the program and is protected or invisible.
     pub fn protection(&self) -> &Arc<Protection> {
-        &self.package().protection
+        &self.protection
     }
 
     /// Definitions loaded so far, sorted by name.
@@ -361,8 +369,13 @@ impl Program {
         (package, self.imports.get(&from.id).map_or(&[], Vec::as_slice))
     }
 
-    fn find(&self, from: &WorkerDefinition, reference: &str) -> Result<Arc<Effective>, Diagnostics> {
-        let (package, imports) = self.speaker(from);
+    /// The worker that a reference means to those who say it in a package and import that.
+    fn find(
+        &self,
+        package: PackageId,
+        imports: &[Located],
+        reference: &str,
+    ) -> Result<Arc<Effective>, Diagnostics> {
         let located = loading::or_imported(self.packages.resolve(package, reference), imports, reference)
             .map_err(|error| match package {
                 _ if reference.contains(':') => *error,
@@ -402,10 +415,24 @@ impl Definitions for Program {
         from: &WorkerDefinition,
         reference: &str,
     ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
-        match self.find(from, reference) {
-            Ok(effective) => Ok(Arc::clone(&effective.definition)),
-            Err(errors) => Err(DefinitionError { message: errors.to_string() }),
-        }
+        let (package, imports) = self.speaker(from);
+        definition(self.find(package, imports, reference))
+    }
+
+    fn named_by(
+        &self,
+        package: &FunctionSource,
+        reference: &str,
+    ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
+        let package = match package {
+            FunctionSource::Library(name) => self.packages.library(name).ok_or_else(|| DefinitionError {
+                message: format!("there is no library `{name}` in this program"),
+            })?,
+            FunctionSource::Toolset(_) | FunctionSource::Program | FunctionSource::Generated => {
+                PackageId::PROGRAM
+            }
+        };
+        definition(self.find(package, &[], reference))
     }
 
     fn mount(&self, worker: &WorkerDefinition, name: &str) -> Option<Mount> {
@@ -439,6 +466,33 @@ impl Definitions for Program {
 
     fn delegation(&self) -> Delegation {
         self.manifest().delegation
+    }
+}
+
+/// What defines the program: what its manifest names, and the modules of code that its workers name, wherever they lie.
+fn protected(package: &Package, workers: &Workers, work: Option<&Place>) -> Protection {
+    let root = package.tree.root();
+    let own = workers.values().map(|effective| &effective.definition);
+    let named = own.flat_map(|definition| {
+        let levels = definition.tools.iter().flat_map(|level| level.modules.iter().map(|it| &it.module));
+        levels.chain(definition.code.iter().map(|code| &code.module))
+    });
+    let mut defining = package.manifest.defining();
+    for module in named {
+        let CodeModule::File(place) = module else { continue };
+        if let Some(path) = place.rest(root).filter(|path| !path.is_empty())
+            && !defining.iter().any(|known| known == path)
+        {
+            defining.push(path.to_owned());
+        }
+    }
+    protection(root, work, defining)
+}
+
+fn definition(found: Result<Arc<Effective>, Diagnostics>) -> Result<Arc<WorkerDefinition>, DefinitionError> {
+    match found {
+        Ok(effective) => Ok(Arc::clone(&effective.definition)),
+        Err(errors) => Err(DefinitionError { message: errors.to_string() }),
     }
 }
 

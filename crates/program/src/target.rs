@@ -60,6 +60,7 @@ impl Request {
             libraries: Arc::new(DiskLibraries { roots: library_roots(&self.libraries, around) }),
             import_tools: !self.no_import_tools,
             module_imports: self.module_imports,
+            code: None,
         }
     }
 }

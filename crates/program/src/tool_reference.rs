@@ -1,20 +1,14 @@
-//! References to Python tools: `imports.tools` (SPEC §4.4).
+//! References to Python: tools (`imports.tools`, SPEC §4.4) and functions that a program starts with (SPEC §8.5).
 
 use crate::{
     diagnostics::{Diagnostic, codes},
-    package::Package,
-    source::{Kind, plain},
+    front_matter,
+    package::{Package, Packages},
+    resolve::PackageId,
+    source::{Kind, SourceError, SourceTree, plain},
     span::Span,
 };
-
-/// A module with tools.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ToolModule {
-    /// A file, or a folder with `__init__.py`, relative to the package's root.
-    File(String),
-    /// `package.module:register`, found by the interpreter.
-    Module(String),
-}
+use llm_do_core::worker::CodeModule;
 
 /// What the operator and the program allow to be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,93 +19,238 @@ pub(crate) struct Policy {
     pub(crate) modules: bool,
 }
 
-/// The module that a reference names: a file from the worker's folder, then from the package's root.
+/// The modules that a reference names: a file or folder, from the worker's folder, then from the package's root. None
+/// where something is wrong with it, which `found` says.
 pub(crate) fn resolve(
     package: &Package,
     folder: &str,
     (reference, span): (&str, &Span),
     policy: Policy,
     found: &mut Vec<Diagnostic>,
-) -> Option<ToolModule> {
-    let refuse = |found: &mut Vec<Diagnostic>, problem: Diagnostic| {
-        found.push(problem.at(span));
-        None
-    };
-    let shown: String = reference.chars().take(100).flat_map(char::escape_debug).collect();
+) -> Vec<CodeModule> {
+    look(package, folder, reference, policy).unwrap_or_else(|problem| {
+        found.push(match problem.span {
+            Some(_) => problem.related("it is named here", span),
+            None => problem.at(span),
+        });
+        Vec::new()
+    })
+}
+
+fn look(
+    package: &Package,
+    folder: &str,
+    reference: &str,
+    policy: Policy,
+) -> Result<Vec<CodeModule>, Box<Diagnostic>> {
+    let shown = shown(reference);
     if !policy.tools {
-        return refuse(
-            found,
-            Diagnostic::error(
-                codes::TOOL_IMPORT_DISALLOWED,
-                format!("the tools `{shown}` are imported, and `--no-import-tools` loads none"),
-            )
-            .help("run it without `--no-import-tools`, or start with a worker that needs no Python tools"),
-        );
+        return Err(not_imported(&format!("the tools `{shown}` are imported")).into());
     }
     if let Some((module, function)) = reference.split_once(':') {
-        let word = |text: &str| {
-            !text.is_empty()
-                && text.split('.').all(|part| {
-                    part.starts_with(|c: char| c.is_alphabetic() || c == '_')
-                        && part.chars().all(|c| c.is_alphanumeric() || c == '_')
-                })
-        };
-        if !word(module) || !word(function) || function.contains('.') {
-            return refuse(found, not_a_reference(&shown));
-        }
-        if !policy.modules {
-            return refuse(
-                found,
-                Diagnostic::error(
-                    codes::TOOL_IMPORT_DISALLOWED,
-                    format!("`{shown}` imports an installed Python module, which is not allowed here"),
-                )
-                .help("name a file of the project, or allow it: `--allow-module-imports`, or `tools.allow_module_imports: true` in the manifest"),
-            );
-        }
-        return Some(ToolModule::Module(reference.to_owned()));
+        return Ok(vec![installed(module, function, &shown, policy)?]);
     }
     let Ok(path) = plain(reference) else {
-        return refuse(
-            found,
-            Diagnostic::error(codes::ESCAPES_ROOT, format!("`{shown}` leads out of the root"))
-                .help("name a file below the worker's folder or the project's root"),
-        );
+        return Err(Diagnostic::error(codes::ESCAPES_ROOT, format!("`{shown}` leads out of the root"))
+            .help("name a file below the worker's folder or the project's root")
+            .into());
     };
     if path.is_empty() {
-        return refuse(found, not_a_reference(&shown));
+        return Err(not_a_reference(&shown).into());
     }
+    let tree = package.tree.as_ref();
+    let missing = |message: String| Diagnostic::error(codes::TOOL_MODULE_NOT_FOUND, message);
     let mut tried = Vec::new();
-    for base in [folder, ""] {
-        let whole = if base.is_empty() { path.clone() } else { format!("{base}/{path}") };
-        let names = if whole.ends_with(".py") {
-            vec![whole]
-        } else {
-            vec![format!("{whole}.py"), format!("{whole}/__init__.py"), whole]
-        };
-        for name in names {
-            match package.tree.kind(&name) {
-                Ok(Some(Kind::File)) if name.ends_with(".py") => return Some(ToolModule::File(name)),
-                Ok(Some(Kind::Folder)) if !name.ends_with(".py") => return Some(ToolModule::File(name)),
-                Ok(_) => tried.push(name),
-                Err(error) => {
-                    return refuse(
-                        found,
-                        Diagnostic::error(
-                            codes::TOOL_MODULE_NOT_FOUND,
-                            format!("the tools `{shown}`: {error}"),
-                        ),
-                    );
-                }
+    let bases = if folder.is_empty() { vec![""] } else { vec![folder, ""] };
+    for base in bases {
+        let whole = join(base, &path);
+        if !whole.ends_with(".py") {
+            let file = format!("{whole}.py");
+            if kind(tree, &file)? == Some(Kind::File) {
+                return Ok(vec![module(tree, &file)]);
             }
+            tried.push(file);
+        }
+        match kind(tree, &whole)? {
+            Some(Kind::File) if whole.ends_with(".py") => return Ok(vec![module(tree, &whole)]),
+            Some(Kind::Folder) => {
+                let modules = in_folder(tree, &whole)?;
+                if modules.is_empty() {
+                    return Err(missing(format!("the folder `{whole}` holds no Python files"))
+                        .help("a folder of tools has an `__init__.py`, or `.py` files whose names don't begin with `_`")
+                        .into());
+                }
+                return Ok(modules);
+            }
+            _ => tried.push(whole),
         }
     }
-    tried.dedup();
-    refuse(
-        found,
-        Diagnostic::error(codes::TOOL_MODULE_NOT_FOUND, format!("the tools `{shown}` do not exist"))
-            .note(format!("tried {}", tried.join(", "))),
-    )
+    Err(missing(format!("the tools `{shown}` do not exist"))
+        .note(format!("tried {}", tried.join(", ")))
+        .into())
+}
+
+/// The modules in a folder of tools: the folder itself where it has an `__init__.py`, else each file in it whose name
+/// doesn't begin with `_` (SPEC §8.5), sorted. None where there is no such folder.
+///
+/// # Errors
+/// A link out of the root, or what the system says.
+pub(crate) fn in_folder(tree: &dyn SourceTree, folder: &str) -> Result<Vec<CodeModule>, Box<Diagnostic>> {
+    if kind(tree, folder)? != Some(Kind::Folder) {
+        return Ok(Vec::new());
+    }
+    let init = join(folder, INIT);
+    if kind(tree, &init)? == Some(Kind::File) {
+        return Ok(vec![module(tree, &init)]);
+    }
+    let entries = tree.list(folder).map_err(|error| unreadable(tree, folder, &error))?;
+    let mut modules = Vec::new();
+    for (name, listed) in entries {
+        if !name.ends_with(".py") || name.starts_with(['_', '.']) {
+            continue;
+        }
+        let path = join(folder, &name);
+        // A listing doesn't say where a link leads.
+        let is_file =
+            listed == Kind::File || (listed == Kind::Special && kind(tree, &path)? == Some(Kind::File));
+        if is_file {
+            modules.push(module(tree, &path));
+        }
+    }
+    Ok(modules)
+}
+
+/// The file of that name as a module, if it is there.
+///
+/// # Errors
+/// A link out of the root, or what the system says.
+pub(crate) fn file(tree: &dyn SourceTree, path: &str) -> Result<Option<CodeModule>, Box<Diagnostic>> {
+    Ok((kind(tree, path)? == Some(Kind::File)).then(|| module(tree, path)))
+}
+
+/// What makes a folder one module.
+const INIT: &str = "__init__.py";
+
+/// A file that is there as a module; what makes a folder a module stands for the folder.
+fn module(tree: &dyn SourceTree, path: &str) -> CodeModule {
+    let path = path.strip_suffix(INIT).and_then(|folder| folder.strip_suffix('/')).unwrap_or(path);
+    CodeModule::File(tree.root().join(path))
+}
+
+fn kind(tree: &dyn SourceTree, path: &str) -> Result<Option<Kind>, Box<Diagnostic>> {
+    tree.kind(path).map_err(|error| unreadable(tree, path, &error))
+}
+
+fn unreadable(tree: &dyn SourceTree, path: &str, error: &SourceError) -> Box<Diagnostic> {
+    front_matter::unreadable(&front_matter::unread(tree, path), error).into()
+}
+
+/// A function that a program starts with.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) module: CodeModule,
+    /// Its name in the module.
+    pub(crate) name: String,
+    /// The file, relative to the root, if it is one of the program's.
+    pub(crate) file: Option<String>,
+}
+
+/// The function that an entry names (`tools.py:main`, `package.module:main`); nothing if it names a worker.
+pub(crate) fn function(
+    packages: &Packages,
+    reference: &str,
+    policy: Policy,
+) -> Option<Result<Function, Box<Diagnostic>>> {
+    let (place, name) = reference.rsplit_once(':')?;
+    let is_file = place.ends_with(".py");
+    // What stands before a colon may be a library, whose name may have dots.
+    let is_library =
+        || packages.dependency(PackageId::PROGRAM, place).is_some() || packages.is_broken(reference);
+    if !is_file && (is_library() || !is_dotted(place) || !(policy.modules || place.contains('.'))) {
+        return None;
+    }
+    let shown = shown(reference);
+    if !policy.tools {
+        return Some(Err(not_imported(&format!("the entry `{shown}` is Python")).into()));
+    }
+    if !is_file {
+        let module = installed(place, name, &shown, policy);
+        return Some(module.map(|module| Function { module, name: name.to_owned(), file: None }));
+    }
+    Some(function_of_file(packages.program().tree.as_ref(), place, name, &shown))
+}
+
+fn function_of_file(
+    tree: &dyn SourceTree,
+    place: &str,
+    name: &str,
+    shown: &str,
+) -> Result<Function, Box<Diagnostic>> {
+    if !is_word(name) {
+        let wrong =
+            Diagnostic::error(codes::BAD_TOOL_REFERENCE, format!("`{shown}` names no Python function"));
+        return Err(wrong.help("write `FILE.py:FUNCTION`, such as `tools.py:main`").into());
+    }
+    let Ok(path) = plain(place) else {
+        return Err(Diagnostic::error(
+            codes::ESCAPES_ROOT,
+            format!("`{shown}` leads out of the program's root"),
+        )
+        .help("name a file below the project's root")
+        .into());
+    };
+    match file(tree, &path)? {
+        Some(module) => Ok(Function { module, name: name.to_owned(), file: Some(path) }),
+        None => Err(Diagnostic::error(codes::ENTRY_MISSING, format!("the entry `{shown}` does not exist"))
+            .note(format!("tried {path}"))
+            .into()),
+    }
+}
+
+/// A module that the interpreter finds, if it may.
+fn installed(
+    module: &str,
+    function: &str,
+    shown: &str,
+    policy: Policy,
+) -> Result<CodeModule, Box<Diagnostic>> {
+    if !is_dotted(module) || !is_word(function) {
+        return Err(not_a_reference(shown).into());
+    }
+    if !policy.modules {
+        return Err(Diagnostic::error(
+            codes::TOOL_IMPORT_DISALLOWED,
+            format!("`{shown}` imports an installed Python module, which is not allowed here"),
+        )
+        .help("name a file of the project, or allow it: `--allow-module-imports`, or `tools.allow_module_imports: true` in the manifest")
+        .into());
+    }
+    Ok(CodeModule::Installed { module: module.into(), function: function.into() })
+}
+
+/// The finding for Python where none is to be loaded.
+pub(crate) fn not_imported(what: &str) -> Diagnostic {
+    Diagnostic::error(codes::TOOL_IMPORT_DISALLOWED, format!("{what}, and `--no-import-tools` loads none"))
+        .help("run it without `--no-import-tools`, or start with a worker that needs no Python tools")
+}
+
+/// Whether a text is a name of Python.
+pub(crate) fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// Whether a text is the name of a module: `package.module`.
+pub(crate) fn is_dotted(text: &str) -> bool {
+    text.split('.').all(is_word)
+}
+
+fn join(folder: &str, path: &str) -> String {
+    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
+}
+
+fn shown(reference: &str) -> String {
+    reference.chars().take(100).flat_map(char::escape_debug).collect()
 }
 
 fn not_a_reference(shown: &str) -> Diagnostic {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Toolsets that are known and come later.
-const LATER: [&str; 3] = ["custom", "mcp", "shell"];
+const LATER: [&str; 2] = ["mcp", "shell"];
 
 /// Merged configurations by canonical name.
 pub type Toolsets = BTreeMap<Arc<str>, Node>;
@@ -132,6 +132,13 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         .map(|properties| properties.keys().map(String::as_str).collect())
         .unwrap_or_default();
     let open = schema.value().get("additionalProperties") != Some(&Value::Bool(false));
+    // What the user names may have keys that the kind defines.
+    let of_named: Vec<&str> = schema
+        .value()
+        .pointer("/additionalProperties/properties")
+        .and_then(Value::as_object)
+        .map(|properties| properties.keys().map(String::as_str).collect())
+        .unwrap_or_default();
     let (mut own, mut shared, mut rule) = (Vec::new(), Vec::new(), None);
     for entry in entries.iter().filter(|e| e.value.data != Data::Null && !e.key.starts_with("x-")) {
         let snake = snake_case(&entry.key);
@@ -145,7 +152,7 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         } else if properties.contains(&snake.as_str()) {
             own.push(canonical(&snake));
         } else if open {
-            own.push(entry.clone());
+            own.push(Entry { value: canonical_keys(&entry.value, &of_named), ..entry.clone() });
         } else {
             let known = properties.iter().copied().chain(keys::TOOLSET.iter().map(|key| key.name));
             found.push(shape::unknown_key(entry, known, &path));
@@ -174,6 +181,17 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         configuration = overlay(&old, &configuration, false);
     }
     configuration
+}
+
+/// A map whose keys among `known` are written as they are there, without nulls.
+fn canonical_keys(node: &Node, known: &[&str]) -> Node {
+    let (Data::Map(entries), false) = (&node.data, known.is_empty()) else { return node.clone() };
+    let entries = entries.iter().filter(|entry| entry.value.data != Data::Null).map(|entry| {
+        let snake = snake_case(&entry.key);
+        let key = if known.contains(&snake.as_str()) { snake } else { entry.key.clone() };
+        Entry { key, ..entry.clone() }
+    });
+    Node { span: node.span.clone(), data: Data::Map(entries.collect()) }
 }
 
 /// `pre_approved: true` of a whole toolset as `approval: {default: preApproved}`.

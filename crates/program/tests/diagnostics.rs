@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod bad_programs;
+mod stand_in;
 
 use bad_programs::{cases, findings, of_files};
 use llm_do_program::{

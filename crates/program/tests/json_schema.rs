@@ -2,6 +2,8 @@
 //! `src/json_schema.rs`).
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
+mod stand_in;
+
 use llm_do_core::{schema::Schema, toolset::ToolsetRegistry};
 use llm_do_program::{
     front_matter, json_schema, keys,
@@ -18,7 +20,7 @@ use std::{
     sync::LazyLock,
 };
 
-static REGISTRY: LazyLock<ToolsetRegistry> = LazyLock::new(ToolsetRegistry::built_in);
+static REGISTRY: LazyLock<ToolsetRegistry> = LazyLock::new(stand_in::registry);
 static WORKER: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::worker(&REGISTRY)).unwrap());
 static MANIFEST: LazyLock<Schema> = LazyLock::new(|| Schema::new(json_schema::manifest(&REGISTRY)).unwrap());
 
@@ -177,6 +179,11 @@ fn toolset_map() -> BoxedStrategy<Value> {
         json!({"approval_required": "yes"}),
         json!({"root": "/"}),
         json!({"x-mine": 1}),
+        json!({"module": "tools.py", "greet": {"pre_approved": true}}),
+        json!({"Module": "tools.py", "greet": {"preApproved": true}, "wave": null}),
+        json!({"greet": {"approvalRequired": null}, "wave": {"pre_approved": "yes"}}),
+        json!({"greet": {"approval": "ask"}}),
+        json!({"greet": true}),
         json!(true),
     ]);
     let configuration = (own, record(keys::TOOLSET, 0..3)).prop_map(|(mut own, shared)| {
@@ -185,7 +192,7 @@ fn toolset_map() -> BoxedStrategy<Value> {
         }
         own
     });
-    let name = select(vec!["filesystem", "workers", "delegation", "filesystme", "shell"]);
+    let name = select(vec!["filesystem", "workers", "custom", "delegation", "filesystme", "shell"]);
     prop_oneof![
         3 => prop::collection::vec((name, configuration), 0..3)
             .prop_map(|entries| Value::Object(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod bad_programs;
+mod stand_in;
 
 use bad_programs::{cases, findings};
 use llm_do_program::diagnostics::{codes, sarif::to_sarif};

@@ -6,7 +6,8 @@
 //! `check/NAME.libs` holds the libraries that are installed; it lies beside the program, so that none is part of it.
 #![allow(dead_code, reason = "each test that includes this uses a part")]
 
-use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+use crate::stand_in;
+use llm_do_core::authority::Place;
 use llm_do_program::{
     Diagnostic, Host, Program, Source, Start, check,
     diagnostics::{
@@ -135,7 +136,7 @@ fn targeted(folder: &Path, word: &str) -> Vec<Diagnostic> {
 fn load(source: Source, roots: Vec<PathBuf>) -> Vec<Diagnostic> {
     let providers = ["anthropic", "openai", "ollama", "local", "script"].map(str::to_owned).to_vec();
     let libraries = Arc::new(DiskLibraries { roots });
-    let host = Host { toolsets: ToolsetRegistry::built_in(), providers, libraries, ..Host::default() };
+    let host = Host { toolsets: stand_in::registry(), providers, libraries, ..Host::default() };
     let checked = check(source.clone(), host.clone());
     // What keeps a program from running, `check` finds too; but a library needs no entry.
     if let Err(errors) = Program::load(source, host) {

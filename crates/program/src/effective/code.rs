@@ -1,0 +1,104 @@
+//! A function of Python as a program's entry: a worker's signature, sandbox and limits, and no prompt (SPEC §8.5).
+
+use super::{Context, Effective, configurations, sections::limits};
+use crate::{
+    diagnostics::Diagnostic,
+    front_matter,
+    mounts::{self, Layers},
+    resolve::Located,
+    signature::{self, Declared},
+    span::{SourceFile, Span},
+    templates::Templates,
+    tool_reference::Function,
+    toolsets::Toolsets,
+    yaml::{Data, Node},
+};
+use llm_do_core::{
+    model::ModelSettings,
+    template::TemplateFacts,
+    worker::{AttachmentPolicy, CodeEntry, Instructions, Sandbox, WorkerDefinition},
+};
+use std::sync::Arc;
+
+impl Context<'_> {
+    /// The entry that a function is. It has what the project gives its workers.
+    pub(crate) fn code(
+        &self,
+        located: &Located,
+        function: Function,
+        named: Option<&Span>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<Effective> {
+        let errors = |found: &[Diagnostic]| found.iter().filter(|d| d.is_error()).count();
+        let before = errors(found);
+        let file = match &function.file {
+            // The journal has the text of what ran.
+            Some(path) => match front_matter::read(self.tree(), path) {
+                Ok(file) => file,
+                Err(error) => {
+                    found.push(match named {
+                        Some(span) => error.related("it is named here", span),
+                        None => *error,
+                    });
+                    return None;
+                }
+            },
+            None => SourceFile::new(located.path.as_str(), ""),
+        };
+        let nothing = Node { span: Span::whole(&file), data: Data::Map(Vec::new()) };
+        let project = self.package.manifest.sandbox.as_ref();
+        let layers = Layers { project, worker: None };
+        let sandbox = mounts::merge(self.tree(), &self.package.own, layers, found);
+        let mut toolsets = self.package.toolsets.clone();
+        // It has the project's tools: what lies beside it is the project's only in the project's folders.
+        let at_root = Located { path: String::new(), ..located.clone() };
+        let tools = self.tool_levels(&at_root, &nothing, &Toolsets::new(), &mut toolsets, found);
+        let attachments = AttachmentPolicy::default();
+        let signature = signature::build(&Declared::default(), &[], attachments.max_attachments > 0).ok()?;
+        let definition = WorkerDefinition {
+            id: function.name.as_str().into(),
+            source: self.package.code.source.clone(),
+            description: None,
+            instructions: Instructions {
+                text: "".into(),
+                file: Arc::clone(file.path()),
+                line_offset: 0,
+                templates: Arc::new(Templates::of(self.packages, self.package, "")),
+            },
+            model: None,
+            compatible_models: Vec::new(),
+            settings: ModelSettings::default(),
+            locked: false,
+            signature,
+            returns: None,
+            returned_paths: Vec::new(),
+            toolsets: configurations(&toolsets),
+            tools,
+            code: Some(CodeEntry {
+                package: Arc::clone(&self.package.code),
+                module: function.module,
+                function: function.name.into(),
+            }),
+            allow_workers: Vec::new(),
+            rules: Arc::default(),
+            overrides: Vec::new(),
+            sandbox: Sandbox { narrowing: sandbox.narrowing },
+            attachments,
+            allow_empty_input: true,
+            limits: limits(&[self.package.manifest.limits.as_ref()]),
+            text: Arc::clone(file.text()),
+        };
+        let effective = Effective {
+            definition: Arc::new(definition),
+            grants: sandbox.grants,
+            located: located.clone(),
+            keys: nothing,
+            toolsets,
+            callees: Vec::new(),
+            calls: Vec::new(),
+            text: file,
+            facts: TemplateFacts::default(),
+        };
+        (errors(found) == before).then_some(effective)
+    }
+}

@@ -1,0 +1,256 @@
+//! Where the Python tools of a worker come from, nearest first (SPEC §8.5): what it imports and what lies in its folder,
+//! then its package's, then those of each library that its package depends on.
+//!
+//! Folders are looked at once, however many workers lie in them, and not at all where nothing runs Python.
+
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    effective::{Context, folder_of},
+    package::Package,
+    resolve::Located,
+    span::Span,
+    tool_reference::{self, Policy, file, in_folder},
+    toolsets::Toolsets,
+    yaml::{Data, Node},
+};
+use llm_do_core::worker::{CODE, CodeModule, ToolLevel, ToolModule};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+/// What was found of tools by looking at folders, and what was wrong with them.
+#[derive(Clone, Debug, Default)]
+struct Looked {
+    levels: Arc<[ToolLevel]>,
+    problems: Vec<Diagnostic>,
+}
+
+/// What the folders of a package hold for its workers.
+#[derive(Default)]
+pub(crate) struct ToolFolders {
+    /// The levels beyond a worker's own.
+    far: OnceLock<Looked>,
+    /// All levels of the workers in a folder that name no tools themselves.
+    by_folder: Mutex<HashMap<String, Arc<Looked>>>,
+}
+
+/// The level that a worker names itself or that lies in its folder.
+const OWN: &str = "the worker";
+
+impl Context<'_> {
+    /// The levels of a worker's tools. `own` are the toolsets that it declares itself, `all` those with its package's.
+    pub(crate) fn tool_levels(
+        &self,
+        located: &Located,
+        keys: &Node,
+        own: &Toolsets,
+        all: &mut Toolsets,
+        found: &mut Vec<Diagnostic>,
+    ) -> Arc<[ToolLevel]> {
+        let folder = folder_of(&located.path);
+        let imports = keys.get("imports").and_then(|imports| imports.get("tools"));
+        let imports: Vec<(&str, &Span)> = imports.into_iter().flat_map(Node::texts).collect();
+        let policy = self.policy();
+        if self.host.toolsets.get(CODE).is_none() {
+            for reference in imports {
+                if !tool_reference::resolve(self.package, folder, reference, policy, found).is_empty() {
+                    found.push(no_python().at(reference.1));
+                }
+            }
+            return Arc::default();
+        }
+        if !policy.tools {
+            for reference in imports {
+                tool_reference::resolve(self.package, folder, reference, policy, found);
+            }
+            if let Some(named) = own.get(CODE).and_then(names_tools) {
+                let what = format!("`toolsets.{CODE}` names Python tools");
+                found.push(tool_reference::not_imported(&what).at(named));
+            }
+            // What the worker inherits has nothing left to configure.
+            all.remove(CODE);
+            return Arc::default();
+        }
+        let custom = all.get(CODE);
+        if let Some(module) = custom.and_then(|custom| custom.get("module")) {
+            if let Some((_, span)) = imports.first() {
+                found.push(
+                    Diagnostic::error(
+                        codes::CONFLICT,
+                        format!("`imports.tools` and `toolsets.{CODE}.module` exclude each other"),
+                    )
+                    .at(span)
+                    .related("the only module that the worker has", &module.span)
+                    .help("keep one of them"),
+                );
+            }
+            let named = custom.and_then(|custom| custom.get("tools"));
+            return self.only(folder, module, named, found);
+        }
+        if imports.is_empty() {
+            let looked = self.of_folder(folder);
+            found.extend_from_slice(&looked.problems);
+            return Arc::clone(&looked.levels);
+        }
+        let mut modules = Vec::new();
+        for reference in imports {
+            modules.extend(tool_reference::resolve(self.package, folder, reference, policy, found));
+        }
+        let looked = self.with_own(folder, modules);
+        found.extend(looked.problems);
+        looked.levels
+    }
+
+    /// What the operator and the program allow of Python.
+    pub(crate) fn policy(&self) -> Policy {
+        let program = &self.packages.program().manifest.tools;
+        Policy {
+            tools: self.host.import_tools,
+            modules: self.host.module_imports || program.allow_module_imports,
+        }
+    }
+
+    /// `toolsets.custom.module`: the worker has that and nothing else, and of it what `tools` names.
+    fn only(
+        &self,
+        folder: &str,
+        module: &Node,
+        named: Option<&Node>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Arc<[ToolLevel]> {
+        let Some(text) = module.as_text() else { return Arc::default() };
+        let reference = (text, &module.span);
+        let modules = tool_reference::resolve(self.package, folder, reference, self.policy(), found);
+        let single = modules.len() == 1;
+        // Of several files nobody says which has what; the toolset itself offers no others.
+        let names: Vec<Arc<str>> =
+            named.filter(|_| single).into_iter().flat_map(Node::texts).map(|(name, _)| name.into()).collect();
+        let modules = modules.into_iter().map(|module| ToolModule { module, names: names.clone() }).collect();
+        level(self.package, OWN, modules, found).into_iter().collect()
+    }
+
+    /// The levels of a worker in that folder that names no tools itself.
+    fn of_folder(&self, folder: &str) -> Arc<Looked> {
+        let folders = || self.package.tool_folders.by_folder.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = folders().get(folder) {
+            return Arc::clone(known);
+        }
+        // Not under the lock: it asks the disk.
+        let looked = Arc::new(self.with_own(folder, Vec::new()));
+        Arc::clone(folders().entry(folder.to_owned()).or_insert(looked))
+    }
+
+    /// The levels of a worker in that folder that imports these modules.
+    fn with_own(&self, folder: &str, imported: Vec<CodeModule>) -> Looked {
+        let far = self.package.tool_folders.far.get_or_init(|| self.far());
+        let mut problems = Vec::new();
+        let mut modules = imported;
+        if !folder.is_empty() {
+            modules.extend(conventional(self.package, &format!("{folder}/"), &mut problems));
+        }
+        if modules.is_empty() && problems.is_empty() {
+            return far.clone();
+        }
+        let own = level(self.package, OWN, plain(modules), &mut problems);
+        let mut levels: Vec<ToolLevel> = own.into_iter().chain(far.levels.iter().cloned()).collect();
+        once(&mut levels);
+        problems.extend_from_slice(&far.problems);
+        Looked { levels: levels.into(), problems }
+    }
+
+    /// The levels that all workers of the package have.
+    fn far(&self) -> Looked {
+        let mut problems = Vec::new();
+        let name = if self.package.library.is_some() { "this library" } else { "the project" };
+        let own = self.of_package(&mut problems);
+        let mut levels: Vec<ToolLevel> =
+            level(self.package, name, plain(own), &mut problems).into_iter().collect();
+        for library in self.package.dependencies.iter().map(|id| self.packages.get(*id)) {
+            let name = format!("the library `{}`", library.library.as_deref().unwrap_or_default());
+            let modules = conventional(library, "", &mut problems);
+            levels.extend(level(library, &name, plain(modules), &mut problems));
+        }
+        once(&mut levels);
+        Looked { levels: levels.into(), problems }
+    }
+
+    /// The modules that the package's manifest names, or the conventional ones.
+    fn of_package(&self, problems: &mut Vec<Diagnostic>) -> Vec<CodeModule> {
+        let tree = self.package.tree.as_ref();
+        let places = &self.package.manifest.tools;
+        let mut modules = Vec::new();
+        for (path, _) in places.modules.iter().filter(|(_, named)| named.is_none()) {
+            modules.extend(kept(file(tree, path), problems).flatten());
+        }
+        for root in &places.roots {
+            modules.extend(kept(in_folder(tree, root), problems).unwrap_or_default());
+        }
+        for (path, named) in &places.modules {
+            if let Some(span) = named {
+                let reference = (path.as_str(), span);
+                modules.extend(tool_reference::resolve(self.package, "", reference, self.policy(), problems));
+            }
+        }
+        modules
+    }
+}
+
+/// `tools.py` and `tools/` in a folder of a package; `prefix` is empty for its root, or ends with a slash.
+fn conventional(package: &Package, prefix: &str, problems: &mut Vec<Diagnostic>) -> Vec<CodeModule> {
+    let tree = package.tree.as_ref();
+    let mut modules: Vec<CodeModule> = Vec::new();
+    modules.extend(kept(file(tree, &format!("{prefix}tools.py")), problems).flatten());
+    modules.extend(kept(in_folder(tree, &format!("{prefix}tools")), problems).unwrap_or_default());
+    modules
+}
+
+fn kept<T>(looked: Result<T, Box<Diagnostic>>, problems: &mut Vec<Diagnostic>) -> Option<T> {
+    looked.map_err(|problem| problems.push(*problem)).ok()
+}
+
+fn plain(modules: Vec<CodeModule>) -> Vec<ToolModule> {
+    modules.into_iter().map(|module| ToolModule { module, names: Vec::new() }).collect()
+}
+
+/// A level, if there is anything in it. The code of a library that is pinned is what was pinned: it is compared as a
+/// whole, since Python reads its files itself.
+fn level(
+    package: &Package,
+    name: &str,
+    modules: Vec<ToolModule>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<ToolLevel> {
+    if modules.is_empty() {
+        return None;
+    }
+    problems.extend_from_slice(package.changes());
+    Some(ToolLevel { name: name.into(), package: Arc::clone(&package.code), modules })
+}
+
+/// Leaves each module in the nearest level that has it, and no level empty.
+fn once(levels: &mut Vec<ToolLevel>) {
+    let mut seen: Vec<CodeModule> = Vec::new();
+    for level in levels.iter_mut() {
+        level.modules.retain(|module| {
+            let new = !seen.contains(&module.module);
+            if new {
+                seen.push(module.module.clone());
+            }
+            new
+        });
+    }
+    levels.retain(|level| !level.modules.is_empty());
+}
+
+/// Where a configuration of the toolset names tools, if it does.
+fn names_tools(custom: &Node) -> Option<&Span> {
+    let named =
+        custom.entries().iter().find(|entry| entry.key != "approval" && entry.value.data != Data::Null)?;
+    Some(&named.key_span)
+}
+
+/// The finding for Python where nothing runs it.
+pub(crate) fn no_python() -> Diagnostic {
+    Diagnostic::error(codes::NOT_SUPPORTED, "Python is named here, and this program runs none")
+}

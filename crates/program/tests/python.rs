@@ -1,0 +1,464 @@
+//! Where the Python tools of a worker come from, and Python as a program's entry.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+mod stand_in;
+
+use llm_do_core::{
+    authority::{Access, Network, Place},
+    function::FunctionSource,
+    toolset::ToolsetRegistry,
+    worker::{CodeModule, Definitions, ToolLevel, WorkerDefinition},
+};
+use llm_do_program::{
+    Diagnostics, Host, Program, Source, Start,
+    contents::Contents,
+    diagnostics::{Code, codes},
+    library::MemoryLibraries,
+    lock::{LOCK_FILE, Lock, Pinned},
+    source::{DiskTree, Kind, MemoryTree, RealPlace, SourceError, SourceTree},
+};
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc};
+
+type Files<'a> = &'a [(&'a str, &'a str)];
+
+const PLAIN: &str = "---\n---\nDo it.\n";
+const PYTHON: &str = "def greet(name: str) -> str:\n    return name\n";
+
+fn host() -> Host {
+    Host { toolsets: stand_in::registry(), ..Host::default() }
+}
+
+fn tree_at(root: &str, files: Files<'_>) -> Arc<dyn SourceTree> {
+    Arc::new(MemoryTree::new(Place::new(root), files.iter().copied()))
+}
+
+fn load_with(files: Files<'_>, start: Start, host: Host) -> Result<Arc<Program>, Diagnostics> {
+    let source = Source { tree: tree_at("/p", files), start, manifest: true, work: None };
+    Program::load(source, host).map(|loaded| loaded.program)
+}
+
+fn load(files: Files<'_>) -> Arc<Program> {
+    load_with(files, Start::Entry(None), host()).unwrap()
+}
+
+fn codes_of(files: Files<'_>, host: Host) -> Vec<Code> {
+    let found = load_with(files, Start::Entry(None), host).unwrap_err();
+    found.0.iter().map(|finding| finding.code).collect()
+}
+
+fn worker(program: &Program, reference: &str) -> Arc<WorkerDefinition> {
+    program.worker(program.entry(), reference).unwrap()
+}
+
+/// Levels as `name: module module`, modules relative to the root of their package.
+fn told(levels: &[ToolLevel]) -> Vec<String> {
+    levels
+        .iter()
+        .map(|level| {
+            let modules: Vec<String> = level
+                .modules
+                .iter()
+                .map(|module| match &module.module {
+                    CodeModule::File(place) => place.rest(&level.package.root).unwrap().to_owned(),
+                    CodeModule::Installed { module, function } => format!("{module}:{function}"),
+                })
+                .collect();
+            format!("{}: {}", level.name, modules.join(" "))
+        })
+        .collect()
+}
+
+#[test]
+fn levels_are_nearest_first() {
+    let program = load(&[
+        ("main.worker", "---\nallow_workers: [specialist, plain, importer]\n---\nDo it."),
+        ("tools.py", PYTHON),
+        ("tools/b.py", PYTHON),
+        ("tools/a.py", PYTHON),
+        ("tools/_hidden.py", PYTHON),
+        ("tools/notes.txt", ""),
+        ("tools/deep/c.py", PYTHON),
+        ("toolsets/__init__.py", PYTHON),
+        ("toolsets/part.py", PYTHON),
+        ("workers/plain.worker", PLAIN),
+        ("workers/specialist/worker.worker", PLAIN),
+        ("workers/specialist/tools.py", PYTHON),
+        ("workers/specialist/tools/__init__.py", PYTHON),
+        (
+            "workers/importer.worker",
+            "---\nimports: {tools: [./tools/a, more, toolsets/__init__.py]}\n---\nDo it.",
+        ),
+        ("more.py", PYTHON),
+    ]);
+    let project = "the project: tools.py tools/a.py tools/b.py toolsets";
+    assert_eq!(told(&program.entry().tools), [project]);
+    assert_eq!(told(&worker(&program, "plain").tools), [project]);
+    assert_eq!(
+        told(&worker(&program, "specialist").tools),
+        ["the worker: workers/specialist/tools.py workers/specialist/tools", project]
+    );
+    // What is imported is the worker's own, and is there once.
+    assert_eq!(
+        told(&worker(&program, "importer").tools),
+        ["the worker: tools/a.py more.py toolsets", "the project: tools.py tools/b.py"]
+    );
+    assert_eq!(program.entry().tools[0].package.source, FunctionSource::Program);
+    assert_eq!(program.entry().tools[0].package.root, Place::new("/p"));
+    // A folder of workers may have tools of its own, without being one worker's.
+    let program = load(&[
+        ("main.worker", "---\nallow_workers: [a, b]\n---\nDo it."),
+        ("workers/a.worker", PLAIN),
+        ("workers/b.worker", PLAIN),
+        ("workers/tools.py", PYTHON),
+    ]);
+    assert_eq!(told(&program.entry().tools), Vec::<String>::new());
+    assert_eq!(told(&worker(&program, "a").tools), ["the worker: workers/tools.py"]);
+    assert!(Arc::ptr_eq(&worker(&program, "a").tools, &worker(&program, "b").tools));
+}
+
+#[test]
+fn a_manifest_says_where_tools_lie() {
+    let files: Files<'_> = &[
+        ("project.yaml", "tools: {roots: [code, absent], modules: [helpers/extra.py]}"),
+        ("main.worker", PLAIN),
+        ("tools.py", PYTHON),
+        ("code/one.py", PYTHON),
+        ("helpers/extra.py", PYTHON),
+    ];
+    assert_eq!(told(&load(files).entry().tools), ["the project: code/one.py helpers/extra.py"]);
+    let files: Files<'_> = &[("project.yaml", "tools: {modules: [absent.py]}"), ("main.worker", PLAIN)];
+    assert_eq!(codes_of(files, host()), [codes::TOOL_MODULE_NOT_FOUND]);
+}
+
+#[test]
+fn a_module_can_be_the_only_one() {
+    let program = load(&[
+        (
+            "main.worker",
+            "---\ntoolsets: {custom: {module: more, tools: [greet], greet: {pre_approved: true}, wave: {approvalRequired: true}}}\n---\nX",
+        ),
+        ("tools.py", PYTHON),
+        ("more.py", PYTHON),
+    ]);
+    let levels = &program.entry().tools;
+    assert_eq!(told(levels), ["the worker: more.py"]);
+    assert_eq!(levels[0].modules[0].names, ["greet".into()]);
+    // What speaks of one tool is not what speaks of the whole toolset.
+    let (_, configuration) = &program.entry().toolsets[0];
+    assert_eq!(
+        **configuration,
+        json!({
+            "module": "more", "tools": ["greet"],
+            "greet": {"pre_approved": true}, "wave": {"approval_required": true},
+        })
+    );
+    let both = "---\nimports: {tools: [tools.py]}\ntoolsets: {custom: {module: tools.py}}\n---\nX";
+    assert_eq!(codes_of(&[("main.worker", both), ("tools.py", PYTHON)], host()), [codes::CONFLICT]);
+    let whole = "---\ntoolsets: {custom: {pre_approved: true}}\n---\nX";
+    let program = load(&[("main.worker", whole), ("tools.py", PYTHON)]);
+    assert_eq!(*program.entry().toolsets[0].1, json!({"approval": {"default": "preApproved"}}));
+}
+
+#[test]
+fn installed_modules_are_named_only_where_that_is_allowed() {
+    let files: Files<'_> = &[("main.worker", "---\nimports: {tools: ['pkg.mod:register']}\n---\nX")];
+    assert_eq!(codes_of(files, host()), [codes::TOOL_IMPORT_DISALLOWED]);
+    let allowed = Host { module_imports: true, ..host() };
+    let program = load_with(files, Start::Entry(None), allowed).unwrap();
+    assert_eq!(told(&program.entry().tools), ["the worker: pkg.mod:register"]);
+    let broken: Files<'_> = &[("main.worker", "---\nimports: {tools: ['pkg mod:register']}\n---\nX")];
+    assert_eq!(codes_of(broken, host()), [codes::BAD_TOOL_REFERENCE]);
+}
+
+#[test]
+fn without_python_nothing_is_looked_for() {
+    let none = || Host { import_tools: false, ..host() };
+    let at = |keys: &str| format!("---\n{keys}\n---\nX");
+    for keys in [
+        "imports: {tools: [tools.py]}",
+        "toolsets: {custom: {module: tools.py}}",
+        "toolsets: {custom: {tools: [greet]}}",
+        "toolsets: {custom: {greet: {pre_approved: true}}}",
+    ] {
+        let files = [("main.worker", &*at(keys)), ("tools.py", PYTHON)];
+        assert_eq!(codes_of(&files, none()), [codes::TOOL_IMPORT_DISALLOWED], "{keys}");
+    }
+    let entry: Files<'_> = &[("project.yaml", "entry: tools.py:main"), ("tools.py", PYTHON)];
+    assert_eq!(codes_of(entry, none()), [codes::TOOL_IMPORT_DISALLOWED]);
+    // One that names none itself runs, and inherits no configuration of what it has not.
+    let files: Files<'_> = &[
+        ("project.yaml", "toolsets: {custom: {tools: [greet]}, filesystem: {}}"),
+        ("main.worker", "---\ntoolsets: {custom: {approval: {default: ask}}}\n---\nX"),
+        ("tools.py", PYTHON),
+    ];
+    let program = load_with(files, Start::Entry(None), none()).unwrap();
+    let names: Vec<&str> = program.entry().toolsets.iter().map(|(name, _)| &**name).collect();
+    assert_eq!((told(&program.entry().tools), names), (vec![], vec!["filesystem"]));
+
+    // A host that runs none has no such toolset, and does not look for files.
+    let bare = || Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() };
+    let files: Files<'_> = &[("main.worker", PLAIN), ("tools.py", PYTHON)];
+    assert!(load_with(files, Start::Entry(None), bare()).unwrap().entry().tools.is_empty());
+    let files: Files<'_> =
+        &[("main.worker", "---\nimports: {tools: [tools.py]}\n---\nX"), ("tools.py", PYTHON)];
+    assert_eq!(codes_of(files, bare()), [codes::NOT_SUPPORTED]);
+    let files: Files<'_> = &[("main.worker", "---\ntoolsets: [custom]\n---\nX")];
+    assert_eq!(codes_of(files, bare()), [codes::UNKNOWN_TOOLSET]);
+    assert_eq!(codes_of(entry, bare()), [codes::NOT_SUPPORTED]);
+}
+
+/// Counts the looks at paths of tools.
+struct Counting {
+    tree: MemoryTree,
+    looks: std::sync::Mutex<BTreeMap<String, u32>>,
+}
+
+impl SourceTree for Counting {
+    fn root(&self) -> &Place {
+        self.tree.root()
+    }
+    fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {
+        *self.looks.lock().unwrap().entry(path.to_owned()).or_default() += 1;
+        self.tree.kind(path)
+    }
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError> {
+        self.tree.read(path, limit)
+    }
+    fn list(&self, path: &str) -> Result<Vec<(String, Kind)>, SourceError> {
+        self.tree.list(path)
+    }
+    fn locate(&self, path: &str) -> Result<RealPlace, SourceError> {
+        self.tree.locate(path)
+    }
+    fn opened(&self) -> u64 {
+        self.tree.opened()
+    }
+}
+
+#[test]
+fn a_folder_is_looked_at_once_however_many_workers_lie_in_it() {
+    let mut files = vec![("tools.py".to_owned(), PYTHON.to_owned())];
+    let names: Vec<String> = (0..500).map(|i| format!("w{i}")).collect();
+    files.push(("main.worker".into(), format!("---\nallow_workers: [{}]\n---\nX", names.join(", "))));
+    files.extend(names.iter().map(|name| (format!("workers/{name}.worker"), PLAIN.to_owned())));
+    let looks = |host: Host| {
+        let tree = MemoryTree::new(Place::new("/p"), files.clone());
+        let tree = Arc::new(Counting { tree, looks: Default::default() });
+        let source = Source { tree: tree.clone(), start: Start::Entry(None), manifest: true, work: None };
+        let program = Program::load(source, host).unwrap().program;
+        assert_eq!(program.loaded().len(), 501);
+        let looks = tree.looks.lock().unwrap();
+        let of_tools = looks.iter().filter(|(path, _)| path.contains("tools"));
+        of_tools.map(|(path, count)| (path.clone(), *count)).collect::<BTreeMap<_, _>>()
+    };
+    let most = looks(host());
+    assert_eq!(most["tools.py"], 1);
+    // Several threads may meet a folder at the same moment.
+    let threads = u32::try_from(std::thread::available_parallelism().unwrap().get()).unwrap();
+    assert!(most["workers/tools.py"] <= threads, "{most:?}");
+    assert!(looks(Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() }).is_empty());
+}
+
+fn utils(files: Files<'_>) -> (Arc<dyn SourceTree>, Contents) {
+    let tree = tree_at("/libs/utils", files);
+    let contents = Contents::of(tree.as_ref()).unwrap();
+    (tree, contents)
+}
+
+fn with_libraries(libraries: &[(&str, Arc<dyn SourceTree>)]) -> Host {
+    let libraries = libraries.iter().map(|(name, tree)| ((*name).to_owned(), Arc::clone(tree))).collect();
+    Host { libraries: Arc::new(MemoryLibraries(libraries)), ..host() }
+}
+
+const UTILS: Files<'static> = &[
+    ("lib.yaml", "name: utils\nversion: '1.0'\nexports: [helper]\ndependencies: [text]"),
+    ("workers/helper.worker", PLAIN),
+    ("workers/helper2/worker.worker", PLAIN),
+    ("tools.py", PYTHON),
+    ("tools/more.py", PYTHON),
+    ("toolsets/own.py", PYTHON),
+];
+
+#[test]
+fn libraries_give_their_tools() {
+    let text = tree_at(
+        "/libs/text",
+        &[("lib.yaml", "name: text\nversion: '1.0'\nexports: []"), ("tools/join.py", PYTHON)],
+    );
+    let host = with_libraries(&[("utils", utils(UTILS).0), ("text", text)]);
+    let files: Files<'_> = &[
+        ("project.yaml", "dependencies: [text, utils]"),
+        ("main.worker", "---\nallow_workers: ['utils:helper']\n---\nX"),
+        ("tools.py", PYTHON),
+    ];
+    let program = load_with(files, Start::Entry(None), host).unwrap();
+    assert_eq!(
+        told(&program.entry().tools),
+        [
+            "the project: tools.py",
+            "the library `text`: tools/join.py",
+            "the library `utils`: tools.py tools/more.py"
+        ]
+    );
+    // A library's worker has its library's tools and none of the program.
+    let helper = worker(&program, "utils:helper");
+    assert_eq!(
+        told(&helper.tools),
+        ["this library: tools.py tools/more.py toolsets/own.py", "the library `text`: tools/join.py"]
+    );
+    assert_eq!(helper.tools[0].package.source, FunctionSource::Library("utils".into()));
+    assert_eq!(helper.tools[0].package.root, Place::new("/libs/utils"));
+}
+
+#[test]
+fn code_of_a_pinned_library_is_what_was_pinned() {
+    let (same, contents) = utils(UTILS);
+    let mut lock = Lock::default();
+    lock.insert(Pinned::new("utils", "1.0", contents));
+    let lock = lock.to_text();
+    let text = || tree_at("/libs/text", &[("lib.yaml", "name: text\nversion: '1.0'\nexports: []")]);
+    let load = |tree: Arc<dyn SourceTree>, main: &str| {
+        let files: Files<'_> =
+            &[("project.yaml", "dependencies: [utils]"), ("main.worker", main), (LOCK_FILE, &lock)];
+        load_with(files, Start::Entry(None), with_libraries(&[("utils", tree), ("text", text())]))
+    };
+    assert_eq!(load(same, PLAIN).unwrap().entry().tools.len(), 1);
+    // A file that no definition names and no module is: Python may import it all the same.
+    let mut changed: Vec<(&str, &str)> = UTILS.to_vec();
+    changed.push(("tools/_hidden.py", "import os"));
+    let found = load(utils(&changed).0, PLAIN).unwrap_err();
+    assert_eq!(found.0.len(), 1, "{found}");
+    assert_eq!(found.0[0].code, codes::LIBRARY_CHANGED);
+    assert!(found.0[0].message.contains("`tools/_hidden.py` is new"), "{found}");
+    // What an interpreter leaves behind is no part of it.
+    let mut compiled: Vec<(&str, &str)> = UTILS.to_vec();
+    compiled.push(("tools/__pycache__/more.cpython-312.pyc", "x"));
+    load(utils(&compiled).0, PLAIN).unwrap();
+}
+
+#[test]
+fn a_function_can_be_the_entry() {
+    let files: Files<'_> = &[
+        (
+            "project.yaml",
+            "name: p\nentry: src/run.py:main\ntoolsets: {filesystem: {}}\nlimits: {max_depth: 2}\n\
+             sandbox: {paths: {out: {root: ./out, mode: rw}}}\n",
+        ),
+        ("src/run.py", "def main(input, ctx):\n    pass\n"),
+        ("src/tools.py", PYTHON),
+        ("tools.py", PYTHON),
+        ("workers/a.worker", PLAIN),
+    ];
+    let program = load(files);
+    let entry = program.entry();
+    let code = entry.code.as_ref().unwrap();
+    assert_eq!((&*entry.id, &*code.function), ("main", "main"));
+    assert_eq!(code.module, CodeModule::File(Place::new("/p/src/run.py")));
+    assert_eq!((&entry.source, &code.package.source), (&FunctionSource::Program, &FunctionSource::Program));
+    assert_eq!(entry.signature.message.as_deref(), Some("input"));
+    assert!(
+        !entry.signature.declared && entry.instructions.text.is_empty() && entry.allow_workers.is_empty()
+    );
+    assert_eq!((entry.limits.max_depth, &*entry.toolsets[0].0), (Some(2), "filesystem"));
+    assert_eq!(entry.sandbox.narrowing.mounts[0].at.as_str(), "/out");
+    assert_eq!(told(&entry.tools), ["the project: tools.py"]);
+    assert!(entry.text.starts_with("def main"));
+    // Code names workers as the workers of its package do.
+    assert_eq!(&*program.named_by(&FunctionSource::Program, "a").unwrap().id, "a");
+    let error = program.named_by(&FunctionSource::Program, "b").unwrap_err().message;
+    assert!(error.contains("there is no worker `b`"), "{error}");
+    // What starts the program is no file for it to write, wherever it lies.
+    let authority = program.authority(&[], Network::Off, &[]);
+    assert!(authority.locate("/src/run.py", Access::Read).is_ok());
+    assert!(authority.locate("/src/run.py", Access::Write).is_err());
+    assert!(authority.locate("/src/other.py", Access::Write).is_ok());
+    assert!(program.shown().to_yaml().contains("filesystem"));
+
+    let by_flag = load_with(files, Start::Entry(Some("tools.py:greet".into())), host()).unwrap();
+    assert_eq!(&*by_flag.entry().id, "greet");
+}
+
+#[test]
+fn an_entry_of_python_that_is_none_is_told() {
+    let with = |entry: &str, host: Host| {
+        let manifest = format!("entry: {entry}");
+        codes_of(&[("project.yaml", &manifest), ("tools.py", PYTHON), ("t.py/x", "")], host)
+    };
+    assert_eq!(with("absent.py:main", host()), [codes::ENTRY_MISSING]);
+    assert_eq!(with("t.py:main", host()), [codes::ENTRY_MISSING]);
+    assert_eq!(with("../tools.py:main", host()), [codes::ESCAPES_ROOT]);
+    assert_eq!(with("'tools.py:'", host()), [codes::BAD_TOOL_REFERENCE]);
+    assert_eq!(with("'tools.py:a b'", host()), [codes::BAD_TOOL_REFERENCE]);
+    assert_eq!(with("pkg.mod:main", host()), [codes::TOOL_IMPORT_DISALLOWED]);
+    assert_eq!(with("pkg:main", host()), [codes::UNDECLARED_LIBRARY]);
+    let allowed = || Host { module_imports: true, ..host() };
+    let files: Files<'_> = &[("project.yaml", "entry: pkg.mod:main")];
+    let program = load_with(files, Start::Entry(None), allowed()).unwrap();
+    let installed = CodeModule::Installed { module: "pkg.mod".into(), function: "main".into() };
+    assert_eq!(program.entry().code.as_ref().unwrap().module, installed);
+}
+
+#[test]
+fn a_worker_and_the_entry_cannot_share_a_name() {
+    let program =
+        load(&[("project.yaml", "entry: tools.py:main"), ("tools.py", PYTHON), ("main.worker", PLAIN)]);
+    let error = program.named_by(&FunctionSource::Program, "main").unwrap_err().message;
+    assert!(error.contains("both define the worker `main`"), "{error}");
+}
+
+#[test]
+fn code_of_a_library_names_what_its_library_names() {
+    let text = tree_at(
+        "/libs/text",
+        &[("lib.yaml", "name: text\nversion: '1.0'\nexports: [join]"), ("workers/join.worker", PLAIN)],
+    );
+    let host = with_libraries(&[("utils", utils(UTILS).0), ("text", text)]);
+    let files: Files<'_> =
+        &[("project.yaml", "dependencies: [utils]"), ("main.worker", PLAIN), ("workers/own.worker", PLAIN)];
+    let program = load_with(files, Start::Entry(None), host).unwrap();
+    let named =
+        |source: FunctionSource, name: &str| program.named_by(&source, name).map(|it| it.id.to_string());
+    let utils = || FunctionSource::Library("utils".into());
+    assert_eq!(named(utils(), "helper").unwrap(), "utils:helper");
+    assert_eq!(named(utils(), "helper2").unwrap(), "utils:helper2");
+    assert_eq!(named(utils(), "text:join").unwrap(), "text:join");
+    assert!(named(utils(), "own").is_err());
+    assert_eq!(named(FunctionSource::Program, "utils:helper").unwrap(), "utils:helper");
+    assert!(named(FunctionSource::Program, "utils:helper2").is_err());
+    assert!(named(FunctionSource::Program, "text:join").is_err());
+    assert!(named(FunctionSource::Library("none".into()), "x").is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn links_out_of_the_root_are_no_tools() {
+    use std::{fs, os::unix::fs::symlink};
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("p");
+    fs::write(outer.path().join("evil.py"), PYTHON).unwrap();
+    let load = |plant: &dyn Fn()| {
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("workers/x")).unwrap();
+        fs::create_dir_all(root.join("tools")).unwrap();
+        fs::write(root.join("main.worker"), "---\nallow_workers: [x]\n---\nX").unwrap();
+        fs::write(root.join("workers/x/worker.worker"), PLAIN).unwrap();
+        plant();
+        let tree = Arc::new(DiskTree::open(&root).unwrap());
+        let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
+        Program::load(source, host()).map(|loaded| loaded.program)
+    };
+    for place in ["tools.py", "tools/a.py", "tools/__init__.py", "workers/x/tools.py"] {
+        let found = load(&|| symlink(outer.path().join("evil.py"), root.join(place)).unwrap()).unwrap_err();
+        assert!(found.0.iter().any(|finding| finding.code == codes::ESCAPES_ROOT), "{place}: {found}");
+    }
+    let found = load(&|| symlink(outer.path(), root.join("toolsets")).unwrap()).unwrap_err();
+    assert_eq!(found.0[0].code, codes::ESCAPES_ROOT);
+    // One that stays inside is a file like any other.
+    let program = load(&|| {
+        fs::write(root.join("real.py"), PYTHON).unwrap();
+        symlink("../real.py", root.join("tools/a.py")).unwrap();
+    })
+    .unwrap();
+    assert_eq!(told(&program.entry().tools), ["the project: tools/a.py"]);
+}
