@@ -10,7 +10,10 @@ pub use output::{FINAL_TOOL, OutputContract};
 use crate::{
     engine::{Failure, FailureKind},
     function::Risk,
-    model::{Arguments, FinishReason, Message, MessageId, ModelResponse, Part, Role, ToolCall, ToolResult},
+    model::{
+        Arguments, Blob, FinishReason, Message, MessageId, ModelResponse, Part, Role, Sees, ToolCall,
+        ToolResult,
+    },
     schema::{canonical, sha256},
     worker::Limits,
 };
@@ -30,6 +33,8 @@ pub struct Setup {
     pub limits: Limits,
     /// What the final answer must be.
     pub output: OutputContract,
+    /// Files that the model reads.
+    pub sees: Sees,
     /// Names of the tools offered, in order; without the final-result tool.
     pub tools: Vec<Arc<str>>,
 }
@@ -403,7 +408,7 @@ impl Conversation {
     }
 
     /// Takes the results of the planned calls, in their order.
-    pub fn results(&mut self, results: Vec<ToolResult>) {
+    pub fn results(&mut self, results: Vec<ToolResult>, blobs: Vec<Blob>) {
         if let State::Calls(planned) = &self.state {
             for (planned, result) in planned.iter().zip(&results) {
                 let PlannedCall::Make { input, call, .. } = planned else { continue };
@@ -422,7 +427,27 @@ impl Conversation {
         }
         let message = self.next_message(Role::Tool, results.into_iter().map(Part::Result).collect());
         self.push(message);
+        if !blobs.is_empty() {
+            let parts = self.shown(blobs);
+            let message = self.next_message(Role::User, parts);
+            self.push(message);
+        }
         self.state = State::Ask;
+    }
+
+    /// Images and files that tools returned, as far as the model reads them. Providers take none in a tool's result, so
+    /// they come behind the results, from the user.
+    fn shown(&self, blobs: Vec<Blob>) -> Vec<Part> {
+        let sees = self.setup.sees;
+        let shown = blobs.into_iter().map(|blob| {
+            if sees.reads(&blob.media_type) {
+                Part::Blob(blob)
+            } else {
+                let (name, media_type, size) = (&blob.name, &blob.media_type, blob.data.len());
+                Part::text(format!("[{name}: {media_type}, {size} bytes, which you can't see]"))
+            }
+        });
+        std::iter::once(Part::text("Files that the tools returned:")).chain(shown).collect()
     }
 }
 

@@ -167,7 +167,8 @@ impl Engine {
     }
 
     fn ended(&self, call: &Call<'_>, outcome: Outcome) -> Result<Outcome, Halt> {
-        let body = Record::CallEnded { ending: outcome.end.to_ending(), usage: outcome.usage };
+        let blobs = outcome.blobs.clone();
+        let body = Record::CallEnded { ending: outcome.end.to_ending(), usage: outcome.usage, blobs };
         self.host.driver.record(&call.path, "end".into(), body)?;
         Ok(outcome)
     }
@@ -451,27 +452,29 @@ impl Engine {
                 deadline: Some(deadline),
                 run: Box::pin(async move {
                     let result = leaf.run(self.leaf_call(call, admitted, &step_key)).await;
-                    let (ending, log) = match result {
-                        Ok(ToolOutput { value, log }) => {
+                    let (ending, blobs, log) = match result {
+                        Ok(ToolOutput { value, blobs, log }) => {
                             let value = self.host.redact.value(value);
                             let ending = match meta.output.as_ref().map(|schema| schema.validate(&value)) {
                                 Some(Err(wrong)) => invalid_output(&meta.name, &wrong).to_ending(),
                                 _ => Ending::Output(Arc::new(value)),
                             };
-                            (ending, log)
+                            (ending, blobs, log)
                         }
                         Err(ToolError { message, log }) => {
                             let message = self.host.redact.text(&message).into_owned();
-                            (Ending::Failure(Failure::new(FailureKind::Tool, message)), log)
+                            (Ending::Failure(Failure::new(FailureKind::Tool, message)), Vec::new(), log)
                         }
                     };
                     let log = log.map(|log| self.host.redact.text(&log).into());
-                    Record::ToolEnded { ending, log }
+                    Record::ToolEnded { ending, blobs, log }
                 }),
             })
             .await?;
         let end = match stepped.end {
-            StepEnd::Done(Record::ToolEnded { ending: Ending::Output(value), .. }) => End::Done(value),
+            StepEnd::Done(Record::ToolEnded { ending: Ending::Output(value), blobs, .. }) => {
+                return Ok(Outcome { blobs, ..Outcome::free(End::Done(value)) });
+            }
             StepEnd::Done(Record::ToolEnded { ending: Ending::Failure(failure), .. }) => End::Failed(failure),
             StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, "tool", &other)),
             StepEnd::TimedOut => {

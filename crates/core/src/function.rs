@@ -5,6 +5,7 @@ use crate::{
     call_path::CallPath,
     engine::{Engine, Failure, Frame, Halt, Outcome},
     gate::{Policy, Rule, Subject},
+    model::Blob,
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
     vfs::FileSystem,
@@ -157,6 +158,8 @@ pub struct Effects {
 pub struct ToolOutput {
     /// The value: text for most tools, or structured.
     pub value: Value,
+    /// Images and files, for a model that reads them.
+    pub blobs: Vec<Blob>,
     /// What its code printed, for the journal.
     pub log: Option<Arc<str>>,
 }
@@ -168,7 +171,7 @@ impl ToolOutput {
     }
     /// A structured result.
     pub fn new(value: Value) -> Self {
-        Self { value, log: None }
+        Self { value, blobs: Vec::new(), log: None }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     engine::{Failure, Principal},
     function::{FunctionSource, Risk},
     gate::{Mode, Rule},
-    model::{FinishReason, Message, MessageId, ModelError, ModelName, ToolSpec, Usage},
+    model::{Blob, FinishReason, Message, MessageId, ModelError, ModelName, Sees, ToolSpec, Usage},
     operator::{Answer, Ask},
 };
 use serde::{Deserialize, Serialize};
@@ -175,6 +175,9 @@ pub enum Body {
     ToolEnded {
         /// How.
         ending: Ending,
+        /// Images and files that it returned beside its value.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        blobs: Vec<Blob>,
         /// What its code printed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<Arc<str>>,
@@ -186,6 +189,9 @@ pub enum Body {
         /// Tokens of the call and all below it.
         #[serde(default)]
         usage: Usage,
+        /// Images and files that it returned beside its value.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        blobs: Vec<Blob>,
     },
     /// A worker's conversation has begun. With the later records of its path it holds all a model was sent.
     ConversationStarted {
@@ -206,6 +212,9 @@ pub enum Body {
         /// Whether long results can be read on.
         #[serde(default)]
         can_read_on: bool,
+        /// Files that the model reads.
+        #[serde(default, skip_serializing_if = "Sees::is_blind")]
+        sees: Sees,
         /// The first message.
         message: Arc<Message>,
     },

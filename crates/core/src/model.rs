@@ -409,10 +409,37 @@ pub struct Capabilities {
     pub native_schema: bool,
     /// Takes tools at all.
     pub tools: bool,
-    /// Takes image parts.
+    /// The files that it reads.
+    pub sees: Sees,
+}
+
+/// Files that a model reads as content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Sees {
+    /// Images.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub images: bool,
-    /// Takes PDF parts.
+    /// PDF documents.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pdf: bool,
+}
+
+impl Sees {
+    /// Whether it reads files of that media type.
+    pub fn reads(self, media_type: &str) -> bool {
+        if media_type == "application/pdf" {
+            self.pdf
+        } else {
+            self.images && media_type.starts_with("image/")
+        }
+    }
+
+    /// Whether it reads none.
+    pub fn is_blind(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Kind of a failed request; decides whether it is retried.

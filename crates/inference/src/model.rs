@@ -8,7 +8,7 @@ use llama_cpp_2::model::{LlamaModel, params::LlamaModelParams};
 use llm_do_core::{
     model::{
         Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
-        ModelSettings,
+        ModelSettings, Sees,
     },
     send::BoxFuture,
 };
@@ -166,7 +166,7 @@ impl LocalModel {
 
 impl Model for LocalModel {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { native_schema: true, tools: true, images: false, pdf: false }
+        Capabilities { native_schema: true, tools: true, sees: Sees::default() }
     }
 
     fn refused_settings(&self, settings: &ModelSettings) -> Vec<String> {

@@ -18,7 +18,7 @@ use llm_do_core::{
     call_path::CallPath,
     model::{
         Capabilities, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
-        ModelSettings, Part,
+        ModelSettings, Part, Sees,
     },
     send::BoxFuture,
 };
@@ -66,8 +66,7 @@ impl Model for Remote {
             native_schema: self.native_schema(),
             // `genai` sends Cohere none.
             tools: self.form.wire != Wire::Cohere,
-            images: self.form.images,
-            pdf: self.form.pdf,
+            sees: Sees { images: self.form.images, pdf: self.form.pdf },
         }
     }
 

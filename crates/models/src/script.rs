@@ -11,7 +11,7 @@ use llm_do_core::{
     call_path::CallPath,
     model::{
         Arguments, Capabilities, Delta, DeltaSink, FinishReason, Model, ModelError, ModelErrorKind,
-        ModelRequest, ModelResponse, Part, ToolCall, Usage,
+        ModelRequest, ModelResponse, Part, Sees, ToolCall, Usage,
     },
     send::BoxFuture,
 };
@@ -59,7 +59,7 @@ fn templates() -> Environment<'static> {
 
 impl Model for ScriptModel {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { native_schema: true, tools: true, images: true, pdf: true }
+        Capabilities { native_schema: true, tools: true, sees: Sees { images: true, pdf: true } }
     }
 
     fn respond<'a>(

@@ -497,9 +497,11 @@ mod tests {
             JournalWriter::create(&dir.path().join("runs"), secret("API_KEY", "hunter2hunter2")).unwrap();
         let long = format!("{} hunter2hunter2 {}", "x".repeat(5000), "y".repeat(5000));
         let output = json!({ "hunter2hunter2": ["a hunter2hunter2"], "long": long });
-        let written =
-            append(&journal, Body::ToolEnded { ending: Ending::Output(Arc::new(output)), log: None })
-                .unwrap();
+        let written = append(
+            &journal,
+            Body::ToolEnded { ending: Ending::Output(Arc::new(output)), blobs: Vec::new(), log: None },
+        )
+        .unwrap();
         let read = read_journal(journal.dir()).unwrap();
         assert_eq!(read.records[0].body, written.body);
         let Body::ToolEnded { ending: Ending::Output(value), .. } = written.body else { panic!() };
@@ -520,7 +522,8 @@ mod tests {
             let journal = JournalWriter::create(&dir.path().join("runs"), secret("TOKEN", word)).unwrap();
             append(&journal, note(word)).unwrap();
             let ending = Ending::Output(Arc::new(json!({ word: word })));
-            append(&journal, Body::ToolEnded { ending: ending.clone(), log: None }).unwrap();
+            append(&journal, Body::ToolEnded { ending: ending.clone(), blobs: Vec::new(), log: None })
+                .unwrap();
             let body = Body::RunEnded { status: RunStatus::Done, ending, usage: Default::default() };
             journal.append(&CallPath::from("function"), "principal", body, None).unwrap();
             let records = read_journal(journal.dir()).unwrap().records;

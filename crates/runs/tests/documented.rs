@@ -84,7 +84,8 @@ fn long_values_are_stored_as_documented() {
     let home = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::default()).unwrap();
     let long = "x".repeat(5000);
-    let body = Body::ToolEnded { ending: Ending::Output(Arc::new(json!(long))), log: None };
+    let body =
+        Body::ToolEnded { ending: Ending::Output(Arc::new(json!(long))), blobs: Vec::new(), log: None };
     journal.append(&CallPath::root(), "tool", body, None).unwrap();
     let line = fs::read_to_string(journal.dir().join("journal.jsonl")).unwrap();
     let record: Value = serde_json::from_str(&line).unwrap();

@@ -89,7 +89,7 @@ fn started() -> Body {
 }
 
 fn ended() -> Body {
-    Body::ToolEnded { ending: Ending::Output(Arc::new(json!("text"))), log: None }
+    Body::ToolEnded { ending: Ending::Output(Arc::new(json!("text"))), blobs: Vec::new(), log: None }
 }
 
 fn step<'a>(path: &'a CallPath, run: impl Future<Output = Body> + Send + 'a) -> Step<'a> {
@@ -375,11 +375,18 @@ async fn no_secret_reaches_record_engine_operator_or_screen() {
     let run = run_with(Redactor::new([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]));
     let path = CallPath::root();
     let body = async {
-        Body::ToolEnded { ending: Ending::Output(Arc::new(json!("key=hunter2hunter2"))), log: None }
+        Body::ToolEnded {
+            ending: Ending::Output(Arc::new(json!("key=hunter2hunter2"))),
+            blobs: Vec::new(),
+            log: None,
+        }
     };
     let stepped = run.driver.step(step(&path, body)).await.unwrap();
-    let clean =
-        Body::ToolEnded { ending: Ending::Output(Arc::new(json!("key=[secret API_KEY]"))), log: None };
+    let clean = Body::ToolEnded {
+        ending: Ending::Output(Arc::new(json!("key=[secret API_KEY]"))),
+        blobs: Vec::new(),
+        log: None,
+    };
     assert!(matches!(stepped.end, StepEnd::Done(body) if body == clean));
     assert_eq!(run.records()[1].body, clean);
     run.driver.emit(Event::Delta {

@@ -69,7 +69,7 @@ impl Story {
     async fn leaf(&self, path: &str, ms: u64, ending: Ending) {
         self.tool_started(path);
         self.pass(ms).await;
-        self.tell(path, "tool", Body::ToolEnded { ending, log: None });
+        self.tell(path, "tool", Body::ToolEnded { ending, blobs: Vec::new(), log: None });
     }
     fn tool_started(&self, path: &str) {
         let body = Body::ToolStarted { function: "f".into(), risk: Risk::Read, idempotency_key: path.into() };
@@ -87,6 +87,7 @@ impl Story {
                 output: None,
                 final_tool: false,
                 can_read_on: false,
+                sees: Default::default(),
                 message: message(Role::User),
             },
         );
@@ -104,7 +105,7 @@ impl Story {
         self.tell(path, &step, Body::ModelAnswered { message, finish: FinishReason::Stop, usage });
     }
     fn end(&self, path: &str, usage: Usage) {
-        self.tell(path, "end", Body::CallEnded { ending: output(), usage });
+        self.tell(path, "end", Body::CallEnded { ending: output(), usage, blobs: Vec::new() });
     }
     fn tree(&self, running: bool) -> RunTree {
         RunTree::of("20261121-221530-4f2a", &read_journal(self.journal.dir()).unwrap(), running)
@@ -148,7 +149,7 @@ async fn report() -> Story {
     story.tell(
         "0/0.1/0.0",
         "end",
-        Body::CallEnded { ending: Ending::Failure(refused), usage: Usage::default() },
+        Body::CallEnded { ending: Ending::Failure(refused), usage: Usage::default(), blobs: Vec::new() },
     );
     story.end("0/0.1", used(640, 80));
     story.call("0/1.0", "write_file", json!({ "path": "output/report.md", "content": "…" }));
@@ -265,7 +266,11 @@ async fn open_questions_and_retries_are_said() {
         rule: "project.yaml:3".to_owned(),
     };
     story.tell("0/0.0", "ask", Body::Asked(ask));
-    story.tell("0", "end", Body::CallEnded { ending: Ending::Suspended, usage: used(1, 1) });
+    story.tell(
+        "0",
+        "end",
+        Body::CallEnded { ending: Ending::Suspended, usage: used(1, 1), blobs: Vec::new() },
+    );
     let lines = text(&story.tree(false), None);
     let lines: Vec<&str> = lines.lines().collect();
     assert!(lines[1].ends_with("suspended, 1 of 2 requests failed"), "{lines:?}");

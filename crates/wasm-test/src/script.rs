@@ -4,7 +4,7 @@ use llm_do_core::{
     call_path::CallPath,
     model::{
         Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse,
-        Models,
+        Models, Sees,
     },
     send::BoxFuture,
 };
@@ -36,7 +36,7 @@ impl Models for Scripts {
 
 impl Model for Script {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { native_schema: false, tools: true, images: false, pdf: false }
+        Capabilities { native_schema: false, tools: true, sees: Sees::default() }
     }
 
     fn respond<'a>(

@@ -55,6 +55,7 @@ impl ToolsetKind for Lookup {
                 policy: context.policy.as_ref().map(Arc::<Policy>::clone),
             },
             body: Body::Leaf(Arc::new(Constant)),
+            rule: None,
         }];
         Box::pin(async { Ok(made) })
     }

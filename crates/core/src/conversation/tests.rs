@@ -10,6 +10,7 @@ fn conversation(adjust: impl FnOnce(&mut Setup)) -> Conversation {
         worker: "clerk".into(),
         limits: Limits::default(),
         output: OutputContract::new(None, false),
+        sees: Sees { images: true, pdf: false },
         tools: vec!["add".into(), "look".into()],
     };
     adjust(&mut setup);
@@ -64,7 +65,7 @@ fn make(conversation: &mut Conversation, output: &str) {
         }
     });
     let results = results.collect();
-    conversation.results(results);
+    conversation.results(results, Vec::new());
 }
 
 /// What the model is told instead of a call being made.
@@ -511,7 +512,7 @@ proptest! {
                 again.results(results.parts.iter().filter_map(|part| match part {
                     Part::Result(result) => Some(result.clone()),
                     _ => None,
-                }).collect());
+                }).collect(), Vec::new());
             }
             prop_assert_eq!(again.digest(), clerk.digest());
             prop_assert_eq!(again.next(), clerk.next());

@@ -177,7 +177,7 @@ impl<'a> CodeCalls<'a> {
                             Ending::Failure(Failure::new(FailureKind::Tool, message))
                         }
                     };
-                    Record::ToolEnded { ending, log: None }
+                    Record::ToolEnded { ending, blobs: Vec::new(), log: None }
                 }),
             })
             .await?;

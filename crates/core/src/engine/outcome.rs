@@ -3,7 +3,7 @@
 use crate::{
     call_path::CallPath,
     journal::{Body, Ending},
-    model::Usage,
+    model::{Blob, Usage},
     operator::Ask,
 };
 use serde::{Deserialize, Serialize};
@@ -118,12 +118,18 @@ pub struct Outcome {
     pub end: End,
     /// What it used.
     pub usage: Usage,
+    /// Images and files beside its value, for a model that reads them.
+    pub blobs: Vec<Blob>,
 }
 
 impl Outcome {
     /// An end that used no model.
     pub fn free(end: End) -> Self {
-        Self { end, usage: Usage::default() }
+        Self::of(end, Usage::default())
+    }
+    /// An end that used so much.
+    pub fn of(end: End, usage: Usage) -> Self {
+        Self { end, usage, blobs: Vec::new() }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     call_path::CallPath,
     conversation::{Conversation, FINAL_TOOL, Next, OutputContract, PlannedCall, Setup},
     engine::{Failure, FailureKind},
-    model::ToolResult,
+    model::{Blob, ToolResult},
     results::Results,
     schema::Schema,
     worker::{Limits, show, show_failure},
@@ -36,23 +36,32 @@ pub fn conversation_at(
     limits: Limits,
 ) -> Result<Conversation, FoldError> {
     let mut fold: Option<Fold<'_>> = None;
-    let mut ends: HashMap<&CallPath, Ending> = HashMap::new();
+    let mut ends: HashMap<&CallPath, Ended<'_>> = HashMap::new();
     let mut names: HashMap<&CallPath, &Arc<str>> = HashMap::new();
     for record in records {
         match &record.body {
-            Body::ToolEnded { ending, .. } | Body::CallEnded { ending, .. } if record.path != *path => {
-                ends.insert(&record.path, ending.clone());
+            Body::ToolEnded { ending, blobs, .. } | Body::CallEnded { ending, blobs, .. }
+                if record.path != *path =>
+            {
+                ends.insert(&record.path, (ending.clone(), blobs));
             }
             Body::CallStarted { function, .. } => {
                 names.insert(&record.path, function);
             }
             Body::TimedOut { after_ms } if record.step == "tool" => {
                 let function = names.get(&record.path).copied().map_or("?", |name| &**name);
-                ends.insert(&record.path, Ending::Failure(timed_out(function, *after_ms)));
+                ends.insert(&record.path, (Ending::Failure(timed_out(function, *after_ms)), &[]));
             }
-            Body::ConversationStarted { worker, tools, output, final_tool, message, can_read_on, .. }
-                if record.path == *path =>
-            {
+            Body::ConversationStarted {
+                worker,
+                tools,
+                output,
+                final_tool,
+                message,
+                can_read_on,
+                sees,
+                ..
+            } if record.path == *path => {
                 let schema =
                     output.as_ref().map(|value| Schema::new((**value).clone())).transpose().map_err(
                         |error| FoldError::Schema { path: path.clone(), reason: error.to_string() },
@@ -62,6 +71,7 @@ pub fn conversation_at(
                     worker: Arc::clone(worker),
                     limits: limits.clone(),
                     output: OutputContract::new(schema.map(Arc::new), *final_tool),
+                    sees: *sees,
                     tools: offered.filter(|name| &**name != FINAL_TOOL).collect(),
                 };
                 fold = Some(Fold {
@@ -85,6 +95,9 @@ pub fn conversation_at(
     Ok(fold.conversation)
 }
 
+/// How a call ended, and the files that it returned.
+type Ended<'a> = (Ending, &'a [Blob]);
+
 struct Fold<'a> {
     conversation: Conversation,
     path: &'a CallPath,
@@ -94,15 +107,18 @@ struct Fold<'a> {
 
 impl Fold<'_> {
     /// Answers the planned calls from the records, if all of them have ended.
-    fn answer_calls(&mut self, ends: &HashMap<&CallPath, Ending>) {
+    fn answer_calls(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {
         let Next::Call(planned) = self.conversation.next() else { return };
         let turn = self.conversation.calling_turn();
+        let mut blobs = Vec::new();
         let answers: Option<Vec<ToolResult>> = planned
             .iter()
             .map(|planned| match planned {
                 PlannedCall::Answered(result) => Some(result.clone()),
                 PlannedCall::Make { index, call, .. } => {
-                    let (text, is_error) = match ends.get(&self.path.call(turn, *index))? {
+                    let (ending, returned) = ends.get(&self.path.call(turn, *index))?;
+                    blobs.extend(returned.iter().cloned());
+                    let (text, is_error) = match ending {
                         Ending::Output(value) => (show(value), false),
                         Ending::Failure(failure) => (show_failure(failure), true),
                         Ending::Suspended => return None,
@@ -117,7 +133,7 @@ impl Fold<'_> {
             })
             .collect();
         if let Some(answers) = answers {
-            self.conversation.results(answers);
+            self.conversation.results(answers, blobs);
         }
     }
 }

@@ -172,7 +172,7 @@ impl Composite for WorkerBody {
                 let what = Record::Limit { what: failure.message.as_str().into() };
                 call.engine.host().driver.record(call.path, "limit".into(), what)?;
             }
-            Ok(Outcome { end, usage })
+            Ok(Outcome::of(end, usage))
         })
     }
 }
@@ -210,7 +210,7 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
             },
             Next::Call(planned) => {
                 match calls::make(prepared, call, conversation.calling_turn(), &planned, usage).await? {
-                    Ok(results) => conversation.results(results),
+                    Ok((results, blobs)) => conversation.results(results, blobs),
                     Err(waiting) => return Ok(End::Suspended(waiting)),
                 }
             }

@@ -15,7 +15,7 @@ use llm_do_core::{
     journal::{Body, Record, conversation_at},
     model::{
         Arguments, Blob, Capabilities, DeltaSink, FinishReason, Message, Model, ModelError, ModelName,
-        ModelRequest, ModelResponse, ModelSettings, Models, Part, Role, ToolCall, Usage,
+        ModelRequest, ModelResponse, ModelSettings, Models, Part, Role, Sees, ToolCall, Usage,
     },
     operator::{Answer, Ask, Operator},
     redact::{NoSecrets, Redact},
@@ -230,7 +230,11 @@ impl World {
             mounts: HashMap::new(),
             gate: Gate { mode: Mode::ApproveAll, ..Gate::default() },
             answers: Vec::new(),
-            capabilities: Capabilities { native_schema: false, tools: true, images: true, pdf: false },
+            capabilities: Capabilities {
+                native_schema: false,
+                tools: true,
+                sees: Sees { images: true, pdf: false },
+            },
             files: Arc::new(MemoryFileSystem::new()),
             attachments: Vec::new(),
             redact: Arc::new(NoSecrets),

@@ -36,8 +36,7 @@ pub(super) fn part(name: &str, bytes: &[u8], can: Capabilities) -> Result<Part, 
             Ok(Part::text(format!("<attachment name=\"{}\">\n{text}\n</attachment>", name.replace('"', "'"))))
         }
         Some(media_type) => {
-            let readable = if media_type == "application/pdf" { can.pdf } else { can.images };
-            if !readable {
+            if !can.sees.reads(media_type) {
                 return Err(refuse(&format!("is {media_type}, which this worker's model can't read")));
             }
             Ok(Part::Blob(Blob { name: name.into(), media_type: media_type.into(), data: Arc::from(bytes) }))

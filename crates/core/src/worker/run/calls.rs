@@ -5,7 +5,7 @@ use crate::{
     conversation::{PlannedCall, batches},
     engine::{Call, End, Failure, Halt, Outcome},
     function::CompositeCall,
-    model::{ToolResult, Usage},
+    model::{Blob, ToolResult, Usage},
     operator::Ask,
     send::BoxFuture,
 };
@@ -19,7 +19,7 @@ pub(super) async fn make(
     turn: u32,
     planned: &[PlannedCall],
     usage: &mut Usage,
-) -> Result<Result<Vec<ToolResult>, Vec<Ask>>, Halt> {
+) -> Result<Result<(Vec<ToolResult>, Vec<Blob>), Vec<Ask>>, Halt> {
     let engine = parent.engine;
     let mut outcomes: Vec<Option<Outcome>> = planned.iter().map(|_| None).collect();
     let risk = |tool: usize| {
@@ -53,6 +53,10 @@ pub(super) async fn make(
             return Ok(Err(waiting));
         }
     }
+    let mut blobs = Vec::new();
+    for outcome in outcomes.iter_mut().flatten() {
+        blobs.append(&mut outcome.blobs);
+    }
     let results = planned.iter().zip(outcomes).map(|(planned, outcome)| match (planned, outcome) {
         (PlannedCall::Answered(result), _) => result.clone(),
         (PlannedCall::Make { call, .. }, outcome) => {
@@ -70,7 +74,7 @@ pub(super) async fn make(
             }
         }
     });
-    Ok(Ok(results.collect()))
+    Ok(Ok((results.collect(), blobs)))
 }
 
 /// A result as a model reads it: text as it is, anything else as JSON.

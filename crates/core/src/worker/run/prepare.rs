@@ -81,6 +81,7 @@ pub(super) async fn prepare(
                     Err(failure) => Record::CallEnded {
                         ending: End::Failed(failure).to_ending(),
                         usage: Default::default(),
+                        blobs: Vec::new(),
                     },
                     Ok((mut system, parts)) => {
                         if worker.returns.is_some() && !can.native_schema && !output.uses_final_tool() {
@@ -97,6 +98,7 @@ pub(super) async fn prepare(
                             output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
                             final_tool: output.uses_final_tool(),
                             can_read_on,
+                            sees: can.sees,
                             message: Conversation::first_message(parts),
                         }
                     }
@@ -131,6 +133,7 @@ pub(super) async fn prepare(
         worker: Arc::clone(&worker.id),
         limits: worker.limits.clone(),
         output,
+        sees: can.sees,
         tools: offered.iter().map(|f| Arc::clone(&f.meta.tool_name)).collect(),
     };
     Ok(Ok(Prepared {
