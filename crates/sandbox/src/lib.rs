@@ -5,6 +5,8 @@
 //! about the place that is left, and acts on the last folder's descriptor and one name. Whoever swaps a part of the path
 //! meanwhile makes the operation fail; it never lands elsewhere.
 
+#[cfg(unix)]
+pub mod confine;
 mod file_system;
 mod open;
 mod place;

@@ -1,0 +1,105 @@
+//! The few system calls that no crate wraps, and those that are only safe where one thread runs. All of the launcher's
+//! `unsafe` is here.
+
+#![allow(unsafe_code, reason = "system calls without a safe wrapper")]
+
+use rustix::{
+    io::{Errno, Result},
+    mount::MountAttrFlags,
+    process::Pid,
+    thread::UnshareFlags,
+};
+use std::{
+    ffi::CStr,
+    mem,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+};
+
+fn checked(result: libc::c_long) -> Result<libc::c_long> {
+    if result == -1 {
+        let error = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    }
+    Ok(result)
+}
+
+/// Splits this process in two: `None` in the child. Only the supervisor calls it, which has one thread, so that the child
+/// may do what it likes.
+pub(super) fn fork() -> Result<Option<Pid>> {
+    // SAFETY: there is one thread, so no lock is held by another that is missing in the child.
+    let pid = checked(unsafe { libc::fork() }.into())?;
+    Ok(Pid::from_raw(i32::try_from(pid).map_err(|_| Errno::RANGE)?))
+}
+
+/// Moves this process (its children, for the process namespace) into new namespaces.
+pub(super) fn unshare(flags: UnshareFlags) -> Result<()> {
+    debug_assert!(!flags.contains(UnshareFlags::FILES));
+    // SAFETY: the table of descriptors stays shared, which is what would be unsafe to part.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// Sets attributes of a mount and, with `recursive`, of all mounts below it (`mount_setattr`, Linux 5.12). A plain
+/// remount would leave those below as they are.
+pub(super) fn set_mount_attributes(
+    mount: BorrowedFd<'_>,
+    set: MountAttrFlags,
+    recursive: bool,
+) -> Result<()> {
+    const EMPTY: &CStr = c"";
+    let attributes =
+        libc::mount_attr { attr_set: set.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the descriptor is open, both pointers are valid for the call, and the size is that of the structure.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            EMPTY.as_ptr(),
+            flags,
+            &raw const attributes,
+            mem::size_of::<libc::mount_attr>(),
+        )
+    })?;
+    Ok(())
+}
+
+/// Closes every descriptor from `first` on: those that the starting process leaked.
+pub(super) fn close_from(first: RawFd) -> Result<()> {
+    // SAFETY: the supervisor calls it before it opens anything, so nothing here owns one of them.
+    close_range(first, 0)
+}
+
+/// Marks every descriptor from `first` on to be closed when a program is executed.
+pub(super) fn close_on_exec_from(first: RawFd) -> Result<()> {
+    close_range(first, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+fn close_range(first: RawFd, flags: libc::c_uint) -> Result<()> {
+    let first = libc::c_uint::try_from(first).map_err(|_| Errno::BADF)?;
+    // SAFETY: no pointers; see the callers for whose descriptors these are.
+    checked(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) })?;
+    Ok(())
+}
+
+/// A descriptor that becomes readable when a child changes state; the signal itself is held back from then on.
+pub(super) fn child_events() -> Result<OwnedFd> {
+    // SAFETY: the set is initialised before use and lives through all calls; the new descriptor has no other owner.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        checked(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()).into())?;
+        let fd = checked(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK).into())?;
+        Ok(OwnedFd::from_raw_fd(i32::try_from(fd).map_err(|_| Errno::BADF)?))
+    }
+}
+
+/// The version of Landlock that the kernel speaks; `None` if it has none or it is not switched on.
+pub(super) fn landlock_version() -> Option<u32> {
+    const ASK_VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the call takes no structure.
+    let version = checked(unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, ASK_VERSION)
+    });
+    version.ok().and_then(|version| u32::try_from(version).ok())
+}

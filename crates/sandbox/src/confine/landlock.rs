@@ -1,0 +1,140 @@
+//! Landlock: the rights on files that the kernel keeps for a process and all that it starts.
+
+use super::{
+    kernel,
+    plan::{Fault, Plan},
+    system,
+};
+use ::landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
+};
+use rustix::{
+    fd::OwnedFd,
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2},
+    io::Errno,
+};
+use std::path::{Path, PathBuf};
+
+/// The newest version that this file was written for.
+const WRITTEN_FOR: ABI = ABI::V7;
+
+/// The oldest version that confines alone: before it, files outside could be truncated.
+pub(super) const LEAST_ALONE: u32 = 3;
+
+/// From this version on no signal leaves the domain.
+pub(super) const SCOPES_SIGNALS: u32 = 6;
+
+/// Which version the kernel speaks.
+pub(super) fn version() -> Option<u32> {
+    kernel::landlock_version()
+}
+
+/// Rights that go with reading. What may be read may be executed: an interpreter would do it anyway.
+fn reading() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir})
+}
+
+/// Rights that go with writing: no device can be made, and in mounts no socket or pipe at which others would wait.
+fn writing() -> BitFlags<AccessFs> {
+    reading()
+        | make_bitflags!(AccessFs::{WriteFile | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSym | Refer | Truncate})
+}
+
+/// Rights in the private temporary folder.
+fn temporary() -> BitFlags<AccessFs> {
+    writing() | make_bitflags!(AccessFs::{MakeFifo | MakeSock})
+}
+
+/// Rights on the devices that every program expects.
+fn device() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{ReadFile | WriteFile})
+}
+
+/// One rule: a place, what may be done there, and whether it must exist.
+struct Rule {
+    place: PathBuf,
+    rights: BitFlags<AccessFs>,
+    from: From,
+}
+
+/// Where a rule's place comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// The machine: it may be absent, and a link to another place of the machine.
+    System,
+    /// The view or the launcher: it must exist, and no link may stand in its path.
+    View,
+}
+
+/// Confines this process for good. In tier A (`root` built) everything that is there may be read, since only what is
+/// given is there; in tier B the rules are all that stands between the program and the machine.
+pub(super) fn confine(plan: &Plan, temporary_folders: &[PathBuf], alone: bool) -> Result<(), Fault> {
+    let mut rules = Vec::new();
+    if alone {
+        for place in system::places(plan.network) {
+            rules.push(Rule { place, rights: reading(), from: From::System });
+        }
+    } else {
+        rules.push(Rule { place: "/".into(), rights: reading(), from: From::View });
+    }
+    for device_name in system::DEVICES {
+        rules.push(Rule { place: device_name.into(), rights: device(), from: From::System });
+    }
+    for folder in temporary_folders {
+        rules.push(Rule { place: folder.clone(), rights: temporary(), from: From::View });
+    }
+    for given in &plan.places {
+        let rights = if given.write { writing() } else { reading() };
+        if alone || given.write {
+            rules.push(Rule { place: given.place.clone(), rights, from: From::View });
+        }
+    }
+    let mut set = empty_set(plan.network)?;
+    for rule in rules {
+        set = add(set, &rule)?;
+    }
+    set.restrict_self().map_err(|error| Fault::new("landlock", error))?;
+    Ok(())
+}
+
+fn empty_set(network: bool) -> Result<RulesetCreated, Fault> {
+    let fault = |error| Fault::new("landlock", error);
+    let mut set = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(WRITTEN_FOR))
+        .map_err(fault)?
+        .scope(Scope::from_all(WRITTEN_FOR))
+        .map_err(fault)?;
+    if !network {
+        set = set.handle_access(AccessNet::from_all(WRITTEN_FOR)).map_err(fault)?;
+    }
+    set.create().map_err(fault)
+}
+
+fn add(set: RulesetCreated, rule: &Rule) -> Result<RulesetCreated, Fault> {
+    let opened = match rule.from {
+        From::System => open(&rule.place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()),
+        From::View => open_real(&rule.place),
+    };
+    let fd = match opened {
+        Ok(fd) => fd,
+        Err(Errno::NOENT) if rule.from == From::System => return Ok(set),
+        Err(error) => return Err(Fault::new("view", error).at(&rule.place)),
+    };
+    let found = fstat(&fd).map_err(|error| Fault::new("view", error).at(&rule.place))?;
+    let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    let rights = if is_folder { rule.rights } else { rule.rights & AccessFs::from_file(WRITTEN_FOR) };
+    set.add_rule(PathBeneath::new(fd, rights)).map_err(|error| Fault::new("landlock", error).at(&rule.place))
+}
+
+/// Opens a place without following a link anywhere in its path: whoever put one there was not the operator.
+pub(super) fn open_real(place: &Path) -> Result<OwnedFd, Errno> {
+    openat2(
+        CWD,
+        place,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )
+}

@@ -1,0 +1,100 @@
+//! What one confined process may use up.
+
+use serde::{Deserialize, Serialize};
+
+/// Limits of one confined process and everything it starts. What holds each of them, in words, is in
+/// [`Limits::enforcement`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Limits {
+    /// Most bytes of private, writable memory of each process. Default 4 GiB.
+    pub memory: u64,
+    /// Most processes and threads at one time. Default 512.
+    pub processes: u32,
+    /// Most open descriptors of each process. Default 1,024.
+    pub open_files: u64,
+    /// Most bytes of the private temporary folder, and as many of shared memory. Default 512 MiB.
+    pub temporary: u64,
+    /// Largest file that may be written, in bytes. Default 1 GiB.
+    pub file_size: u64,
+    /// Most seconds of processor time of each process; `None`: no limit, the default. How long a call may take is for
+    /// the caller to watch.
+    pub processor_seconds: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: 4 << 30,
+            processes: 512,
+            open_files: 1024,
+            temporary: 512 << 20,
+            file_size: 1 << 30,
+            processor_seconds: None,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::{apply, limit_pids};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::Limits;
+    use crate::confine::plan::Fault;
+    use rustix::{
+        fd::BorrowedFd,
+        fs::{Mode, OFlags, openat},
+        process::{Resource, Rlimit, getrlimit, setrlimit},
+    };
+
+    /// Numbers below this are given out once and then never again, so that a namespace has that many more.
+    const RESERVED_PIDS: u32 = 300;
+
+    /// Sets the limits that the kernel keeps for each process, for this one and all that it starts.
+    pub(in crate::confine) fn apply(limits: &Limits) -> Result<(), Fault> {
+        let all = [
+            (Resource::Data, limits.memory),
+            (Resource::Nproc, limits.processes.into()),
+            (Resource::Nofile, limits.open_files),
+            (Resource::Fsize, limits.file_size),
+            (Resource::Core, 0),
+            (Resource::Memlock, 8 << 20),
+            (Resource::Msgqueue, 0),
+        ];
+        let processor = limits.processor_seconds.map(|seconds| (Resource::Cpu, seconds));
+        for (resource, most) in all.into_iter().chain(processor) {
+            // Never above what the starting process was held to.
+            let most = getrlimit(resource).maximum.map_or(most, |maximum| most.min(maximum));
+            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+                .map_err(|error| Fault::new("limits", format!("{resource:?} can't be set: {error}")))?;
+        }
+        Ok(())
+    }
+
+    /// Limits how many processes a process namespace may hold (Linux 6.14). `RLIMIT_NPROC` does that too in a user
+    /// namespace, but not for root.
+    pub(in crate::confine) fn limit_pids(proc: BorrowedFd<'_>, processes: u32) -> Result<(), Fault> {
+        // Before 6.14 the number is the machine's, and root would change it.
+        if !kernel_is_at_least(6, 14) {
+            return Ok(());
+        }
+        let most = processes.saturating_add(RESERVED_PIDS).to_string();
+        let file = openat(proc, "sys/kernel/pid_max", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        file.and_then(|file| rustix::io::write(file, most.as_bytes())).map_err(|error| {
+            Fault::new("limits", format!("the number of processes can't be limited: {error}"))
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+        let uname = rustix::system::uname();
+        let mut numbers = uname
+            .release()
+            .to_str()
+            .unwrap_or("")
+            .split(|c: char| !c.is_ascii_digit())
+            .map(|part| part.parse::<u32>().unwrap_or(0));
+        let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        found >= (major, minor)
+    }
+}

@@ -1,0 +1,79 @@
+//! Which confinement this machine can make.
+
+use super::Tier;
+use std::sync::OnceLock;
+
+/// What was found out about this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The best tier there is; `None`: processes can only run unconfined, if the operator grants that.
+    pub tier: Option<Tier>,
+    /// The layers one by one, in the order in which people would ask.
+    pub layers: Vec<Layer>,
+}
+
+/// One layer of confinement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// `namespaces`, `landlock`, `seccomp`, `limits`.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub works: bool,
+    /// What was found, or why it is missing.
+    pub found: String,
+}
+
+/// Finds out what this machine can do, by doing it in a process of its own. The first call takes some milliseconds and
+/// waits for them; later ones take none.
+pub fn probe() -> &'static Probe {
+    static PROBE: OnceLock<Probe> = OnceLock::new();
+    PROBE.get_or_init(find_out)
+}
+
+impl Probe {
+    /// Whether a tier can be used here.
+    pub fn has(&self, tier: Tier) -> bool {
+        let works = |name| self.layers.iter().any(|layer| layer.name == name && layer.works);
+        match tier {
+            Tier::Namespaces => works("namespaces") && works("seccomp"),
+            Tier::Landlock => works("landlock") && works("seccomp"),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn find_out() -> Probe {
+    let found = format!("not used on {} yet, so nothing can confine a process here", std::env::consts::OS);
+    Probe { tier: None, layers: vec![Layer { name: "confinement", works: false, found }] }
+}
+
+#[cfg(target_os = "linux")]
+fn find_out() -> Probe {
+    use super::{landlock, plan::Task, process};
+    let namespaces = match process::try_out(Task::TryNamespaces) {
+        Ok(()) => Ok("user, mount, process, IPC, host name and network namespaces".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    let landlock = match landlock::version() {
+        Some(version) if version >= landlock::LEAST_ALONE => Ok(format!("version {version}")),
+        Some(version) => Err(format!(
+            "version {version}, which can't stop a process from truncating files; it is {} or later that confines alone",
+            landlock::LEAST_ALONE
+        )),
+        None => Err("the kernel has none, or it is not switched on (`lsm=` on its command line)".into()),
+    };
+    let seccomp = match std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail") {
+        Ok(actions) if actions.contains("errno") => Ok("system call filters".to_owned()),
+        _ => Err("the kernel has no system call filters".into()),
+    };
+    let layer = |name, result: Result<String, String>| {
+        let works = result.is_ok();
+        Layer { name, works, found: result.unwrap_or_else(|reason| reason) }
+    };
+    let mut probe = Probe {
+        tier: None,
+        layers: vec![layer("namespaces", namespaces), layer("landlock", landlock), layer("seccomp", seccomp)],
+    };
+    probe.tier = [Tier::Namespaces, Tier::Landlock].into_iter().find(|tier| probe.has(*tier));
+    probe
+}

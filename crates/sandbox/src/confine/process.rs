@@ -1,0 +1,366 @@
+//! Starting a confined process, and what is known of it while it runs.
+
+use super::{
+    Confinement, Limits, ProcessView, Tier,
+    plan::{Fault, INTERRUPT, Plan, Report, Task, frame},
+};
+use llm_do_core::authority::Network;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::{
+    ffi::OsString,
+    io::{self, IoSlice, Read, Write},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{net::UnixStream as StdStream, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+use tokio::{
+    net::UnixStream,
+    process::{Child, ChildStderr, ChildStdout},
+};
+
+/// A process to start. Nothing of it is inherited but what stands here.
+#[derive(Debug)]
+pub struct Process {
+    /// Which program: a path, or a name that is looked for in the `PATH` of `env`.
+    pub program: PathBuf,
+    /// Its arguments, without its own name.
+    pub args: Vec<OsString>,
+    /// Its whole environment, but for `HOME` and `TMPDIR`, which the launcher sets to the private temporary folder.
+    pub env: Vec<(OsString, OsString)>,
+    /// Its working directory, a real path; `None`: the private temporary folder's parent, `/`.
+    pub cwd: Option<PathBuf>,
+    /// What it may touch.
+    pub view: ProcessView,
+    /// Whether it may use the network.
+    pub network: Network,
+    /// What it may use up.
+    pub limits: Limits,
+    /// What holds it.
+    pub confinement: Confinement,
+    /// A descriptor that it gets as its number 3.
+    pub channel: Option<OwnedFd>,
+}
+
+impl Process {
+    /// A process without arguments, environment, network or channel, and with the default limits.
+    pub fn new(program: impl Into<PathBuf>, view: ProcessView, confinement: Confinement) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: None,
+            view,
+            network: Network::Off,
+            limits: Limits::default(),
+            confinement,
+            channel: None,
+        }
+    }
+
+    /// Starts it, and returns when the program has been executed inside its confinement. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// What could not be set up, or why the program could not be executed. There is no other confinement that is tried
+    /// instead.
+    pub async fn start(mut self) -> Result<Running, StartError> {
+        let channel = self.channel.take();
+        let plan = self.plan(channel.is_some())?;
+        let (ours, theirs) = StdStream::pair().map_err(StartError::system)?;
+        send_channel(&ours, channel).map_err(StartError::system)?;
+        ours.set_nonblocking(true).map_err(StartError::system)?;
+        let mut control = UnixStream::from_std(ours).map_err(StartError::system)?;
+        let mut command = supervisor(theirs.into())?;
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = tokio::process::Command::from(command).spawn().map_err(StartError::system)?;
+        let sent = tokio::io::AsyncWriteExt::write_all(&mut control, &frame(&plan)).await;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let mut running = Running { child, control, stdout, stderr, received: Vec::new(), exit: None };
+        // A supervisor that ended early has said why.
+        match running.report().await {
+            Ok(Some(Report::Started)) => Ok(running),
+            Ok(Some(Report::Failed(fault))) => {
+                let _ = running.child.wait().await;
+                Err(StartError::Refused(fault.into()))
+            }
+            Ok(Some(Report::Ended { .. }) | None) => Err(StartError::Supervisor(match sent {
+                Ok(()) => "it ended before the program was started".into(),
+                Err(error) => error.to_string(),
+            })),
+            Err(error) => Err(StartError::system(error)),
+        }
+    }
+
+    fn plan(self, channel: bool) -> Result<Plan, StartError> {
+        let network = match self.network {
+            Network::Off => false,
+            Network::On => true,
+            Network::Domains(_) => return Err(StartError::Domains),
+        };
+        let task = match self.confinement {
+            Confinement::Tier(Tier::Namespaces) => Task::Namespaces,
+            Confinement::Tier(Tier::Landlock) => Task::Landlock,
+            Confinement::Unconfined => Task::Unconfined,
+        };
+        let (places, holes) = self.view.into_parts();
+        if task == Task::Landlock && !holes.is_empty() {
+            return Err(StartError::Refused(Refused {
+                layer: "view".into(),
+                path: holes.first().map(|hole| hole.place.display().to_string()),
+                reason: "the view was made for namespaces: this tier can't hide a part of a folder".into(),
+            }));
+        }
+        Ok(Plan {
+            task,
+            program: real_folder_of(&self.program).into(),
+            args: self.args,
+            env: self.env,
+            cwd: self.cwd.map_or_else(|| "/".into(), |cwd| cwd.canonicalize().unwrap_or(cwd)),
+            places,
+            holes,
+            network,
+            limits: self.limits,
+            channel,
+        })
+    }
+}
+
+/// The path with the links in its folder resolved, which alone is the same inside. The last name is kept: a program may go
+/// by the name under which it was started.
+fn real_folder_of(program: &Path) -> PathBuf {
+    match (program.parent(), program.file_name()) {
+        (Some(parent), Some(name)) if program.is_absolute() => {
+            parent.canonicalize().map_or_else(|_| program.to_owned(), |parent| parent.join(name))
+        }
+        _ => program.to_owned(),
+    }
+}
+
+/// Our own binary as a supervisor that takes its orders from `socket`.
+fn supervisor(socket: OwnedFd) -> Result<Command, StartError> {
+    let Some(binary) = super::binary() else { return Err(StartError::NotInstalled) };
+    let mut command = Command::new(binary);
+    command.arg0(super::plan::SUPERVISOR).env_clear().current_dir("/").stdin(Stdio::from(socket));
+    Ok(command)
+}
+
+/// The first byte on the socket, with the descriptor that the program gets.
+fn send_channel(socket: &StdStream, channel: Option<OwnedFd>) -> io::Result<()> {
+    let fds: Vec<_> = channel.iter().map(OwnedFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    }
+    sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::empty())?;
+    Ok(())
+}
+
+/// Has a supervisor try `task`, and waits for what it says.
+pub(super) fn try_out(task: Task) -> Result<(), StartError> {
+    let plan = Plan {
+        task,
+        program: OsString::new(),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: "/".into(),
+        places: Vec::new(),
+        holes: Vec::new(),
+        network: false,
+        limits: Limits::default(),
+        channel: false,
+    };
+    let (mut ours, theirs) = StdStream::pair().map_err(StartError::system)?;
+    let mut command = supervisor(theirs.into())?;
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    send_channel(&ours, None).map_err(StartError::system)?;
+    let mut child = command.spawn().map_err(StartError::system)?;
+    // It holds the other end, which must not stay open here when the supervisor is gone.
+    drop(command);
+    let mut said = Vec::new();
+    let result = ours.write_all(&frame(&plan)).and_then(|()| ours.read_to_end(&mut said));
+    child.wait().map_err(StartError::system)?;
+    result.map_err(StartError::system)?;
+    match take_frame(&mut said) {
+        Some(Ok(Report::Started)) => Ok(()),
+        Some(Ok(Report::Failed(fault))) => Err(StartError::Refused(fault.into())),
+        _ => Err(StartError::Supervisor("it ended without a word".into())),
+    }
+}
+
+fn take_frame(received: &mut Vec<u8>) -> Option<serde_json::Result<Report>> {
+    let length = u32::from_be_bytes(received.get(..4)?.try_into().ok()?) as usize;
+    let report = serde_json::from_slice(received.get(4..4 + length)?);
+    received.drain(..4 + length);
+    Some(report)
+}
+
+/// A confined program that runs. Dropping it ends the program and everything that it started.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    control: UnixStream,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    received: Vec<u8>,
+    exit: Option<Exit>,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Its exit code, if it ended by itself.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Why, where the system tells.
+    pub reason: Option<String>,
+}
+
+impl Running {
+    /// What the program writes to standard output. `None` the second time.
+    pub fn stdout(&mut self) -> Option<ChildStdout> {
+        self.stdout.take()
+    }
+
+    /// What the program writes to standard error. `None` the second time.
+    pub fn stderr(&mut self) -> Option<ChildStderr> {
+        self.stderr.take()
+    }
+
+    /// Interrupts the program itself (`SIGINT`), not what it started.
+    pub fn interrupt(&self) {
+        // A full buffer means that many interrupts are already on their way.
+        let _ = self.control.try_write(&[INTERRUPT]);
+    }
+
+    /// Ends the program and everything that it started, at once. [`Running::wait`] says when that is done.
+    pub fn kill(&self) {
+        let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Write);
+    }
+
+    /// Waits until the program has ended and nothing is left of what it started. May be asked again, and given up and
+    /// asked anew.
+    pub async fn wait(&mut self) -> Exit {
+        if let Some(exit) = &self.exit {
+            return exit.clone();
+        }
+        let report = self.report().await;
+        let _ = self.child.wait().await;
+        let exit = match report {
+            Ok(Some(Report::Ended { code, signal })) => {
+                Exit { code, signal, reason: signal.and_then(reason_of).map(str::to_owned) }
+            }
+            _ => Exit {
+                code: None,
+                signal: Some(libc::SIGKILL),
+                reason: Some("it was ended from outside".into()),
+            },
+        };
+        self.exit = Some(exit.clone());
+        exit
+    }
+
+    /// The number of the process that supervises the program, and of no use but to be shown.
+    pub fn id(&self) -> u32 {
+        self.child.id().unwrap_or(0)
+    }
+
+    /// The next report; `None` when the supervisor is gone.
+    async fn report(&mut self) -> io::Result<Option<Report>> {
+        loop {
+            if let Some(report) = take_frame(&mut self.received) {
+                return report.map(Some).map_err(io::Error::other);
+            }
+            self.control.readable().await?;
+            let mut bytes = [0; 4096];
+            match self.control.try_read(&mut bytes) {
+                Ok(0) => return Ok(None),
+                Ok(count) => self.received.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Closing alone would not do where another thread is just starting a process, which holds a copy for a moment.
+        self.kill();
+    }
+}
+
+/// What a signal that nobody sent says.
+fn reason_of(signal: i32) -> Option<&'static str> {
+    match signal {
+        libc::SIGKILL => Some("the system killed it, most likely because there was not enough memory"),
+        libc::SIGXCPU => Some("it used up its processor time"),
+        libc::SIGXFSZ => Some("it wrote a file larger than the limit"),
+        libc::SIGSYS => Some("it made a system call of another architecture"),
+        libc::SIGSEGV => Some("it accessed memory that it doesn't have (a bug in native code)"),
+        _ => None,
+    }
+}
+
+/// What refused to start a process, where, and in which words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// `namespaces`, `mounts`, `view`, `landlock`, `seccomp`, `limits`, `capabilities`, `working directory`, `program`, …
+    pub layer: String,
+    /// The path concerned.
+    pub path: Option<String>,
+    /// What the matter is.
+    pub reason: String,
+}
+
+impl From<Fault> for Refused {
+    fn from(Fault { layer, path, reason }: Fault) -> Self {
+        Self { layer, path, reason }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{} `{path}`: {}", self.layer, self.reason),
+            None => write!(f, "{}: {}", self.layer, self.reason),
+        }
+    }
+}
+
+/// Why a process was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The binary that is to supervise never said that it can.
+    #[error(
+        "a confined process can't be started from this program: its `main` must call \
+         `llm_do_sandbox::confine::install()` before anything else"
+    )]
+    NotInstalled,
+    /// A list of domains.
+    #[error(
+        "a list of domains needs the filtering proxy, which comes later; use `network_enabled: true` or `false`"
+    )]
+    Domains,
+    /// A layer could not be set up, or the program not be executed.
+    #[error("a confined process could not be started: {0}")]
+    Refused(Refused),
+    /// The supervisor failed.
+    #[error("the process that supervises confined programs failed: {0}")]
+    Supervisor(String),
+    /// The system refused something that every program may do.
+    #[error("a confined process could not be started: {0}")]
+    System(io::Error),
+}
+
+impl StartError {
+    fn system(error: impl Into<io::Error>) -> Self {
+        Self::System(error.into())
+    }
+}

@@ -1,0 +1,379 @@
+//! System calls that a confined process may not make. What a tool legitimately needs is left alone; what reaches into
+//! the kernel, into other processes or over a socket is refused with `EPERM`, and what is newer than this file doesn't
+//! exist.
+
+use super::plan::Fault;
+use libc::c_long;
+use rustix::process::Pid;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+use std::collections::BTreeMap;
+
+/// The newest system call that was looked at (`mseal`, Linux 6.10). Those behind it, among them attributes by path and
+/// new ways to mount, give `ENOSYS`, which programs are ready for.
+const NEWEST: u32 = 462;
+
+/// Marks a call of the x32 convention, which goes by the same architecture as those of 64 bit.
+const X32: u32 = 0x4000_0000;
+
+const F_SETSIG: i32 = 10;
+const F_SETOWN_EX: i32 = 15;
+
+/// What the filter depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Filter {
+    /// Internet sockets are allowed.
+    pub(super) network: bool,
+    /// Nothing but Landlock stands between the program and the machine's files and processes.
+    pub(super) alone: bool,
+    /// Signals may go to no process but this one, since nothing else holds them back.
+    pub(super) only_signals_itself: bool,
+}
+
+/// Applies the filter to this process and all that it starts. The last step before the program is executed.
+pub(super) fn apply(filter: Filter, own: Pid) -> Result<(), Fault> {
+    let fault = |error: seccompiler::Error| Fault::new("seccomp", error);
+    let programs =
+        [compile(absent(), libc::ENOSYS)?, compile(refused(filter, own), libc::EPERM)?, newer_or_foreign()];
+    for program in &programs {
+        seccompiler::apply_filter(program).map_err(fault)?;
+    }
+    Ok(())
+}
+
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+fn compile(rules: Rules, errno: i32) -> Result<BpfProgram, Fault> {
+    let refuse = SeccompAction::Errno(errno.unsigned_abs());
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| Fault::new("seccomp", error))?;
+    SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)
+        .and_then(TryInto::try_into)
+        .map_err(|error| Fault::new("seccomp", error))
+}
+
+/// Kills on the x32 convention, and answers `ENOSYS` to what is newer than this file. A foreign architecture is killed
+/// by the other filters.
+fn newer_or_foreign() -> BpfProgram {
+    const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+    const JUMP_IF_GREATER: u16 = 0x25; // BPF_JMP | BPF_JGT | BPF_K
+    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    vec![
+        step(LOAD, 0, 0, 0), // `nr` of `struct seccomp_data`
+        step(JUMP_IF_GREATER, 2, 0, X32 - 1),
+        step(JUMP_IF_GREATER, 2, 0, NEWEST),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+    ]
+}
+
+fn when(argument: u8, op: SeccompCmpOp, value: u64) -> SeccompCondition {
+    SeccompCondition::new(argument, Dword, op, value).expect("no system call has more than six arguments")
+}
+
+fn all_of(conditions: Vec<SeccompCondition>) -> SeccompRule {
+    SeccompRule::new(conditions).expect("a rule has at least one condition")
+}
+
+fn is(argument: u8, value: i32) -> SeccompCondition {
+    when(argument, SeccompCmpOp::Eq, bits(value))
+}
+
+fn is_not(argument: u8, value: i32) -> SeccompCondition {
+    when(argument, SeccompCmpOp::Ne, bits(value))
+}
+
+/// Every bit of `mask` in the argument is as in `value`.
+fn has(argument: u8, mask: u32, value: u32) -> SeccompCondition {
+    when(argument, SeccompCmpOp::MaskedEq(mask.into()), value.into())
+}
+
+/// The low half of what a program passes for an `int`.
+fn bits(value: i32) -> u64 {
+    u64::from(u32::from_ne_bytes(value.to_ne_bytes()))
+}
+
+/// Calls that are answered as if the kernel were older, because programs then use what can be looked into: arguments
+/// in memory can't.
+fn absent() -> Rules {
+    [libc::SYS_clone3, libc::SYS_openat2].into_iter().map(|call| (call, Vec::new())).collect()
+}
+
+/// Calls that no confined program has a use for.
+const NEVER: &[c_long] = &[
+    // Into other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    // Rings make system calls that no filter sees.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // Mounts, roots, namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    // `statmount`, `listmount`: what is mounted on the machine.
+    457,
+    458,
+    // Files by handle, around every path.
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_lookup_dcookie,
+    // The kernel itself.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_nfsservctl,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    // `lsm_set_self_attr`.
+    460,
+    // Keys belong to the user, not to the process.
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // Memory and messages that outlive a process, or that a namespace would have to hold apart.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_mq_timedsend,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_notify,
+    libc::SYS_mq_getsetattr,
+];
+
+/// Calls that exist on this architecture only.
+#[cfg(target_arch = "x86_64")]
+const NEVER_HERE: &[c_long] = &[
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_ustat,
+    libc::SYS_sysfs,
+    libc::SYS__sysctl,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const NEVER_HERE: &[c_long] = &[];
+
+/// Where a mode stands that makes a file run with its owner's rights: a call and the number of its argument.
+const MODES: &[(c_long, u8)] =
+    &[(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (452 /* fchmodat2 */, 2), (libc::SYS_mknodat, 2)];
+#[cfg(target_arch = "x86_64")]
+const MODES_HERE: &[(c_long, u8)] = &[(libc::SYS_chmod, 1), (libc::SYS_mknod, 1), (libc::SYS_creat, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_HERE: &[(c_long, u8)] = &[];
+
+/// Changes of a file that Landlock doesn't see (as of its version 7).
+const UNSEEN: &[c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    452, // fchmodat2
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    // Leases and watches on files of others are of the same kind.
+    libc::SYS_inotify_add_watch,
+];
+#[cfg(target_arch = "x86_64")]
+const UNSEEN_HERE: &[c_long] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const UNSEEN_HERE: &[c_long] = &[];
+
+/// Calls that change how another process runs, by its number in this argument; 0 is the caller.
+const OTHERS: &[(c_long, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
+/// Signals, with the argument that says to whom. A process number or, for a thread, that of its process.
+const SIGNALS: &[(c_long, u8)] = &[
+    (libc::SYS_kill, 0),
+    (libc::SYS_tgkill, 0),
+    (libc::SYS_rt_sigqueueinfo, 0),
+    (libc::SYS_rt_tgsigqueueinfo, 0),
+];
+
+fn refused(filter: Filter, own: Pid) -> Rules {
+    let mut rules = Rules::new();
+    let mut always = |calls: &[c_long]| rules.extend(calls.iter().map(|&call| (call, Vec::new())));
+    always(NEVER);
+    always(NEVER_HERE);
+    if filter.alone {
+        always(UNSEEN);
+        always(UNSEEN_HERE);
+    }
+    if !filter.network {
+        always(&[
+            libc::SYS_socket,
+            libc::SYS_connect,
+            libc::SYS_bind,
+            libc::SYS_listen,
+            libc::SYS_accept,
+            libc::SYS_accept4,
+        ]);
+    }
+    if filter.only_signals_itself {
+        always(&[libc::SYS_tkill, libc::SYS_pidfd_send_signal]);
+    }
+    let mut some = |call: c_long, which: Vec<SeccompRule>| {
+        // No rules at all mean that the call is refused whatever its arguments.
+        match rules.get_mut(&call) {
+            Some(already) if already.is_empty() => {}
+            Some(already) => already.extend(which),
+            None => {
+                rules.insert(call, which);
+            }
+        }
+    };
+
+    if filter.network {
+        let foreign = all_of(vec![is_not(0, libc::AF_INET), is_not(0, libc::AF_INET6)]);
+        some(libc::SYS_socket, [foreign].into_iter().chain(other_types(&[1, 2])).collect());
+    }
+    // A pair of datagram sockets could be connected anew, to any socket that has a name.
+    let foreign = all_of(vec![is_not(0, libc::AF_UNIX)]);
+    some(libc::SYS_socketpair, [foreign].into_iter().chain(other_types(&[1])).collect());
+
+    for flag in [
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWCGROUP,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+    ] {
+        let flag = flag.unsigned_abs();
+        some(libc::SYS_clone, vec![all_of(vec![has(0, flag, flag)])]);
+    }
+
+    // Input pushed into a terminal is typed into whoever reads from it next.
+    let ioctls: [u64; 5] = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCCONS, libc::TIOCSETD, libc::TIOCSCTTY];
+    for request in ioctls {
+        some(libc::SYS_ioctl, vec![all_of(vec![when(1, SeccompCmpOp::Eq, request)])]);
+    }
+
+    if filter.alone {
+        // Attributes can be set through files that are open for reading only. Requests to terminals (0x54..) and
+        // sockets (0x89..) are what programs need.
+        let between =
+            |low, high| all_of(vec![when(1, SeccompCmpOp::Gt, low), when(1, SeccompCmpOp::Lt, high)]);
+        let below = all_of(vec![when(1, SeccompCmpOp::Lt, 0x5400)]);
+        let above = all_of(vec![when(1, SeccompCmpOp::Gt, 0x89ff)]);
+        some(libc::SYS_ioctl, vec![below, between(0x54ff, 0x8900), above]);
+    }
+
+    // The call is allowed to ask, and to choose what already is.
+    let personality = [0, 0xffff_ffff_u64];
+    let other = personality.iter().map(|&known| when(0, SeccompCmpOp::Ne, known)).collect();
+    some(libc::SYS_personality, vec![all_of(other)]);
+
+    for &(call, argument) in [MODES, MODES_HERE].into_iter().flatten() {
+        some(call, vec![set_id(argument, libc::S_ISUID), set_id(argument, libc::S_ISGID)]);
+    }
+    let create = libc::O_CREAT.unsigned_abs();
+    let tmpfile = libc::O_TMPFILE.unsigned_abs();
+    for bit in [libc::S_ISUID, libc::S_ISGID] {
+        for making in [create, tmpfile] {
+            #[cfg(target_arch = "x86_64")]
+            some(libc::SYS_open, vec![all_of(vec![has(1, making, making), has(2, bit, bit)])]);
+            some(libc::SYS_openat, vec![all_of(vec![has(2, making, making), has(3, bit, bit)])]);
+        }
+    }
+
+    for &(call, argument) in OTHERS {
+        some(call, vec![all_of(vec![is_not(argument, 0), is_not(argument, own.as_raw_nonzero().get())])]);
+    }
+    // All processes of a group or a user at once.
+    some(libc::SYS_setpriority, vec![all_of(vec![is_not(0, 0)])]);
+    some(libc::SYS_ioprio_set, vec![all_of(vec![is_not(0, 1)])]);
+
+    if filter.only_signals_itself {
+        for &(call, argument) in SIGNALS {
+            some(call, vec![all_of(vec![is_not(argument, own.as_raw_nonzero().get())])]);
+        }
+        // A file that is ready sends a signal as well.
+        for command in [libc::F_SETOWN, F_SETOWN_EX, F_SETSIG] {
+            some(libc::SYS_fcntl, vec![all_of(vec![is(1, command)])]);
+        }
+    }
+    rules
+}
+
+/// Refuses sockets of all types but these.
+fn other_types(allowed: &[u32]) -> Vec<SeccompRule> {
+    const TYPE: u32 = 0xf;
+    (0..=TYPE).filter(|kind| !allowed.contains(kind)).map(|kind| all_of(vec![has(1, TYPE, kind)])).collect()
+}
+
+fn set_id(argument: u8, bit: u32) -> SeccompRule {
+    all_of(vec![has(argument, bit, bit)])
+}

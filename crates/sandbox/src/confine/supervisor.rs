@@ -1,0 +1,475 @@
+//! The process between llm-do and a confined program: our own binary, executed anew, with one thread. It sets the
+//! confinement up, starts the program, and outlives it by a moment to see that nothing is left.
+//!
+//! In tier A there are two: one in the namespaces, first of its process namespace, whose end is the end of everything in
+//! there; and one outside that waits for it. In tier B one process adopts whatever the program leaves behind.
+
+use super::{
+    kernel, landlock, limits,
+    plan::{Fault, INTERRUPT, LARGEST_PLAN, Plan, Report, Task, frame},
+    root, seccomp,
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fd::OwnedFd,
+    fs::{Mode, OFlags, open},
+    io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, read},
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
+    process::{
+        DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, chdir, getpid, kill_process,
+        set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid, wait, waitpid,
+    },
+    thread::{
+        CapabilitiesSecureBits, CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities,
+        set_capabilities_secure_bits,
+    },
+};
+use std::{
+    ffi::OsString,
+    fs,
+    io::{IoSliceMut, Read, Write},
+    mem::MaybeUninit,
+    os::unix::{fs::DirBuilderExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, exit},
+};
+
+/// The one who started us, on a stream socket.
+struct Starter(fs::File);
+
+impl Starter {
+    fn say(&mut self, report: &Report) {
+        // Nobody is left to tell if that fails.
+        let _ = self.0.write_all(&frame(report));
+    }
+}
+
+/// Does what the plan says that waits on standard input, and ends the process.
+pub(super) fn supervise() -> ! {
+    let (mut starter, channel) = match connect() {
+        Ok(connected) => connected,
+        // Somebody ran the binary under the supervisor's name by hand.
+        Err(_) => exit(64),
+    };
+    let failed = match read_plan(&mut starter.0) {
+        Ok(plan) => carry_out(&plan, &mut starter, channel).err(),
+        Err(fault) => Some(fault),
+    };
+    match failed {
+        Some(fault) => {
+            starter.say(&Report::Failed(fault));
+            exit(1)
+        }
+        None => exit(0),
+    }
+}
+
+fn fault(layer: &'static str) -> impl Fn(Errno) -> Fault {
+    move |error| Fault::new(layer, error)
+}
+
+/// Takes over the socket from standard input and the program's channel from the socket. Descriptors that the starting
+/// process leaked are closed before anything is opened.
+fn connect() -> Result<(Starter, OwnedFd), Errno> {
+    kernel::close_from(3)?;
+    let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let socket = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 4)?;
+    // Our own number 3 is the channel's from here on: the first descriptor that is free.
+    let nothing_above = fcntl_dupfd_cloexec(&nothing, 4)?;
+    drop(nothing);
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+    let received = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    let channel = match received {
+        Some(fd) => fd,
+        None => fcntl_dupfd_cloexec(&nothing_above, 3)?,
+    };
+    rustix::stdio::dup2_stdin(&nothing_above)?;
+    Ok((Starter(socket.into()), channel))
+}
+
+fn read_plan(from: &mut impl Read) -> Result<Plan, Fault> {
+    let plan = |reason: String| Fault::new("plan", reason);
+    let mut length = [0; 4];
+    from.read_exact(&mut length).map_err(|error| plan(error.to_string()))?;
+    let length = u32::from_be_bytes(length) as usize;
+    if length > LARGEST_PLAN {
+        return Err(plan(format!("it has {length} bytes")));
+    }
+    let mut bytes = vec![0; length];
+    from.read_exact(&mut bytes).map_err(|error| plan(error.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|error| plan(error.to_string()))
+}
+
+fn carry_out(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
+    // Out of reach of a terminal's signals, and without a terminal to be pushed input into.
+    let _ = setsid();
+    match plan.task {
+        Task::Namespaces => in_namespaces(plan, starter, channel),
+        Task::Landlock | Task::Unconfined => beside_the_machine(plan, starter, channel),
+        Task::TryNamespaces => try_namespaces(starter),
+    }
+}
+
+/// Tier A: the outer supervisor.
+fn in_namespaces(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
+    enter_namespaces(plan.network)?;
+    match kernel::fork().map_err(fault("namespaces"))? {
+        None => {
+            let failed = first_of_namespace(plan, starter, channel).err();
+            if let Some(fault) = failed {
+                starter.say(&Report::Failed(fault));
+            }
+            exit(0)
+        }
+        Some(inner) => {
+            drop(channel);
+            let_go_of_output()?;
+            let _ = waitpid(Some(inner), WaitOptions::empty());
+            Ok(())
+        }
+    }
+}
+
+fn try_namespaces(starter: &mut Starter) -> Result<(), Fault> {
+    enter_namespaces(false)?;
+    match kernel::fork().map_err(fault("namespaces"))? {
+        None => {
+            starter.say(&match root::try_out() {
+                Ok(()) => Report::Started,
+                Err(fault) => Report::Failed(fault),
+            });
+            exit(0)
+        }
+        Some(inner) => {
+            let _ = waitpid(Some(inner), WaitOptions::empty());
+            Ok(())
+        }
+    }
+}
+
+/// New namespaces of every kind, with the same user and group as outside and no others. Where that user is root it stays
+/// root to the files that root owns, because mounts that are given must stay usable; what else root may do hangs on
+/// capabilities, of which the program has none, and on `/proc`, which is masked.
+fn enter_namespaces(network: bool) -> Result<(), Fault> {
+    let layer = "namespaces";
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    // Only root can leave its further groups; others keep theirs, which give nothing that the view doesn't show.
+    let _ = rustix::thread::set_thread_groups(&[]);
+    let mut flags = UnshareFlags::NEWUSER
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWCGROUP;
+    if !network {
+        flags |= UnshareFlags::NEWNET;
+    }
+    kernel::unshare(flags).map_err(|error| {
+        let hint = match error {
+            Errno::PERM | Errno::ACCESS => ": user namespaces are forbidden here",
+            Errno::NOSPC | Errno::USERS => ": the limit of user namespaces is reached",
+            _ => "",
+        };
+        Fault::new(layer, format!("new namespaces can't be made ({error}){hint}"))
+    })?;
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{user} {user} 1")),
+        ("/proc/self/gid_map", format!("{group} {group} 1")),
+    ] {
+        fs::write(file, text).map_err(|error| Fault::new(layer, error).at(Path::new(file)))?;
+    }
+    rustix::system::sethostname(b"sandbox").map_err(fault(layer))
+}
+
+/// Tier A: the first process of the namespace.
+fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
+    // The outer supervisor's end is ours, and ours is that of all in the namespace.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("namespaces"))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(fault("namespaces"))?;
+    root::enter(plan)?;
+    let folder = root::temporary_folder(plan);
+    let folders = [root::TEMPORARY, root::SHARED_MEMORY]
+        .iter()
+        .map(PathBuf::from)
+        .filter(|folder| !plan.places.iter().any(|given| given.place == *folder));
+    let confine = || landlock::confine(plan, &folders.collect::<Vec<_>>(), false);
+    let filter = seccomp::Filter { network: plan.network, alone: false, only_signals_itself: false };
+    let program = start(plan, starter, channel, folder, confine, Some(filter))?;
+    drop_capabilities()?;
+    if let Some(ended) = watch(&mut starter.0, program) {
+        starter.say(&ended);
+    }
+    Ok(())
+}
+
+/// Tier B, and none at all: the program runs in the machine's own file system.
+fn beside_the_machine(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
+    set_child_subreaper(Some(getpid())).map_err(fault("supervisor"))?;
+    let temporary = Temporary::new()?;
+    let result = run_beside(plan, starter, channel, &temporary);
+    end_all_children();
+    drop(temporary);
+    if let Some(ended) = result? {
+        starter.say(&ended);
+    }
+    Ok(())
+}
+
+fn run_beside(
+    plan: &Plan,
+    starter: &mut Starter,
+    channel: OwnedFd,
+    temporary: &Temporary,
+) -> Result<Option<Report>, Fault> {
+    let alone = plan.task == Task::Landlock;
+    let version = landlock::version().unwrap_or(0);
+    if alone && version < landlock::LEAST_ALONE {
+        return Err(Fault::new("landlock", "this kernel's Landlock is too old, or there is none"));
+    }
+    let confine = || {
+        if alone { landlock::confine(plan, &[temporary.0.clone()], true) } else { Ok(()) }
+    };
+    let filter = alone.then_some(seccomp::Filter {
+        network: plan.network,
+        alone: true,
+        only_signals_itself: version < landlock::SCOPES_SIGNALS,
+    });
+    let program = start(plan, starter, channel, &temporary.0, confine, filter)?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(fault("supervisor"))?;
+    Ok(watch(&mut starter.0, program))
+}
+
+/// Starts the program and returns when it has been executed.
+fn start(
+    plan: &Plan,
+    starter: &mut Starter,
+    channel: OwnedFd,
+    temporary: &Path,
+    confine: impl FnOnce() -> Result<(), Fault>,
+    filter: Option<seccomp::Filter>,
+) -> Result<Pid, Fault> {
+    let (told, tell) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(fault("start"))?;
+    let Some(program) = kernel::fork().map_err(fault("start"))? else {
+        drop(told);
+        let failed = become_program(plan, &channel, temporary, confine, filter);
+        let _ = fs::File::from(tell).write_all(&frame(&Report::Failed(failed)));
+        exit(1)
+    };
+    drop((tell, channel));
+    let_go_of_output()?;
+    let mut said = Vec::new();
+    let _ = fs::File::from(told).read_to_end(&mut said);
+    if said.is_empty() {
+        starter.say(&Report::Started);
+        return Ok(program);
+    }
+    match serde_json::from_slice(said.get(4..).unwrap_or_default()) {
+        Ok(Report::Failed(fault)) => Err(fault),
+        _ => Err(Fault::new("start", "the program's process ended before the program was executed")),
+    }
+}
+
+/// Output is the program's alone: a reader is to see its end when the program is gone.
+fn let_go_of_output() -> Result<(), Fault> {
+    let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(fault("start"))?;
+    rustix::stdio::dup2_stdout(&nothing).map_err(fault("start"))?;
+    rustix::stdio::dup2_stderr(&nothing).map_err(fault("start"))
+}
+
+/// The last steps, in the process that becomes the program. Returns only what went wrong.
+fn become_program(
+    plan: &Plan,
+    channel: &OwnedFd,
+    temporary: &Path,
+    confine: impl FnOnce() -> Result<(), Fault>,
+    filter: Option<seccomp::Filter>,
+) -> Fault {
+    let prepare = || {
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("start"))?;
+        let _ = setsid();
+        limits::apply(&plan.limits)?;
+        chdir(&plan.cwd)
+            .map_err(|error| Fault::new("working directory", missing_in_view(error)).at(&plan.cwd))?;
+        if filter.is_some() {
+            drop_capabilities()?;
+            rustix::thread::set_no_new_privs(true).map_err(fault("no-new-privileges"))?;
+        }
+        confine()?;
+        if plan.channel {
+            fcntl_setfd(channel, FdFlags::empty()).map_err(fault("channel"))?;
+        }
+        kernel::close_on_exec_from(4).map_err(fault("descriptors"))?;
+        if let Some(filter) = filter {
+            seccomp::apply(filter, getpid())?;
+        }
+        Ok(())
+    };
+    if let Err(fault) = prepare() {
+        return fault;
+    }
+    let mut command = Command::new(&plan.program);
+    command.args(&plan.args).env_clear();
+    command.envs(plan.env.iter().map(|(name, value)| (name, value)));
+    // The two that only the launcher knows.
+    command.env("HOME", temporary).env("TMPDIR", temporary);
+    let error = command.exec();
+    let program = Path::new(&plan.program);
+    let reason = match error.kind() {
+        std::io::ErrorKind::NotFound if program.exists() => {
+            "the interpreter that it names in its first line, or its loader, is not there for the process"
+                .to_owned()
+        }
+        std::io::ErrorKind::NotFound => "there is no such program for the process".to_owned(),
+        _ => error.to_string(),
+    };
+    Fault::new("program", reason).at(program)
+}
+
+fn missing_in_view(error: Errno) -> String {
+    match error {
+        Errno::NOENT => "it is not there for the process".into(),
+        error => error.to_string(),
+    }
+}
+
+/// Gives up every capability for good, of this process and whatever it executes.
+fn drop_capabilities() -> Result<(), Fault> {
+    let layer = "capabilities";
+    let held = rustix::thread::capabilities(None).map_err(fault(layer))?;
+    if held.permitted.contains(CapabilitySet::SETPCAP) {
+        let bits = CapabilitiesSecureBits::NO_ROOT
+            | CapabilitiesSecureBits::NO_ROOT_LOCKED
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+            | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
+        set_capabilities_secure_bits(bits).map_err(fault(layer))?;
+        for number in 0..64 {
+            let one = CapabilitySet::from_bits_retain(1 << number);
+            match rustix::thread::remove_capability_from_bounding_set(one) {
+                Ok(()) => {}
+                // The kernel knows no more.
+                Err(Errno::INVAL) => break,
+                Err(error) => return Err(Fault::new(layer, error)),
+            }
+        }
+    }
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .map_err(fault(layer))
+}
+
+/// Waits until the program ends (what is to be reported) or the starter wants its end (`None`). Whatever the program left
+/// behind is reaped meanwhile.
+fn watch(starter: &mut fs::File, program: Pid) -> Option<Report> {
+    let children = kernel::child_events().ok()?;
+    loop {
+        // A child may have ended before its signal was held back.
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if pid == program {
+                return Some(ended(status));
+            }
+        }
+        let mut fds = [PollFd::new(starter, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+        let (starter_speaks, child_changed) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
+        if child_changed {
+            let mut record = [0; 128];
+            let _ = read(&children, &mut record);
+        }
+        if starter_speaks {
+            let mut bytes = [0; 16];
+            match starter.read(&mut bytes) {
+                Ok(0) | Err(_) => return None,
+                Ok(count) => {
+                    for _ in bytes[..count].iter().filter(|&&byte| byte == INTERRUPT) {
+                        let _ = kill_process(program, Signal::INT);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn ended(status: WaitStatus) -> Report {
+    Report::Ended { code: status.exit_status(), signal: status.terminating_signal() }
+}
+
+/// Kills every descendant: those that have lost their parent were adopted by this process, which is how none gets away.
+fn end_all_children() {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Err(_) => return,
+            Ok(Some(_)) => continue,
+            Ok(None) => {}
+        }
+        for pid in descendants() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        // At least one is dying.
+        if wait(WaitOptions::empty()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Every process below this one, by what `/proc` says of parents.
+fn descendants() -> Vec<Pid> {
+    let mut parents: Vec<(i32, i32)> = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The name stands in brackets and may hold anything; the parent is the second field behind it.
+        let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+        if let Some(parent) = behind.split_whitespace().nth(1).and_then(|field| field.parse().ok()) {
+            parents.push((pid, parent));
+        }
+    }
+    let mut found = vec![getpid().as_raw_nonzero().get()];
+    let mut at = 0;
+    while let Some(&above) = found.get(at) {
+        found.extend(parents.iter().filter(|(_, parent)| *parent == above).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
+}
+
+/// The private temporary folder of tier B, removed with all that is in it.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Result<Self, Fault> {
+        use std::hash::{BuildHasher, Hasher};
+        let top = fs::canonicalize("/tmp").unwrap_or_else(|_| PathBuf::from("/tmp"));
+        let mut last = Fault::new("temporary folder", "no name is free").at(&top);
+        for _ in 0..16 {
+            let random = std::hash::RandomState::new().build_hasher().finish();
+            let path = top.join(OsString::from(format!("llm-do-{random:016x}")));
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) => last = Fault::new("temporary folder", error).at(&path),
+            }
+        }
+        Err(last)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

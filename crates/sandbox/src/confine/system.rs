@@ -1,0 +1,45 @@
+//! The parts of the machine that any program needs to run at all, all of them for reading.
+
+use std::path::{Path, PathBuf};
+
+/// Programs and their libraries.
+pub(super) const PROGRAMS: &[&str] =
+    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
+
+/// What programs look up there. Users and hosts are told by files of our own where there is a root of our own.
+pub(super) const SETTINGS: &[&str] = &[
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/crypto-policies",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/pki",
+    "/etc/ssl",
+];
+
+/// What is needed to find hosts, given with the network.
+pub(super) const NETWORK_SETTINGS: &[&str] = &[
+    "/etc/gai.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+];
+
+/// Devices that hold nothing of anybody.
+pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// Places that no process is given, whatever its view says: the kernel's own, and the whole machine.
+pub(super) fn is_never_given(place: &Path) -> bool {
+    place == Path::new("/") || ["/proc", "/sys", "/dev"].iter().any(|kernel| place.starts_with(kernel))
+}
+
+/// All system places as paths.
+pub(super) fn places(network: bool) -> Vec<PathBuf> {
+    let network = if network { NETWORK_SETTINGS } else { &[] };
+    [PROGRAMS, SETTINGS, network].concat().into_iter().map(PathBuf::from).collect()
+}

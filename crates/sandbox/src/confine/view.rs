@@ -1,0 +1,342 @@
+//! What a process may touch: a worker's view within its bounds, as real places (SPEC §6.6).
+//!
+//! File tools judge every path when it is used. A kernel is told once, before the process starts, and knows places
+//! and not rules. So the view is looked at as a function from a real place to what may be done there; where its value
+//! changes below a place that is given, there is a hole. Namespaces can cut holes, Landlock alone can't.
+//!
+//! What is told is what is there when the process starts: a `.env` that somebody makes in a given folder while it runs is
+//! an ordinary file to it.
+
+use super::{
+    Tier,
+    plan::{Given, Hole, HoleKind},
+};
+use llm_do_core::{
+    authority::{Access, Authority, Class, Mount, Place, VirtualPath},
+    gate::Rule,
+};
+use rustix::io::Errno;
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// What a process may touch. Equal views let it touch the same, so that a process may serve all calls whose views are
+/// equal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ProcessView {
+    given: Vec<Given>,
+    holes: Vec<Hole>,
+    shown: Vec<Shown>,
+    left_out: Vec<LeftOut>,
+}
+
+/// A mount of the worker's view that its processes see, under its real path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shown {
+    /// Where the worker sees it.
+    pub at: VirtualPath,
+    /// Its real place, which is the path that a process uses.
+    pub place: PathBuf,
+    /// The most that a process may do there.
+    pub access: Access,
+}
+
+/// A mount of the worker's view that its processes are not given.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeftOut {
+    /// Where the worker sees it.
+    pub at: VirtualPath,
+    /// Why its processes don't, as a sentence's end: "the mount `/data` is not given to processes: …".
+    pub reason: String,
+}
+
+impl ProcessView {
+    /// A view of nothing but the system's programs and a private temporary folder.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The caller's view within its bounds, as places that a process may be given in `tier`.
+    ///
+    /// Where neither worker nor project declares a mount, processes may only read (SPEC §6.1). A writable mount inside
+    /// the program that doesn't exist yet is made. Looks at every name below what is given, for what must not be seen:
+    /// on a warm disk a few milliseconds for each ten thousand files.
+    ///
+    /// # Errors
+    /// Whatever the system says while it looks.
+    pub fn of(authority: &Authority, tier: Tier) -> io::Result<Self> {
+        let rules = Rules::new(authority);
+        let mut view = Self::default();
+        for (mount, reason) in rules.unfit() {
+            view.left_out.push(LeftOut { at: mount.at.clone(), reason });
+        }
+        let mut found: BTreeMap<PathBuf, (Access, Vec<Hole>)> = BTreeMap::new();
+        for part in &rules.parts {
+            let at = part.mount.at.join(part.place.rest(&part.mount.place).unwrap_or(""));
+            let Some(access) = rules.allowed(&part.place) else { continue };
+            let place = PathBuf::from(part.place.as_str());
+            if super::system::is_never_given(&place) {
+                let reason = "it is the whole machine, or belongs to the kernel".into();
+                view.left_out.push(LeftOut { at, reason });
+                continue;
+            }
+            if !exists(&place)? {
+                let makes =
+                    part.access == Access::Write && part.place.is_within(authority.protection().root());
+                if !makes {
+                    continue;
+                }
+                make_folder(Path::new(authority.protection().root().as_str()), &place)?;
+            }
+            if !found.contains_key(&place) {
+                let mut holes = Vec::new();
+                rules.scan(&place, access, &mut holes)?;
+                if tier == Tier::Landlock && !holes.is_empty() {
+                    let reason = hole_in_the_way(&holes[0], &place);
+                    view.left_out.push(LeftOut { at, reason });
+                    continue;
+                }
+                found.insert(place.clone(), (access, holes));
+            }
+            view.shown.push(Shown { at, place, access });
+        }
+        for (place, (access, holes)) in found {
+            view.given.push(Given { place, write: access == Access::Write });
+            view.holes.extend(holes);
+        }
+        view.shown.sort_by(|a, b| a.at.cmp(&b.at));
+        Ok(view.normal())
+    }
+
+    /// The same with further places to read: an interpreter, its packages, the modules of tools. What is not there now
+    /// is passed over. Nothing is masked in them but what the view masks already.
+    #[must_use]
+    pub fn with_readable(self, places: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.with(places, false)
+    }
+
+    /// The same with further places to write. For what llm-do itself hands to a process, never for what a program's files
+    /// ask.
+    #[must_use]
+    pub fn with_writable(self, places: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.with(places, true)
+    }
+
+    fn with(mut self, places: impl IntoIterator<Item = PathBuf>, write: bool) -> Self {
+        // Links in the path are resolved here, once: what comes from the operator or the installation may have some.
+        for place in places.into_iter().filter_map(|place| fs::canonicalize(place).ok()) {
+            if write || !self.shows(&place) {
+                self.given.push(Given { place, write });
+            }
+        }
+        self.normal()
+    }
+
+    /// Whether a place is readable as it is. Given once more, it would be read-only where it may be writable.
+    fn shows(&self, place: &Path) -> bool {
+        let system = super::system::PROGRAMS.iter().any(|program| place.starts_with(program));
+        let given = self.given.iter().any(|given| place.starts_with(&given.place));
+        let hidden = |hole: &Hole| hole.kind == HoleKind::Hidden && place.starts_with(&hole.place);
+        system || (given && !self.holes.iter().any(hidden))
+    }
+
+    /// One form for what lets a process touch the same.
+    fn normal(mut self) -> Self {
+        // Of one place twice the one that allows more stands.
+        self.given.sort_by(|a, b| a.place.cmp(&b.place).then(b.write.cmp(&a.write)));
+        self.given.dedup_by(|a, b| a.place == b.place);
+        self.holes.sort();
+        self.holes.dedup_by(|a, b| a.place == b.place);
+        self
+    }
+
+    /// A text that is the same for views that let a process touch the same. For use as a key, not to be read.
+    pub fn key(&self) -> String {
+        serde_json::to_string(&(&self.given, &self.holes)).unwrap_or_else(|_| format!("{self:?}"))
+    }
+
+    /// The mounts that processes see, by virtual path: what a tool needs to name its files both ways.
+    pub fn shown(&self) -> &[Shown] {
+        &self.shown
+    }
+
+    /// The mounts that processes don't see, and why.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// The real path of a virtual one, if processes see it.
+    pub fn real(&self, path: &VirtualPath) -> Option<PathBuf> {
+        let innermost = self.shown.iter().filter_map(|shown| Some((shown, path.rest(&shown.at)?)));
+        let (shown, rest) = innermost.max_by_key(|(shown, _)| shown.at.as_str().len())?;
+        Some(if rest.is_empty() { shown.place.clone() } else { shown.place.join(rest) })
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn into_parts(self) -> (Vec<Given>, Vec<Hole>) {
+        (self.given, self.holes)
+    }
+}
+
+/// What the system says of a place that is gone.
+pub(super) fn gone(error: Errno) -> String {
+    match error {
+        Errno::NOENT => "it is not there any more".into(),
+        Errno::LOOP => {
+            "a symbolic link stands in its path now, which whoever put it there was not allowed to".into()
+        }
+        error => error.to_string(),
+    }
+}
+
+fn exists(place: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(place) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a folder below `root` without following links.
+fn make_folder(root: &Path, place: &Path) -> io::Result<()> {
+    let below = place.strip_prefix(root).map_err(io::Error::other)?;
+    let root = cap_std::fs::Dir::open_ambient_dir(root, cap_std::ambient_authority())?;
+    root.create_dir_all(below)
+}
+
+fn hole_in_the_way(hole: &Hole, place: &Path) -> String {
+    let name = hole.place.strip_prefix(place).unwrap_or(&hole.place).display().to_string();
+    let what = match hole.kind {
+        HoleKind::Hidden => "must not be seen",
+        HoleKind::ReadOnly => "must not be written",
+    };
+    format!("`{name}` in it {what}, which this machine can't enforce inside a folder that is given")
+}
+
+/// A mount, or the part of it that lies in one extent of the bounds.
+struct Part<'a> {
+    mount: &'a Mount,
+    place: Place,
+    access: Access,
+}
+
+/// The view as a function of real places.
+struct Rules<'a> {
+    authority: &'a Authority,
+    parts: Vec<Part<'a>>,
+}
+
+impl<'a> Rules<'a> {
+    fn new(authority: &'a Authority) -> Self {
+        let mut parts = Vec::new();
+        let fit = authority.view().mounts().iter().filter(|mount| unfit(mount).is_none());
+        for mount in fit {
+            // The default mount, which nobody declared: what is handed over or bound stands elsewhere.
+            let default = !mount.declared && mount.at == VirtualPath::root();
+            let most = if default { Access::Read } else { mount.access };
+            for extent in authority.bounds().extents() {
+                let place = if mount.place.is_within(&extent.place) {
+                    &mount.place
+                } else if extent.place.is_within(&mount.place) {
+                    &extent.place
+                } else {
+                    continue;
+                };
+                parts.push(Part { mount, place: place.clone(), access: most.min(extent.access) });
+            }
+        }
+        Self { authority, parts }
+    }
+
+    /// The mounts that no tier can give to a process, with the reason.
+    fn unfit(&self) -> impl Iterator<Item = (&Mount, String)> {
+        let mounts = self.authority.view().mounts().iter();
+        mounts.filter_map(|mount| Some((mount, unfit(mount)?.to_owned())))
+    }
+
+    /// The most that any mount allows at a place.
+    fn allowed(&self, place: &Place) -> Option<Access> {
+        let through = |part: &Part<'_>| {
+            place.rest(&part.place)?;
+            let seen = part.mount.at.join(place.rest(&part.mount.place)?);
+            let covers = |other: &&Mount| {
+                other.at != part.mount.at
+                    && other.at.as_str().len() > part.mount.at.as_str().len()
+                    && seen.rest(&other.at).is_some()
+            };
+            // Another mount lies over it there: what it shows is something else.
+            if self.authority.view().mounts().iter().any(|other| covers(&other)) {
+                return None;
+            }
+            match self.authority.protection().class(place, &part.mount.place) {
+                Class::Invisible => None,
+                Class::Protected => Some(Access::Read),
+                Class::Open => Some(part.access),
+            }
+        };
+        self.parts.iter().filter_map(through).max()
+    }
+
+    /// Finds the holes below a place that is given with `access`.
+    fn scan(&self, top: &Path, access: Access, holes: &mut Vec<Hole>) -> io::Result<()> {
+        let mut folders = vec![(top.to_owned(), Some(access))];
+        while let Some((folder, access)) = folders.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                // A file, or a folder that is gone or closed to us: then to our processes too.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotADirectory
+                            | io::ErrorKind::NotFound
+                            | io::ErrorKind::PermissionDenied
+                    ) =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for entry in entries {
+                let entry = entry?;
+                let path = entry.path();
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                // A name that is not UTF-8 can't be one that a rule names, but judged it must be.
+                let place = Place::new(&path.to_string_lossy());
+                let here = self.allowed(&place);
+                if here != access {
+                    let Ok(found) = fs::symlink_metadata(&path) else { continue };
+                    let kind = if here.is_none() { HoleKind::Hidden } else { HoleKind::ReadOnly };
+                    // More than around it is a place of its own, which is given as such.
+                    if here < access {
+                        let (device, inode) = (found.dev(), found.ino());
+                        holes.push(Hole { place: path.clone(), kind, device, inode });
+                    }
+                }
+                if is_folder && here.is_some() {
+                    folders.push((path, here));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why no process is given a mount; file tools judge each access there.
+fn unfit(mount: &Mount) -> Option<&'static str> {
+    let asks = |rule: Option<Rule>| rule.is_some_and(|rule| rule != Rule::PreApproved);
+    let approvals = &mount.approvals;
+    if !mount.suffixes.is_empty() {
+        Some("it allows only some suffixes, and a process would see all files")
+    } else if mount.max_file_bytes.is_some() {
+        Some("it limits the size of files, which holds for file tools alone")
+    } else if asks(approvals.read) || asks(approvals.write) || asks(approvals.delete) {
+        Some("its approval rules ask for each access or block it, and a process accesses files unasked")
+    } else {
+        None
+    }
+}
