@@ -27,6 +27,8 @@ use std::{
 };
 
 fn main() -> ExitCode {
+    // Children are started by executing this program anew; then it is nothing else.
+    llm_do::confine::install();
     match args::parse(env::args_os()) {
         Ok(cli) => carry_out(cli).into(),
         Err(mistake) => {

@@ -19,6 +19,8 @@ pub enum Grant {
         /// Name of the variable whose key is sent.
         variable: Option<String>,
     },
+    /// `unconfined`: processes may run where the kernel can't confine them.
+    Unconfined,
 }
 
 /// A grant that can't be read.
@@ -48,15 +50,19 @@ impl Grant {
             };
             return Ok(Self::Endpoint { host: host.to_owned(), variable });
         }
-        if text.starts_with("process=") || text == "unconfined" {
-            return Err(bad("not supported yet: no tool of this version starts processes".into()));
+        if text == "unconfined" {
+            return Ok(Self::Unconfined);
+        }
+        if text.starts_with("process=") {
+            return Err(bad("not supported yet: no tool of this version starts a process by name".into()));
         }
         let (path, access) = match text.rsplit_once(':') {
             Some((path, "ro")) => (path, Access::Read),
             Some((path, "rw")) => (path, Access::Write),
             _ => {
                 return Err(bad(
-                    "write PATH:ro, PATH:rw, network, network=DOMAIN or endpoint=HOST,VARIABLE".into()
+                    "write PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE or unconfined"
+                        .into(),
                 ));
             }
         };

@@ -15,6 +15,7 @@
 //! ```
 
 mod grant;
+mod python;
 mod run;
 mod session;
 mod tally;
@@ -23,7 +24,10 @@ pub use grant::{BadGrant, Grant};
 pub use llm_do_core as core;
 pub use llm_do_models as models;
 pub use llm_do_program as program;
+pub use llm_do_python as python_tools;
 pub use llm_do_runs as runs;
+pub use llm_do_sandbox::confine;
+pub use python::{PythonFor, code_reader};
 pub use run::{Report, Run, output_text};
 pub use session::{Environment, Input, MissingGrant, Problem, Session, Settings};
 pub use tally::Counts;

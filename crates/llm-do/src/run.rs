@@ -7,7 +7,7 @@ use llm_do_core::{
     driver::{Driver, MemoryDriver},
     engine::{Call, End, Engine, Failure, FailureKind, Frame, Halt, Host, Outcome},
     gate::Gate,
-    journal::{Body, FORMAT, RunStatus, UsedDefinition},
+    journal::{Body, FORMAT, RunStatus, Runtime, UsedDefinition},
     model::{
         Blob, Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
         ModelResponse, ModelSettings, Models, Usage,
@@ -34,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) entry: Arc<WorkerDefinition>,
     pub(crate) used: Vec<UsedDefinition>,
+    pub(crate) runtimes: Vec<Runtime>,
     pub(crate) target: Arc<str>,
     pub(crate) runs_dir: PathBuf,
 }
@@ -131,7 +132,7 @@ impl Run {
         let started = self.driver.now_ms();
         let result = self.driver.gathering(self.call()).await;
         let (status, end, usage, halt) = match result {
-            Ok(Outcome { end, usage }) => (status_of(&end), end, usage, None),
+            Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
             Err(halt) => {
                 let status = match halt {
                     Halt::Cancelled => RunStatus::Interrupted,
@@ -168,6 +169,7 @@ impl Run {
             approval: shared.gate.mode,
             date: Arc::clone(&date),
             definitions: shared.used.clone(),
+            runtimes: shared.runtimes.clone(),
         };
         self.driver.record(&CallPath::root(), "run".into(), started)?;
         let driver = Arc::clone(&self.driver) as Arc<dyn Driver>;

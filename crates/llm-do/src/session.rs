@@ -2,17 +2,18 @@
 
 use crate::{
     grant::{self, Grant},
+    python::{PythonFor, code_reader, runtime_of},
     run::{Run, Shared, Start},
 };
 use llm_do_core::{
     authority::{Access, Extent, Network, Place},
     gate::{Gate, Mode, RuleLine},
-    journal::UsedDefinition,
+    journal::{Runtime, UsedDefinition},
     model::{Blob, ModelError, ModelErrorKind, ModelName, ModelSettings, Models},
     operator::Operator,
     schema::sha256,
     toolset::ToolsetRegistry,
-    worker::{ModelChoice, WorkerDefinition, media_type},
+    worker::{CODE, ModelChoice, WorkerDefinition, media_type},
 };
 use llm_do_models::{Api, CustomProvider, Providers};
 use llm_do_program::{
@@ -22,6 +23,7 @@ use llm_do_program::{
     signature::{self, Given, InputError},
     target::{self, Request, Surroundings},
 };
+use llm_do_python::{Custom, Python};
 use llm_do_runs::{CreateError, EventSink, Redactor, secret_variables};
 use llm_do_sandbox::{NativeFileSystem, place_of};
 use serde_json::Value;
@@ -196,12 +198,25 @@ impl Session {
     /// # Errors
     /// Everything that can be known to be wrong before a run starts.
     pub fn open(settings: Settings) -> Result<Self, Problem> {
-        let Settings { request, around, environment, home, toolsets, .. } = settings;
+        let Settings { request, around, environment, home, mut toolsets, .. } = settings;
         let found = target::find(&request, &around).map_err(Problem::Program)?;
         let lookup = Arc::clone(&environment);
         let providers = (settings.providers)(Providers::new(move |name| lookup(name)));
         let names = providers.names().into_iter().map(str::to_owned).collect();
-        let host = request.host(&around, toolsets.clone(), names);
+        let asked = settings.mode.unwrap_or_default();
+        let python = PythonFor {
+            project: found.source.tree.root(),
+            home: &home,
+            environment: &environment,
+            unconfined: settings.grants.contains(&Grant::Unconfined),
+            mode: asked,
+        };
+        let python = python.python();
+        if toolsets.get(CODE).is_none() {
+            toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
+        }
+        let mut host = request.host(&around, toolsets.clone(), names);
+        host.code = Some(code_reader(Arc::clone(&python)));
         let lone = found.source.work.is_some();
         let loaded = Program::load(found.source, host).map_err(Problem::Program)?;
         let program = loaded.program;
@@ -230,7 +245,9 @@ impl Session {
         };
         let mut choice = ModelChoice { forced: settings.model.clone(), default };
         let workers = program.loaded();
-        if choice.default.is_none() && workers.iter().any(|w| choice.of(w).is_err() && w.model.is_none()) {
+        let lacks =
+            |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.model.is_none();
+        if choice.default.is_none() && workers.iter().any(lacks) {
             choice.default = match providers.default_model() {
                 Some(found) => {
                     because = Some((found.name.clone(), found.because));
@@ -250,11 +267,10 @@ impl Session {
         if !missing.is_empty() {
             return Err(Problem::Grants(missing));
         }
-        for worker in &workers {
+        for worker in workers.iter().filter(|worker| worker.code.is_none()) {
             open_model(worker, &choice, &providers)?;
         }
 
-        let asked = settings.mode.unwrap_or_default();
         let mode = program.mode().map_or(asked, |mode| asked.tighten(mode));
         let denies = mode == Mode::Interactive && !settings.can_ask;
         let gate = Gate {
@@ -284,6 +300,7 @@ impl Session {
             redactor: Arc::new(Redactor::for_environment(key_variables(&program, &environment))),
             entry: Arc::clone(program.entry()),
             used: used.collect(),
+            runtimes: runtimes(&workers, &python),
             target: request.positionals.first().map_or(".", String::as_str).into(),
             runs_dir,
             models: Arc::new(providers),
@@ -383,6 +400,14 @@ fn user_config(home: &Path) -> Result<UserConfig, Problem> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(UserConfig::default()),
         Err(error) => Err(Problem::UserConfig { path, reason: error.to_string() }),
     }
+}
+
+/// What will run the code of the program's tools. That it can't run is said where it is needed.
+fn runtimes(workers: &[Arc<WorkerDefinition>], python: &Arc<Python>) -> Vec<Runtime> {
+    if workers.iter().all(|worker| worker.tools.is_empty() && worker.code.is_none()) {
+        return Vec::new();
+    }
+    runtime_of(python).into_iter().collect()
 }
 
 fn granted_places(grants: &[Grant]) -> Vec<Extent> {

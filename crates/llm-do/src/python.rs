@@ -1,0 +1,159 @@
+//! Python for a program: what runs its tools, and what reads them for the front end.
+
+use crate::session::Environment;
+use llm_do_core::{
+    authority::Place,
+    gate::Mode,
+    journal::Runtime,
+    worker::{CodeModule, CodePackage, ToolLevel},
+};
+use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
+use llm_do_python::{ExposedTool, Interpreter, ModuleReport, Python, Settings};
+use llm_do_sandbox::confine::{Confinement, Tier};
+use serde_json::Value;
+use std::{path::Path, sync::Arc};
+
+/// What decides how Python runs for a program.
+pub struct PythonFor<'a> {
+    /// Root of the program.
+    pub project: &'a Place,
+    /// `LLM_DO_HOME`.
+    pub home: &'a Path,
+    /// The environment.
+    pub environment: &'a Environment,
+    /// `--grant unconfined`.
+    pub unconfined: bool,
+    /// The mode of approvals.
+    pub mode: Mode,
+}
+
+impl PythonFor<'_> {
+    /// Python, not started.
+    pub fn python(&self) -> Arc<Python> {
+        let mode = serde_json::to_value(self.mode).ok();
+        Python::new(Settings {
+            project: self.project.as_str().into(),
+            cache: self.home.join("cache").join("python"),
+            prepared: None,
+            environment: Arc::clone(self.environment),
+            unconfined: self.unconfined,
+            mode: mode.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+/// Reads code with that Python, for `check` and for signatures. It waits for the interpreter where nothing is remembered.
+pub fn code_reader(python: Arc<Python>) -> Arc<dyn CodeReader> {
+    Arc::new(Reader(python))
+}
+
+/// The interpreter as a journal tells of it, if there is one that can run.
+pub(crate) fn runtime_of(python: &Arc<Python>) -> Option<Runtime> {
+    let interpreter = wait(python.interpreter()).ok()?.ok()?;
+    let confinement = match python.confinement().ok()? {
+        Confinement::Tier(Tier::Namespaces) => "namespaces",
+        Confinement::Tier(Tier::Landlock) => "landlock",
+        Confinement::Unconfined => "unconfined",
+    };
+    Some(Runtime {
+        name: "python".into(),
+        version: interpreter.version.as_str().into(),
+        path: interpreter.path.to_string_lossy().into(),
+        confinement: confinement.into(),
+    })
+}
+
+/// Waits for something asynchronous on a thread of its own: whoever loads a program may be inside a runtime.
+fn wait<T: Send>(work: impl Future<Output = T> + Send) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let waited = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.map(|runtime| runtime.block_on(work)).map_err(|error| error.to_string())
+        });
+        waited.join().unwrap_or_else(|_| Err("reading Python code failed".to_owned()))
+    })
+}
+
+struct Reader(Arc<Python>);
+
+impl CodeReader for Reader {
+    fn tools(&self, level: &ToolLevel) -> Vec<ModuleTools> {
+        let described = wait(async {
+            let interpreter = self.0.interpreter().await.map_err(|error| (true, error.to_string()))?;
+            let described = self.0.describe(level).await.map_err(|error| (false, error.to_string()))?;
+            Ok((interpreter, described))
+        });
+        let (interpreter, described) = match described.unwrap_or_else(|error| Err((true, error))) {
+            Ok(found) => found,
+            Err((of_interpreter, message)) => {
+                let kind =
+                    if of_interpreter { CodeProblemKind::Interpreter } else { CodeProblemKind::Import };
+                let problem = problem(kind, message);
+                return level
+                    .modules
+                    .iter()
+                    .map(|_| ModuleTools { tools: Vec::new(), problem: Some(problem.clone()) })
+                    .collect();
+            }
+        };
+        let root = &level.package.root;
+        described.modules.iter().map(|report| module_tools(report, root, &interpreter)).collect()
+    }
+
+    fn schema(&self, package: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem> {
+        let package = Arc::new(package.clone());
+        let schema = wait(self.0.schema(&package, module, class));
+        schema
+            .map_err(|error| problem(CodeProblemKind::Interpreter, error))?
+            .map_err(|error| problem(CodeProblemKind::Other, error.to_string()))
+    }
+}
+
+fn problem(kind: CodeProblemKind, message: String) -> CodeProblem {
+    CodeProblem { kind, message, file: None, line: None, column: None, help: None }
+}
+
+fn module_tools(report: &ModuleReport, root: &Place, interpreter: &Interpreter) -> ModuleTools {
+    let problem = match report.problem(root, interpreter) {
+        Some(message) => {
+            let place = report.place_of_problem();
+            let kind = match (&place, report.missing()) {
+                (_, Some(_)) => CodeProblemKind::Missing,
+                (Some((.., true)), None) => CodeProblemKind::Syntax,
+                _ => CodeProblemKind::Import,
+            };
+            // The place is told apart from the message.
+            let mut lines = message.lines();
+            let first = lines.next().unwrap_or_default();
+            let first = match &place {
+                Some(_) => first.split_once(": ").map_or(first, |(_, rest)| rest),
+                None => first,
+            };
+            let help = lines.collect::<Vec<_>>().join("\n");
+            Some(CodeProblem {
+                kind,
+                message: first.to_owned(),
+                file: place.as_ref().map(|(file, ..)| Place::new(file)),
+                line: place.as_ref().map(|(_, line, ..)| *line),
+                column: place.as_ref().and_then(|(.., column, _)| *column),
+                help: (!help.is_empty()).then_some(help),
+            })
+        }
+        None if report.functions.is_empty() => Some(CodeProblem {
+            help: Some("mark functions with `@tool`, list them in `__all__`, or give them type hints".into()),
+            ..problem(CodeProblemKind::Nothing, "the module exposes no tools".to_owned())
+        }),
+        None => None,
+    };
+    ModuleTools { tools: report.functions.iter().map(code_tool).collect(), problem }
+}
+
+fn code_tool(tool: &ExposedTool) -> CodeTool {
+    CodeTool {
+        name: Arc::clone(&tool.name),
+        description: Arc::clone(&tool.description),
+        file: tool.file.as_deref().map(Place::new),
+        line: tool.line,
+        refused: tool.refused.clone(),
+    }
+}

@@ -1,0 +1,86 @@
+//! One call of a Python function, from the lease of a host to its return.
+
+use crate::{
+    host::{Event, HostError, Ongoing},
+    pool::Lease,
+    wire::ToHost,
+};
+use std::{sync::Arc, time::Duration};
+
+/// How long code may take to stop when it is told to. What blocks signals or swallows the interruption is ended with its
+/// process then.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Most characters of what a call prints that the journal keeps.
+const LOG: usize = 256 * 1024;
+
+/// A call at work. Dropped before it has ended, its code is interrupted, and its host ended if that does not help.
+pub(crate) struct InFlight {
+    // Both are there until it is dropped.
+    lease: Option<Lease>,
+    ongoing: Option<Ongoing>,
+    log: String,
+}
+
+impl InFlight {
+    pub(crate) fn begin<'a>(lease: Lease, message: impl FnOnce(u64) -> ToHost<'a>) -> Self {
+        let ongoing = lease.host.begin(message);
+        Self { lease: Some(lease), ongoing: Some(ongoing), log: String::new() }
+    }
+
+    /// What happens next, but for what it prints, which is kept.
+    pub(crate) async fn next(&mut self) -> Event {
+        loop {
+            match self.ongoing().next().await {
+                Event::Log(text) => self.print(&text),
+                event => return event,
+            }
+        }
+    }
+
+    pub(crate) fn ongoing(&mut self) -> &mut Ongoing {
+        self.ongoing.as_mut().expect("it is taken only when the call is dropped")
+    }
+
+    /// What it has printed since this was last asked.
+    pub(crate) fn take_log(&mut self) -> Option<Arc<str>> {
+        let log = std::mem::take(&mut self.log);
+        (!log.is_empty()).then(|| log.into())
+    }
+
+    fn print(&mut self, text: &str) {
+        let left = LOG.saturating_sub(self.log.len());
+        if left == 0 {
+            return;
+        }
+        let cut = text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= left).last();
+        self.log.push_str(&text[..cut.unwrap_or(0)]);
+        if !text.ends_with('\n') && self.log.len() < LOG {
+            self.log.push('\n');
+        }
+        if cut.unwrap_or(0) < text.len() {
+            self.log.push_str("[more was printed and is not kept]\n");
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let (Some(lease), Some(mut ongoing)) = (self.lease.take(), self.ongoing.take()) else { return };
+        if ongoing.has_ended() {
+            return if lease.host.is_gone() { lease.discard() } else { lease.give_back() };
+        }
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                if ongoing.stop(GRACE).await { lease.give_back() } else { lease.discard() }
+            })),
+            Err(_) => lease.discard(),
+        }
+    }
+}
+
+impl From<HostError> for llm_do_core::function::ToolError {
+    fn from(error: HostError) -> Self {
+        Self::new(error.0)
+    }
+}

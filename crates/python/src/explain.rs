@@ -1,0 +1,87 @@
+//! What went wrong in Python, in words for models and for people.
+
+use crate::{interpreter::Interpreter, wire::Trouble};
+use llm_do_core::authority::Place;
+use std::path::Path;
+
+/// Where code stands, as people read it: relative to the root of its package where it lies inside.
+pub(crate) fn shown<'a>(file: &'a str, root: &Place) -> &'a str {
+    file.strip_prefix(root.as_str()).and_then(|rest| rest.strip_prefix('/')).unwrap_or(file)
+}
+
+/// What a caller is told of a call that failed: the exception, and the user's own frames.
+pub(crate) fn failure(
+    trouble: &Trouble,
+    root: &Place,
+    interpreter: &Interpreter,
+    left_out: &[String],
+) -> String {
+    let mut text = match trouble.kind.as_str() {
+        // The author's own words for the model.
+        "retry" => return trouble.message.clone(),
+        "arguments" | "result" | "refused" | "cancelled" | "exit" => trouble.message.clone(),
+        "missing" | "import" => return import(trouble, root, interpreter),
+        _ if trouble.message.is_empty() => trouble.class.clone(),
+        _ => format!("{}: {}", trouble.class, trouble.message),
+    };
+    if trouble.kind == "denied" {
+        text.push_str(&denied(trouble, left_out));
+    }
+    for frame in &trouble.frames {
+        text.push_str(&format!("\n  at {}:{} in {}", shown(&frame.file, root), frame.line, frame.function));
+        if !frame.text.is_empty() {
+            text.push_str(&format!(": {}", frame.text.trim()));
+        }
+    }
+    text
+}
+
+/// What the kernel refused, and the key that would allow it (SPEC §6.6).
+fn denied(trouble: &Trouble, left_out: &[String]) -> String {
+    let mut text = match &trouble.path {
+        Some(path) => format!(
+            "\nThe tool's process may not touch `{path}`: it is confined to the files of its worker. \
+             Declare the place under `sandbox.paths` (`mode: rw` to write), or give the file to the worker."
+        ),
+        None => "\nThe tool's process may not do that. Network needs `sandbox.network_enabled` and the operator's \
+                 `--grant network`."
+            .to_owned(),
+    };
+    for mount in left_out {
+        text.push_str(&format!("\nNot given to processes: {mount}"));
+    }
+    text
+}
+
+/// Why a module can't be imported, with the place.
+pub(crate) fn import(trouble: &Trouble, root: &Place, interpreter: &Interpreter) -> String {
+    let place = match (&trouble.file, trouble.line) {
+        (Some(file), Some(line)) => Some((file.as_str(), line)),
+        _ => trouble.frames.last().map(|frame| (frame.file.as_str(), frame.line)),
+    };
+    let mut text = match place {
+        Some((file, line)) => format!("{}:{line}: ", shown(file, root)),
+        None => String::new(),
+    };
+    text.push_str(&trouble.class);
+    if !trouble.message.is_empty() {
+        text.push_str(&format!(": {}", trouble.message));
+    }
+    if let Some(missing) = &trouble.missing {
+        text.push_str(&format!("\n{}", install(missing, interpreter)));
+    }
+    text
+}
+
+/// How to get a package for the interpreter that lacks it.
+pub(crate) fn install(package: &str, interpreter: &Interpreter) -> String {
+    let path = interpreter.path.display();
+    let external = Path::new(&interpreter.path).starts_with("/usr");
+    let way = match interpreter.origin {
+        crate::Origin::Path if external => format!(
+            "make an environment for the project and install it there: `{path} -m venv .venv && .venv/bin/pip install {package}`"
+        ),
+        _ => format!("install it: `{path} -m pip install {package}`"),
+    };
+    format!("`{package}` is not installed for {interpreter}; {way}")
+}

@@ -1,0 +1,408 @@
+//! A running host: an interpreter in its confined process, and the calls that go through it.
+
+use crate::wire::{self, FromHost, Module, Op, ToHost, Trouble};
+use llm_do_core::model::Blob;
+use llm_do_sandbox::confine::{Exit, Process, Running};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{UnixStream, unix::OwnedReadHalf, unix::OwnedWriteHalf},
+    sync::{mpsc, watch},
+};
+
+/// The host's source, run by every interpreter.
+pub(crate) const HOST: &str = include_str!("../host/host.py");
+
+/// How long a host may take to say that it is ready.
+const START: Duration = Duration::from_secs(30);
+
+/// What a call hears.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// It has ended well.
+    Result(Value, Vec<Blob>),
+    /// It has failed.
+    Failed(Trouble),
+    /// Code asks for something.
+    Callback { cb: u64, op: Op },
+    /// What a step came to.
+    StepEnd { cb: u64, value: Value, error: Option<Trouble> },
+    /// Something was printed.
+    Log(String),
+    /// The host has ended in the middle of it.
+    Died(Arc<str>),
+}
+
+/// A host that has started.
+pub(crate) struct Host {
+    shared: Arc<Shared>,
+    frames: mpsc::UnboundedSender<Vec<u8>>,
+    orders: mpsc::UnboundedSender<Order>,
+    next: AtomicU64,
+}
+
+/// What its tasks and its callers see of it.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    calls: HashMap<u64, mpsc::UnboundedSender<Event>>,
+    /// Answers to questions that have no ID: they come one at a time.
+    question: Option<mpsc::UnboundedSender<FromHost>>,
+    /// Why it is gone.
+    ended: Option<Arc<str>>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Order {
+    Interrupt,
+    Kill,
+}
+
+/// A host that could not be started or does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct HostError(pub(crate) String);
+
+impl Host {
+    /// Starts the process and waits until it is ready. `process` gets its end of the socket here.
+    pub(crate) async fn start(process: Process) -> Result<Self, HostError> {
+        let failed = |error: io::Error| HostError(format!("the Python host cannot be started: {error}"));
+        let (ours, theirs) = StdUnixStream::pair().map_err(failed)?;
+        ours.set_nonblocking(true).map_err(failed)?;
+        let process = Process { channel: Some(OwnedFd::from(theirs)), ..process };
+        let mut running =
+            process.start().await.map_err(|error| HostError(format!("Python cannot be started: {error}")))?;
+        let (mut from, to) = UnixStream::from_std(ours).map_err(failed)?.into_split();
+        let printed = (running.stdout(), running.stderr());
+        let ready = tokio::time::timeout(START, wire::read(&mut from)).await;
+        match ready {
+            Ok(Ok(Some(FromHost::Ready {}))) => {}
+            Ok(Ok(None)) => {
+                let said = last_words(printed.1).await;
+                let exit = running.wait().await;
+                return Err(HostError(format!("Python ended at its start ({}): {said}", ending(&exit))));
+            }
+            Ok(Ok(Some(other))) => return Err(HostError(format!("the Python host began with {other:?}"))),
+            Ok(Err(error)) => return Err(failed(error)),
+            Err(_) => {
+                let seconds = START.as_secs();
+                return Err(HostError(format!("the Python host was not ready after {seconds} s")));
+            }
+        }
+        let shared = Arc::new(Shared::default());
+        let (frames, queue) = mpsc::unbounded_channel();
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let (gone, exit) = watch::channel(None);
+        tokio::spawn(write_frames(to, queue));
+        tokio::spawn(supervise(running, inbox, gone));
+        tokio::spawn(read_frames(from, Arc::clone(&shared), exit));
+        if let Some(out) = printed.0 {
+            tokio::spawn(read_lines(out, Arc::clone(&shared)));
+        }
+        if let Some(err) = printed.1 {
+            tokio::spawn(read_lines(err, Arc::clone(&shared)));
+        }
+        Ok(Self { shared, frames, orders, next: AtomicU64::new(1) })
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.shared.lock().ended.is_some()
+    }
+
+    /// Begins a call; `message` is made with its ID.
+    pub(crate) fn begin<'a>(self: &Arc<Self>, message: impl FnOnce(u64) -> ToHost<'a>) -> Ongoing {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, events) = mpsc::unbounded_channel();
+        {
+            let mut state = self.shared.lock();
+            match &state.ended {
+                // The channel closes behind it.
+                Some(reason) => drop(sender.send(Event::Died(Arc::clone(reason)))),
+                None => drop(state.calls.insert(id, sender)),
+            }
+        }
+        self.send(&message(id));
+        Ongoing { host: Arc::clone(self), id, events, ended: false }
+    }
+
+    /// Asks something that is no call: what modules expose, what a class looks like. One at a time.
+    pub(crate) async fn ask(&self, message: &ToHost<'_>) -> Result<FromHost, HostError> {
+        let (sender, mut answers) = mpsc::unbounded_channel();
+        {
+            let mut state = self.shared.lock();
+            if let Some(reason) = &state.ended {
+                return Err(HostError(reason.to_string()));
+            }
+            state.question = Some(sender);
+        }
+        self.send(message);
+        match answers.recv().await {
+            Some(answer) => Ok(answer),
+            None => {
+                let reason = self.shared.lock().ended.clone();
+                Err(HostError(reason.as_deref().unwrap_or("the Python host has ended").to_owned()))
+            }
+        }
+    }
+
+    pub(crate) fn send(&self, message: &ToHost<'_>) {
+        // Who writes has ended with the host: its calls hear of that by themselves.
+        let _ = self.frames.send(wire::frame(message));
+    }
+
+    /// Ends it and all that it started, at once.
+    pub(crate) fn kill(&self) {
+        let _ = self.orders.send(Order::Kill);
+    }
+
+    fn interrupt(&self) {
+        let _ = self.orders.send(Order::Interrupt);
+    }
+}
+
+/// A call that has begun. Dropped before its end it is cancelled.
+pub(crate) struct Ongoing {
+    host: Arc<Host>,
+    id: u64,
+    events: mpsc::UnboundedReceiver<Event>,
+    ended: bool,
+}
+
+impl Ongoing {
+    /// What happens next. After an end nothing does.
+    pub(crate) async fn next(&mut self) -> Event {
+        let event = match self.events.recv().await {
+            Some(event) => event,
+            None => Event::Died("the Python host has ended".into()),
+        };
+        self.ended |= matches!(event, Event::Result(..) | Event::Failed(_) | Event::Died(_));
+        event
+    }
+
+    /// Answers a callback.
+    pub(crate) fn reply(&self, cb: u64, answer: wire::Answer<'_>) {
+        self.host.send(&ToHost::Reply { id: self.id, cb, answer });
+    }
+
+    /// Answers a callback when the call itself is in other hands.
+    pub(crate) fn replier(&self) -> Replier {
+        Replier { host: Arc::clone(&self.host), id: self.id }
+    }
+
+    /// Whether it has come to an end by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Asks the code to stop, and gives it until then. Whether it did.
+    pub(crate) async fn stop(&mut self, grace: Duration) -> bool {
+        if self.ended {
+            return true;
+        }
+        self.host.send(&ToHost::Cancel { id: self.id });
+        self.host.interrupt();
+        let stopped = async {
+            while !self.ended {
+                self.next().await;
+            }
+        };
+        tokio::time::timeout(grace, stopped).await.is_ok()
+    }
+}
+
+/// Answers callbacks of one call.
+pub(crate) struct Replier {
+    host: Arc<Host>,
+    id: u64,
+}
+
+impl Replier {
+    pub(crate) fn reply(&self, cb: u64, answer: wire::Answer<'_>) {
+        self.host.send(&ToHost::Reply { id: self.id, cb, answer });
+    }
+}
+
+impl Drop for Ongoing {
+    fn drop(&mut self) {
+        self.host.shared.lock().calls.remove(&self.id);
+    }
+}
+
+async fn write_frames(mut to: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(frame) = queue.recv().await {
+        if to.write_all(&frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_frames(from: OwnedReadHalf, shared: Arc<Shared>, mut exit: watch::Receiver<Option<Arc<str>>>) {
+    let mut from = BufReader::new(from);
+    let broken = loop {
+        match wire::read(&mut from).await {
+            Ok(Some(message)) => dispatch(&shared, message),
+            Ok(None) => break None,
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    let reason: Arc<str> = match broken {
+        Some(error) => format!("the Python host sent something that can't be read: {error}").into(),
+        None => {
+            // The socket closes a moment before the process is gone, or long before where it was closed on purpose.
+            let waited = exit.wait_for(Option::is_some);
+            match tokio::time::timeout(Duration::from_secs(2), waited).await {
+                Ok(Ok(reason)) => (*reason).clone().unwrap_or_default(),
+                _ => "the Python host closed its connection".into(),
+            }
+        }
+    };
+    let mut state = shared.lock();
+    for (_, call) in state.calls.drain() {
+        let _ = call.send(Event::Died(Arc::clone(&reason)));
+    }
+    state.question = None;
+    state.ended = Some(reason);
+}
+
+fn dispatch(shared: &Shared, message: FromHost) {
+    let mut state = shared.lock();
+    let (id, event) = match message {
+        FromHost::Result { id, value, blobs } => (id, Event::Result(value, blobs)),
+        FromHost::Error { id: Some(id), error } => (id, Event::Failed(error)),
+        FromHost::Callback { id, cb, op } => (id, Event::Callback { cb, op }),
+        FromHost::StepEnd { id, cb, value, error } => (id, Event::StepEnd { cb, value, error }),
+        FromHost::Log { id: Some(id), text } => (id, Event::Log(text)),
+        FromHost::Log { id: None, text } => return print(&state, &text),
+        answer @ (FromHost::Loaded { .. } | FromHost::Schema { .. } | FromHost::Error { id: None, .. }) => {
+            if let Some(question) = state.question.take() {
+                let _ = question.send(answer);
+            }
+            return;
+        }
+        FromHost::Ready { .. } | FromHost::Unknown => return,
+    };
+    let ends = matches!(event, Event::Result(..) | Event::Failed(_));
+    // Nobody waits any more for what comes after a call was given up.
+    if let Some(call) = state.calls.get(&id) {
+        let _ = call.send(event);
+    }
+    if ends {
+        state.calls.remove(&id);
+    }
+}
+
+/// What was printed past Python's own streams belongs to whoever is at work.
+fn print(state: &State, text: &str) {
+    for call in state.calls.values() {
+        let _ = call.send(Event::Log(text.to_owned()));
+    }
+}
+
+/// Most bytes of one line that is kept of what was printed past Python's streams.
+const LONGEST_LINE: u64 = 16 * 1024;
+
+async fn read_lines(pipe: impl AsyncRead + Unpin, shared: Arc<Shared>) {
+    let mut lines = BufReader::new(pipe);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line).await;
+        match read {
+            Ok(0) | Err(_) => return,
+            Ok(_) => print(&shared.lock(), &String::from_utf8_lossy(&line)),
+        }
+    }
+}
+
+async fn last_words(pipe: Option<impl AsyncRead + Unpin>) -> String {
+    let mut text = Vec::new();
+    if let Some(pipe) = pipe {
+        let mut pipe = pipe.take(64 * 1024);
+        let _ = tokio::time::timeout(Duration::from_secs(1), pipe.read_to_end(&mut text)).await;
+    }
+    String::from_utf8_lossy(&text).trim().lines().last().unwrap_or("it said nothing").to_owned()
+}
+
+/// Owns the process: it is gone when this ends.
+async fn supervise(
+    mut running: Running,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    gone: watch::Sender<Option<Arc<str>>>,
+) {
+    let reason = loop {
+        tokio::select! {
+            exit = running.wait() => break format!("the Python host has ended ({})", ending(&exit)),
+            order = orders.recv() => match order {
+                Some(Order::Interrupt) => running.interrupt(),
+                // Nobody holds it any more, or it does not listen.
+                Some(Order::Kill) | None => break "the Python host was ended".to_owned(),
+            },
+        }
+    };
+    drop(running);
+    let _ = gone.send(Some(reason.into()));
+}
+
+/// How a process ended, in words.
+pub(crate) fn ending(exit: &Exit) -> String {
+    if let Some(reason) = &exit.reason {
+        return reason.clone();
+    }
+    match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(11)) => "segmentation fault".to_owned(),
+        (None, Some(6)) => "aborted".to_owned(),
+        (None, Some(9)) => "killed".to_owned(),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "nobody knows how".to_owned(),
+    }
+}
+
+/// A module as the host is told of it.
+pub(crate) fn module(
+    package: &llm_do_core::worker::CodePackage,
+    module: &llm_do_core::worker::CodeModule,
+    names: &[Arc<str>],
+) -> Module {
+    use llm_do_core::worker::CodeModule;
+    let root = package.root.as_str().to_owned();
+    let names = names.iter().map(ToString::to_string).collect();
+    match module {
+        CodeModule::File(place) => Module {
+            key: place.as_str().to_owned(),
+            path: Some(place.as_str().to_owned()),
+            module: None,
+            attribute: None,
+            root,
+            names,
+        },
+        CodeModule::Installed { module, function } => Module {
+            key: format!("{module}:{function}"),
+            path: None,
+            module: Some(module.to_string()),
+            attribute: Some(function.to_string()),
+            root,
+            names,
+        },
+    }
+}

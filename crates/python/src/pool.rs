@@ -1,0 +1,151 @@
+//! Warm hosts, by what they may touch and whose code they run.
+//!
+//! A confined process can't be widened or narrowed later, so a host serves only calls with the same view, and the code of
+//! one package only: a library's code in the same process could pass itself off as the program's.
+
+use crate::host::{Host, HostError};
+use llm_do_core::worker::CodePackage;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+/// What a host is made for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// Whose code it runs.
+    pub(crate) package: Arc<CodePackage>,
+    /// What it may touch, with the network and the tier.
+    pub(crate) view: Arc<str>,
+}
+
+/// Most hosts that are kept warm without work. Each is a process with an interpreter, some 15 MB.
+const MOST_IDLE: usize = 8;
+
+/// Most async calls that share one host's loop.
+const MOST_SHARED: usize = 64;
+
+/// The hosts of a session.
+#[derive(Default)]
+pub(crate) struct Pool {
+    hosts: Mutex<HashMap<Key, Vec<Slot>>>,
+}
+
+struct Slot {
+    host: Arc<Host>,
+    work: Work,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Work {
+    /// None, since then.
+    Idle(Instant),
+    /// One call that has the interpreter to itself.
+    Alone,
+    /// So many async calls, which share a loop.
+    Shared(usize),
+}
+
+/// The use of a host for one call.
+pub(crate) struct Lease {
+    pub(crate) host: Arc<Host>,
+    key: Key,
+    pool: Arc<Pool>,
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Vec<Slot>>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A host for one call: a warm one that is free, or one that `start` starts. Async calls share.
+    pub(crate) async fn lease(
+        self: &Arc<Self>,
+        key: &Key,
+        is_async: bool,
+        start: impl Future<Output = Result<Host, HostError>>,
+    ) -> Result<Lease, HostError> {
+        let lease = |host| Lease { host, key: key.clone(), pool: Arc::clone(self) };
+        if let Some(host) = self.free(key, is_async) {
+            return Ok(lease(host));
+        }
+        let host = Arc::new(start.await?);
+        let work = if is_async { Work::Shared(1) } else { Work::Alone };
+        self.lock().entry(key.clone()).or_default().push(Slot { host: Arc::clone(&host), work });
+        Ok(lease(host))
+    }
+
+    /// Whether no call would find a warm host.
+    pub(crate) fn is_cold(&self, key: &Key) -> bool {
+        !self.lock().get(key).is_some_and(|slots| slots.iter().any(|slot| !slot.host.is_gone()))
+    }
+
+    fn free(&self, key: &Key, is_async: bool) -> Option<Arc<Host>> {
+        let mut hosts = self.lock();
+        let slots = hosts.get_mut(key)?;
+        slots.retain(|slot| !slot.host.is_gone());
+        let slot = slots.iter_mut().find(|slot| match slot.work {
+            Work::Idle(_) => true,
+            Work::Alone => false,
+            Work::Shared(calls) => is_async && calls < MOST_SHARED,
+        })?;
+        slot.work = match slot.work {
+            Work::Shared(calls) => Work::Shared(calls + 1),
+            _ if is_async => Work::Shared(1),
+            _ => Work::Alone,
+        };
+        Some(Arc::clone(&slot.host))
+    }
+
+    fn give_back(&self, key: &Key, host: &Arc<Host>) {
+        let mut hosts = self.lock();
+        let Some(slots) = hosts.get_mut(key) else { return };
+        slots.retain(|slot| !slot.host.is_gone());
+        if let Some(slot) = slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.host, host)) {
+            slot.work = match slot.work {
+                Work::Shared(calls) if calls > 1 => Work::Shared(calls - 1),
+                _ => Work::Idle(Instant::now()),
+            };
+        }
+        cool(&mut hosts);
+    }
+
+    /// Forgets a host and ends it.
+    fn discard(&self, key: &Key, host: &Arc<Host>) {
+        if let Some(slots) = self.lock().get_mut(key) {
+            slots.retain(|slot| !Arc::ptr_eq(&slot.host, host));
+        }
+        host.kill();
+    }
+}
+
+/// Ends the hosts that have been idle longest, until few enough are.
+fn cool(hosts: &mut HashMap<Key, Vec<Slot>>) {
+    let since = |slot: &Slot| match slot.work {
+        Work::Idle(since) => Some(since),
+        _ => None,
+    };
+    let mut idle: Vec<Instant> = hosts.values().flatten().filter_map(since).collect();
+    if idle.len() <= MOST_IDLE {
+        return;
+    }
+    idle.sort_unstable();
+    let oldest_kept = idle[idle.len() - MOST_IDLE];
+    for slots in hosts.values_mut() {
+        slots.retain(|slot| since(slot).is_none_or(|since| since >= oldest_kept));
+    }
+    hosts.retain(|_, slots| !slots.is_empty());
+}
+
+impl Lease {
+    /// The call has ended well: the host is free for the next.
+    pub(crate) fn give_back(self) {
+        self.pool.give_back(&self.key, &self.host);
+    }
+
+    /// The call would not end, or the host is not to be trusted any more: ends it.
+    pub(crate) fn discard(self) {
+        self.pool.discard(&self.key, &self.host);
+    }
+}

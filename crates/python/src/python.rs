@@ -1,0 +1,246 @@
+//! What the workers of a session share: the interpreter, what was discovered, the warm hosts.
+
+use crate::{
+    discovery::{self, Described, DiscoveryError},
+    host::{Host, HostError},
+    interpreter::{self, Interpreter, InterpreterError},
+    pool::{Key, Lease, Pool},
+    view::Reach,
+    wire::MountGiven,
+};
+use llm_do_core::worker::{CodeModule, CodePackage, ToolLevel};
+use llm_do_sandbox::confine::{self, Confinement, Process, ProcessView, Tier};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::OnceCell;
+
+/// What must be known to run Python.
+pub struct Settings {
+    /// Root of the program.
+    pub project: PathBuf,
+    /// A folder of ours for what need not be found out again.
+    pub cache: PathBuf,
+    /// An environment that was prepared for the program: its interpreter.
+    pub prepared: Option<PathBuf>,
+    /// The environment's variables.
+    pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    /// The operator's `--grant unconfined`: run where the kernel can't confine.
+    pub unconfined: bool,
+    /// The run's mode of approvals, as `ToolContext` tells it.
+    pub mode: String,
+}
+
+/// Python, for one session. Nothing is started before it is needed.
+pub struct Python {
+    settings: Settings,
+    interpreter: OnceCell<Result<Arc<Interpreter>, InterpreterError>>,
+    described: Mutex<HashMap<PathBuf, Arc<OnceCell<Arc<Described>>>>>,
+    pool: Arc<Pool>,
+    /// What processes were given of each reach.
+    views: Mutex<HashMap<Arc<str>, Arc<Given>>>,
+}
+
+/// What a process of one reach is given.
+pub(crate) struct Given {
+    view: ProcessView,
+    pub(crate) mounts: Vec<MountGiven>,
+    /// Mounts that processes are not given, with the reason.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Python {
+    /// For one program.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            interpreter: OnceCell::new(),
+            described: Mutex::default(),
+            pool: Arc::default(),
+            views: Mutex::default(),
+        })
+    }
+
+    /// How the kernel confines the processes of this session.
+    ///
+    /// # Errors
+    /// It can't, and the operator has not granted to run them without.
+    pub fn confinement(&self) -> Result<Confinement, String> {
+        match confine::probe().tier {
+            Some(tier) => Ok(Confinement::Tier(tier)),
+            None if self.settings.unconfined => Ok(Confinement::Unconfined),
+            None => Err(
+                "this system can't confine Python tools (`llm-do doctor` says why); `--grant unconfined` runs \
+                 them with all of your own rights"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    pub(crate) fn is_unconfined(&self) -> bool {
+        matches!(self.confinement(), Ok(Confinement::Unconfined))
+    }
+
+    pub(crate) fn mode(&self) -> &str {
+        &self.settings.mode
+    }
+
+    /// The interpreter.
+    ///
+    /// # Errors
+    /// There is none, or the one that was named can't be used.
+    pub async fn interpreter(&self) -> Result<Arc<Interpreter>, InterpreterError> {
+        let found = self.interpreter.get_or_init(|| async {
+            let settings = &self.settings;
+            let lookup = |name: &str| (settings.environment)(name);
+            let candidate = interpreter::choose(&settings.project, settings.prepared.as_deref(), &lookup)?;
+            let confinement = self.confinement().map_err(|reason| InterpreterError::Unusable {
+                path: candidate.path.clone(),
+                origin: candidate.origin,
+                reason: format!("can't be run: {reason}"),
+            })?;
+            candidate.probe(&settings.cache, confinement).await.map(Arc::new)
+        });
+        found.await.clone()
+    }
+
+    /// What the modules of a level expose.
+    ///
+    /// # Errors
+    /// No interpreter, or code that ends its host or never ends when it is imported. What is wrong with one module is said
+    /// in its report.
+    pub async fn describe(&self, level: &ToolLevel) -> Result<Arc<Described>, DiscoveryError> {
+        let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
+        let file = discovery::file_of(&self.settings.cache, &interpreter, level);
+        let cell = {
+            let mut known = self.described.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(known.entry(file.clone()).or_default())
+        };
+        let described = cell.get_or_try_init(|| async {
+            if let Some(known) = discovery::remembered(&file, &interpreter) {
+                return Ok(Arc::new(known));
+            }
+            let host = self.discoverer([level]).await?;
+            let described = discovery::discover(&host, level, &file, &interpreter).await;
+            // What importing started and left behind goes with it.
+            host.kill();
+            described.map(Arc::new)
+        });
+        described.await.cloned()
+    }
+
+    /// The JSON Schema of a class: a Pydantic model, a dataclass, a `TypedDict`.
+    ///
+    /// # Errors
+    /// As [`Python::describe`], or no such class, or one that is not described by a schema.
+    pub async fn schema(
+        &self,
+        package: &Arc<CodePackage>,
+        module: &CodeModule,
+        class: &str,
+    ) -> Result<Value, DiscoveryError> {
+        let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
+        let level = ToolLevel {
+            name: class.into(),
+            package: Arc::clone(package),
+            modules: vec![llm_do_core::worker::ToolModule { module: module.clone(), names: Vec::new() }],
+        };
+        let host = self.discoverer([&level]).await?;
+        let schema = discovery::schema(&host, package, module, class, &interpreter).await;
+        host.kill();
+        schema
+    }
+
+    /// A host that sees nothing but code.
+    async fn discoverer<'a>(
+        &self,
+        levels: impl IntoIterator<Item = &'a ToolLevel> + Clone,
+    ) -> Result<Arc<Host>, DiscoveryError> {
+        let Some(first) = levels.clone().into_iter().next() else {
+            return Err(DiscoveryError("nothing to discover".to_owned()));
+        };
+        let reach = Reach::new(&first.package, levels, None);
+        let host = self.start(&reach).await.map_err(|error| DiscoveryError(error.to_string()))?;
+        Ok(Arc::new(host))
+    }
+
+    /// A host for one call, warm if there is one.
+    pub(crate) async fn lease(&self, reach: &Reach, is_async: bool) -> Result<Lease, HostError> {
+        let key = Key { package: Arc::clone(&reach.package), view: Arc::clone(&reach.key) };
+        self.pool.lease(&key, is_async, self.start(reach)).await
+    }
+
+    /// Starts a host before it is needed, while a model thinks.
+    pub(crate) fn warm(self: &Arc<Self>, reach: &Reach) {
+        let key = Key { package: Arc::clone(&reach.package), view: Arc::clone(&reach.key) };
+        if !self.pool.is_cold(&key) {
+            return;
+        }
+        let (python, reach) = (Arc::clone(self), reach.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // What is wrong is said by the call that needs it.
+                if let Ok(lease) = python.lease(&reach, false).await {
+                    lease.give_back();
+                }
+            });
+        }
+    }
+
+    /// What processes of a reach are given; found out once.
+    pub(crate) fn given(&self, reach: &Reach) -> Result<Arc<Given>, HostError> {
+        let lock = || self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&reach.key) {
+            return Ok(Arc::clone(known));
+        }
+        let tier = match self.confinement().map_err(HostError)? {
+            Confinement::Tier(tier) => tier,
+            Confinement::Unconfined => Tier::Namespaces,
+        };
+        let view = match &reach.authority {
+            // Without confinement it says what a tool should touch, which is what it is told.
+            Some(authority) => ProcessView::of(authority, tier)
+                .map_err(|error| HostError(format!("the tool's view can't be made: {error}")))?,
+            None => ProcessView::empty(),
+        };
+        let given = Given {
+            mounts: crate::view::given(&view),
+            left_out: view
+                .left_out()
+                .iter()
+                .map(|mount| format!("`{}`: {}", mount.at, mount.reason))
+                .collect(),
+            view,
+        };
+        Ok(Arc::clone(lock().entry(Arc::clone(&reach.key)).or_insert(Arc::new(given))))
+    }
+
+    async fn start(&self, reach: &Reach) -> Result<Host, HostError> {
+        let interpreter = self.interpreter().await.map_err(|error| HostError(error.to_string()))?;
+        let given = self.given(reach)?;
+        // Relative paths mean what they mean to the worker, where its whole view is one folder.
+        let root = given.mounts.iter().find(|mount| mount.at == "/").map(|mount| PathBuf::from(&mount.path));
+        let environment = &self.settings.environment;
+        let view = given.view.clone().with_readable(reach.readable(&interpreter));
+        let confinement = self.confinement().map_err(HostError)?;
+        let env = confine::env_allowlist(|name| environment(name));
+        Host::start(Process {
+            args: vec![
+                "-I".into(),
+                "-B".into(),
+                "-X".into(),
+                "utf8".into(),
+                interpreter.host.clone().into(),
+                "3".into(),
+            ],
+            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            cwd: root,
+            network: reach.network(),
+            ..Process::new(&interpreter.path, view, confinement)
+        })
+        .await
+    }
+}

@@ -1,0 +1,300 @@
+//! The toolset kind `custom`: a worker's Python functions (SPEC §8.5).
+
+use crate::{
+    discovery::{Described, ExposedTool},
+    host,
+    python::Python,
+    tool::{PythonRule, PythonTool, Takes},
+    view::{self, Reach},
+};
+use llm_do_core::{
+    authority::{Authority, Network},
+    function::{Body, Function, FunctionMeta, FunctionSource, Risk, RuleCode, tool_name},
+    gate::{Pattern, Policy, Rule, RuleLine},
+    schema::Schema,
+    send::BoxFuture,
+    toolset::{ToolsetContext, ToolsetKind},
+    worker::{CODE, CodeEntry, ToolLevel, ToolModule},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Python functions as tools.
+pub struct Custom {
+    python: Option<Arc<Python>>,
+}
+
+impl Custom {
+    /// The kind, with what runs the code.
+    pub fn new(python: Arc<Python>) -> Self {
+        Self { python: Some(python) }
+    }
+
+    /// The kind alone, for reading programs that will not be run: building its tools is an error.
+    pub fn unbound() -> Self {
+        Self { python: None }
+    }
+
+    fn python(&self) -> Result<&Arc<Python>, String> {
+        self.python.as_ref().ok_or_else(|| "nothing runs Python here".to_owned())
+    }
+}
+
+impl ToolsetKind for Custom {
+    fn name(&self) -> &'static str {
+        CODE
+    }
+
+    fn configuration(&self) -> Schema {
+        Schema::built_in(json!({
+            "type": "object",
+            "properties": {"module": {"type": "string"}},
+            "additionalProperties": {
+                "type": "object",
+                "properties": {"pre_approved": {"type": "boolean"}, "approval_required": {"type": "boolean"}},
+                "additionalProperties": false,
+            },
+        }))
+    }
+
+    fn build<'a>(
+        &'a self,
+        configuration: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
+        Box::pin(async move { Building::new(self.python()?, context).tools(configuration).await })
+    }
+
+    fn entry<'a>(
+        &'a self,
+        code: &'a CodeEntry,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Function, String>> {
+        Box::pin(async move { Building::new(self.python()?, context).entry(code).await })
+    }
+}
+
+/// The making of one worker's tools.
+struct Building<'a> {
+    python: &'a Arc<Python>,
+    context: &'a ToolsetContext<'a>,
+    authority: Arc<Authority>,
+}
+
+impl<'a> Building<'a> {
+    fn new(python: &'a Arc<Python>, context: &'a ToolsetContext<'a>) -> Self {
+        Self { python, context, authority: Arc::new(context.authority.clone()) }
+    }
+
+    async fn tools(&self, configuration: &Value) -> Result<Vec<Function>, String> {
+        let levels = &self.context.worker.tools;
+        let named: Vec<&String> = configuration
+            .as_object()
+            .map(|own| own.iter().filter(|(_, value)| value.is_object()).map(|(name, _)| name).collect())
+            .unwrap_or_default();
+        let mut functions: Vec<Function> = Vec::new();
+        for level in levels.iter() {
+            let described = self.python.describe(level).await.map_err(|error| error.to_string())?;
+            let exposed = self.exposed(level, &described).await?;
+            let reach = Reach::new(&level.package, levels.iter(), Some(&self.authority));
+            let mut made: Vec<Function> = Vec::new();
+            for (module, tool) in exposed {
+                if let Some(other) = made.iter().find(|f| f.meta.name == tool.name) {
+                    return Err(format!("{} defines the tool `{}` twice", level.name, other.meta.name));
+                }
+                // A nearer one of that name stands before it.
+                if functions.iter().any(|nearer| nearer.meta.name == tool.name) {
+                    continue;
+                }
+                if !named.is_empty() && !named.iter().any(|name| **name == *tool.name) {
+                    continue;
+                }
+                let own = configuration.get(&*tool.name);
+                made.push(self.function(level, module, tool, &reach, own)?);
+            }
+            if !made.is_empty() {
+                self.python.warm(&reach);
+            }
+            functions.extend(made);
+        }
+        if let Some(missing) = named.iter().find(|name| !functions.iter().any(|f| *f.meta.name == ***name)) {
+            let names: Vec<&str> = functions.iter().map(|f| &*f.meta.name).collect();
+            return Err(format!("there is no Python tool `{missing}`; there are: {}", names.join(", ")));
+        }
+        Ok(functions)
+    }
+
+    /// The usable functions of a level with their modules. A module that can't be used makes the worker unusable: what it
+    /// should have exposed is not known.
+    async fn exposed<'m>(
+        &self,
+        level: &'m ToolLevel,
+        described: &'m Described,
+    ) -> Result<Vec<(&'m ToolModule, &'m ExposedTool)>, String> {
+        let mut found = Vec::new();
+        for (module, report) in level.modules.iter().zip(&described.modules) {
+            let interpreter = self.python.interpreter().await.map_err(|error| error.to_string())?;
+            if let Some(problem) = report.problem(&level.package.root, &interpreter) {
+                return Err(format!("its Python tools can't be imported: {problem}"));
+            }
+            found.extend(report.functions.iter().filter(|f| f.refused.is_none()).map(|f| (module, f)));
+        }
+        Ok(found)
+    }
+
+    async fn entry(&self, code: &CodeEntry) -> Result<Function, String> {
+        let module = ToolModule { module: code.module.clone(), names: vec![Arc::clone(&code.function)] };
+        let level = ToolLevel {
+            name: "the entry".into(),
+            package: Arc::clone(&code.package),
+            modules: vec![module.clone()],
+        };
+        let described = self.python.describe(&level).await.map_err(|error| error.to_string())?;
+        let exposed = self.exposed(&level, &described).await?;
+        let Some((_, tool)) = exposed.first() else {
+            let refused = described.modules.iter().flat_map(|m| &m.functions).find_map(|f| f.refused.clone());
+            let why = refused.unwrap_or_else(|| "it is not there".to_owned());
+            return Err(format!("the entry `{}` can't be called: {why}", code.function));
+        };
+        let levels = self.context.worker.tools.iter().chain([&level]);
+        let reach = Reach::new(&level.package, levels, Some(&self.authority));
+        self.python.warm(&reach);
+        let mut function = self.function(&level, &module, tool, &reach, None)?;
+        let schema = Arc::clone(&function.meta.input);
+        // Whoever starts the program has allowed its entry.
+        function.meta.risk = Risk::Delegate;
+        function.meta.input = Arc::new(Schema::built_in(json!({"type": "object"})));
+        let meta = function.meta.clone();
+        function.body = self.body(meta, &module, tool, &reach, Takes::Input(schema));
+        Ok(function)
+    }
+
+    fn function(
+        &self,
+        level: &ToolLevel,
+        module: &ToolModule,
+        tool: &ExposedTool,
+        reach: &Reach,
+        own: Option<&Value>,
+    ) -> Result<Function, String> {
+        let schema = |value: &Value, what: &str| {
+            Schema::new(value.clone()).map(Arc::new).map_err(|error| {
+                format!("the {what} of the Python tool `{}` is no schema: {error}", tool.name)
+            })
+        };
+        let foreign = matches!(level.package.source, FunctionSource::Library(_));
+        let (risk, contained) = self.risk(tool, foreign);
+        let source = match &level.package.source {
+            library @ FunctionSource::Library(_) => library.clone(),
+            _ => FunctionSource::Toolset(CODE.into()),
+        };
+        let meta = FunctionMeta {
+            source,
+            name: Arc::clone(&tool.name),
+            tool_name: tool_name(&tool.name).into(),
+            aliases: &[],
+            description: match tool.description.is_empty() {
+                true => format!("The Python function `{}`.", tool.name).into(),
+                false => Arc::clone(&tool.description),
+            },
+            input: schema(&tool.input, "arguments")?,
+            output: tool.output.as_ref().map(|output| schema(output, "result")).transpose()?,
+            risk,
+            parallel: tool.parallel.unwrap_or(false),
+            timeout: None,
+            contained,
+            wildcard: false,
+            policy: self.policy(tool, own, foreign)?,
+        };
+        let body = self.body(meta.clone(), module, tool, reach, Takes::Arguments);
+        let rule = (tool.approval.as_deref() == Some("callable")).then(|| {
+            Arc::new(PythonRule {
+                python: Arc::clone(self.python),
+                reach: reach.clone(),
+                module: host::module(&reach.package, &module.module, &module.names),
+                function: Arc::clone(&tool.function),
+            }) as Arc<dyn RuleCode>
+        });
+        Ok(Function { meta, body, rule })
+    }
+
+    fn body(
+        &self,
+        meta: FunctionMeta,
+        module: &ToolModule,
+        tool: &ExposedTool,
+        reach: &Reach,
+        takes: Takes,
+    ) -> Body {
+        let composite = tool.context;
+        let tool = Arc::new(PythonTool {
+            python: Arc::clone(self.python),
+            reach: reach.clone(),
+            module: host::module(&reach.package, &module.module, &module.names),
+            tool: tool.clone(),
+            meta,
+            takes,
+            mode: self.python.mode().to_owned(),
+        });
+        if composite { Body::Composite(tool) } else { Body::Leaf(tool) }
+    }
+
+    /// What a function may do to the world: what its author states; else the most that its process can do, which for the
+    /// program's own code is what its worker's mounts allow. A library's code is not judged by what it is said to need.
+    /// The second value says whether its effects stay in the program's own mounts.
+    fn risk(&self, tool: &ExposedTool, foreign: bool) -> (Risk, bool) {
+        let network = *self.authority.bounds().network() != Network::Off;
+        let stated = tool.risk.as_ref().and_then(|risk| serde_json::from_value(json!(risk)).ok());
+        let most = if foreign || self.python.is_unconfined() {
+            Risk::Exec
+        } else if network {
+            Risk::Network
+        } else if view::can_write(&self.authority) {
+            Risk::Write
+        } else {
+            Risk::Read
+        };
+        (stated.unwrap_or(most), !(foreign || network || self.python.is_unconfined()))
+    }
+
+    /// The toolset's `approval`, with what the configuration and the author say of this tool.
+    fn policy(
+        &self,
+        tool: &ExposedTool,
+        own: Option<&Value>,
+        foreign: bool,
+    ) -> Result<Option<Arc<Policy>>, String> {
+        let flag = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_bool);
+        let configured = flag("pre_approved").or(flag("approval_required").map(|required| !required));
+        let configured = configured.map(|free| if free { Rule::PreApproved } else { Rule::Ask });
+        let stated: Option<Rule> = match tool.approval.as_deref() {
+            Some("callable") | None => None,
+            Some(rule) => Some(
+                serde_json::from_value(json!(rule))
+                    .map_err(|_| format!("the Python tool `{}` states the approval `{rule}`", tool.name))?,
+            ),
+        };
+        let outer = self.context.policy.as_ref();
+        let mut policy = outer.map_or_else(
+            || Policy {
+                origin: format!("{}: toolsets.{CODE}", self.context.worker.id).into(),
+                ..Policy::default()
+            },
+            |policy| (**policy).clone(),
+        );
+        let line = |rule, origin: String| -> Result<RuleLine, String> {
+            let pattern = Pattern::parse(&tool_name(&tool.name)).map_err(|error| error.to_string())?;
+            Ok(RuleLine { pattern, rule, origin: origin.into() })
+        };
+        if let Some(rule) = configured {
+            let origin = format!("{}: toolsets.{CODE}.{}", self.context.worker.id, tool.name);
+            policy.lines.push(line(rule, origin)?);
+        } else if let Some(rule) = stated {
+            policy.lines.push(line(rule, format!("@tool of `{}`", tool.name))?);
+        } else if policy.default.is_none() && tool.risk.is_none() && !foreign {
+            // A plain function of the program needs no ceremony: whatever it does, it does in the program's own mounts.
+            policy.risks.entry(Risk::Write).or_insert(Rule::PreApproved);
+        }
+        Ok(Some(Arc::new(policy)))
+    }
+}

@@ -1,0 +1,107 @@
+//! What a host of a worker's tools may touch.
+
+use crate::{interpreter::Interpreter, wire::MountGiven};
+use llm_do_core::{
+    authority::{Access, Authority, Network},
+    schema::sha256,
+    worker::{CodeModule, CodePackage, ToolLevel},
+};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What the code of one package may touch when it works for one worker.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    pub(crate) package: Arc<CodePackage>,
+    /// The worker's authority; none for discovery, which sees only code.
+    pub(crate) authority: Option<Arc<Authority>>,
+    /// Files and folders of code.
+    code: Vec<PathBuf>,
+    /// Tells it from every other reach.
+    pub(crate) key: Arc<str>,
+}
+
+impl Reach {
+    /// For the modules of these levels that are of one package.
+    pub(crate) fn new<'a>(
+        package: &Arc<CodePackage>,
+        levels: impl IntoIterator<Item = &'a ToolLevel>,
+        authority: Option<&Arc<Authority>>,
+    ) -> Self {
+        let of_package = levels.into_iter().filter(|level| level.package == *package);
+        let modules: Vec<&CodeModule> =
+            of_package.flat_map(|level| &level.modules).map(|module| &module.module).collect();
+        let code = code_places(package, &modules);
+        let key = sha256(format!("{code:?}\0{authority:?}").as_bytes()).into();
+        Self { package: Arc::clone(package), authority: authority.cloned(), code, key }
+    }
+
+    /// Everything that is read beside the worker's files.
+    pub(crate) fn readable(&self, interpreter: &Interpreter) -> Vec<PathBuf> {
+        let mut places = self.code.clone();
+        places.extend(interpreter.places.iter().cloned());
+        places.extend(interpreter.sites.iter().cloned());
+        places.push(interpreter.host.clone());
+        places
+    }
+
+    /// Whether a process may use the network.
+    pub(crate) fn network(&self) -> Network {
+        self.authority.as_ref().map_or(Network::Off, |authority| authority.bounds().network().clone())
+    }
+}
+
+/// Whether a process with that authority can write anything at all: only in mounts that the program declares (SPEC §6.1).
+pub(crate) fn can_write(authority: &Authority) -> bool {
+    authority.can_write()
+        && authority.view().mounts().iter().any(|mount| mount.declared && mount.access == Access::Write)
+}
+
+/// The code that modules may import: what lies in their own folders, and at the root of their package. Of a root, which
+/// holds a worker's data as well, only modules and packages; of another folder all.
+fn code_places(package: &CodePackage, modules: &[&CodeModule]) -> Vec<PathBuf> {
+    let root = Path::new(package.root.as_str());
+    let mut places = BTreeSet::new();
+    importable(root, &mut places);
+    for module in modules {
+        let CodeModule::File(place) = module else { continue };
+        let path = Path::new(place.as_str());
+        places.insert(path.to_owned());
+        match path.parent() {
+            Some(folder) if folder != root => drop(places.insert(folder.to_owned())),
+            _ => {}
+        }
+    }
+    // What lies in a place that is given needs no word of its own.
+    let all: Vec<PathBuf> = places.into_iter().collect();
+    let inside = |path: &PathBuf| all.iter().any(|other| other != path && path.starts_with(other));
+    all.iter().filter(|path| !inside(path)).cloned().collect()
+}
+
+/// The modules and packages that lie directly in a folder.
+fn importable(folder: &Path, places: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let Ok(kind) = entry.file_type() else { continue };
+        let hidden = name.as_encoded_bytes().starts_with(b".");
+        let module = kind.is_file() && path.extension().is_some_and(|extension| extension == "py");
+        let package = kind.is_dir() && path.join("__init__.py").is_file();
+        if !hidden && (module || package) {
+            places.insert(path);
+        }
+    }
+}
+
+/// The mounts that a process was given, as `ToolContext` tells of them.
+pub(crate) fn given(view: &llm_do_sandbox::confine::ProcessView) -> Vec<MountGiven> {
+    let mounts = view.shown().iter().map(|mount| MountGiven {
+        at: mount.at.to_string(),
+        path: mount.place.to_string_lossy().into_owned(),
+        mode: if mount.access == Access::Write { "rw" } else { "ro" },
+    });
+    mounts.collect()
+}

@@ -1,0 +1,361 @@
+//! What goes over the socket between this process and a host: frames of JSON, each behind its length as four bytes,
+//! most significant first. `host/host.py` is the other side.
+
+use llm_do_core::model::Blob;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Most bytes of one frame. A host that sends a longer one is ended: nothing it has to say takes that much memory.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// A module of code, as the host finds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Module {
+    /// Tells it from other modules of this host.
+    pub(crate) key: String,
+    /// A file, or a folder that is one module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<String>,
+    /// An installed module instead of a path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) module: Option<String>,
+    /// The function of an installed module that registers tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) attribute: Option<String>,
+    /// Root of the package: what lies below it is the user's own.
+    pub(crate) root: String,
+    /// Exposes exactly these.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) names: Vec<String>,
+}
+
+/// What a call may know of its surroundings: `ToolContext` is made of it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Context {
+    /// ID of the run.
+    pub(crate) run: String,
+    /// The worker it works for.
+    pub(crate) worker: String,
+    /// The idempotency key.
+    pub(crate) key: String,
+    /// The mode of approvals.
+    pub(crate) mode: String,
+    /// What of the worker's files the process was given.
+    pub(crate) mounts: Vec<MountGiven>,
+}
+
+/// A mount that a process was given.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub(crate) struct MountGiven {
+    /// Virtual path.
+    pub(crate) at: String,
+    /// Real path.
+    pub(crate) path: String,
+    /// `ro` or `rw`.
+    pub(crate) mode: &'static str,
+}
+
+/// To the host.
+#[derive(Debug, Serialize)]
+#[serde(tag = "t", rename_all = "snake_case")]
+pub(crate) enum ToHost<'a> {
+    /// Import these and say what they expose.
+    Load {
+        /// Which.
+        modules: Vec<&'a Module>,
+    },
+    /// Describe a class as a JSON Schema.
+    Schema {
+        /// Where it is defined.
+        #[serde(flatten)]
+        module: &'a Module,
+        /// Its name.
+        class: &'a str,
+    },
+    /// Call a function.
+    Call {
+        /// Names the call.
+        id: u64,
+        /// Where the function is defined.
+        module: &'a Module,
+        /// Its name there.
+        function: &'a str,
+        /// Validated arguments.
+        args: &'a Value,
+        /// Whether JSON values are passed as they are.
+        plain: bool,
+        /// For functions that take a `ToolContext` or paths.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ctx: Option<&'a Context>,
+    },
+    /// Ask an `approval` function.
+    Approval {
+        /// Names the question.
+        id: u64,
+        /// Where the tool is defined.
+        module: &'a Module,
+        /// Its name there.
+        function: &'a str,
+        /// Validated arguments.
+        args: &'a Value,
+    },
+    /// Answer a callback.
+    Reply {
+        /// The call that asked.
+        id: u64,
+        /// The callback.
+        cb: u64,
+        /// The answer.
+        #[serde(flatten)]
+        answer: Answer<'a>,
+    },
+    /// The call is not wanted any more.
+    Cancel {
+        /// Which.
+        id: u64,
+    },
+}
+
+/// The answer to a callback.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer<'a> {
+    /// A value.
+    Value(&'a Value),
+    /// It failed.
+    Error {
+        /// [`llm_do_core::engine::FailureKind`] in its recorded form.
+        kind: String,
+        /// What happened.
+        message: &'a str,
+    },
+    /// A step has no record yet: run it.
+    Go(bool),
+}
+
+/// From the host.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "t", rename_all = "snake_case")]
+pub(crate) enum FromHost {
+    /// It has started.
+    Ready {},
+    /// What modules expose.
+    Loaded {
+        /// In the order asked.
+        modules: Vec<Value>,
+    },
+    /// A class as a schema.
+    Schema {
+        /// JSON Schema.
+        schema: Value,
+    },
+    /// A call has ended well.
+    Result {
+        /// Which.
+        id: u64,
+        /// Its value.
+        #[serde(default)]
+        value: Value,
+        /// Images and files beside it.
+        #[serde(default)]
+        blobs: Vec<Blob>,
+    },
+    /// A call, or a question without an ID, has failed.
+    Error {
+        /// Which call.
+        #[serde(default)]
+        id: Option<u64>,
+        /// What happened.
+        #[serde(flatten)]
+        error: Trouble,
+    },
+    /// Code asks for something.
+    Callback {
+        /// The call that it belongs to.
+        id: u64,
+        /// Names it.
+        cb: u64,
+        /// What it asks for.
+        #[serde(flatten)]
+        op: Op,
+    },
+    /// What a step came to.
+    StepEnd {
+        /// The call.
+        id: u64,
+        /// The callback that began it.
+        cb: u64,
+        /// Its value.
+        #[serde(default)]
+        value: Value,
+        /// What failed instead.
+        #[serde(default)]
+        error: Option<Trouble>,
+    },
+    /// Something printed or logged.
+    Log {
+        /// The call, if it is known.
+        #[serde(default)]
+        id: Option<u64>,
+        /// What was printed.
+        text: String,
+    },
+    /// Something of a later host that this side doesn't know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What code asks for.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum Op {
+    /// A worker or a tool.
+    Call {
+        /// Which.
+        name: String,
+        /// Its input.
+        #[serde(default)]
+        input: Value,
+    },
+    /// A tool of the worker.
+    CallTool {
+        /// Which.
+        name: String,
+        /// Its input.
+        #[serde(default)]
+        input: Value,
+    },
+    /// A step of its own.
+    Step {
+        /// What it is called.
+        name: String,
+    },
+}
+
+/// What went wrong in a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Trouble {
+    /// What kind: see [`crate::explain`].
+    pub(crate) kind: String,
+    /// The exception's class.
+    #[serde(rename = "type")]
+    pub(crate) class: String,
+    /// Its message.
+    pub(crate) message: String,
+    /// The user's own frames, outermost first.
+    pub(crate) frames: Vec<StackFrame>,
+    /// File of a syntax error.
+    pub(crate) file: Option<String>,
+    /// Line of a syntax error.
+    pub(crate) line: Option<u32>,
+    /// Column of a syntax error, from 1.
+    pub(crate) column: Option<u32>,
+    /// The line's text.
+    pub(crate) text: Option<String>,
+    /// The package that could not be imported.
+    pub(crate) missing: Option<String>,
+    /// What the kernel refused.
+    pub(crate) path: Option<String>,
+    /// The kind of the failed callback that was not caught.
+    pub(crate) cause: Option<String>,
+}
+
+/// One frame of a traceback.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct StackFrame {
+    /// The file.
+    pub(crate) file: String,
+    /// The line.
+    pub(crate) line: u32,
+    /// The function.
+    pub(crate) function: String,
+    /// The line's text.
+    pub(crate) text: String,
+}
+
+/// One frame with its length.
+pub(crate) fn frame(message: &ToHost<'_>) -> Vec<u8> {
+    let mut frame = vec![0; 4];
+    serde_json::to_writer(&mut frame, message)
+        .expect("messages have string keys and no floats beyond JSON's");
+    let length = u32::try_from(frame.len() - 4).expect("arguments and values are far below 4 GiB");
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+/// Reads one frame; `None` at the end.
+pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<FromHost>> {
+    let mut length = [0; 4];
+    if let Err(error) = from.read_exact(&mut length).await {
+        return if error.kind() == io::ErrorKind::UnexpectedEof { Ok(None) } else { Err(error) };
+    }
+    let length = u32::from_be_bytes(length) as usize;
+    if length > LONGEST {
+        return Err(io::Error::other(format!("a frame of {length} bytes")));
+    }
+    let mut frame = Vec::new();
+    // Grows with what comes, so that a length alone takes no memory.
+    from.take(length as u64).read_to_end(&mut frame).await?;
+    if frame.len() < length {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_slice(&frame)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn frames_are_what_the_host_reads() {
+        let args = json!({"a": "ü"});
+        let module = Module {
+            key: "m".into(),
+            path: Some("/p/tools.py".into()),
+            module: None,
+            attribute: None,
+            root: "/p".into(),
+            names: vec![],
+        };
+        let parse = |message: &ToHost<'_>| {
+            let frame = frame(message);
+            assert_eq!(u32::from_be_bytes(frame[..4].try_into().unwrap()) as usize, frame.len() - 4);
+            serde_json::from_slice::<Value>(&frame[4..]).unwrap()
+        };
+        assert_eq!(
+            parse(&ToHost::Call {
+                id: 7,
+                module: &module,
+                function: "f",
+                args: &args,
+                plain: true,
+                ctx: None
+            }),
+            json!({
+                "t": "call", "id": 7, "module": {"key": "m", "path": "/p/tools.py", "root": "/p"},
+                "function": "f", "args": {"a": "ü"}, "plain": true,
+            })
+        );
+        let answer = Answer::Error { kind: "denied".into(), message: "no" };
+        assert_eq!(
+            parse(&ToHost::Reply { id: 7, cb: 1, answer }),
+            json!({"t": "reply", "id": 7, "cb": 1, "error": {"kind": "denied", "message": "no"}})
+        );
+        assert_eq!(parse(&ToHost::Schema { module: &module, class: "Invoice" })["class"], json!("Invoice"));
+    }
+
+    #[tokio::test]
+    async fn a_lying_length_takes_no_memory_and_an_end_in_the_middle_is_an_end() {
+        let mut long: &[u8] = &[0xff, 0xff, 0xff, 0xff, b'{'];
+        assert!(read(&mut long).await.unwrap_err().to_string().contains("4294967295"));
+        let mut cut: &[u8] = &[0, 0, 0, 9, b'{'];
+        assert!(read(&mut cut).await.unwrap().is_none());
+        let mut later: &[u8] = b"\0\0\0\x0c{\"t\":\"news\"}";
+        assert!(matches!(read(&mut later).await.unwrap(), Some(FromHost::Unknown)));
+    }
+}
