@@ -121,6 +121,15 @@ Examples:
     /// Look at past runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Say what this machine has: confinement, Python, providers, models
+    #[command(after_help = "\
+Examples:
+  llm-do doctor                    for the program in the current directory
+  llm-do doctor my-project --output json")]
+    Doctor {
+        /// Folder of the program whose interpreter is looked for [default: the current directory]
+        target: Option<PathBuf>,
+    },
     /// Print a published JSON Schema, for editors and other programs
     #[command(after_help = "\
 Examples:

@@ -1,6 +1,7 @@
 //! What the subcommands do, one file each.
 
 pub(crate) mod check;
+pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod lib;
 pub(crate) mod list;

@@ -68,6 +68,7 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::Show { run, target }) => folders(target.as_deref())
             .and_then(|folders| commands::runs::show(&folders, run, &output))
             .map(|()| Exit::Done),
+        Command::Doctor { target } => commands::doctor::run(target.as_deref(), &output).map(|()| Exit::Done),
         Command::Schema { what } => {
             commands::schema::run(*what, &output);
             Ok(Exit::Done)

@@ -5,13 +5,22 @@ use llm_do_core::{
     authority::Place,
     gate::Mode,
     journal::Runtime,
+    toolset::ToolsetRegistry,
     worker::{CodeModule, CodePackage, ToolLevel},
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
-use llm_do_python::{ExposedTool, Interpreter, ModuleReport, Python, Settings};
+use llm_do_python::{Custom, ExposedTool, Interpreter, ModuleReport, Python, Settings};
 use llm_do_sandbox::confine::{Confinement, Tier};
 use serde_json::Value;
 use std::{path::Path, sync::Arc};
+
+/// The kinds of toolsets that llm-do has, for reading programs: none of their tools can be called. A [`crate::Session`]
+/// brings what runs them.
+pub fn toolset_kinds() -> ToolsetRegistry {
+    let mut kinds = ToolsetRegistry::built_in();
+    kinds.register(Arc::new(Custom::unbound()));
+    kinds
+}
 
 /// What decides how Python runs for a program.
 pub struct PythonFor<'a> {

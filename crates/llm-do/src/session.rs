@@ -13,7 +13,7 @@ use llm_do_core::{
     operator::Operator,
     schema::sha256,
     toolset::ToolsetRegistry,
-    worker::{CODE, ModelChoice, WorkerDefinition, media_type},
+    worker::{ModelChoice, WorkerDefinition, media_type},
 };
 use llm_do_models::{Api, CustomProvider, Providers};
 use llm_do_program::{
@@ -212,9 +212,7 @@ impl Session {
             mode: asked,
         };
         let python = python.python();
-        if toolsets.get(CODE).is_none() {
-            toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
-        }
+        toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
         let mut host = request.host(&around, toolsets.clone(), names);
         host.code = Some(code_reader(Arc::clone(&python)));
         let lone = found.source.work.is_some();

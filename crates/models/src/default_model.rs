@@ -1,6 +1,9 @@
 //! The model used where nothing names one (SPEC §10.1).
 
-use crate::{known::Known, providers::Providers};
+use crate::{
+    known::{KNOWN, Known},
+    providers::Providers,
+};
 use llm_do_core::model::ModelName;
 use serde_json::Value;
 use std::{
@@ -44,6 +47,15 @@ impl Providers {
     /// May block for up to half a second where no key is set.
     pub fn default_model(&self) -> Option<DefaultModel> {
         self.model_by_key().or_else(|| self.model_of_ollama())
+    }
+
+    /// The providers that have a key in the environment, each with the variable that holds it; never the key.
+    pub fn with_keys(&self) -> Vec<(&'static str, &'static str)> {
+        let with_key = |known: &&'static Known| {
+            let variable = known.keys.iter().find(|name| self.var(name).is_some())?;
+            Some((known.name, *variable))
+        };
+        KNOWN.iter().filter_map(|known| with_key(&known)).collect()
     }
 
     fn model_by_key(&self) -> Option<DefaultModel> {

@@ -6,13 +6,14 @@ mod fix;
 use crate::{
     args::{Format, ProgramArgs},
     exit::{Complaint, Exit},
-    program::{findings, looked_at, surroundings},
+    program::{findings, home, looked_at, surroundings},
     render::Output,
     visible,
 };
 use fix::{Left, Made};
 use llm_do::{
-    core::toolset::ToolsetRegistry,
+    Environment, PythonFor, code_reader,
+    core::gate::Mode,
     models::Providers,
     program::{
         Diagnostic,
@@ -22,9 +23,10 @@ use llm_do::{
         },
         target,
     },
+    toolset_kinds,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 pub(crate) use explain::explain;
 
@@ -93,7 +95,16 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
     };
     let root = Some(PathBuf::from(target.source.tree.root().as_str()));
     let mut found = target.warnings;
-    let host = request.host(&around, ToolsetRegistry::built_in(), providers);
+    let mut host = request.host(&around, toolset_kinds(), providers);
+    let environment: Environment = Arc::new(|name| std::env::var(name).ok());
+    let python = PythonFor {
+        project: target.source.tree.root(),
+        home: &home(),
+        environment: &environment,
+        unconfined: false,
+        mode: Mode::default(),
+    };
+    host.code = Some(code_reader(python.python()));
     found.extend(llm_do::program::check(target.source, host));
     Ok(Checked { root, found })
 }

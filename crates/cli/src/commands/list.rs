@@ -8,8 +8,8 @@ use crate::{
     visible,
 };
 use llm_do::{
-    core::toolset::ToolsetRegistry,
     program::{Listing, diagnostics::json::to_json, list_workers, target},
+    toolset_kinds,
 };
 use serde_json::{Value, json};
 
@@ -18,9 +18,8 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
     let request = looked_at(program);
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let found = target::find(&request, &around).and_then(|target| {
-        list_workers(&target.source, request.host(&around, ToolsetRegistry::built_in(), Vec::new()))
-    });
+    let found = target::find(&request, &around)
+        .and_then(|target| list_workers(&target.source, request.host(&around, toolset_kinds(), Vec::new())));
     let workers = match found {
         Ok(workers) => workers,
         Err(found) => {

@@ -10,8 +10,9 @@ use crate::{
 };
 use llm_do::{
     Problem, Session,
-    core::{journal::Body, model::Part, toolset::ToolsetRegistry},
+    core::{journal::Body, model::Part},
     program::{Program, Shown, diagnostics::json::to_json, target},
+    toolset_kinds,
 };
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc};
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
     let request = looked_at(&ProgramArgs { target, program });
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let host = request.host(&around, ToolsetRegistry::built_in(), Vec::new());
+    let host = request.host(&around, toolset_kinds(), Vec::new());
     let loaded = target::find(&request, &around).and_then(|target| Program::load(target.source, host));
     match loaded {
         Ok(loaded) => {
