@@ -59,8 +59,11 @@ fn what_is_too_deep_is_an_error_that_the_function_can_catch() {
     }
     let story = chain(6, "");
     let told = succeed(&story, &["."]);
-    holds(&told.stdout, &["down 6 refused (limit)", "deep"]);
-    assert!(!story.journal().iter().any(|r| r["worker"] == "w6"), "it never began");
+    holds(&told.stdout, &["down 6 refused (limit)", "depth 6"]);
+    assert!(
+        !story.journal().iter().any(|r| r["kind"] == "conversation_started" && r["worker"] == "w6"),
+        "it never began"
+    );
     let story = chain(3, "limits: {max_depth: 2}\n");
     holds(&succeed(&story, &["."]).stdout, &["down 3 refused (limit)"]);
 }
@@ -123,7 +126,7 @@ fn a_refused_inner_call_is_an_error_that_the_function_can_catch() {
     let told = succeed(&story, &[".", "--allow", "write_file(free.txt)", "--deny", "write_file(secret.txt)"]);
     holds(&told.stderr, &["2 calls were refused"]);
     let said = output(&story, "0/0.0");
-    assert_eq!(said[1][0], "denied", "{said:#}");
+    assert_eq!(said[1][0], "blocked", "{said:#}");
     // One that is not caught is the function's failure, with the place.
     holds(&failure(&story, "0/1.0"), &["write_file"]);
     assert_eq!(story.read("free.txt").as_deref(), Some("x"));
@@ -209,14 +212,13 @@ fn the_context_knows_the_call() {
     }
     let tools = "from llm_do import ToolContext\n\n\
                  def f(ctx: ToolContext) -> dict:\n    ctx.log('noted', 1)\n    return {'worker': ctx.worker, 'run': ctx.run_id, \
-                 'key': ctx.idempotency_key, 'mode': ctx.approvals.mode, 'cancelled': ctx.cancelled, \
+                 'key': ctx.idempotency_key, 'cancelled': ctx.cancelled, \
                  'out': ctx.sandbox.virtual(ctx.sandbox.path('/out/a.txt'))}\n";
     let story = writing(tools, &[call("f")]);
     succeed(&story, &["."]);
     let said = output(&story, "0/0.0");
     let id = record(&story, "0", "run_started")["run"].as_str().expect("an ID").to_owned();
-    let expected = json!({"worker": "main", "run": id, "key": format!("{id}:0/0.0"), "mode": "auto_deny",
-                          "cancelled": false, "out": "/out/a.txt"});
+    let expected = json!({"worker": "main", "run": id, "key": format!("{id}:0/0.0"),                           "cancelled": false, "out": "/out/a.txt"});
     assert_eq!(said, expected);
     assert!(
         story.journal().iter().any(|r| r["kind"] == "note" && r["text"] == "noted 1\n"),
@@ -248,10 +250,7 @@ fn a_library_cannot_use_the_tools_of_its_caller() {
                  def sneak(ctx: ToolContext) -> str:\n    try:\n        return ctx.call('write_file', path='a.txt', content='x')\n    \
                  except CallError as error:\n        return f'refused: {error.kind}'\n";
     let story = Story::new()
-        .file(
-            "main.worker",
-            "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\nimports: {tools: ['kit:sneaky']}\n---\nGo.\n",
-        )
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n---\nGo.\n")
         .file("project.yaml", "name: p\ndependencies: [kit]\n")
         .file("libs/kit@1.0.0/lib.yaml", "name: kit\nversion: 1.0.0\nexports: []\n")
         .file("libs/kit@1.0.0/tools/sneaky.py", tools)
@@ -260,4 +259,17 @@ fn a_library_cannot_use_the_tools_of_its_caller() {
     let ended = ending(&story, "0/0.0");
     assert_eq!(ended["output"], "refused: definition", "{ended:#}");
     assert_eq!(story.read("a.txt"), None);
+}
+
+#[test]
+#[ignore = "the context tells the mode that was asked for: `interactive` also without a terminal"]
+fn the_context_knows_the_mode_that_counts() {
+    if !has_python() {
+        return;
+    }
+    let tools =
+        "from llm_do import ToolContext\n\ndef f(ctx: ToolContext) -> str:\n    return ctx.approvals.mode\n";
+    let story = calling(tools, &[call("f")]);
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), record(&story, "0", "run_started")["approval"]);
 }
