@@ -254,7 +254,10 @@ impl Session {
         let workers = program.loaded();
         let lacks =
             |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.model.is_none();
-        if choice.default.is_none() && workers.iter().any(lacks) {
+        let must = workers.iter().any(lacks);
+        // Code may call workers that nobody has loaded yet.
+        let may = workers.iter().any(|worker| runs_code(worker));
+        if choice.default.is_none() && (must || (may && choice.forced.is_none())) {
             choice.default = match providers.default_model() {
                 Some(found) => {
                     because = Some((found.name.clone(), found.because));
@@ -266,7 +269,7 @@ impl Session {
                     fallback
                 }
             };
-            if choice.default.is_none() {
+            if must && choice.default.is_none() {
                 return Err(Problem::NoModel);
             }
         }
@@ -415,9 +418,14 @@ fn user_config(home: &Path) -> Result<UserConfig, Problem> {
     }
 }
 
+/// Whether a worker is code, or may have tools that are.
+fn runs_code(worker: &WorkerDefinition) -> bool {
+    worker.code.is_some() || !worker.tools.is_empty()
+}
+
 /// The packages of the program's Python tools, where nobody has fetched them yet.
 fn missing_packages(workers: &[Arc<WorkerDefinition>], python: &Python) -> Option<MissingGrant> {
-    if workers.iter().all(|worker| worker.tools.is_empty() && worker.code.is_none()) {
+    if !workers.iter().any(|worker| runs_code(worker)) {
         return None;
     }
     let wanted = python.unprepared()?;
@@ -430,7 +438,7 @@ fn missing_packages(workers: &[Arc<WorkerDefinition>], python: &Python) -> Optio
 
 /// What will run the code of the program's tools. That it can't run is said where it is needed.
 fn runtimes(workers: &[Arc<WorkerDefinition>], python: &Arc<Python>) -> Vec<Runtime> {
-    if workers.iter().all(|worker| worker.tools.is_empty() && worker.code.is_none()) {
+    if !workers.iter().any(|worker| runs_code(worker)) {
         return Vec::new();
     }
     runtime_of(python).into_iter().collect()

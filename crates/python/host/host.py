@@ -297,8 +297,8 @@ class Call:
         self.cancelled = False
         self.waiters: Dict[int, Waiter] = {}
         self.logged = 0
-        #: Output without its line's end yet, by stream.
-        self.lines: Dict[str, str] = {}
+        #: Output without its line's end yet, by stream and thread.
+        self.lines: Dict[Tuple[str, int], str] = {}
         #: Where output goes instead of into frames, while modules are loaded.
         self.captured: Optional[List[str]] = None
         self.task: Any = None
@@ -324,16 +324,17 @@ class Logs:
         held = interrupts.hold()
         try:
             call = self.owner()
+            # A line of one thread is not mixed with those of others: `print` writes it in pieces.
+            key = (stream, get_ident())
             with self.lock:
-                if not call.lines.get(stream) and text.endswith("\n"):
-                    self.send(call, stream, "info", text[:-1])
-                    return
-                whole, newline, rest = (call.lines.get(stream, "") + text).rpartition("\n")
-                call.lines[stream] = rest
+                begun = call.lines.pop(key, "")
+                whole, newline, rest = (begun + text).rpartition("\n")
                 if newline or len(rest) > 8192:
                     if not newline:
-                        whole, call.lines[stream] = rest, ""
+                        whole, rest = rest, ""
                     self.send(call, stream, "info", whole)
+                if rest:
+                    call.lines[key] = rest
         finally:
             interrupts.release(held)
 
@@ -359,10 +360,9 @@ class Logs:
         """Sends lines without an end, when their call ends."""
         if call.lines:
             with self.lock:
-                for stream, rest in call.lines.items():
-                    if rest:
-                        self.send(call, stream, "info", rest)
-                call.lines = {}
+                lines, call.lines = call.lines, {}
+                for (stream, _), rest in lines.items():
+                    self.send(call, stream, "info", rest)
 
 
 class Output(TextIOBase):
@@ -970,8 +970,12 @@ def import_path(path: str, root: str) -> Any:
 
 
 def is_standard(name: str) -> bool:
-    """Whether the standard library has a module of that name (known from Python 3.10 on)."""
-    return name in getattr(sys, "stdlib_module_names", sys.builtin_module_names)
+    """Whether the standard library has a module of that name."""
+    known = getattr(sys, "stdlib_module_names", None)
+    if known is None:  # Python 3.9.
+        place = os.path.join(STANDARD_LIBRARY, name)
+        return name in sys.builtin_module_names or os.path.exists(f"{place}.py") or os.path.isdir(place)
+    return name in known
 
 
 def takes_agent(value: Any) -> bool:
@@ -1007,11 +1011,12 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
             place = name if space.get(name) is target else f"{attribute or 'register'}:{options.name or name}"
             add(place, target, options, context, name)
     taken = {id(tool.target) for tool in found}
+    own = module.object.__name__
+    inside = own + "." if hasattr(module.object, "__path__") else own  # A package shows what its files hold.
     for name, target in list(space.items()):
         if isinstance(getattr(target, "__llm_do_tool__", None), Options) and id(target) not in taken:
-            if getattr(target, "__module__", None) == module.object.__name__ or module.path.endswith(
-                "__init__.py"
-            ):
+            home = getattr(target, "__module__", None) or own
+            if home == own or home.startswith(inside):
                 taken.add(id(target))
                 add(name, target)
                 if module.exposes == "nothing":
@@ -1024,15 +1029,21 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
                 add(name, target)
     elif not found:
         for name, target in list(space.items()):
-            if not name.startswith("_") and name not in ("main", "register") and is_function(target):
-                if target.__module__ == module.object.__name__ and getattr(target, "__annotations__", None):
+            if (
+                not name.startswith("_")
+                and name != "main"
+                and is_function(target)
+                and id(target) not in taken
+            ):
+                if target.__module__ == own and getattr(target, "__annotations__", None):
                     module.exposes = "plain"
+                    taken.add(id(target))
                     add(name, target)
     if names is not None:
         module.exposes = "names"
         by_name = {tool.name: tool for tool in reversed(found)}
         by_name.update((tool.function, tool) for tool in found if tool.function not in by_name)
-        missing = []
+        missing: List[str] = []
         found = []
         for name in names:
             if name in by_name:
@@ -1333,6 +1344,15 @@ class Form:
         form = Form({**self.schema, **more}, self.read, self.plain, self.paths)
         form.optional = self.optional
         return form
+
+
+def scalar_in(text: str) -> Any:
+    """The number or boolean that a text is, or the text."""
+    try:
+        value, end = _scan(text, 0)
+    except (ValueError, StopIteration):
+        return text
+    return value if end == len(text) and is_scalar(value) else text
 
 
 def kind_of(value: Any) -> str:
@@ -1667,10 +1687,7 @@ class Types:
                 if text_keys:
                     as_key = name
                 else:  # Keys of JSON are texts: a number or a boolean is written in one.
-                    try:
-                        as_key = decode(name)
-                    except (ValueError, StopIteration):
-                        as_key = name
+                    as_key = scalar_in(name)
                 known = key.read(as_key, reading, f"the key {name[:80]!r} of {where}")
                 pairs.append((known, inner.read(one, reading, f"{where}[{name[:80]!r}]")))
             try:
@@ -3322,8 +3339,7 @@ class Host:
                             self.route(frame)
                 finally:
                     channel.reading.release()
-            while backlog:
-                self.serve(backlog.popleft())
+            self.serve_backlog()
 
     def route(self, frame: Frame) -> None:
         """Handles what anybody who reads may handle, and leaves the rest to the main thread."""
@@ -3604,6 +3620,7 @@ class Host:
         """Runs the event loop until no async call is left. It is kept for the next one, with what tools put on it."""
         loop = self.loop
         loop.add_reader(self.channel.fd, self.on_readable)
+        loop.call_soon(self.serve_backlog)  # What came together with the call that starts the loop.
         self.looping = True
         try:
             while self.tasks:
@@ -3626,6 +3643,9 @@ class Host:
                     self.route(frame)
             finally:
                 self.channel.reading.release()
+        self.serve_backlog()
+
+    def serve_backlog(self) -> None:
         while self.backlog:
             self.serve(self.backlog.popleft())
 
