@@ -351,7 +351,8 @@ fn is_pure(effective: &Effective, workers: &BTreeMap<Arc<str>, Arc<Effective>>) 
             continue;
         }
         seen.push(&worker.definition.id);
-        let effects = worker.toolsets.keys().any(|name| &**name != "workers");
+        let code = !worker.definition.tools.is_empty() || worker.definition.code.is_some();
+        let effects = code || worker.toolsets.keys().any(|name| &**name != "workers");
         // Whom a pattern names is known only when it is called.
         let exact = worker.callees.len() == worker.calls.len();
         if effects || !worker.definition.sandbox.narrowing.mounts.is_empty() || !exact {

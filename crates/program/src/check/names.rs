@@ -1,40 +1,93 @@
 //! Names that would be confused: by file systems that ignore case, or by a model.
 
-use super::Whole;
+use super::{
+    Whole,
+    tools::{offers, place},
+};
 use crate::{
+    code::CodeTool,
     diagnostics::{Diagnostic, codes},
     front_matter,
     resolve::Located,
     span::Span,
 };
-use llm_do_core::function::tool_name;
-use std::collections::BTreeMap;
+use llm_do_core::{
+    function::tool_name,
+    worker::{CODE, ToolLevel},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     case(whole, found);
+    // What many workers have in common is told once.
+    let mut told: BTreeSet<(String, Arc<str>)> = BTreeSet::new();
     for effective in whole.workers.values() {
-        // Each name that the model sees, with what gets it and where that is said.
-        let mut names: BTreeMap<String, (String, Option<&Span>)> = BTreeMap::new();
+        // Each name that the model sees, with what gets it.
+        let mut names: BTreeMap<String, Named<'_>> = BTreeMap::new();
         for kind in effective.toolsets.keys().filter_map(|name| whole.host.toolsets.get(name)) {
-            for tool in kind.tools() {
-                names.insert((*tool).to_owned(), (format!("the tool of `{}`", kind.name()), None));
+            for tool in kind.tools().iter().filter(|tool| offers(effective, kind.name(), tool)) {
+                names.insert((*tool).to_owned(), Named::BuiltIn(kind.name()));
+            }
+        }
+        let python = whole.exposed.tools(effective).unwrap_or_default();
+        for (tool, (level, code)) in python.into_iter().filter(|(tool, _)| offers(effective, CODE, tool)) {
+            let name = tool_name(tool);
+            let Some(other) = names.insert(name.clone(), Named::Python(level, code)) else { continue };
+            let other = other.shown();
+            if told.insert((other.clone(), Arc::clone(&code.name))) {
+                found.push(
+                    clash(&format!("the Python tool `{tool}`"), &other, &name)
+                        .at(&place(whole.packages, level, code))
+                        .help("rename the function: nothing takes the place of a tool that is built in"),
+                );
             }
         }
         for (_, at) in &effective.calls {
             let (reference, span) = &effective.callees[*at];
             let name = tool_name(reference.trim_start_matches("./"));
-            let this = (format!("the worker `{reference}`"), Some(span));
-            let Some((other, place)) = names.insert(name.clone(), this) else { continue };
-            let clash = Diagnostic::error(
-                codes::NAME_CLASH,
-                format!("`{reference}` and {other} would both be called `{name}` by the model"),
-            )
-            .at(span)
-            .help("rename the worker, or take one of the two from it");
-            found.push(match place {
-                Some(place) => clash.related("the other one", place),
+            let Some(other) = names.insert(name.clone(), Named::Worker(reference, span)) else { continue };
+            let clash = clash(&format!("`{reference}`"), &other.shown(), &name)
+                .at(span)
+                .help("rename the worker, or take one of the two from it");
+            found.push(match other.place(whole) {
+                Some(place) => clash.related("the other one", &place),
                 None => clash,
             });
+        }
+    }
+}
+
+fn clash(this: &str, other: &str, name: &str) -> Diagnostic {
+    Diagnostic::error(
+        codes::NAME_CLASH,
+        format!("{this} and {other} would both be called `{name}` by the model"),
+    )
+}
+
+/// What gets a name.
+enum Named<'a> {
+    BuiltIn(&'static str),
+    Python(&'a ToolLevel, &'a CodeTool),
+    Worker(&'a str, &'a Span),
+}
+
+impl Named<'_> {
+    fn shown(&self) -> String {
+        match self {
+            Self::BuiltIn(toolset) => format!("the tool of `{toolset}`"),
+            Self::Python(level, tool) => format!("the Python tool `{}` of {}", tool.name, level.name),
+            Self::Worker(reference, _) => format!("the worker `{reference}`"),
+        }
+    }
+
+    fn place(&self, whole: &Whole<'_>) -> Option<Span> {
+        match self {
+            Self::BuiltIn(_) => None,
+            Self::Python(level, tool) => Some(place(whole.packages, level, tool)),
+            Self::Worker(_, span) => Some((*span).clone()),
         }
     }
 }
