@@ -2,19 +2,15 @@
 
 use super::{
     Whole,
-    tools::{offers, place},
+    tools::{Tool, offers, place},
 };
 use crate::{
-    code::CodeTool,
     diagnostics::{Diagnostic, codes},
     front_matter,
     resolve::Located,
     span::Span,
 };
-use llm_do_core::{
-    function::tool_name,
-    worker::{CODE, ToolLevel},
-};
+use llm_do_core::{function::tool_name, worker::CODE};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -23,32 +19,34 @@ use std::{
 pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     case(whole, found);
     // What many workers have in common is told once.
-    let mut told: BTreeSet<(String, Arc<str>)> = BTreeSet::new();
+    let mut told: BTreeSet<(&str, Arc<str>)> = BTreeSet::new();
     for effective in whole.workers.values() {
+        let python = |name: &str| {
+            let tool = whole.exposed.tools(effective)?.get(name)?;
+            offers(effective, CODE, &tool.code.name).then_some(tool)
+        };
         // Each name that the model sees, with what gets it.
         let mut names: BTreeMap<String, Named<'_>> = BTreeMap::new();
         for kind in effective.toolsets.keys().filter_map(|name| whole.host.toolsets.get(name)) {
-            for tool in kind.tools().iter().filter(|tool| offers(effective, kind.name(), tool)) {
-                names.insert((*tool).to_owned(), Named::BuiltIn(kind.name()));
-            }
-        }
-        let python = whole.exposed.tools(effective).unwrap_or_default();
-        for (tool, (level, code)) in python.into_iter().filter(|(tool, _)| offers(effective, CODE, tool)) {
-            let name = tool_name(tool);
-            let Some(other) = names.insert(name.clone(), Named::Python(level, code)) else { continue };
-            let other = other.shown();
-            if told.insert((other.clone(), Arc::clone(&code.name))) {
-                found.push(
-                    clash(&format!("the Python tool `{tool}`"), &other, &name)
-                        .at(&place(whole.packages, level, code))
-                        .help("rename the function: nothing takes the place of a tool that is built in"),
-                );
+            for built_in in kind.tools().iter().filter(|tool| offers(effective, kind.name(), tool)) {
+                let named = Named::BuiltIn(kind.name());
+                if let Some(tool) = python(built_in)
+                    && told.insert((kind.name(), Arc::clone(&tool.code.name)))
+                {
+                    found.push(
+                        clash(&format!("the Python tool `{}`", tool.code.name), &named.shown(), built_in)
+                            .at(&place(whole.packages, &tool.level, &tool.code))
+                            .help("rename the function: nothing takes the place of a tool that is built in"),
+                    );
+                }
+                names.insert((*built_in).to_owned(), named);
             }
         }
         for (_, at) in &effective.calls {
             let (reference, span) = &effective.callees[*at];
             let name = tool_name(reference.trim_start_matches("./"));
-            let Some(other) = names.insert(name.clone(), Named::Worker(reference, span)) else { continue };
+            let other = names.insert(name.clone(), Named::Worker(reference, span));
+            let Some(other) = other.or_else(|| python(&name).map(Named::Python)) else { continue };
             let clash = clash(&format!("`{reference}`"), &other.shown(), &name)
                 .at(span)
                 .help("rename the worker, or take one of the two from it");
@@ -70,7 +68,7 @@ fn clash(this: &str, other: &str, name: &str) -> Diagnostic {
 /// What gets a name.
 enum Named<'a> {
     BuiltIn(&'static str),
-    Python(&'a ToolLevel, &'a CodeTool),
+    Python(&'a Tool),
     Worker(&'a str, &'a Span),
 }
 
@@ -78,7 +76,7 @@ impl Named<'_> {
     fn shown(&self) -> String {
         match self {
             Self::BuiltIn(toolset) => format!("the tool of `{toolset}`"),
-            Self::Python(level, tool) => format!("the Python tool `{}` of {}", tool.name, level.name),
+            Self::Python(tool) => format!("the Python tool `{}` of {}", tool.code.name, tool.level.name),
             Self::Worker(reference, _) => format!("the worker `{reference}`"),
         }
     }
@@ -86,7 +84,7 @@ impl Named<'_> {
     fn place(&self, whole: &Whole<'_>) -> Option<Span> {
         match self {
             Self::BuiltIn(_) => None,
-            Self::Python(level, tool) => Some(place(whole.packages, level, tool)),
+            Self::Python(tool) => Some(place(whole.packages, &tool.level, &tool.code)),
             Self::Worker(_, span) => Some((*span).clone()),
         }
     }

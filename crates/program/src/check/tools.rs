@@ -22,10 +22,23 @@ use std::{
 
 /// What the levels of a program expose, each looked into once.
 #[derive(Default)]
-pub(super) struct Exposed(HashMap<Key, Vec<ModuleTools>>);
+pub(super) struct Exposed {
+    levels: HashMap<Key, Vec<ModuleTools>>,
+    /// The tools of each list of levels, `None` where not all of them are known. Workers of one folder share theirs.
+    lists: HashMap<*const ToolLevel, Option<Tools>>,
+}
 
 /// What tells levels apart: whose they are and their modules. The name of a level says who looks at it.
 type Key = (Arc<CodePackage>, Vec<ToolModule>);
+
+/// Python tools by the names that a model sees, the nearest of each.
+pub(super) type Tools = BTreeMap<String, Tool>;
+
+/// A Python tool and its level.
+pub(super) struct Tool {
+    pub(super) level: ToolLevel,
+    pub(super) code: CodeTool,
+}
 
 fn key(level: &ToolLevel) -> Key {
     (Arc::clone(&level.package), level.modules.clone())
@@ -34,39 +47,47 @@ fn key(level: &ToolLevel) -> Key {
 impl Exposed {
     /// Looks into the levels of all workers.
     pub(super) fn by<'a>(workers: impl Iterator<Item = &'a Arc<Effective>>, host: &Host) -> Self {
-        let mut exposed = HashMap::new();
-        let Some(reader) = &host.code else { return Self(exposed) };
-        for level in workers.flat_map(|effective| effective.definition.tools.iter()) {
-            exposed.entry(key(level)).or_insert_with(|| reader.tools(level));
+        let mut exposed = Self::default();
+        for levels in workers.map(|effective| &effective.definition.tools) {
+            if exposed.lists.contains_key(&levels.as_ptr()) {
+                continue;
+            }
+            if let Some(reader) = &host.code {
+                for level in levels.iter() {
+                    exposed.levels.entry(key(level)).or_insert_with(|| reader.tools(level));
+                }
+            }
+            let tools = exposed.aggregated(levels);
+            exposed.lists.insert(levels.as_ptr(), tools);
         }
-        Self(exposed)
+        exposed
     }
 
-    fn of(&self, level: &ToolLevel) -> Option<&[ModuleTools]> {
-        self.0.get(&key(level)).map(Vec::as_slice)
-    }
-
-    /// The Python tools of a worker by name, each with its level, the nearest of a name; `None` where not all of them are
-    /// known.
-    pub(super) fn tools<'a>(&'a self, effective: &'a Effective) -> Option<Tools<'a>> {
+    fn aggregated(&self, levels: &[ToolLevel]) -> Option<Tools> {
         let mut tools = Tools::new();
-        for level in effective.definition.tools.iter() {
+        for level in levels {
             for module in self.of(level)? {
-                let harmless = |kind| kind == CodeProblemKind::Nothing;
-                if module.problem.as_ref().is_some_and(|problem| !harmless(problem.kind)) {
+                if module.problem.as_ref().is_some_and(|problem| problem.kind != CodeProblemKind::Nothing) {
                     return None;
                 }
-                for tool in &module.tools {
-                    tools.entry(&tool.name).or_insert((level, tool));
+                for code in &module.tools {
+                    let tool = || Tool { level: level.clone(), code: code.clone() };
+                    tools.entry(tool_name(&code.name)).or_insert_with(tool);
                 }
             }
         }
         Some(tools)
     }
-}
 
-/// Tools by name, each with its level.
-pub(super) type Tools<'a> = BTreeMap<&'a str, (&'a ToolLevel, &'a CodeTool)>;
+    fn of(&self, level: &ToolLevel) -> Option<&[ModuleTools]> {
+        self.levels.get(&key(level)).map(Vec::as_slice)
+    }
+
+    /// The Python tools of a worker; `None` where not all of them are known.
+    pub(super) fn tools(&self, effective: &Effective) -> Option<&Tools> {
+        self.lists.get(&effective.definition.tools.as_ptr())?.as_ref()
+    }
+}
 
 /// Whether a worker's configuration of a toolset offers a tool.
 pub(super) fn offers(effective: &Effective, toolset: &str, tool: &str) -> bool {
@@ -102,25 +123,24 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     let mut known: BTreeMap<PackageId, Option<BTreeSet<&str>>> = BTreeMap::new();
     for effective in whole.workers.values() {
         let levels = &effective.definition.tools;
-        // Workers of one folder share what they have.
+        let tools = whole.exposed.tools(effective);
         if lists.insert(levels.as_ptr()) {
             for level in levels.iter().filter(|level| !seen.contains(&key(level))) {
                 modules(whole, level, effective, found);
             }
             seen.extend(levels.iter().map(key));
             shadows(whole, levels, found);
+            let package = known.entry(effective.located.package).or_insert_with(|| Some(BTreeSet::new()));
+            match (package.as_mut(), tools) {
+                (Some(package), Some(tools)) => package.extend(tools.values().map(|tool| &*tool.code.name)),
+                _ => *package = None,
+            }
         }
         if let Some(code) = &effective.definition.code {
             entry(whole, code, found);
         }
-        let tools = whole.exposed.tools(effective);
-        names(effective, tools.as_ref(), found);
-        rules(whole, effective, tools.as_ref(), found);
-        let package = known.entry(effective.located.package).or_insert_with(|| Some(BTreeSet::new()));
-        match (package.as_mut(), tools) {
-            (Some(package), Some(tools)) => package.extend(tools.into_keys()),
-            _ => *package = None,
-        }
+        names(effective, tools, found);
+        rules(whole, effective, tools, found);
     }
     // What a manifest says of tools is for all workers: one must have them.
     for (id, package) in whole.packages.iter() {
@@ -274,11 +294,11 @@ fn named(custom: &Node) -> Vec<(&str, &Span)> {
 }
 
 /// The tools that a worker's own configuration names.
-fn names(effective: &Effective, tools: Option<&Tools<'_>>, found: &mut Vec<Diagnostic>) {
+fn names(effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
     let (Some(custom), Some(tools)) = (effective.toolsets.get(CODE), tools) else { return };
     let file = effective.keys.span.file();
     for (name, span) in named(custom).into_iter().filter(|(_, span)| Arc::ptr_eq(span.file(), file)) {
-        unknown(name, span, tools.keys().copied(), found);
+        unknown(name, span, tools.values().map(|tool| &*tool.code.name), found);
     }
 }
 
@@ -306,7 +326,7 @@ fn unknown<'a>(
 const DELEGATION: [&str; 3] = ["worker_call", "worker.call", "worker_create"];
 
 /// Rules of a worker for tools that there are none of, in its own reach or in any toolset.
-fn rules(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools<'_>>, found: &mut Vec<Diagnostic>) {
+fn rules(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
     let rules = effective.keys.get("tool_rules").map(Node::entries).unwrap_or_default();
     let (false, Some(tools)) = (rules.is_empty(), tools) else { return };
     let registry = &whole.host.toolsets;
@@ -321,8 +341,12 @@ fn rules(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools<'_>>, fo
     }
     let built_in = registry.names().filter_map(|name| registry.get(name)).flat_map(|kind| kind.tools());
     let callees = effective.callees.iter().map(|(reference, _)| reference.trim_start_matches("./"));
-    let names: Vec<&str> =
-        built_in.copied().chain(tools.keys().copied()).chain(callees).chain(DELEGATION).collect();
+    let names: Vec<&str> = built_in
+        .copied()
+        .chain(tools.values().map(|tool| &*tool.code.name))
+        .chain(callees)
+        .chain(DELEGATION)
+        .collect();
     for entry in rules {
         let name = entry.key.split('(').next().unwrap_or_default();
         if is_glob(name)
