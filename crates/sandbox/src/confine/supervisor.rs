@@ -235,7 +235,7 @@ fn run_beside(
         return Err(Fault::new("landlock", "this kernel's Landlock is too old, or there is none"));
     }
     let confine = || {
-        if alone { landlock::confine(plan, &[temporary.0.clone()], true) } else { Ok(()) }
+        if alone { landlock::confine(plan, std::slice::from_ref(&temporary.0), true) } else { Ok(()) }
     };
     let filter = alone.then_some(seccomp::Filter {
         network: plan.network,
