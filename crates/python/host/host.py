@@ -19,18 +19,17 @@ Three rules explain most of what looks odd here:
 from __future__ import annotations
 
 import _signal  # Not `signal`: its wrappers make enums of every number, at each call.
-import json
 import os
 import sys
+from _collections import deque  # `collections` would import much that is not needed to start.
 from _thread import RLock, allocate_lock, get_ident
-from collections import deque
 from contextvars import ContextVar
-from io import StringIO, TextIOBase, UnsupportedOperation
+from io import TextIOBase, UnsupportedOperation
 from itertools import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, Sequence, Set, Tuple, Union
+    from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, Sequence, Set, Tuple
 
     Json = Any
     Frame = Dict[str, Any]
@@ -64,18 +63,35 @@ def _no_default(value: object) -> NoReturn:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def _make_encoder() -> Callable[[object], str]:
-    """Compact JSON that holds no NaN. What it needs is bound here, so that a patched `json` module can't reach it."""
-    make = json.encoder.c_make_encoder
-    if make is None:
-        return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-    chunks = make(None, _no_default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+class _Scanning:
+    """What the scanner of `_json` asks for: everything as usual."""
+
+    strict = False
+    object_hook = object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+def _make_json() -> Tuple[Callable[[object], str], Callable[[str, int], Tuple[Json, int]]]:
+    """Compact JSON without NaN, and its reader.
+
+    The C functions behind the `json` module are taken without it: its import is most of what start would cost, and a
+    tool that patches it can't reach these.
+    """
+    try:
+        from _json import encode_basestring, make_encoder, make_scanner
+    except ImportError:  # A Python that has them in Python only.
+        import json
+
+        encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return encoder.encode, json.JSONDecoder(strict=False).raw_decode
+    chunks = make_encoder(None, _no_default, encode_basestring, None, ":", ",", False, False, False)
     join = "".join
-    return lambda value: join(chunks(value, 0))
+    return (lambda value: join(chunks(value, 0))), make_scanner(_Scanning)
 
 
-encode = _make_encoder()
-_scan = json.JSONDecoder().scan_once
+encode, _scan = _make_json()
 
 
 def decode(text: str) -> Json:
@@ -1425,7 +1441,7 @@ def read_duration(text: str) -> Any:
     pattern = rf"([+-]?)P(?:{number}W)?(?:{number}D)?(?:T(?:{number}H)?(?:{number}M)?(?:{number}S)?)?"
     match = re.fullmatch(pattern, text.strip())
     if match is None or text.strip()[-1:] in ("P", "T"):
-        clock = re.fullmatch(rf"([+-]?)(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)", text.strip())
+        clock = re.fullmatch(r"([+-]?)(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)", text.strip())
         if clock is None:
             raise ValueError(text)
         parts: Tuple[Any, ...] = (None, None, *clock.groups()[1:])
@@ -2546,12 +2562,13 @@ class Plain:
 
     def list(self, value: object, items: Iterable[Any]) -> Json:
         mark = self.enter(value)
+        if hasattr(items, "__len__"):
+            self.count(2 * len(items))  # type: ignore[arg-type]  # Before anything is copied.
         result = []
         self.path.append(0)
         for index, item in enumerate(items):
             self.path[-1] = index
             result.append(self.convert(item))
-        self.count(2 * len(result))
         self.path.pop()
         self.above.discard(mark)
         return result
@@ -3354,14 +3371,14 @@ class Host:
         """Sends a question on behalf of a call. To be called with interrupts held."""
         if _getpid() != HOST_PID:
             raise RuntimeError("a forked process has no way back into the run")
-        if call.ended:
-            raise RuntimeError("the call has ended")
         waiter = Waiter(self.next_cb() if cb is None else cb, loop)
         self.waiters[waiter.id] = call.waiters[waiter.id] = waiter
         frame = {"t": "callback", "id": call.id, "cb": waiter.id, "op": op, **fields}
         if op == "step_end":
             frame = {"t": "step_end", "id": call.id, "cb": waiter.id, **fields}
         try:
+            if call.ended:  # Asked after the waiter is known: whoever ends a call answers all that are.
+                raise RuntimeError("the call has ended")
             body = to_bytes(encode(frame))
             if len(body) > MAX_RESULT:
                 raise ValueError(too_large(f"{len(body):,} bytes", "the input of a call"))
