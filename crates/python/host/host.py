@@ -970,8 +970,12 @@ def import_path(path: str, root: str) -> Any:
 
 
 def is_standard(name: str) -> bool:
-    """Whether the standard library has a module of that name (known from Python 3.10 on)."""
-    return name in getattr(sys, "stdlib_module_names", sys.builtin_module_names)
+    """Whether the standard library has a module of that name."""
+    known = getattr(sys, "stdlib_module_names", None)
+    if known is None:  # Python 3.9.
+        place = os.path.join(STANDARD_LIBRARY, name)
+        return name in sys.builtin_module_names or os.path.exists(f"{place}.py") or os.path.isdir(place)
+    return name in known
 
 
 def takes_agent(value: Any) -> bool:
@@ -1007,11 +1011,12 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
             place = name if space.get(name) is target else f"{attribute or 'register'}:{options.name or name}"
             add(place, target, options, context, name)
     taken = {id(tool.target) for tool in found}
+    own = module.object.__name__
+    inside = own + "." if hasattr(module.object, "__path__") else own  # A package shows what its files hold.
     for name, target in list(space.items()):
         if isinstance(getattr(target, "__llm_do_tool__", None), Options) and id(target) not in taken:
-            if getattr(target, "__module__", None) == module.object.__name__ or module.path.endswith(
-                "__init__.py"
-            ):
+            home = getattr(target, "__module__", None) or own
+            if home == own or home.startswith(inside):
                 taken.add(id(target))
                 add(name, target)
                 if module.exposes == "nothing":
@@ -1024,15 +1029,16 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
                 add(name, target)
     elif not found:
         for name, target in list(space.items()):
-            if not name.startswith("_") and name not in ("main", "register") and is_function(target):
-                if target.__module__ == module.object.__name__ and getattr(target, "__annotations__", None):
+            if not name.startswith("_") and name != "main" and is_function(target) and id(target) not in taken:
+                if target.__module__ == own and getattr(target, "__annotations__", None):
                     module.exposes = "plain"
+                    taken.add(id(target))
                     add(name, target)
     if names is not None:
         module.exposes = "names"
         by_name = {tool.name: tool for tool in reversed(found)}
         by_name.update((tool.function, tool) for tool in found if tool.function not in by_name)
-        missing = []
+        missing: List[str] = []
         found = []
         for name in names:
             if name in by_name:
@@ -1333,6 +1339,15 @@ class Form:
         form = Form({**self.schema, **more}, self.read, self.plain, self.paths)
         form.optional = self.optional
         return form
+
+
+def scalar_in(text: str) -> Any:
+    """The number or boolean that a text is, or the text."""
+    try:
+        value, end = _scan(text, 0)
+    except (ValueError, StopIteration):
+        return text
+    return value if end == len(text) and is_scalar(value) else text
 
 
 def kind_of(value: Any) -> str:
@@ -1667,10 +1682,7 @@ class Types:
                 if text_keys:
                     as_key = name
                 else:  # Keys of JSON are texts: a number or a boolean is written in one.
-                    try:
-                        as_key = decode(name)
-                    except (ValueError, StopIteration):
-                        as_key = name
+                    as_key = scalar_in(name)
                 known = key.read(as_key, reading, f"the key {name[:80]!r} of {where}")
                 pairs.append((known, inner.read(one, reading, f"{where}[{name[:80]!r}]")))
             try:
