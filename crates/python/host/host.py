@@ -297,8 +297,8 @@ class Call:
         self.cancelled = False
         self.waiters: Dict[int, Waiter] = {}
         self.logged = 0
-        #: Output without its line's end yet, by stream.
-        self.lines: Dict[str, str] = {}
+        #: Output without its line's end yet, by stream and thread.
+        self.lines: Dict[Tuple[str, int], str] = {}
         #: Where output goes instead of into frames, while modules are loaded.
         self.captured: Optional[List[str]] = None
         self.task: Any = None
@@ -324,16 +324,17 @@ class Logs:
         held = interrupts.hold()
         try:
             call = self.owner()
+            # A line of one thread is not mixed with those of others: `print` writes it in pieces.
+            key = (stream, get_ident())
             with self.lock:
-                if not call.lines.get(stream) and text.endswith("\n"):
-                    self.send(call, stream, "info", text[:-1])
-                    return
-                whole, newline, rest = (call.lines.get(stream, "") + text).rpartition("\n")
-                call.lines[stream] = rest
+                begun = call.lines.pop(key, "")
+                whole, newline, rest = (begun + text).rpartition("\n")
                 if newline or len(rest) > 8192:
                     if not newline:
-                        whole, call.lines[stream] = rest, ""
+                        whole, rest = rest, ""
                     self.send(call, stream, "info", whole)
+                if rest:
+                    call.lines[key] = rest
         finally:
             interrupts.release(held)
 
@@ -359,10 +360,9 @@ class Logs:
         """Sends lines without an end, when their call ends."""
         if call.lines:
             with self.lock:
-                for stream, rest in call.lines.items():
-                    if rest:
-                        self.send(call, stream, "info", rest)
-                call.lines = {}
+                lines, call.lines = call.lines, {}
+                for (stream, _), rest in lines.items():
+                    self.send(call, stream, "info", rest)
 
 
 class Output(TextIOBase):
@@ -1029,7 +1029,12 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
                 add(name, target)
     elif not found:
         for name, target in list(space.items()):
-            if not name.startswith("_") and name != "main" and is_function(target) and id(target) not in taken:
+            if (
+                not name.startswith("_")
+                and name != "main"
+                and is_function(target)
+                and id(target) not in taken
+            ):
                 if target.__module__ == own and getattr(target, "__annotations__", None):
                     module.exposes = "plain"
                     taken.add(id(target))
@@ -3334,8 +3339,7 @@ class Host:
                             self.route(frame)
                 finally:
                     channel.reading.release()
-            while backlog:
-                self.serve(backlog.popleft())
+            self.serve_backlog()
 
     def route(self, frame: Frame) -> None:
         """Handles what anybody who reads may handle, and leaves the rest to the main thread."""
@@ -3616,6 +3620,7 @@ class Host:
         """Runs the event loop until no async call is left. It is kept for the next one, with what tools put on it."""
         loop = self.loop
         loop.add_reader(self.channel.fd, self.on_readable)
+        loop.call_soon(self.serve_backlog)  # What came together with the call that starts the loop.
         self.looping = True
         try:
             while self.tasks:
@@ -3638,6 +3643,9 @@ class Host:
                     self.route(frame)
             finally:
                 self.channel.reading.release()
+        self.serve_backlog()
+
+    def serve_backlog(self) -> None:
         while self.backlog:
             self.serve(self.backlog.popleft())
 

@@ -99,9 +99,13 @@ class Host:
     def ready(self) -> Frame:
         return self.next("ready")
 
-    def start_call(self, module: Frame, function: str, plain: bool = False, ctx: Any = None, **args: Any) -> int:
+    def start_call(
+        self, module: Frame, function: str, plain: bool = False, ctx: Any = None, **args: Any
+    ) -> int:
         self.next_id += 1
-        self.send(t="call", id=self.next_id, module=module, function=function, args=args, plain=plain, ctx=ctx)
+        self.send(
+            t="call", id=self.next_id, module=module, function=function, args=args, plain=plain, ctx=ctx
+        )
         return self.next_id
 
     def finish_call(self, id: int, limit: float = LIMIT) -> Frame:

@@ -40,14 +40,20 @@ def main() -> None:
             host.ready()
             ready.append(time.perf_counter() - host.started)
             host.close()
-        print(f"{sys.version.split()[0]}: bare interpreter {median(bare, 1e3)} ms; start to ready {median(ready, 1e3)} ms")
+        print(
+            f"{sys.version.split()[0]}: bare interpreter {median(bare, 1e3)} ms; start to ready {median(ready, 1e3)} ms"
+        )
         path = os.path.join(folder, "tools.py")
         with open(path, "w") as file:
             file.write(TOOLS)
         module = {"key": "tools", "path": path, "root": folder, "name": "tools"}
         host = Host(script=compiled)
         host.ready()
-        for name, args in (("add", {"a": 1, "b": 2}), ("echo", {"text": "x" * 1024}), ("add_async", {"a": 1, "b": 2})):
+        for name, args in (
+            ("add", {"a": 1, "b": 2}),
+            ("echo", {"text": "x" * 1024}),
+            ("add_async", {"a": 1, "b": 2}),
+        ):
             samples = []
             for _ in range(2000):
                 begin = time.perf_counter()
@@ -62,7 +68,9 @@ def main() -> None:
         with open(f"/proc/{host.process.pid}/stat") as file:
             after = sum(map(int, file.read().rpartition(")")[2].split()[11:13]))
         ticks = os.sysconf("SC_CLK_TCK")
-        print(f"CPU of the host per warm call {(after - before) / ticks / 20_000 * 1e6:.1f} µs ({time.perf_counter() - cpu:.1f} s)")
+        print(
+            f"CPU of the host per warm call {(after - before) / ticks / 20_000 * 1e6:.1f} µs ({time.perf_counter() - cpu:.1f} s)"
+        )
         host.close()
 
 

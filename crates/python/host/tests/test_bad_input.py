@@ -13,7 +13,9 @@ class Importing(HostTest):
         report = self.report("def f(:\n    pass\n")
         error = report["error"]
         self.assertEqual((error["kind"], error["type"]), ("import", "SyntaxError"))
-        self.assertEqual((error["file"], error["line"], error["column"]), (os.path.join(self.root, "tools.py"), 1, 7))
+        self.assertEqual(
+            (error["file"], error["line"], error["column"]), (os.path.join(self.root, "tools.py"), 1, 7)
+        )
         self.assertEqual(error["text"], "def f(:")
         self.assertEqual(report["functions"], [])
 
@@ -24,7 +26,10 @@ class Importing(HostTest):
 
     def test_import_error_has_user_frames_only(self) -> None:
         error = self.report("x = 1\n1 / 0\n")["error"]
-        self.assertEqual((error["kind"], error["type"], error["message"]), ("import", "ZeroDivisionError", "division by zero"))
+        self.assertEqual(
+            (error["kind"], error["type"], error["message"]),
+            ("import", "ZeroDivisionError", "division by zero"),
+        )
         self.assertEqual([(frame["line"], frame["text"]) for frame in error["frames"]], [(2, "1 / 0")])
 
     def test_missing_package_is_named(self) -> None:
@@ -38,7 +43,9 @@ class Importing(HostTest):
         self.assertEqual(self.report("import lib.other\n")["error"]["kind"], "import")
 
     def test_missing_file(self) -> None:
-        report = self.host.load({"key": "x", "path": f"{self.root}/no.py", "root": self.root, "name": "no"})[0]
+        report = self.host.load({"key": "x", "path": f"{self.root}/no.py", "root": self.root, "name": "no"})[
+            0
+        ]
         self.assertEqual(report["error"]["type"], "FileNotFoundError")
 
     def test_exit_at_import(self) -> None:
@@ -60,7 +67,10 @@ class Importing(HostTest):
         self.assertEqual(self.host.process.wait(30), 0)
 
     def test_endless_import_can_be_interrupted_and_says_where(self) -> None:
-        module = self.module("print('started', flush=True)\nimport os\nopen('%s', 'w')\nwhile True:\n    pass\n" % f"{self.root}/mark")
+        module = self.module(
+            "print('started', flush=True)\nimport os\nopen('%s', 'w')\nwhile True:\n    pass\n"
+            % f"{self.root}/mark"
+        )
         self.host.send(t="load", modules=[module])
         self.wait_until(lambda: os.path.exists(f"{self.root}/mark"), "the import")
         self.host.interrupt()
@@ -69,7 +79,10 @@ class Importing(HostTest):
         self.assertIn(error["frames"][0]["line"], (4, 5))
 
     def test_other_modules_of_a_load_are_not_harmed(self) -> None:
-        bad, good = self.module("1/0", "bad.py"), self.module("def f(x: int) -> int:\n    return x\n", "good.py")
+        bad, good = (
+            self.module("1/0", "bad.py"),
+            self.module("def f(x: int) -> int:\n    return x\n", "good.py"),
+        )
         reports = self.host.load(bad, good)
         self.assertIsNotNone(reports[0]["error"])
         self.assertEqual([f["name"] for f in reports[1]["functions"]], ["f"])
@@ -161,7 +174,9 @@ class Misbehaving(HostTest):
         self.assertEqual(self.call("def f():\n    a = [1]\n    return [a, a]\n")["value"], [[1], [1]])
 
     def test_depth(self) -> None:
-        self.error(self.call("def f():\n    a = []\n    for _ in range(100_000): a = [a]\n    return a\n"), "result")
+        self.error(
+            self.call("def f():\n    a = []\n    for _ in range(100_000): a = [a]\n    return a\n"), "result"
+        )
 
     def test_endless_recursion(self) -> None:
         error = self.error(self.call("def f():\n    return f()\n"), "exception")
@@ -198,7 +213,9 @@ class Misbehaving(HostTest):
         self.call("def f():\n    return 10 ** 10_000\n")
 
     def test_lone_surrogates(self) -> None:
-        self.assertEqual(self.call("def f():\n    print('\\udc80')\n    return 'a\\ud800b'\n")["value"], "a\ufffdb")
+        self.assertEqual(
+            self.call("def f():\n    print('\\udc80')\n    return 'a\\ud800b'\n")["value"], "a\ufffdb"
+        )
 
     def test_surrogates_in_errors_and_keys(self) -> None:
         self.error(self.call("def f():\n    raise ValueError('\\ud800')\n"), "exception")
@@ -386,7 +403,9 @@ class Interrupting(HostTest):
         self.check_alive()
 
     def test_while_waiting_for_an_answer(self) -> None:
-        module = self.module("from llm_do import ToolContext\ndef f(ctx: ToolContext):\n    return ctx.call('w')\n")
+        module = self.module(
+            "from llm_do import ToolContext\ndef f(ctx: ToolContext):\n    return ctx.call('w')\n"
+        )
         id = self.host.start_call(module, "f")
         self.host.next("callback")
         self.host.interrupt()
@@ -398,7 +417,9 @@ class Interrupting(HostTest):
         id = self.host.start_call(module, "f")
         self.host.finish_call(id)
         self.host.send(t="cancel", id=id)
-        id = self.started("import time\ndef f():\n    MARK\n    for _ in range(20): time.sleep(0.01)\n    return 'whole'\n")
+        id = self.started(
+            "import time\ndef f():\n    MARK\n    for _ in range(20): time.sleep(0.01)\n    return 'whole'\n"
+        )
         self.host.interrupt()  # Meant for the first call.
         self.assertEqual(self.host.finish_call(id).get("value"), "whole")
 

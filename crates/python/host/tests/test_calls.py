@@ -58,7 +58,10 @@ class Calls(HostTest):
     def test_exceptions(self) -> None:
         module = self.module("def f():\n    raise ValueError('no')\n")
         error = self.error(self.host.call(module, "f"), "exception")
-        self.assertEqual(error["frames"], [{"file": module["path"], "line": 2, "function": "f", "text": "raise ValueError('no')"}])
+        self.assertEqual(
+            error["frames"],
+            [{"file": module["path"], "line": 2, "function": "f", "text": "raise ValueError('no')"}],
+        )
 
 
 if __name__ == "__main__":

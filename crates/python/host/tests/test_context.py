@@ -15,8 +15,17 @@ class Callbacks(HostTest):
             HEAD + "def f(ctx: ToolContext):\n"
             "    return [ctx.run_id, ctx.worker, ctx.idempotency_key, ctx.approvals.mode, ctx.cancelled, str(ctx.sandbox.mounts)]\n"
         )
-        ctx = {"run": "r", "worker": "w", "key": "k", "mode": "interactive", "mounts": [{"at": "/a", "path": "/b", "mode": "ro"}]}
-        self.assertEqual(self.host.value(module, "f", ctx=ctx), ["r", "w", "k", "interactive", False, "[Mount('/a', 'ro')]"])
+        ctx = {
+            "run": "r",
+            "worker": "w",
+            "key": "k",
+            "mode": "interactive",
+            "mounts": [{"at": "/a", "path": "/b", "mode": "ro"}],
+        }
+        self.assertEqual(
+            self.host.value(module, "f", ctx=ctx),
+            ["r", "w", "k", "interactive", False, "[Mount('/a', 'ro')]"],
+        )
         self.assertEqual(self.host.value(module, "f"), ["", "", "", "", False, "[]"])
 
     def test_forms_of_the_input(self) -> None:
@@ -37,7 +46,10 @@ def binary(ctx: ToolContext):
     ctx.call("w", b"x")
 """
         )
-        self.assertEqual(self.host.value(module, "f"), [None, "text", {"a": 1, "b": 2}, {"name": "n", "input": 3}, {"x": 1}])
+        self.assertEqual(
+            self.host.value(module, "f"),
+            [None, "text", {"a": 1, "b": 2}, {"name": "n", "input": 3}, {"x": 1}],
+        )
         self.assertEqual([frame["op"] for frame in self.host.callbacks], ["call"] * 4 + ["call_tool"])
         self.assertEqual(len({frame["cb"] for frame in self.host.callbacks}), 5)
         self.assertEqual(self.error(self.host.call(module, "twice"), "exception")["type"], "TypeError")
@@ -96,7 +108,9 @@ def binary(ctx: ToolContext):
         self.assertEqual(self.host.value(module, "f"), {"a": [1, 2]})
         self.assertEqual(self.host.text(), "ran\n")
         asked, ended = self.host.callbacks
-        self.assertEqual((asked["op"], asked["name"], ended["t"], ended["cb"]), ("step", "one", "step_end", asked["cb"]))
+        self.assertEqual(
+            (asked["op"], asked["name"], ended["t"], ended["cb"]), ("step", "one", "step_end", asked["cb"])
+        )
         self.assertEqual(self.host.value(module, "g"), [{"a": [1, 2]}, 2])
         self.host.callbacks.clear()
         self.assertEqual(self.host.value(module, "fails"), "caught")
@@ -138,7 +152,10 @@ def f(ctx: ToolContext, n: int):
 
     def test_five_deep(self) -> None:
         """A tool calls a worker whose tool runs in another host, and so on."""
-        module = self.module(HEAD + "def f(ctx: ToolContext, n: int):\n    return 1 + (ctx.call('deeper', {'n': n - 1}) if n else 0)\n")
+        module = self.module(
+            HEAD
+            + "def f(ctx: ToolContext, n: int):\n    return 1 + (ctx.call('deeper', {'n': n - 1}) if n else 0)\n"
+        )
         hosts = [self.start() for _ in range(6)]
 
         def answer_at(level):
@@ -152,7 +169,9 @@ def f(ctx: ToolContext, n: int):
         self.assertEqual(hosts[0].value(module, "f", n=5), 6)
 
     def test_frames_that_come_while_a_call_waits_are_served_after_it(self) -> None:
-        module = self.module(HEAD + "def f(ctx: ToolContext):\n    return ctx.call('w')\ndef g():\n    return 2\n")
+        module = self.module(
+            HEAD + "def f(ctx: ToolContext):\n    return ctx.call('w')\ndef g():\n    return 2\n"
+        )
         first = self.host.start_call(module, "f")
         frame = self.host.receive()
         second = self.host.start_call(module, "g")
@@ -195,7 +214,9 @@ def f(ctx: ToolContext): return ctx.call("w")
         self.host.finish_call(id)
 
     def test_approval_without_a_call(self) -> None:
-        module = self.module("from llm_do import tool\n@tool(approval=lambda n: 'ask')\ndef f(n: int): pass\n")
+        module = self.module(
+            "from llm_do import tool\n@tool(approval=lambda n: 'ask')\ndef f(n: int): pass\n"
+        )
         self.host.send(t="approval", id=1, module=module, function="f", args={"n": 1})
         self.assertEqual(self.host.next("result")["value"], "ask")
 
@@ -228,19 +249,29 @@ async def f(ctx: AsyncToolContext, n: int):
             self.assertEqual(said, [f"start {n}", f"end {n}"])
 
     def test_back_to_sync_and_again(self) -> None:
-        module = self.module(HEAD + "async def f(n: int):\n    await asyncio.sleep(0)\n    return n\ndef g(n: int):\n    return asyncio.run(f(n))\n")
+        module = self.module(
+            HEAD
+            + "async def f(n: int):\n    await asyncio.sleep(0)\n    return n\ndef g(n: int):\n    return asyncio.run(f(n))\n"
+        )
         for n in range(5):
             self.assertEqual(self.host.value(module, "f", n=n), n)
             self.assertEqual(self.host.value(module, "g", n=n), n)
 
     def test_the_loop_is_the_same_each_time(self) -> None:
-        module = self.module(HEAD + "loops = set()\nasync def f():\n    loops.add(asyncio.get_running_loop())\n    return len(loops)\n")
+        module = self.module(
+            HEAD
+            + "loops = set()\nasync def f():\n    loops.add(asyncio.get_running_loop())\n    return len(loops)\n"
+        )
         self.assertEqual([self.host.value(module, "f") for _ in range(3)], [1, 1, 1])
 
     def test_asyncio_is_imported_for_async_tools_only(self) -> None:
-        module = self.module("import sys\ndef f():\n    return [m for m in ('asyncio', 'inspect', 'typing', 'threading', 're') if m in sys.modules]\n")
+        module = self.module(
+            "import sys\ndef f():\n    return [m for m in ('asyncio', 'inspect', 'typing', 'threading', 're') if m in sys.modules]\n"
+        )
         before = self.host.value(module, "f", plain=True)
-        bare = self.start().value(self.module("import sys\ndef f():\n    return sorted(sys.modules)\n", "b.py"), "f", plain=True)
+        bare = self.start().value(
+            self.module("import sys\ndef f():\n    return sorted(sys.modules)\n", "b.py"), "f", plain=True
+        )
         self.assertNotIn("asyncio", before + bare)
         self.assertNotIn("inspect", before)
 
@@ -326,7 +357,10 @@ async def heard():
         ids = [self.host.start_call(module, "f", n=n) for n in range(4)]
         for _ in ids:
             self.host.next("result")
-        self.assertEqual({(frame["id"], frame["text"]) for frame in self.host.logs}, {(id, f"n is {n}") for n, id in enumerate(ids)})
+        self.assertEqual(
+            {(frame["id"], frame["text"]) for frame in self.host.logs},
+            {(id, f"n is {n}") for n, id in enumerate(ids)},
+        )
 
     def test_load_while_async_calls_run(self) -> None:
         module = self.module(HEAD + "async def f(ctx: AsyncToolContext):\n    return await ctx.call('w')\n")
@@ -370,19 +404,28 @@ def given(path: Path, ctx: ToolContext) -> list:
         for path in ("/in/a.txt", "in/a.txt", "./in//a.txt", "/in/../in/a.txt"):
             self.assertEqual(self.host.value(module, "read", ctx=ctx, path=path), "hello")
         value = self.host.value(module, "places", ctx=ctx, a="/output/x", c=["/outputs", "/"])
-        self.assertEqual(value, [f"{self.root}/real/out/x", "None", f"{self.root}/real/outputs", f"{self.root}/real"])
+        self.assertEqual(
+            value, [f"{self.root}/real/out/x", "None", f"{self.root}/real/outputs", f"{self.root}/real"]
+        )
         self.assertEqual(self.host.value(module, "make", ctx=ctx, name="n.txt"), "/output/n.txt")
         self.assertEqual(
-            self.host.value(module, "given", ctx=ctx, path="/in/a.txt"), ["/in/a.txt", "/in/a.txt", "/etc/hosts", {"path": "/in/a.txt"}]
+            self.host.value(module, "given", ctx=ctx, path="/in/a.txt"),
+            ["/in/a.txt", "/in/a.txt", "/etc/hosts", {"path": "/in/a.txt"}],
         )
         for path in ("/../x", "/in/../../x"):
             message = self.error(self.host.call(module, "read", ctx=ctx, path=path), "arguments")["message"]
             self.assertIn("leaves the sandbox", message)
 
     def test_what_is_not_mounted(self) -> None:
-        module = self.module(HEAD + "def f(path: Path): pass\ndef g(ctx: ToolContext):\n    return str(ctx.sandbox.path('/no/x'))\n")
+        module = self.module(
+            HEAD
+            + "def f(path: Path): pass\ndef g(ctx: ToolContext):\n    return str(ctx.sandbox.path('/no/x'))\n"
+        )
         ctx = {"mounts": [{"at": "/input", "path": "/tmp", "mode": "ro"}]}
-        self.assertIn("/input", self.error(self.host.call(module, "f", ctx=ctx, path="/inputs/x"), "arguments")["message"])
+        self.assertIn(
+            "/input",
+            self.error(self.host.call(module, "f", ctx=ctx, path="/inputs/x"), "arguments")["message"],
+        )
         self.assertIn("/input", self.error(self.host.call(module, "g", ctx=ctx), "exception")["message"])
 
 
@@ -414,13 +457,19 @@ class Streams(HostTest):
         self.assertEqual([frame["text"] for frame in self.host.logs], ["x"])
 
     def test_log(self) -> None:
-        module = self.module("from llm_do import ToolContext\ndef f(ctx: ToolContext):\n    ctx.log('a', 1, level='warning')\n")
+        module = self.module(
+            "from llm_do import ToolContext\ndef f(ctx: ToolContext):\n    ctx.log('a', 1, level='warning')\n"
+        )
         self.host.value(module, "f")
         (frame,) = self.host.logs
-        self.assertEqual([frame[key] for key in ("id", "stream", "level", "text")], [1, "log", "warning", "a 1"])
+        self.assertEqual(
+            [frame[key] for key in ("id", "stream", "level", "text")], [1, "log", "warning", "a 1"]
+        )
 
     def test_bound(self) -> None:
-        module = self.module("def f():\n    for _ in range(20_000):\n        print('x' * 99)\ndef g():\n    print('y')\n")
+        module = self.module(
+            "def f():\n    for _ in range(20_000):\n        print('x' * 99)\ndef g():\n    print('y')\n"
+        )
         self.host.value(module, "f")
         self.assertLess(sum(len(frame["text"]) for frame in self.host.logs), (256 << 10) + 200)
         self.assertIn("left out", self.host.logs[-1]["text"])
@@ -488,8 +537,14 @@ class Entry(HostTest):
             ("input", "[input, 'w']"),
         )):  # fmt: skip
             module = self.module(f"def main({signature}):\n    return {body}\n", f"m{number}.py")
-            self.assertEqual(self.host.value(module, "main", ctx={"worker": "w"}, input={"a": 1}), [{"a": 1}, "w"], signature)
-        module = self.module("import datetime\nasync def main(input: datetime.date):\n    return input.year\n", "typed.py")
+            self.assertEqual(
+                self.host.value(module, "main", ctx={"worker": "w"}, input={"a": 1}),
+                [{"a": 1}, "w"],
+                signature,
+            )
+        module = self.module(
+            "import datetime\nasync def main(input: datetime.date):\n    return input.year\n", "typed.py"
+        )
         self.assertEqual(self.host.value(module, "main", input="2024-01-02"), 2024)
         module = self.module("def main():\n    return 1\n", "none.py")
         self.assertEqual(self.host.value(module, "main", input=None), 1)

@@ -65,14 +65,20 @@ class Exposing(HostTest):
         see = functions["see"]
         self.assertEqual(see["function"], "c")
         self.assertEqual(
-            [see[key] for key in ("description", "risk", "approval", "parallel")], ["Sees.", "read", "preApproved", True]
+            [see[key] for key in ("description", "risk", "approval", "parallel")],
+            ["Sees.", "read", "preApproved", True],
         )
-        self.assertEqual((functions["a"]["risk"], functions["a"]["approval"], functions["a"]["description"]), (None, None, "A."))
+        self.assertEqual(
+            (functions["a"]["risk"], functions["a"]["approval"], functions["a"]["description"]),
+            (None, None, "A."),
+        )
         self.assertEqual(functions["d"]["approval"], "callable")
 
     def test_imported_tools_belong_to_their_module(self) -> None:
         self.write("other.py", "from llm_do import tool\n@tool\ndef other(x: int): pass\n")
-        report = self.report("from llm_do import tool\nfrom other import other\n@tool\ndef mine(x: int): pass\n")
+        report = self.report(
+            "from llm_do import tool\nfrom other import other\n@tool\ndef mine(x: int): pass\n"
+        )
         self.assertEqual([f["name"] for f in report["functions"]], ["mine"])
 
     def test_a_package_exposes_what_it_imports_and_lists(self) -> None:
@@ -83,13 +89,18 @@ class Exposing(HostTest):
         report = self.host.load(module)[0]
         self.assertIsNone(report["error"], report)
         self.assertEqual([f["name"] for f in report["functions"]], ["one", "two"])
-        self.assertEqual([os.path.relpath(f, self.root) for f in report["files"]], ["kit/__init__.py", "kit/a.py", "kit/b.py"])
+        self.assertEqual(
+            [os.path.relpath(f, self.root) for f in report["files"]],
+            ["kit/__init__.py", "kit/a.py", "kit/b.py"],
+        )
         self.assertEqual(self.host.value(module, "two", x=2), 4)
 
     def test_a_package_exposes_decorated_functions_of_its_files(self) -> None:
         self.write("kit/__init__.py", "from .a import one\n")
         self.write("kit/a.py", "from llm_do import tool\n@tool\ndef one(x: int) -> int:\n    return x\n")
-        report = self.host.load({"key": "kit", "path": f"{self.root}/kit", "root": self.root, "name": "kit"})[0]
+        report = self.host.load({"key": "kit", "path": f"{self.root}/kit", "root": self.root, "name": "kit"})[
+            0
+        ]
         self.assertEqual([f["name"] for f in report["functions"]], ["one"])
 
     def test_register(self) -> None:
@@ -117,12 +128,19 @@ class Exposing(HostTest):
         self.assertEqual([f["context"] for f in functions.values()], [True, False, False, False, False])
         module = {"key": "tools.py", "path": f"{self.root}/tools.py", "root": self.root}
         for host in (self.host, self.start()):  # One knows the module, the other imports it for the call.
-            for name, args, value in (("a", {"x": 1}, 1), ("bee", {"x": 1}, 2), ("c", {"context": 1}, 3), ("top", {"x": 1}, 4)):
+            for name, args, value in (
+                ("a", {"x": 1}, 1),
+                ("bee", {"x": 1}, 2),
+                ("c", {"context": 1}, 3),
+                ("top", {"x": 1}, 4),
+            ):
                 self.assertEqual(host.value(module, functions[name]["function"], plain=True, **args), value)
 
     def test_register_of_a_package_module(self) -> None:
         self.write("pkg/__init__.py", "")
-        self.write("pkg/more.py", "def setup(agent):\n    agent.tool(f)\ndef f(x: int) -> int:\n    return x\n")
+        self.write(
+            "pkg/more.py", "def setup(agent):\n    agent.tool(f)\ndef f(x: int) -> int:\n    return x\n"
+        )
         module = {"key": "m", "module": "pkg.more", "attribute": "setup", "root": self.root, "name": "more"}
         report = self.host.load(module)[0]
         self.assertEqual((report["exposes"], [f["name"] for f in report["functions"]]), ("register", ["f"]))
@@ -140,7 +158,9 @@ class Exposing(HostTest):
     def test_names(self) -> None:
         text = "def a(x): pass\ndef b(x: int): pass\ndef _c(): pass\n"
         report = self.report(text, names=["a", "_c"])
-        self.assertEqual((report["exposes"], [f["name"] for f in report["functions"]]), ("names", ["a", "_c"]))
+        self.assertEqual(
+            (report["exposes"], [f["name"] for f in report["functions"]]), ("names", ["a", "_c"])
+        )
 
     def test_names_that_are_missing(self) -> None:
         report = self.report("def greet(x): pass\n", names=["gret"])
@@ -173,12 +193,17 @@ class Exposing(HostTest):
             ("'greet'", "keywords only"),
             ("schema=3", "JSON Schema"),
         ):
-            error = self.report(f"from llm_do import tool\n@tool({options})\ndef f(): pass\n", f"m{abs(hash(options))}.py")["error"]
+            error = self.report(
+                f"from llm_do import tool\n@tool({options})\ndef f(): pass\n", f"m{abs(hash(options))}.py"
+            )["error"]
             self.assertIn(words, error["message"])
             self.assertEqual(error["frames"][0]["line"], 2)
 
     def test_tool_on_a_class(self) -> None:
-        self.assertIn("@tool marks functions", self.report("from llm_do import tool\n@tool\nclass A: pass\n")["error"]["message"])
+        self.assertIn(
+            "@tool marks functions",
+            self.report("from llm_do import tool\n@tool\nclass A: pass\n")["error"]["message"],
+        )
 
 
 class Context(HostTest):
@@ -202,7 +227,10 @@ class Context(HostTest):
             def i(ctx: int): pass
             """
         )
-        self.assertEqual({name: f["context"] for name, f in functions.items()}, {**dict.fromkeys("abcdefgh", True), "i": False})
+        self.assertEqual(
+            {name: f["context"] for name, f in functions.items()},
+            {**dict.fromkeys("abcdefgh", True), "i": False},
+        )
         self.assertEqual(list(functions["a"]["input"]["properties"]), ["x"])
         self.assertIsNone(functions["g"]["refused"])
 
@@ -244,11 +272,16 @@ class Context(HostTest):
                 agent.add_tool(functools.partial(a, x=3), name="three")
             """
         functions = self.functions(text)
-        self.assertEqual({name: f["context"] for name, f in functions.items()}, {"a": True, "get": True, "box": False, "three": True})
+        self.assertEqual(
+            {name: f["context"] for name, f in functions.items()},
+            {"a": True, "get": True, "box": False, "three": True},
+        )
         self.assertEqual(list(functions["get"]["input"]["properties"]), ["x"])
         module = {"key": "tools.py"}
         ctx = {"worker": "w"}
-        self.assertEqual(self.host.value(module, functions["a"]["function"], ctx=ctx, x=1), ["traced", [1, "w"]])
+        self.assertEqual(
+            self.host.value(module, functions["a"]["function"], ctx=ctx, x=1), ["traced", [1, "w"]]
+        )
         self.assertEqual(self.host.value(module, functions["get"]["function"], x=1), 1)
         self.assertEqual(self.host.value(module, functions["box"]["function"], x=1), 1)
         self.assertEqual(self.host.value(module, functions["three"]["function"]), ["traced", [3, ""]])
@@ -261,7 +294,10 @@ class Importing(HostTest):
         self.assertEqual([self.host.value(one, "f"), self.host.value(two, "f")], [1, 2])
 
     def test_one_file_is_imported_once(self) -> None:
-        self.write("helper.py", "print('imported')\nstate = []\ndef push(x: int) -> int:\n    state.append(x)\n    return len(state)\n")
+        self.write(
+            "helper.py",
+            "print('imported')\nstate = []\ndef push(x: int) -> int:\n    state.append(x)\n    return len(state)\n",
+        )
         module = self.module("import helper\ndef f(x: int) -> int:\n    return helper.push(x)\n")
         helper = {"key": "helper.py", "path": f"{self.root}/helper.py", "root": self.root, "name": "helper"}
         self.assertEqual([self.host.value(module, "f", x=1), self.host.value(helper, "push", x=1)], [1, 2])
@@ -270,17 +306,24 @@ class Importing(HostTest):
     def test_a_file_in_a_package_imports_relatively(self) -> None:
         self.write("kit/__init__.py", "")
         self.write("kit/words.py", "hello = 'hello'\n")
-        module = self.module("from .words import hello\ndef f() -> str:\n    return hello\n", "kit/formatting.py")
+        module = self.module(
+            "from .words import hello\ndef f() -> str:\n    return hello\n", "kit/formatting.py"
+        )
         self.assertEqual(self.host.value(module, "f"), "hello")
 
     def test_names_of_the_standard_library(self) -> None:
-        module = self.module("def f() -> int:\n    import random, statistics\n    return statistics.mean([1, 3])\n", "statistics.py")
+        module = self.module(
+            "def f() -> int:\n    import random, statistics\n    return statistics.mean([1, 3])\n",
+            "statistics.py",
+        )
         self.assertEqual(self.host.value(module, "f"), 2)
 
     def test_imports_from_folder_and_root(self) -> None:
         self.write("shared.py", "a = 1\n")
         self.write("workers/x/near.py", "b = 2\n")
-        module = self.module("import shared, near\ndef f() -> int:\n    return shared.a + near.b\n", "workers/x/tools.py")
+        module = self.module(
+            "import shared, near\ndef f() -> int:\n    return shared.a + near.b\n", "workers/x/tools.py"
+        )
         self.assertEqual(self.host.value(module, "f"), 3)
 
     def test_files_and_packages(self) -> None:
@@ -308,11 +351,15 @@ class Importing(HostTest):
         self.assertFalse(os.path.exists(f"{self.root}/__pycache__"))
 
     def test_names_that_are_no_identifiers(self) -> None:
-        self.assertEqual(self.host.value(self.module("def f() -> int:\n    return 1\n", "my-tools.py"), "f"), 1)
+        self.assertEqual(
+            self.host.value(self.module("def f() -> int:\n    return 1\n", "my-tools.py"), "f"), 1
+        )
 
     def test_calling_what_is_not_there(self) -> None:
         module = self.module("def greet(x: int): pass\n")
-        self.assertIn("did you mean greet?", self.error(self.host.call(module, "gret"), "exception")["message"])
+        self.assertIn(
+            "did you mean greet?", self.error(self.host.call(module, "gret"), "exception")["message"]
+        )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,10 @@ class Docstrings(unittest.TestCase):
                 ValueError: if not
             """
         )
-        self.assertEqual(said, "Finds things.\n\nMore about it.\n\nReturns:\n    A list.\n\nRaises:\n    ValueError: if not")
+        self.assertEqual(
+            said,
+            "Finds things.\n\nMore about it.\n\nReturns:\n    A list.\n\nRaises:\n    ValueError: if not",
+        )
         self.assertEqual(
             params,
             {
@@ -122,7 +125,17 @@ class Docstrings(unittest.TestCase):
         self.assertEqual(parse("X.\n\n@param a: first\n")[1], {"a": "first"})
 
     def test_nothing_breaks_it(self) -> None:
-        for text in ("Args:", "Args:\n", "Args:\n    ", "Parameters\n---", "----\n----", ":param", ":param :", "Args:\n  :", "\n\n"):
+        for text in (
+            "Args:",
+            "Args:\n",
+            "Args:\n    ",
+            "Parameters\n---",
+            "----\n----",
+            ":param",
+            ":param :",
+            "Args:\n  :",
+            "\n\n",
+        ):
             parse(text)
 
 

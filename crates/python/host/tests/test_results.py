@@ -59,7 +59,7 @@ TABLE = [
     ("{'a': 1}.values()", [1]),
     ("Map()", {"a": 1}),
     ("''", ""),
-    ("'\\u00e9\\u2028\\x00\\\"'", "é\u2028\x00\""),
+    ("'\\u00e9\\u2028\\x00\\\"'", 'é\u2028\x00"'),
 ]
 
 WRONG = [
@@ -105,10 +105,15 @@ def from_path(path):
         )
         answer = self.host.call(module, "alone")
         self.assertEqual(answer["value"], "[image/png, 12 bytes]")
-        self.assertEqual((answer["blobs"][0]["media_type"], decoded(answer["blobs"][0])[:4]), ("image/png", b"\x89PNG"))
+        self.assertEqual(
+            (answer["blobs"][0]["media_type"], decoded(answer["blobs"][0])[:4]), ("image/png", b"\x89PNG")
+        )
         answer = self.host.call(module, "inside")
         self.assertEqual(answer["value"], {"a": [{"$blob": 0}], "b": {"$blob": 1}, "c": {"$blob": 2}})
-        self.assertEqual([blob["media_type"] for blob in answer["blobs"]], ["image/webp", "text/csv", "application/octet-stream"])
+        self.assertEqual(
+            [blob["media_type"] for blob in answer["blobs"]],
+            ["image/webp", "text/csv", "application/octet-stream"],
+        )
         self.assertEqual([blob["name"] for blob in answer["blobs"]], ["n.webp", "t.csv", None])
         path = self.write("in/page.html", "<p>")
         ctx = {"mounts": [{"at": "/data", "path": f"{self.root}/in", "mode": "ro"}]}
@@ -181,7 +186,8 @@ class Errors(HostTest):
     def test_frames_are_the_users_own(self) -> None:
         self.write("helper.py", "import json\ndef parse(text):\n    return json.loads(text)\n")
         self.write(
-            ".venv/lib/python3/site-packages/pkg.py", "def one(f):\n    return two(f)\ndef two(f):\n    return f()\n"
+            ".venv/lib/python3/site-packages/pkg.py",
+            "def one(f):\n    return two(f)\ndef two(f):\n    return f()\n",
         )
         module = self.module(
             f"""
@@ -193,8 +199,19 @@ class Errors(HostTest):
             """
         )
         error = self.error(self.host.call(module, "f"), "exception")
-        self.assertEqual([frame["file"].rpartition("/")[2] for frame in error["frames"]], ["tools.py", "pkg.py", "tools.py", "helper.py"])
-        self.assertEqual(error["frames"][-1], {"file": f"{self.root}/helper.py", "line": 3, "function": "parse", "text": "return json.loads(text)"})
+        self.assertEqual(
+            [frame["file"].rpartition("/")[2] for frame in error["frames"]],
+            ["tools.py", "pkg.py", "tools.py", "helper.py"],
+        )
+        self.assertEqual(
+            error["frames"][-1],
+            {
+                "file": f"{self.root}/helper.py",
+                "line": 3,
+                "function": "parse",
+                "text": "return json.loads(text)",
+            },
+        )
 
     @unittest.skipIf(sys.version_info < (3, 11), "since 3.11")
     def test_exception_groups(self) -> None:

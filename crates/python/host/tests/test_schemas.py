@@ -114,7 +114,6 @@ TABLE = [
     ("decimal.Decimal", {"anyOf": [{"type": "number"}, {"type": "string"}]}, "1.10", "Decimal('1.10')"),
     ("uuid.UUID", {"type": "string", "format": "uuid"}, "12345678123456781234567812345678",
      "UUID('12345678-1234-5678-1234-567812345678')"),
-    ("bytes", {"type": "string", "contentEncoding": "base64"}, "aGk=", "b'hi'"),
     ("UserId", {"type": "integer"}, 3, "3"),
     ("T", {}, 3, "3"),
     ("B", {"type": "integer"}, 3, "3"),
@@ -132,11 +131,12 @@ TABLE = [
      {"type": "array", "items": {"type": "integer"}, "minItems": 1}, [1], "[1]"),
     ("Annotated[Optional[int], Field(gt=0)]",
      {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}]}, 1, "1"),
-    ("Annotated[int, 'a number']", {"type": "integer", "description": "a number"}, 1, "1"),
 ]  # fmt: skip
 
 #: What the host describes in its own way, whatever Pydantic would say.
 OWN_TABLE = [
+    ("bytes", {"type": "string", "contentEncoding": "base64"}, "aGk=", "b'hi'"),
+    ("Annotated[int, 'a number']", {"type": "integer", "description": "a number"}, 1, "1"),
     ("Pair", obj(["left"], left={"type": "integer"}, right={"type": "string", "default": "r"}), {"left": 1}, "Pair(left=1, right='r')"),
     ("collections.deque", {"type": "array"}, [1], "deque([1])"),
     ("collections.OrderedDict[str, int]", {"type": "object", "additionalProperties": {"type": "integer"}}, {"a": 1},
@@ -152,7 +152,9 @@ OWN_TABLE = [
 class Table(HostTest):
     def test_schemas_and_values(self) -> None:
         table = TABLE + OWN_TABLE
-        text = HEAD + "".join(f"def f{at}(v: {said}) -> str:\n    return repr(v)\n" for at, (said, *_) in enumerate(table))
+        text = HEAD + "".join(
+            f"def f{at}(v: {said}) -> str:\n    return repr(v)\n" for at, (said, *_) in enumerate(table)
+        )
         module = self.module(text)
         report = self.host.load(module)[0]
         self.assertIsNone(report["error"], report)
@@ -161,7 +163,12 @@ class Table(HostTest):
             with self.subTest(said):
                 function = functions[f"f{at}"]
                 self.assertIsNone(function["refused"])
-                expected = {"type": "object", "properties": {"v": schema}, "required": ["v"], "additionalProperties": False}
+                expected = {
+                    "type": "object",
+                    "properties": {"v": schema},
+                    "required": ["v"],
+                    "additionalProperties": False,
+                }
                 self.assertEqual(function["input"], expected)
                 answer = self.host.call(module, function["function"], plain=function["plain"], v=value)
                 self.assertEqual(answer.get("value"), shown, answer)
@@ -177,23 +184,32 @@ class Signatures(HostTest):
 
     def test_future_annotations_everywhere(self) -> None:
         properties = self.functions(
-            "from __future__ import annotations\n" + HEAD + "def f(a: int | None, b: Point, c: list[Color], d: dict[str, int | str] = {}): pass\n"
+            "from __future__ import annotations\n"
+            + HEAD
+            + "def f(a: int | None, b: Point, c: list[Color], d: dict[str, int | str] = {}): pass\n"
         )["f"]["input"]["properties"]
         self.assertEqual(properties["a"], {"anyOf": [{"type": "integer"}, {"type": "null"}]})
         self.assertEqual(properties["b"], POINT)
-        self.assertEqual(properties["c"], {"type": "array", "items": {"enum": ["red", "green"], "type": "string"}})
+        self.assertEqual(
+            properties["c"], {"type": "array", "items": {"enum": ["red", "green"], "type": "string"}}
+        )
         self.assertEqual(properties["d"]["default"], {})
 
     @unittest.skipIf(sys.version_info < (3, 10), "written this way since 3.10")
     def test_unions_with_a_bar(self) -> None:
-        self.assertEqual(self.properties("def f(a: int | None): pass\n")["a"], {"anyOf": [{"type": "integer"}, {"type": "null"}]})
+        self.assertEqual(
+            self.properties("def f(a: int | None): pass\n")["a"],
+            {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        )
 
     @unittest.skipIf(sys.version_info < (3, 12), "written this way since 3.12")
     def test_type_aliases_and_parameters(self) -> None:
         function = self.one(
             "type Numbers = list[int]\ntype Tree = dict[str, Tree] | int\ndef f[X: int](a: Numbers, b: Tree, c: X): pass\n"
         )
-        self.assertEqual(function["input"]["properties"]["a"], {"type": "array", "items": {"type": "integer"}})
+        self.assertEqual(
+            function["input"]["properties"]["a"], {"type": "array", "items": {"type": "integer"}}
+        )
         self.assertEqual(function["input"]["properties"]["b"], {"$ref": "#/$defs/Tree"})
         self.assertEqual(function["input"]["properties"]["c"], {"type": "integer"})
         self.assertEqual(self.host.value({"key": "tools.py"}, "f", a=[1], b={"x": {"y": 1}}, c=1), None)
@@ -214,7 +230,9 @@ class Signatures(HostTest):
         if sys.version_info < (3, 11):
             self.skipTest("since 3.11")
         function = self.one("class M(TypedDict):\n    a: int\n    b: NotRequired[str]\ndef f(m: M): pass\n")
-        self.assertEqual(function["input"]["properties"]["m"], obj(["a"], a={"type": "integer"}, b={"type": "string"}))
+        self.assertEqual(
+            function["input"]["properties"]["m"], obj(["a"], a={"type": "integer"}, b={"type": "string"})
+        )
 
     def test_defaults(self) -> None:
         properties = self.properties(
@@ -232,19 +250,25 @@ class Signatures(HostTest):
 
     def test_field_as_default(self) -> None:
         module = self.module(
-            HEAD + "def f(a: int = Field(ge=1), b: int = Field(2, description='b'), c: list = Field(default_factory=list)) -> list:\n"
+            HEAD
+            + "def f(a: int = Field(ge=1), b: int = Field(2, description='b'), c: list = Field(default_factory=list)) -> list:\n"
             "    return [a, b, c]\n"
         )
         function = self.host.load(module)[0]["functions"][0]
         self.assertEqual(function["input"]["required"], ["a"])
         self.assertEqual(function["input"]["properties"]["a"], {"type": "integer", "minimum": 1})
-        self.assertEqual(function["input"]["properties"]["b"], {"type": "integer", "description": "b", "default": 2})
+        self.assertEqual(
+            function["input"]["properties"]["b"], {"type": "integer", "description": "b", "default": 2}
+        )
         self.assertFalse(function["plain"])
         self.assertEqual(self.host.value(module, "f", a=1), [1, 2, []])
         self.assertIn("`a` is missing", self.error(self.host.call(module, "f"), "arguments")["message"])
 
     def test_keywords(self) -> None:
-        self.assertEqual(self.one("def f(a: int, **more: int): pass\n")["input"]["additionalProperties"], {"type": "integer"})
+        self.assertEqual(
+            self.one("def f(a: int, **more: int): pass\n")["input"]["additionalProperties"],
+            {"type": "integer"},
+        )
         self.assertIsNone(self.host.value({"key": "tools.py"}, "f", a=1, b=2))
         self.error(self.host.call({"key": "tools.py"}, "f", a=1, b="x"), "arguments")
         report = self.report("def f(a: int, **more): pass\n", "any.py")
@@ -260,7 +284,9 @@ class Signatures(HostTest):
             ("a: List[threading.Thread]", "Thread"),
             ("a: Type[int]", "ype[int]"),
         ):
-            report = self.report(HEAD + f"import threading\ndef f({signature}) -> int: pass\n", f"m{abs(hash(signature))}.py")
+            report = self.report(
+                HEAD + f"import threading\ndef f({signature}) -> int: pass\n", f"m{abs(hash(signature))}.py"
+            )
             refused = report["functions"][0]["refused"]
             self.assertIn(words, refused or "", signature)
             self.assertFalse(report["functions"][0]["plain"])
@@ -281,7 +307,17 @@ class Signatures(HostTest):
     def test_output(self) -> None:
         for said, schema in (
             ("int", {"type": "integer"}),
-            ("Point", {**POINT, "required": ["x", "y"], "properties": {"x": {"type": "integer", "description": "across"}, "y": {"type": "number"}}}),
+            (
+                "Point",
+                {
+                    **POINT,
+                    "required": ["x", "y"],
+                    "properties": {
+                        "x": {"type": "integer", "description": "across"},
+                        "y": {"type": "number"},
+                    },
+                },
+            ),
             ("decimal.Decimal", {"type": "string"}),
             ("bytes", None),
             ("threading.Thread", None),
@@ -289,11 +325,15 @@ class Signatures(HostTest):
             ("List[Color]", {"type": "array", "items": {"enum": ["red", "green"], "type": "string"}}),
             ("Any", None),
         ):
-            report = self.report(HEAD + f"import threading\ndef f(a: int) -> {said}: pass\n", f"m{abs(hash(said))}.py")
+            report = self.report(
+                HEAD + f"import threading\ndef f(a: int) -> {said}: pass\n", f"m{abs(hash(said))}.py"
+            )
             self.assertEqual(report["functions"][0]["output"], schema, said)
 
     def test_paths(self) -> None:
-        function = self.one("def f(a: pathlib.Path, b: Optional[pathlib.Path], c: List[pathlib.Path], d: str): pass\n")
+        function = self.one(
+            "def f(a: pathlib.Path, b: Optional[pathlib.Path], c: List[pathlib.Path], d: str): pass\n"
+        )
         self.assertEqual(function["paths"], ["a", "b", "c"])
 
     def test_companion_schemas(self) -> None:
@@ -326,7 +366,9 @@ class Signatures(HostTest):
         self.assertEqual(self.host.value(module, "nod", a=1, b=3), "Args(a=1, b=3.0)")
 
     def test_schema_of_the_decorator(self) -> None:
-        function = self.one("@tool(schema={'type': 'object', 'properties': {'a': {'type': 'integer', 'maximum': 3}}})\ndef f(a): pass\n")
+        function = self.one(
+            "@tool(schema={'type': 'object', 'properties': {'a': {'type': 'integer', 'maximum': 3}}})\ndef f(a): pass\n"
+        )
         self.assertEqual(function["input"]["properties"]["a"]["maximum"], 3)
 
     def test_schema_frame(self) -> None:
@@ -341,9 +383,12 @@ class Signatures(HostTest):
 class Arguments(HostTest):
     def test_all_problems_at_once(self) -> None:
         module = self.module(
-            HEAD + "def f(a: datetime.date, b: uuid.UUID, c: Point, d: List[Color], e: Dict[str, datetime.time]): pass\n"
+            HEAD
+            + "def f(a: datetime.date, b: uuid.UUID, c: Point, d: List[Color], e: Dict[str, datetime.time]): pass\n"
         )
-        answer = self.host.call(module, "f", a="soon", b="x", c={"y": "z"}, d=["red", "blue"], e={"k": 1}, g=1)
+        answer = self.host.call(
+            module, "f", a="soon", b="x", c={"y": "z"}, d=["red", "blue"], e={"k": 1}, g=1
+        )
         message = self.error(answer, "arguments")["message"]
         for words in (
             "`a` must be a date like 2024-05-01, not 'soon'",
@@ -386,7 +431,9 @@ def f(v: Union[A, B, datetime.date, str]) -> str:
             "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: int\n    def __post_init__(self):\n"
             "        if self.x < 0: raise ValueError('x is negative')\ndef f(a: A): pass\n"
         )
-        self.assertIn("x is negative", self.error(self.host.call(module, "f", a={"x": -1}), "arguments")["message"])
+        self.assertIn(
+            "x is negative", self.error(self.host.call(module, "f", a={"x": -1}), "arguments")["message"]
+        )
 
     def test_integers_that_come_as_floats(self) -> None:
         module = self.module("def f(a: int) -> str:\n    return repr(a)\n")
@@ -394,7 +441,9 @@ def f(v: Union[A, B, datetime.date, str]) -> str:
         self.error(self.host.call(module, "f", plain=True, a=2.5), "arguments")
 
     def test_durations(self) -> None:
-        module = self.module("from datetime import timedelta\ndef f(a: timedelta) -> timedelta:\n    return a\n")
+        module = self.module(
+            "from datetime import timedelta\ndef f(a: timedelta) -> timedelta:\n    return a\n"
+        )
         for text, back in (
             ("PT0.5S", "PT0.5S"), ("-P1D", "-P1D"), ("P1W", "P7D"), ("1:02:03", "PT1H2M3S"), ("PT90M", "PT1H30M"), ("PT0S", "PT0S"),
         ):  # fmt: skip
@@ -403,7 +452,9 @@ def f(v: Union[A, B, datetime.date, str]) -> str:
             self.error(self.host.call(module, "f", a=text), "arguments")
 
     def test_enum_by_value_not_by_kind(self) -> None:
-        module = self.module(HEAD + "def f(a: Level, b: Literal[True, 0]) -> list:\n    return [repr(a), repr(b)]\n")
+        module = self.module(
+            HEAD + "def f(a: Level, b: Literal[True, 0]) -> list:\n    return [repr(a), repr(b)]\n"
+        )
         self.assertEqual(self.host.value(module, "f", a=1, b=True), ["<Level.LOW: 1>", "True"])
         self.error(self.host.call(module, "f", a=True, b=1), "arguments")
 
