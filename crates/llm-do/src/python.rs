@@ -131,7 +131,7 @@ fn module_tools(report: &ModuleReport, root: &Place, interpreter: &Interpreter) 
         Some(message) => {
             let place = report.place_of_problem();
             let kind = match (&place, report.missing()) {
-                (_, Some(_)) => CodeProblemKind::Missing,
+                (_, Some(_)) => CodeProblemKind::Import,
                 (Some((.., true)), None) => CodeProblemKind::Syntax,
                 _ => CodeProblemKind::Import,
             };
