@@ -345,6 +345,11 @@ class Forking(HostTest):
         self.assertIn("from the child", self.host.raw_output())
         self.assertIn("child: a forked process", self.host.raw_output())
 
+    def test_child_of_an_async_tool(self) -> None:
+        module = self.module("import os\nasync def f():\n    return os.fork()\n")
+        for _ in range(3):
+            self.assertGreater(self.host.value(module, "f"), 0)
+
     def test_fork_that_python_does_not_know_of(self) -> None:
         module = self.module(
             """
@@ -448,10 +453,9 @@ class Interrupting(HostTest):
         text = """
             import llm_do, time
             def f():
-                MARK
-                caught = 0
                 end = time.monotonic() + 20
                 try:
+                    MARK
                     while time.monotonic() < end:
                         print("x" * 300)
                 except BaseException as error:

@@ -1,7 +1,5 @@
 """The context of a call: callbacks, steps, several at once, files of the sandbox."""
 
-import threading
-import time
 import unittest
 
 from harness import HostTest
@@ -415,6 +413,14 @@ def given(path: Path, ctx: ToolContext) -> list:
         for path in ("/../x", "/in/../../x"):
             message = self.error(self.host.call(module, "read", ctx=ctx, path=path), "arguments")["message"]
             self.assertIn("leaves the sandbox", message)
+
+    def test_default_paths(self) -> None:
+        module = self.module(
+            HEAD
+            + "def f(a: Path = Path('/output/x'), b: Path = Path('/etc/x')) -> list:\n    return [str(a), str(b)]\n"
+        )
+        ctx = {"mounts": [{"at": "/output", "path": "/real", "mode": "ro"}]}
+        self.assertEqual(self.host.value(module, "f", ctx=ctx), ["/real/x", "/etc/x"])
 
     def test_what_is_not_mounted(self) -> None:
         module = self.module(

@@ -165,6 +165,10 @@ class Exposing(HostTest):
     def test_names_that_are_missing(self) -> None:
         report = self.report("def greet(x): pass\n", names=["gret"])
         self.assertIn("`gret`; did you mean greet?", report["error"]["message"])
+        report = self.report("def greet(x): pass\ndef wave(): return 1\n", "b.py", names=["gret", "wave"])
+        self.assertEqual(report["error"]["type"], "MissingName")
+        self.assertEqual([f["name"] for f in report["functions"]], ["wave"])
+        self.assertEqual(self.host.value({"key": "b.py"}, "wave"), 1)
 
     def test_nothing(self) -> None:
         report = self.report("x = 1\ndef f(a): pass\n")
@@ -285,6 +289,23 @@ class Context(HostTest):
         self.assertEqual(self.host.value(module, functions["get"]["function"], x=1), 1)
         self.assertEqual(self.host.value(module, functions["box"]["function"], x=1), 1)
         self.assertEqual(self.host.value(module, functions["three"]["function"]), ["traced", [3, ""]])
+
+    def test_wrapped_async_functions(self) -> None:
+        text = """
+            import asyncio, functools
+            from llm_do import ToolContext
+            def traced(f):
+                @functools.wraps(f)
+                def inner(*args, **kwargs):
+                    return f(*args, **kwargs)
+                return inner
+            @traced
+            async def a(ctx: ToolContext, x: int) -> int:
+                await asyncio.sleep(0)
+                return await ctx.call("w", x)
+            """
+        self.assertTrue(self.functions(text)["a"]["async"])
+        self.assertEqual(self.host.value({"key": "tools.py"}, "a", x=1), 1)
 
 
 class Importing(HostTest):
