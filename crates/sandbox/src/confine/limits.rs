@@ -2,13 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of one confined process and everything it starts. What holds each of them, in words, is in
-/// [`Limits::enforcement`].
+/// Limits of one confined process and everything it starts.
+///
+/// | limit | tier A | tier B |
+/// |---|---|---|
+/// | memory | each process (`RLIMIT_DATA`) | the same |
+/// | processes | all together: `RLIMIT_NPROC` counts in the user namespace; for root the process namespace has no more numbers (Linux 6.14), up to 300 above the limit | all together: the supervisor is asked before each |
+/// | temporary folder, shared memory | each of them (tmpfs) | the size of one file only |
+/// | open files, file size, processor time | each process, file, process | the same |
+///
+/// None of them limits the memory of all processes together, and a mount for writing can be filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
     /// Most bytes of private, writable memory of each process. Default 4 GiB.
     pub memory: u64,
-    /// Most processes and threads at one time. Default 512.
+    /// Most processes and threads at one time, all together. Default 512.
     pub processes: u32,
     /// Most open descriptors of each process. Default 1,024.
     pub open_files: u64,
@@ -50,11 +58,11 @@ mod linux {
     /// Numbers below this are given out once and then never again, so that a namespace has that many more.
     const RESERVED_PIDS: u32 = 300;
 
-    /// Sets the limits that the kernel keeps for each process, for this one and all that it starts.
-    pub(in crate::confine) fn apply(limits: &Limits) -> Result<(), Fault> {
+    /// Sets the limits that the kernel keeps for each process, for this one and all that it starts. `own_users`: this is
+    /// a user namespace, in which processes of the user are counted apart from those outside.
+    pub(in crate::confine) fn apply(limits: &Limits, own_users: bool) -> Result<(), Fault> {
         let all = [
             (Resource::Data, limits.memory),
-            (Resource::Nproc, limits.processes.into()),
             (Resource::Nofile, limits.open_files),
             (Resource::Fsize, limits.file_size),
             (Resource::Core, 0),
@@ -62,7 +70,8 @@ mod linux {
             (Resource::Msgqueue, 0),
         ];
         let processor = limits.processor_seconds.map(|seconds| (Resource::Cpu, seconds));
-        for (resource, most) in all.into_iter().chain(processor) {
+        let processes = own_users.then_some((Resource::Nproc, limits.processes.into()));
+        for (resource, most) in all.into_iter().chain(processor).chain(processes) {
             // Never above what the starting process was held to.
             let most = getrlimit(resource).maximum.map_or(most, |maximum| most.min(maximum));
             setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })

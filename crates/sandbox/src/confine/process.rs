@@ -3,15 +3,14 @@
 use super::{
     Confinement, Limits, ProcessView, Tier,
     plan::{Fault, INTERRUPT, Plan, Report, Task, frame},
+    supervisor, system,
 };
 use llm_do_core::authority::Network;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::{
     ffi::OsString,
-    io::{self, IoSlice, Read, Write},
-    mem::MaybeUninit,
+    io::{self, Read, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::OwnedFd,
         unix::{net::UnixStream as StdStream, process::CommandExt},
     },
     path::{Path, PathBuf},
@@ -70,10 +69,11 @@ impl Process {
         let channel = self.channel.take();
         let plan = self.plan(channel.is_some())?;
         let (ours, theirs) = StdStream::pair().map_err(StartError::system)?;
-        send_channel(&ours, channel).map_err(StartError::system)?;
+        supervisor::hand_over(&ours, channel.as_ref()).map_err(StartError::system)?;
+        drop(channel);
         ours.set_nonblocking(true).map_err(StartError::system)?;
         let mut control = UnixStream::from_std(ours).map_err(StartError::system)?;
-        let mut command = supervisor(theirs.into())?;
+        let mut command = command(theirs.into())?;
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = tokio::process::Command::from(command).spawn().map_err(StartError::system)?;
         let sent = tokio::io::AsyncWriteExt::write_all(&mut control, &frame(&plan)).await;
@@ -106,6 +106,13 @@ impl Process {
             Confinement::Unconfined => Task::Unconfined,
         };
         let (places, holes) = self.view.into_parts();
+        if let Some(given) = places.iter().find(|given| system::is_never_given(&given.place)) {
+            return Err(StartError::Refused(Refused {
+                layer: "view".into(),
+                path: Some(given.place.display().to_string()),
+                reason: "this place can't be given to a process".into(),
+            }));
+        }
         if task == Task::Landlock && !holes.is_empty() {
             return Err(StartError::Refused(Refused {
                 layer: "view".into(),
@@ -140,23 +147,11 @@ fn real_folder_of(program: &Path) -> PathBuf {
 }
 
 /// Our own binary as a supervisor that takes its orders from `socket`.
-fn supervisor(socket: OwnedFd) -> Result<Command, StartError> {
+fn command(socket: OwnedFd) -> Result<Command, StartError> {
     let Some(binary) = super::binary() else { return Err(StartError::NotInstalled) };
     let mut command = Command::new(binary);
     command.arg0(super::plan::SUPERVISOR).env_clear().current_dir("/").stdin(Stdio::from(socket));
     Ok(command)
-}
-
-/// The first byte on the socket, with the descriptor that the program gets.
-fn send_channel(socket: &StdStream, channel: Option<OwnedFd>) -> io::Result<()> {
-    let fds: Vec<_> = channel.iter().map(OwnedFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    }
-    sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::empty())?;
-    Ok(())
 }
 
 /// Has a supervisor try `task`, and waits for what it says.
@@ -174,9 +169,9 @@ pub(super) fn try_out(task: Task) -> Result<(), StartError> {
         channel: false,
     };
     let (mut ours, theirs) = StdStream::pair().map_err(StartError::system)?;
-    let mut command = supervisor(theirs.into())?;
+    let mut command = command(theirs.into())?;
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    send_channel(&ours, None).map_err(StartError::system)?;
+    supervisor::hand_over(&ours, None).map_err(StartError::system)?;
     let mut child = command.spawn().map_err(StartError::system)?;
     // It holds the other end, which must not stay open here when the supervisor is gone.
     drop(command);
