@@ -23,7 +23,7 @@ mod system;
 mod view;
 
 #[cfg(target_os = "linux")]
-mod forks;
+mod crowd;
 #[cfg(target_os = "linux")]
 mod kernel;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,6 @@ use rustix::{
     process::Pid,
     thread::UnshareFlags,
 };
-use seccompiler::sock_filter;
 use std::{
     ffi::CStr,
     mem,
@@ -93,55 +92,6 @@ pub(super) fn child_events() -> Result<OwnedFd> {
         let fd = checked(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK).into())?;
         Ok(OwnedFd::from_raw_fd(i32::try_from(fd).map_err(|_| Errno::BADF)?))
     }
-}
-
-/// Adds a filter to this process whose questions are asked at the descriptor that is given back.
-pub(super) fn filter_that_asks(program: &[sock_filter]) -> Result<OwnedFd> {
-    #[repr(C)]
-    struct Program {
-        length: libc::c_ushort,
-        steps: *const sock_filter,
-    }
-    let length = program.len().try_into().map_err(|_| Errno::TOOBIG)?;
-    let program = Program { length, steps: program.as_ptr() };
-    // SAFETY: the program lives through the call, which copies it; the new descriptor has no other owner.
-    unsafe {
-        let fd = checked(libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
-            &raw const program,
-        ))?;
-        Ok(OwnedFd::from_raw_fd(i32::try_from(fd).map_err(|_| Errno::BADF)?))
-    }
-}
-
-/// Takes the next question of a filter; its number.
-pub(super) fn question(asked_at: &OwnedFd) -> Result<u64> {
-    // SAFETY: the structure is plain data that the kernel wants zeroed, and lives through the call.
-    unsafe {
-        let mut question: libc::seccomp_notif = mem::zeroed();
-        let fd = asked_at.as_raw_fd();
-        checked(libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut question).into())?;
-        Ok(question.id)
-    }
-}
-
-/// Answers a question: the call goes on, or fails with this error. Going on is safe only where nothing was decided by
-/// what the caller's memory holds.
-pub(super) fn answer(asked_at: &OwnedFd, question: u64, error: Option<Errno>) -> Result<()> {
-    const GO_ON: u32 = 1; // SECCOMP_USER_NOTIF_FLAG_CONTINUE
-    let mut answer = libc::seccomp_notif_resp {
-        id: question,
-        val: 0,
-        error: error.map_or(0, |error| -error.raw_os_error()),
-        flags: if error.is_some() { 0 } else { GO_ON },
-    };
-    // SAFETY: the structure lives through the call.
-    checked(unsafe {
-        libc::ioctl(asked_at.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer).into()
-    })?;
-    Ok(())
 }
 
 /// The version of Landlock that the kernel speaks; `None` if it has none or it is not switched on.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// | limit | tier A | tier B |
 /// |---|---|---|
 /// | memory | each process (`RLIMIT_DATA`) | the same |
-/// | processes | all together: `RLIMIT_NPROC` counts in the user namespace; for root the process namespace has no more numbers (Linux 6.14), up to 300 above the limit | all together: the supervisor is asked before each |
+/// | processes | all together: `RLIMIT_NPROC` counts in the user namespace; for root the process namespace has no more numbers (Linux 6.14), up to 300 above the limit | all together: the supervisor looks twenty times a second, and ends the program; `RLIMIT_NPROC` as a far end, not for root |
 /// | temporary folder, shared memory | each of them (tmpfs) | the size of one file only |
 /// | open files, file size, processor time | each process, file, process | the same |
 ///
@@ -48,7 +48,10 @@ pub(super) use linux::{apply, limit_pids};
 #[cfg(target_os = "linux")]
 mod linux {
     use super::Limits;
-    use crate::confine::plan::Fault;
+    use crate::confine::{
+        crowd,
+        plan::{Fault, Task},
+    };
     use rustix::{
         fd::BorrowedFd,
         fs::{Mode, OFlags, openat},
@@ -58,9 +61,8 @@ mod linux {
     /// Numbers below this are given out once and then never again, so that a namespace has that many more.
     const RESERVED_PIDS: u32 = 300;
 
-    /// Sets the limits that the kernel keeps for each process, for this one and all that it starts. `own_users`: this is
-    /// a user namespace, in which processes of the user are counted apart from those outside.
-    pub(in crate::confine) fn apply(limits: &Limits, own_users: bool) -> Result<(), Fault> {
+    /// Sets the limits that the kernel keeps for each process, for this one and all that it starts.
+    pub(in crate::confine) fn apply(limits: &Limits, task: Task) -> Result<(), Fault> {
         let all = [
             (Resource::Data, limits.memory),
             (Resource::Nofile, limits.open_files),
@@ -70,7 +72,13 @@ mod linux {
             (Resource::Msgqueue, 0),
         ];
         let processor = limits.processor_seconds.map(|seconds| (Resource::Cpu, seconds));
-        let processes = own_users.then_some((Resource::Nproc, limits.processes.into()));
+        // In a user namespace the user's processes are counted apart from those outside.
+        let processes = match task {
+            Task::Landlock => Some(limits.processes.saturating_add(crowd::on_this_machine())),
+            Task::Unconfined => None,
+            Task::Namespaces | Task::TryNamespaces => Some(limits.processes),
+        }
+        .map(|most| (Resource::Nproc, most.into()));
         for (resource, most) in all.into_iter().chain(processor).chain(processes) {
             // Never above what the starting process was held to.
             let most = getrlimit(resource).maximum.map_or(most, |maximum| most.min(maximum));

@@ -6,6 +6,7 @@ use super::{
     supervisor, system,
 };
 use llm_do_core::authority::Network;
+use rustix::net::SendFlags;
 use std::{
     ffi::OsString,
     io::{self, Read, Write},
@@ -86,10 +87,12 @@ impl Process {
                 let _ = running.child.wait().await;
                 Err(StartError::Refused(fault.into()))
             }
-            Ok(Some(Report::Ended { .. }) | None) => Err(StartError::Supervisor(match sent {
-                Ok(()) => "it ended before the program was started".into(),
-                Err(error) => error.to_string(),
-            })),
+            Ok(Some(Report::Ended { .. } | Report::TooMany) | None) => {
+                Err(StartError::Supervisor(match sent {
+                    Ok(()) => "it ended before the program was started".into(),
+                    Err(error) => error.to_string(),
+                }))
+            }
             Err(error) => Err(StartError::system(error)),
         }
     }
@@ -229,7 +232,8 @@ impl Running {
     /// Interrupts the program itself (`SIGINT`), not what it started.
     pub fn interrupt(&self) {
         // A full buffer means that many interrupts are already on their way.
-        let _ = self.control.try_write(&[INTERRUPT]);
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = rustix::net::send(&self.control, &[INTERRUPT], flags);
     }
 
     /// Ends the program and everything that it started, at once. [`Running::wait`] says when that is done.
@@ -245,15 +249,14 @@ impl Running {
         }
         let report = self.report().await;
         let _ = self.child.wait().await;
+        let ended =
+            |reason: &str| Exit { code: None, signal: Some(libc::SIGKILL), reason: Some(reason.to_owned()) };
         let exit = match report {
             Ok(Some(Report::Ended { code, signal })) => {
                 Exit { code, signal, reason: signal.and_then(reason_of).map(str::to_owned) }
             }
-            _ => Exit {
-                code: None,
-                signal: Some(libc::SIGKILL),
-                reason: Some("it was ended from outside".into()),
-            },
+            Ok(Some(Report::TooMany)) => ended("it had more processes and threads than the limit"),
+            _ => ended("it was ended from outside"),
         };
         self.exit = Some(exit.clone());
         exit

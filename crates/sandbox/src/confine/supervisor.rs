@@ -5,7 +5,7 @@
 //! there; and one outside that waits for it. In tier B one process adopts whatever the program leaves behind.
 
 use super::{
-    forks::{self, Forks},
+    crowd::{Crowd, INTERVAL},
     kernel, landlock, limits,
     plan::{Fault, INTERRUPT, LARGEST_PLAN, Plan, Report, Task, frame},
     root, seccomp,
@@ -209,9 +209,9 @@ fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
         .filter(|folder| !plan.places.iter().any(|given| given.place == *folder));
     let confine = || landlock::confine(plan, &folders.collect::<Vec<_>>(), false);
     let filter = seccomp::Filter { network: plan.network, alone: false, only_signals_itself: false };
-    let (program, mut forks) = start(plan, starter, channel, folder, confine, Some(filter))?;
+    let program = start(plan, starter, channel, folder, confine, Some(filter))?;
     drop_capabilities()?;
-    if let Some(ended) = watch(&mut starter.0, program, forks.as_mut()) {
+    if let Some(ended) = watch(&mut starter.0, program, None) {
         starter.say(&ended);
     }
     Ok(())
@@ -248,12 +248,11 @@ fn run_beside(
         alone: true,
         only_signals_itself: version < landlock::SCOPES_SIGNALS,
     });
-    let (program, mut forks) = start(plan, starter, channel, &temporary.0, confine, filter)?;
+    let crowd = alone.then(|| Crowd::new(plan.limits.processes));
+    let program = start(plan, starter, channel, &temporary.0, confine, filter)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(fault("supervisor"))?;
-    let ended = watch(&mut starter.0, program, forks.as_mut());
-    // Whoever asks for a new process from now on waits for an answer that doesn't come.
+    let ended = watch(&mut starter.0, program, crowd);
     end_all_children();
-    drop(forks);
     Ok(ended)
 }
 
@@ -265,23 +264,21 @@ fn start(
     temporary: &Path,
     confine: impl FnOnce() -> Result<(), Fault>,
     filter: Option<seccomp::Filter>,
-) -> Result<(Pid, Option<Forks>), Fault> {
-    let (mut told, tell) = UnixStream::pair().map_err(|error| Fault::new("start", error))?;
+) -> Result<Pid, Fault> {
+    let (told, tell) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(fault("start"))?;
     let Some(program) = kernel::fork().map_err(fault("start"))? else {
         drop(told);
-        let failed = become_program(plan, &channel, temporary, confine, filter, &tell);
-        let _ = (&tell).write_all(&frame(&Report::Failed(failed)));
+        let failed = become_program(plan, &channel, temporary, confine, filter);
+        let _ = fs::File::from(tell).write_all(&frame(&Report::Failed(failed)));
         exit(1)
     };
     drop((tell, channel));
     let_go_of_output()?;
-    // First what it hands over, once it is confined; then nothing, or why it could not go on.
-    let forks = receive(&told).map_err(fault("start"))?.map(|fd| Forks::new(fd, plan.limits.processes));
     let mut said = Vec::new();
-    let _ = told.read_to_end(&mut said);
+    let _ = fs::File::from(told).read_to_end(&mut said);
     if said.is_empty() {
         starter.say(&Report::Started);
-        return Ok((program, forks));
+        return Ok(program);
     }
     match serde_json::from_slice(said.get(4..).unwrap_or_default()) {
         Ok(Report::Failed(fault)) => Err(fault),
@@ -315,12 +312,11 @@ fn become_program(
     temporary: &Path,
     confine: impl FnOnce() -> Result<(), Fault>,
     filter: Option<seccomp::Filter>,
-    tell: &UnixStream,
 ) -> Fault {
     let prepare = || {
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("start"))?;
         let _ = setsid();
-        limits::apply(&plan.limits, plan.task == Task::Namespaces)?;
+        limits::apply(&plan.limits, plan.task)?;
         chdir(&plan.cwd)
             .map_err(|error| Fault::new("working directory", missing_in_view(error)).at(&plan.cwd))?;
         if filter.is_some() {
@@ -332,17 +328,12 @@ fn become_program(
         if plan.channel {
             fcntl_setfd(channel, FdFlags::empty()).map_err(fault("channel"))?;
         }
-        let Some(filter) = filter else { return Ok(None) };
-        let asked_at = if filter.alone { Some(forks::ask_before_each()?) } else { None };
-        seccomp::apply(filter, getpid())?;
-        Ok(asked_at)
+        if let Some(filter) = filter {
+            seccomp::apply(filter, getpid())?;
+        }
+        Ok(())
     };
-    let prepared = prepare();
-    let asked_at = prepared.as_ref().ok().and_then(Option::as_ref);
-    if let Err(error) = hand_over(tell, asked_at) {
-        return Fault::new("start", error);
-    }
-    if let Err(fault) = prepared {
+    if let Err(fault) = prepare() {
         return fault;
     }
     let mut command = Command::new(&plan.program);
@@ -400,7 +391,7 @@ fn drop_capabilities() -> Result<(), Fault> {
 
 /// Waits until the program ends (what is to be reported) or the starter wants its end (`None`). Whatever the program left
 /// behind is reaped meanwhile.
-fn watch(starter: &mut fs::File, program: Pid, mut forks: Option<&mut Forks>) -> Option<Report> {
+fn watch(starter: &mut fs::File, program: Pid, mut crowd: Option<Crowd>) -> Option<Report> {
     let children = kernel::child_events().ok()?;
     loop {
         // A child may have ended before its signal was held back.
@@ -409,20 +400,14 @@ fn watch(starter: &mut fs::File, program: Pid, mut forks: Option<&mut Forks>) ->
                 return Some(ended(status));
             }
         }
-        let mut fds = vec![PollFd::new(starter, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
-        if let Some(forks) = &forks {
-            fds.push(PollFd::new(&forks.asked_at, PollFlags::IN));
-        }
-        match poll(&mut fds, None) {
+        let mut fds = [PollFd::new(starter, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+        match poll(&mut fds, crowd.is_some().then_some(&INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return None,
         }
-        let mut ready = fds.iter().map(|fd| fd.revents().intersects(PollFlags::IN | PollFlags::HUP));
-        let mut next = || ready.next().unwrap_or(false);
-        let (starter_speaks, child_changed, asked) = (next(), next(), next());
-        drop(fds);
-        if asked && let Some(forks) = &mut forks {
-            forks.answer();
+        let (starter_speaks, child_changed) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
+        if crowd.as_mut().is_some_and(Crowd::is_too_large) {
+            return Some(Report::TooMany);
         }
         if child_changed {
             let mut record = [0; 128];
