@@ -145,7 +145,8 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new() -> Self {
         supervise();
-        let dir = tempfile::tempdir().unwrap();
+        // Not below /tmp, which is another folder inside.
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let top = fs::canonicalize(dir.path()).unwrap();
         for folder in ["project/rw/inner", "project/ro/inner", "project/.git", "project/.llm-do", "outside"] {
             fs::create_dir_all(top.join(folder)).unwrap();

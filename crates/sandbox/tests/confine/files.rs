@@ -22,7 +22,7 @@ secret = sys.argv[1]
 attempt("secret", lambda: read(secret))
 attempt("dots", lambda: read(sys.argv[2] + "/../../outside/canary.txt"))
 attempt("listing", lambda: os.listdir(os.path.dirname(secret)))
-attempt("home", lambda: os.listdir("/root"))
+attempt("home", lambda: [name for name in os.listdir("/root") if name != ".pyenv"][0])
 attempt("homes", lambda: os.listdir("/home"))
 attempt("shadow", lambda: read("/etc/shadow"))
 attempt("machine", lambda: read("/etc/machine-id"))

@@ -66,7 +66,6 @@ calls = dict(
     shmget=(29, 194), msgget=(68, 186), semget=(64, 190), mq_open=(240, 180), move_pages=(279, 239),
     migrate_pages=(256, 238), iopl=(172, None), ioperm=(173, None), modify_ldt=(154, None), openat2=(437, 437),
     clone3=(435, 435), setxattrat=(463, 463), file_setattr=(469, 469), lsm_set_self_attr=(460, 460), far=(9999, 9999),
-    userspace=(-1, -1),
 )
 # Unconfined only those that do nothing without arguments.
 harmless = sys.argv[1:] or calls

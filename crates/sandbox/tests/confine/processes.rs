@@ -51,13 +51,16 @@ attempt("environ", lambda: b"hunter2" in read(f"/proc/{pid}/environ") or 1/0)
 attempt("cmdline", lambda: b"sleep" in read(f"/proc/{pid}/cmdline") or 1/0)
 attempt("first", lambda: read("/proc/1/environ"))
 attempt("memory", lambda: open("/proc/1/mem", "r+b"))
-attempt("descriptors", lambda: os.listdir("/proc/1/fd"))
+attempt("descriptors", lambda: os.readlink("/proc/1/fd/0"))
+attempt("through a descriptor", lambda: os.open("/proc/1/fd/4", os.O_RDWR))
 attempt("parent", lambda: read(f"/proc/{os.getppid()}/environ"))
 "#;
     let free = bench.run(NONE, script, &[Path::new(&pid)]).await;
     free.succeeded("environ");
     let ran = bench.run(tier, script, &[Path::new(&pid), Path::new("all")]).await;
-    for name in ["search", "environ", "cmdline", "first", "memory", "descriptors", "parent"] {
+    for name in
+        ["search", "environ", "cmdline", "first", "memory", "descriptors", "through a descriptor", "parent"]
+    {
         ran.refused(name);
     }
 }

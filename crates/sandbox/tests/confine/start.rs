@@ -137,7 +137,8 @@ async fn arguments_that_are_not_text_arrive(tier: Confinement) {
     process.args.push("name".into());
     process.args.push(std::ffi::OsString::from_vec(vec![0xff, b'a', 0xfe]));
     process.env.push(("ODD".into(), std::ffi::OsString::from_vec(vec![0x80])));
-    assert_eq!(run(process).await.out.trim(), "ff 61 fe 80");
+    let ran = run(process).await;
+    assert_eq!(ran.out.trim(), "ff 61 fe 80", "{ran:?}");
 }
 
 async fn a_large_plan_arrives(tier: Confinement) {
