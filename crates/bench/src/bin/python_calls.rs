@@ -1,9 +1,11 @@
 //! How long a call of a Python tool takes in its confined host: as JSON on stdout.
 //!
-//! `python_calls [--calls N] [--bytes N]`: starts a host as a run would, then calls `echo(text)` so often with so much text.
+//! `python_calls [--calls N] [--bytes N] [--starts N]`: starts hosts as runs would, beside the bare interpreter, confined and
+//! not; then calls `echo(text)` so often with so much text.
 
 use llm_do::{
-    PythonFor, Session, Settings, confine,
+    PythonFor, Session, Settings,
+    confine::{self, Confinement, Process, ProcessView},
     core::{
         authority::{Authority, Network},
         function::{Body, Function, LeafCall},
@@ -14,7 +16,7 @@ use llm_do::{
         worker::Definitions,
     },
     program::target::{Request, Surroundings},
-    python_tools::Custom,
+    python_tools::{Custom, Interpreter},
 };
 use llm_do_bench::{Failure, print};
 use serde_json::{Value, json};
@@ -23,6 +25,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::process::Command;
 
 const TOOLS: &str = r#"
 from pathlib import Path
@@ -44,12 +47,14 @@ fn main() -> Result<(), Failure> {
     confine::install();
     let mut calls = 1000;
     let mut bytes = 1024;
+    let mut starts = 10;
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let number = arguments.next().ok_or("a flag without its number")?.parse()?;
         match flag.as_str() {
             "--calls" => calls = number,
             "--bytes" => bytes = number,
+            "--starts" => starts = number,
             other => return Err(format!("no flag `{other}`").into()),
         }
     }
@@ -58,10 +63,10 @@ fn main() -> Result<(), Failure> {
     std::fs::write(place.path().join("main.worker"), "---\n---\nYou call tools.\n")?;
     std::fs::write(place.path().join("none.yaml"), "answers:\n  - text: done\n")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    print(&runtime.block_on(measure(place.path(), calls, bytes))?)
+    print(&runtime.block_on(measure(place.path(), calls, bytes, starts))?)
 }
 
-async fn measure(place: &Path, calls: usize, bytes: usize) -> Result<Value, Failure> {
+async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Result<Value, Failure> {
     let settings = || Settings {
         request: Request {
             positionals: vec![place.display().to_string(), String::new()],
@@ -83,17 +88,19 @@ async fn measure(place: &Path, calls: usize, bytes: usize) -> Result<Value, Fail
     let authority = session.program().authority(&[], Network::Off, &[]);
     let project = llm_do::place_of(place)?;
     let environment: llm_do::Environment = Arc::new(|name| std::env::var(name).ok());
-    let python = PythonFor {
+    let python_for = PythonFor {
         project: &project,
         home: &place.join("home"),
         environment: &environment,
         unconfined: false,
         mode: Mode::default(),
     };
-    let python = python.python();
-    let interpreter = python.interpreter().await?;
+    let interpreter = python_for.python().interpreter().await?;
     let definitions = Arc::clone(session.program()) as Arc<dyn Definitions>;
-    let kind = Custom::new(python);
+    let mut first = Vec::new();
+    let mut bare = Vec::new();
+    let mut confined = Vec::new();
+    let text = json!({"text": "x".repeat(bytes)});
     let context = ToolsetContext {
         worker: session.entry(),
         authority: &authority,
@@ -101,11 +108,21 @@ async fn measure(place: &Path, calls: usize, bytes: usize) -> Result<Value, Fail
         policy: None,
     };
     let configuration = json!({});
-    let functions = kind.build(&configuration, &context).await?;
     let caller = Caller { authority: &authority, files: session.files(), results: Results::default() };
-
-    let text = json!({"text": "x".repeat(bytes)});
-    let first = caller.call(&functions, "echo", &text).await?;
+    let mut functions = Vec::new();
+    for _ in 0..starts.max(1) {
+        let began = Instant::now();
+        Command::new(&interpreter.path).args(["-I", "-c", "pass"]).status().await?;
+        bare.push(millis(began.elapsed()));
+        let began = Instant::now();
+        just_python(&interpreter).await?;
+        confined.push(millis(began.elapsed()));
+        let began = Instant::now();
+        // A new pool: nothing is warm.
+        functions = Custom::new(python_for.python()).build(&configuration, &context).await?;
+        caller.call(&functions, "echo", &text).await?;
+        first.push(millis(began.elapsed()));
+    }
     let warm = caller.many(&functions, "echo", &text, calls).await?;
     let warm_async = caller.many(&functions, "later", &text, calls).await?;
     Ok(json!({
@@ -115,10 +132,22 @@ async fn measure(place: &Path, calls: usize, bytes: usize) -> Result<Value, Fail
         "bytes": bytes,
         "found_out_ms": millis(found_out),
         "opened_ms": millis(opened),
-        "first_ms": millis(first),
+        "bare_ms": bare,
+        "confined_bare_ms": confined,
+        "first_ms": first,
         "call_us": warm,
         "async_call_us": warm_async,
     }))
+}
+
+/// The interpreter alone, confined as a host is.
+async fn just_python(interpreter: &Interpreter) -> Result<(), Failure> {
+    let tier = confine::probe().tier.ok_or("nothing confines here")?;
+    let view = ProcessView::empty().with_readable(interpreter.places.iter().cloned());
+    let mut process = Process::new(&interpreter.path, view, Confinement::Tier(tier));
+    process.args = vec!["-I".into(), "-c".into(), "pass".into()];
+    let exit = process.start().await?.wait().await;
+    if exit.code == Some(0) { Ok(()) } else { Err(format!("Python ended with {exit:?}").into()) }
 }
 
 struct Caller<'a> {
