@@ -164,6 +164,8 @@ fn a_module_can_be_the_only_one() {
     );
     let both = "---\nimports: {tools: [tools.py]}\ntoolsets: {custom: {module: tools.py}}\n---\nX";
     assert_eq!(codes_of(&[("main.worker", both), ("tools.py", PYTHON)], host()), [codes::CONFLICT]);
+    let twice = "---\ntoolsets: {custom: {greet: {preApproved: true, approval_required: true}}}\n---\nX";
+    assert_eq!(codes_of(&[("main.worker", twice), ("tools.py", PYTHON)], host()), [codes::CONFLICT]);
     let whole = "---\ntoolsets: {custom: {pre_approved: true}}\n---\nX";
     let program = load(&[("main.worker", whole), ("tools.py", PYTHON)]);
     assert_eq!(*program.entry().toolsets[0].1, json!({"approval": {"default": "preApproved"}}));
