@@ -35,7 +35,7 @@ use std::{
 };
 
 /// What the environment says about a variable. Injected, so that nothing reads the process's own by the way.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type Environment = llm_do_python::Environment;
 
 /// What a session needs to know.
 pub struct Settings {

@@ -26,5 +26,5 @@ mod wire;
 pub use discovery::{Described, DiscoveryError, ExposedTool, ModuleReport};
 pub use interpreter::{Interpreter, InterpreterError, Origin};
 pub use prepared::Wanted;
-pub use python::{Python, Settings};
+pub use python::{Environment, Python, Settings};
 pub use toolset::Custom;

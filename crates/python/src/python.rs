@@ -19,6 +19,9 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
+/// What the environment says about a variable.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// What must be known to run Python.
 pub struct Settings {
     /// Root of the program.
@@ -26,7 +29,7 @@ pub struct Settings {
     /// A folder of ours for what need not be found out again.
     pub cache: PathBuf,
     /// The environment's variables.
-    pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub environment: Environment,
     /// The operator's `--grant unconfined`: run where the kernel can't confine.
     pub unconfined: bool,
     /// The run's mode of approvals, as `ToolContext` tells it.

@@ -98,7 +98,7 @@ impl<'a> Building<'a> {
             let exposed = self.exposed(level, &described).await?;
             let reach = Reach::new(&level.package, levels.iter(), Some(&self.authority));
             let mut made: Vec<Function> = Vec::new();
-            for (module, tool) in exposed {
+            for (module, tool) in exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)) {
                 if let Some(other) = made.iter().find(|f| f.meta.name == tool.name) {
                     return Err(format!("{} defines the tool `{}` twice", level.name, other.meta.name));
                 }
@@ -140,6 +140,12 @@ impl<'a> Building<'a> {
             found.extend(report.functions.iter().filter(|f| f.refused.is_none()).map(|f| (module, f)));
         }
         Ok(found)
+    }
+
+    /// Whether a function is the worker itself: it is no tool of its own.
+    fn is_entry(&self, module: &ToolModule, tool: &ExposedTool) -> bool {
+        let code = self.context.worker.code.as_ref();
+        code.is_some_and(|code| code.module == module.module && code.function == tool.function)
     }
 
     async fn entry(&self, code: &CodeEntry) -> Result<Function, String> {
