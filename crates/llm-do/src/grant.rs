@@ -19,6 +19,8 @@ pub enum Grant {
         /// Name of the variable whose key is sent.
         variable: Option<String>,
     },
+    /// `process=uv`: `uv` may fetch the packages that the program's Python tools ask for.
+    Uv,
     /// `unconfined`: processes may run where the kernel can't confine them.
     Unconfined,
 }
@@ -53,15 +55,18 @@ impl Grant {
         if text == "unconfined" {
             return Ok(Self::Unconfined);
         }
-        if text.starts_with("process=") {
-            return Err(bad("not supported yet: no tool of this version starts a process by name".into()));
+        if let Some(command) = text.strip_prefix("process=") {
+            return match command {
+                "uv" => Ok(Self::Uv),
+                _ => Err(bad("not supported yet: the only process that a grant names is `uv`".into())),
+            };
         }
         let (path, access) = match text.rsplit_once(':') {
             Some((path, "ro")) => (path, Access::Read),
             Some((path, "rw")) => (path, Access::Write),
             _ => {
                 return Err(bad(
-                    "write PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE or unconfined"
+                    "write PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE, process=uv or unconfined"
                         .into(),
                 ));
             }

@@ -9,7 +9,7 @@ use llm_do_core::{
     worker::{CodeModule, CodePackage, ToolLevel},
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
-use llm_do_python::{Custom, ExposedTool, Interpreter, ModuleReport, Python, Settings};
+use llm_do_python::{Custom, ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted};
 use llm_do_sandbox::confine::{Confinement, Tier};
 use serde_json::Value;
 use std::{path::Path, sync::Arc};
@@ -43,7 +43,6 @@ impl PythonFor<'_> {
         Python::new(Settings {
             project: self.project.as_str().into(),
             cache: self.home.join("cache").join("python"),
-            prepared: None,
             environment: Arc::clone(self.environment),
             unconfined: self.unconfined,
             mode: mode.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
@@ -70,6 +69,11 @@ pub(crate) fn runtime_of(python: &Arc<Python>) -> Option<Runtime> {
         path: interpreter.path.to_string_lossy().into(),
         confinement: confinement.into(),
     })
+}
+
+/// Fetches the packages that a program asks for.
+pub(crate) fn prepare(python: &Arc<Python>, wanted: &Wanted) -> Result<(), String> {
+    wait(python.prepare(wanted))?
 }
 
 /// Waits for something asynchronous on a thread of its own: whoever loads a program may be inside a runtime.
@@ -127,7 +131,7 @@ fn module_tools(report: &ModuleReport, root: &Place, interpreter: &Interpreter) 
         Some(message) => {
             let place = report.place_of_problem();
             let kind = match (&place, report.missing()) {
-                (_, Some(_)) => CodeProblemKind::Missing,
+                (_, Some(_)) => CodeProblemKind::Import,
                 (Some((.., true)), None) => CodeProblemKind::Syntax,
                 _ => CodeProblemKind::Import,
             };

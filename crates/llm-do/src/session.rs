@@ -2,7 +2,7 @@
 
 use crate::{
     grant::{self, Grant},
-    python::{PythonFor, code_reader, runtime_of},
+    python::{PythonFor, code_reader, prepare, runtime_of},
     run::{Run, Shared, Start},
 };
 use llm_do_core::{
@@ -13,6 +13,7 @@ use llm_do_core::{
     operator::Operator,
     schema::sha256,
     toolset::ToolsetRegistry,
+    vfs::FileSystem,
     worker::{ModelChoice, WorkerDefinition, media_type},
 };
 use llm_do_models::{Api, CustomProvider, Providers};
@@ -34,7 +35,7 @@ use std::{
 };
 
 /// What the environment says about a variable. Injected, so that nothing reads the process's own by the way.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type Environment = llm_do_python::Environment;
 
 /// What a session needs to know.
 pub struct Settings {
@@ -150,6 +151,9 @@ pub enum Problem {
     /// A run would fail before its first request.
     #[error("{0}")]
     Preview(llm_do_core::engine::Failure),
+    /// The packages of its Python tools can't be installed.
+    #[error("cannot prepare the program's Python environment: {0}")]
+    Packages(String),
     /// The journal can't be made.
     #[error(transparent)]
     Journal(#[from] CreateError),
@@ -213,6 +217,11 @@ impl Session {
         };
         let python = python.python();
         toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
+        if settings.grants.contains(&Grant::Uv)
+            && let Some(wanted) = python.unprepared()
+        {
+            prepare(&python, &wanted).map_err(Problem::Packages)?;
+        }
         let mut host = request.host(&around, toolsets.clone(), names);
         host.code = Some(code_reader(Arc::clone(&python)));
         let lone = found.source.work.is_some();
@@ -245,7 +254,10 @@ impl Session {
         let workers = program.loaded();
         let lacks =
             |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.model.is_none();
-        if choice.default.is_none() && workers.iter().any(lacks) {
+        let must = workers.iter().any(lacks);
+        // Code may call workers that nobody has loaded yet.
+        let may = workers.iter().any(|worker| runs_code(worker));
+        if choice.default.is_none() && (must || (may && choice.forced.is_none())) {
             choice.default = match providers.default_model() {
                 Some(found) => {
                     because = Some((found.name.clone(), found.because));
@@ -257,10 +269,11 @@ impl Session {
                     fallback
                 }
             };
-            if choice.default.is_none() {
+            if must && choice.default.is_none() {
                 return Err(Problem::NoModel);
             }
         }
+        missing.extend(missing_packages(&program.loaded(), &python));
         missing.extend(missing_endpoints(&program, &workers, &choice, &settings.grants));
         if !missing.is_empty() {
             return Err(Problem::Grants(missing));
@@ -318,6 +331,11 @@ impl Session {
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
+    }
+
+    /// The files, as its workers' tools open them.
+    pub fn files(&self) -> &dyn FileSystem {
+        &*self.shared.files
     }
 
     /// The worker that runs start with.
@@ -400,9 +418,27 @@ fn user_config(home: &Path) -> Result<UserConfig, Problem> {
     }
 }
 
+/// Whether a worker is code, or may have tools that are.
+fn runs_code(worker: &WorkerDefinition) -> bool {
+    worker.code.is_some() || !worker.tools.is_empty()
+}
+
+/// The packages of the program's Python tools, where nobody has fetched them yet.
+fn missing_packages(workers: &[Arc<WorkerDefinition>], python: &Python) -> Option<MissingGrant> {
+    if !workers.iter().any(|worker| runs_code(worker)) {
+        return None;
+    }
+    let wanted = python.unprepared()?;
+    Some(MissingGrant {
+        what: "packages for its Python tools, which `uv` would fetch from the network".into(),
+        asked_by: wanted.asked_by(),
+        flags: vec!["process=uv".into()],
+    })
+}
+
 /// What will run the code of the program's tools. That it can't run is said where it is needed.
 fn runtimes(workers: &[Arc<WorkerDefinition>], python: &Arc<Python>) -> Vec<Runtime> {
-    if workers.iter().all(|worker| worker.tools.is_empty() && worker.code.is_none()) {
+    if !workers.iter().any(|worker| runs_code(worker)) {
         return Vec::new();
     }
     runtime_of(python).into_iter().collect()

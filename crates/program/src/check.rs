@@ -1,13 +1,15 @@
 //! The compiler's view of a program: everything that can be known to be wrong before it runs (SPEC §5).
 //!
 //! [`check`] loads what a run would, then every other worker of the project, and looks at the whole: each analysis is a
-//! file below. It reads definitions and runs nothing.
+//! file below. It reads definitions and runs nothing but a look
+//! into the Python tools, where the host can look into them.
 
 mod authority;
 mod capabilities;
 mod graph;
 mod names;
 mod prompts;
+mod tools;
 
 use crate::{
     diagnostics::{Diagnostic, codes, tidy},
@@ -27,6 +29,8 @@ struct Whole<'a> {
     packages: &'a Packages,
     workers: &'a Workers,
     host: &'a Host,
+    /// What the Python of its workers exposes.
+    exposed: tools::Exposed,
     /// What a run starts with, if that loads.
     entry: Option<&'a Arc<str>>,
     /// All workers of the program's folder; empty for a lone file, which is checked with what it calls.
@@ -62,11 +66,13 @@ pub fn check(source: Source, host: Host) -> Vec<Diagnostic> {
         packages: &loading.packages,
         workers: &loading.workers,
         host: &loading.host,
+        exposed: tools::Exposed::by(loading.workers.values(), &loading.host),
         entry,
         scanned: &scanned,
         work: source.work.as_ref(),
     };
     loading.packages.compare_with_lock(&mut found);
+    tools::check(&whole, &mut found);
     names::check(&whole, &mut found);
     prompts::check(&whole, &mut found);
     capabilities::check(&whole, &mut found);

@@ -3,6 +3,13 @@
 //!
 //! Only `check` and references to schemas ask. A program without either loads without it.
 
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    front_matter,
+    package::Packages,
+    source::Kind,
+    span::{SourceFile, Span},
+};
 use llm_do_core::{
     authority::Place,
     send::{MaybeSend, MaybeSync},
@@ -80,4 +87,71 @@ pub enum CodeProblemKind {
     Interpreter,
     /// Anything else.
     Other,
+}
+
+/// The file of a module, for people: of a folder what makes it one.
+pub(crate) fn source(packages: &Packages, place: &Place) -> Arc<SourceFile> {
+    let within = packages.iter().filter_map(|(_, package)| Some((package, place.rest(package.tree.root())?)));
+    // Of roots within each other the nearest.
+    let Some((package, path)) = within.min_by_key(|(_, path)| path.len()) else {
+        return SourceFile::new(place.as_str(), "");
+    };
+    let tree = package.tree.as_ref();
+    let path = match tree.kind(path) {
+        Ok(Some(Kind::Folder)) if path.is_empty() => "__init__.py".to_owned(),
+        Ok(Some(Kind::Folder)) => format!("{path}/__init__.py"),
+        _ => path.to_owned(),
+    };
+    front_matter::read(tree, &path).unwrap_or_else(|_| front_matter::unread(tree, &path))
+}
+
+/// A place in code: a line without the blanks around it, a character of it, or the file as a whole.
+pub(crate) fn span(packages: &Packages, place: &Place, line: Option<u32>, column: Option<u32>) -> Span {
+    let file = source(packages, place);
+    let (Some(line), false) = (line, file.text().is_empty()) else { return Span::whole(&file) };
+    let line = line as usize;
+    let start = Span::at(&file, line, 1).range().map_or(0, |range| range.start);
+    let text = file.text()[start..].lines().next().unwrap_or_default().trim_end();
+    if let Some(column) = column {
+        // Python points behind the end of a line where something is missing.
+        let last = text.chars().count().max(1);
+        return Span::at(&file, line, (column as usize).min(last));
+    }
+    let start = start + text.len() - text.trim_start().len();
+    Span::new(&file, start..start + text.trim_start().len())
+}
+
+impl CodeProblem {
+    /// The finding for a module that could not be looked into. `shown` is how people call the module.
+    pub(crate) fn finding(&self, shown: &str) -> Diagnostic {
+        let message = &self.message;
+        let finding = match self.kind {
+            CodeProblemKind::Syntax => {
+                Diagnostic::error(codes::PYTHON_SYNTAX, format!("`{shown}` is not Python: {message}"))
+            }
+            CodeProblemKind::Nothing => {
+                Diagnostic::error(codes::EXPOSES_NOTHING, format!("`{shown}` exposes no tools")).help(
+                    "give a function type hints, mark it with `@tool`, list it in `__all__`, or write `register(agent)`",
+                )
+                .help("a file that only helps others begins with `_`, or lies in a folder with `__init__.py`")
+            }
+            CodeProblemKind::Interpreter => Diagnostic::warning(
+                codes::NOT_LOOKED_INTO,
+                format!("Python tools were not looked into: {message}"),
+            ),
+            CodeProblemKind::Import | CodeProblemKind::Missing | CodeProblemKind::Other => {
+                Diagnostic::error(codes::PYTHON_FAILED, format!("`{shown}` cannot be loaded: {message}"))
+            }
+        };
+        match &self.help {
+            Some(help) => finding.help(help),
+            None => finding,
+        }
+    }
+
+    /// Where it is, if that is known.
+    pub(crate) fn span(&self, packages: &Packages) -> Option<Span> {
+        let file = self.file.as_ref()?;
+        Some(span(packages, file, self.line, self.column))
+    }
 }

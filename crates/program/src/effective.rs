@@ -1,5 +1,6 @@
 //! A worker file and its project become one definition (SPEC §2.1, §2.2).
 
+mod class;
 mod code;
 mod instructions;
 mod sections;
@@ -263,23 +264,48 @@ impl Context<'_> {
         }
     }
 
-    /// The schema in a file: relative to the worker's file, then the project's `schemas/`.
+    /// The schema that a reference names: in a file, relative to the worker's file, then the project's `schemas/`, or of
+    /// a class of Python.
     fn schema(&self, located: &Located, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Value> {
         let text = node.as_text()?;
         if !text.ends_with(".json") {
-            found.push(
-                Diagnostic::error(
-                    codes::NOT_SUPPORTED,
-                    format!("`{text}` names a Python class, which is not supported yet"),
-                )
-                .at(&node.span)
-                .help("name a `.json` file with a JSON Schema"),
-            );
+            return self.schema_of_class(located, node, found);
+        }
+        let candidate = self.schema_file(located, text, node, found)?;
+        let file = match front_matter::read(self.tree(), &candidate) {
+            Ok(file) => file,
+            Err(error) => {
+                found.push(error.related("it is named here", &node.span));
+                return None;
+            }
+        };
+        let wrong = |message: String, place: &Span| Diagnostic::error(codes::BAD_SCHEMA, message).at(place);
+        let schema: Value = match serde_json::from_str(file.text()) {
+            Ok(schema) => schema,
+            Err(error) => {
+                let place = Span::at(&file, error.line(), error.column());
+                found.push(wrong(format!("`{candidate}` is not JSON: {error}"), &place));
+                return None;
+            }
+        };
+        if let Err(error) = Schema::new(schema.clone()) {
+            found.push(wrong(format!("`{candidate}`: {error}"), &node.span));
             return None;
         }
-        let Ok(path) = plain(text) else {
+        Some(schema)
+    }
+
+    /// The file that a reference to a schema names: relative to the worker's file, then the project's `schemas/`.
+    fn schema_file(
+        &self,
+        located: &Located,
+        path: &str,
+        node: &Node,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<String> {
+        let Ok(path) = plain(path) else {
             found.push(
-                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{text}` leads out of the program's root"))
+                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` leads out of the program's root"))
                     .at(&node.span),
             );
             return None;
@@ -287,8 +313,8 @@ impl Context<'_> {
         let candidates = [join(folder_of(&located.path), &path), join("schemas", &path)];
         for candidate in &candidates {
             match self.tree().kind(candidate) {
-                Ok(None) => continue,
-                Ok(Some(_)) => {}
+                Ok(None) => {}
+                Ok(Some(_)) => return Some(candidate.clone()),
                 Err(error) => {
                     let file = front_matter::unread(self.tree(), candidate);
                     found.push(
@@ -297,29 +323,8 @@ impl Context<'_> {
                     return None;
                 }
             }
-            let file = match front_matter::read(self.tree(), candidate) {
-                Ok(file) => file,
-                Err(error) => {
-                    found.push(error.related("it is named here", &node.span));
-                    return None;
-                }
-            };
-            let wrong =
-                |message: String, place: &Span| Diagnostic::error(codes::BAD_SCHEMA, message).at(place);
-            let schema: Value = match serde_json::from_str(file.text()) {
-                Ok(schema) => schema,
-                Err(error) => {
-                    let place = Span::at(&file, error.line(), error.column());
-                    found.push(wrong(format!("`{candidate}` is not JSON: {error}"), &place));
-                    return None;
-                }
-            };
-            if let Err(error) = Schema::new(schema.clone()) {
-                found.push(wrong(format!("`{candidate}`: {error}"), &node.span));
-                return None;
-            }
-            return Some(schema);
         }
+        let text = node.as_text().unwrap_or_default();
         found.push(
             Diagnostic::error(codes::BAD_SCHEMA, format!("the schema `{text}` does not exist"))
                 .at(&node.span)

@@ -202,7 +202,7 @@ mod tests {
                 Source { tree: Arc::clone(&tree), start: Start::Entry(None), manifest: true, work: None };
             assert_eq!(crate::check(source.clone(), host.clone()), [], "{}", template.name);
             assert_eq!(crate::check(source.clone(), host.clone()), [], "{}", template.name);
-            let all = list_workers(&source, host.clone()).unwrap();
+            let all = list_workers(&source, host.clone()).unwrap().workers;
             let loaded = Program::load(source, host).unwrap();
             assert_eq!(loaded.warnings, [], "{}", template.name);
             assert_eq!(loaded.program.loaded().len(), all.len(), "{}: all are reached", template.name);

@@ -16,8 +16,17 @@ pub const WORKER: &[Key] = &[
     Key::new("mode", Shape::Choice(&["single"], &["chat"]), "`single`, the default"),
     Key::new("parameters", Shape::Any, "typed inputs"),
     Key::new("returns", Shape::Any, "output type"),
-    Key::new("schema_in_ref", Shape::Text, "file with the input's JSON Schema"),
-    Key::new("schema_out_ref", Shape::Text, "file with the output's JSON Schema").or(&["output_schema_ref"]),
+    Key::new(
+        "schema_in_ref",
+        Shape::Text,
+        "the input's schema: `path.json`, `path.py:Class`, `module.Class`",
+    ),
+    Key::new(
+        "schema_out_ref",
+        Shape::Text,
+        "the output's schema: `path.json`, `path.py:Class`, `module.Class`",
+    )
+    .or(&["output_schema_ref"]),
     Key::new("toolsets", TOOLSETS, "map of name to configuration, or a list of names"),
     Key::new("imports", Shape::Record(IMPORTS), "workers and tools that are loaded with it"),
     Key::new("allow_workers", Shape::Texts, "workers it may call: IDs, `./path`, globs"),
@@ -44,7 +53,11 @@ pub const MANIFEST: &[Key] = &[
     Key::new("name", Shape::Text, "the project's name"),
     Key::new("description", Shape::Text, "what it is"),
     Key::new("model", Shape::Text, "default model of all workers"),
-    Key::new("entry", Shape::Text, "the worker that a run starts with; default `main`"),
+    Key::new(
+        "entry",
+        Shape::Text,
+        "the worker that a run starts with, or a Python function (`tools.py:main`); default `main`",
+    ),
     Key::new(
         "dependencies",
         Shape::Texts,

@@ -43,7 +43,7 @@ pub mod yaml;
 
 pub use check::check;
 pub use diagnostics::{Diagnostic, Diagnostics};
-pub use listing::{Listing, list_workers};
+pub use listing::{Listed, Listing, list_workers};
 pub use program::{Host, Loaded, Program, Source, Start};
-pub use show::{Setting, Shown};
+pub use show::{Setting, Shown, ShownTools};
 pub use user_config::UserConfig;

@@ -6,10 +6,23 @@ use crate::{
     loading::Loading,
     package::Package,
     program::{Host, Source},
-    resolve::Located,
+    resolve::{Located, PackageId},
     shape,
+    show::ShownTools,
+    tool_reference,
     yaml::{Data, Node},
 };
+
+/// What a program holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Its workers.
+    pub workers: Vec<Listing>,
+    /// The Python modules whose tools all its workers have, nearest first. Nothing was looked into for it.
+    pub tools: Vec<ShownTools>,
+    /// The function that it starts with, if that is what its manifest names: `tools.py:main`.
+    pub entry: Option<String>,
+}
 
 /// A worker in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,23 +40,24 @@ pub struct Listing {
 }
 
 /// All workers of a program with what their files say about them, sorted by ID, then the exports of each library that it
-/// depends on. Works for programs that do not load: each problem is the one worker's.
+/// depends on; and its Python. Works for programs that do not load: each problem is the one worker's.
 ///
 /// # Errors
 /// What is wrong with the manifest or the libraries.
-pub fn list_workers(source: &Source, host: Host) -> Result<Vec<Listing>, Diagnostics> {
+pub fn list_workers(source: &Source, host: Host) -> Result<Listed, Diagnostics> {
     let mut found = Vec::new();
-    let Loading { packages, .. } = Loading::begin(source, host, &mut found);
+    let loading = Loading::begin(source, host, &mut found);
     if found.iter().any(Diagnostic::is_error) {
         tidy(&mut found);
         return Err(Diagnostics(found));
     }
+    let packages = &loading.packages;
     let program = packages.program();
-    let mut listed: Vec<Listing> =
+    let mut workers: Vec<Listing> =
         program.scan().into_iter().map(|located| listing(program, located)).collect();
     for library in program.dependencies.iter().map(|id| packages.get(*id)) {
         for (id, export) in library.exports() {
-            listed.push(match library.layout.resolve(library.tree.as_ref(), export) {
+            workers.push(match library.layout.resolve(library.tree.as_ref(), export) {
                 Ok(located) => listing(library, located),
                 Err(error) => Listing {
                     id: library.global_id(&id).to_string(),
@@ -55,7 +69,14 @@ pub fn list_workers(source: &Source, host: Host) -> Result<Vec<Listing>, Diagnos
             });
         }
     }
-    Ok(listed)
+    let context = loading.context(PackageId::PROGRAM);
+    let named = program.manifest.entry.as_ref().and_then(Node::as_text);
+    let is_python = |entry: &&str| tool_reference::function(packages, entry, context.policy()).is_some();
+    Ok(Listed {
+        workers,
+        tools: ShownTools::of(&context.common_tools()),
+        entry: named.filter(is_python).map(str::to_owned),
+    })
 }
 
 fn listing(package: &Package, located: Located) -> Listing {

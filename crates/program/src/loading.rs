@@ -82,7 +82,7 @@ impl Loading {
         loading
     }
 
-    fn context(&self, package: PackageId) -> Context<'_> {
+    pub(crate) fn context(&self, package: PackageId) -> Context<'_> {
         Context { packages: &self.packages, package: self.packages.get(package), host: &self.host }
     }
 

@@ -10,8 +10,9 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Access, Network, VirtualPath},
+    function::FunctionSource,
     gate::Rule,
-    worker::Limits,
+    worker::{CodeModule, Limits, ToolLevel},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
@@ -29,8 +30,48 @@ pub struct Shown {
     pub pure: bool,
     /// Its values, in the order of the specification.
     pub settings: Vec<Setting>,
-    /// Where its instructions stand: `file:line`.
+    /// Where its instructions stand: `file:line`. Of a worker that is code, the code: `tools.py:main`.
     pub instructions: Arc<str>,
+    /// Whether it is code.
+    pub is_code: bool,
+    /// Where its Python tools come from, nearest first. Nothing was looked into for it.
+    pub tools: Vec<ShownTools>,
+}
+
+/// Python modules at one distance from a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownTools {
+    /// `the worker`, `the project`, ``the library `utils` ``.
+    pub level: Arc<str>,
+    /// The modules: paths relative to the program's root, whole ones of a library, `package.module:register`.
+    pub modules: Vec<String>,
+}
+
+impl ShownTools {
+    pub(crate) fn of(levels: &[ToolLevel]) -> Vec<Self> {
+        levels
+            .iter()
+            .map(|level| Self {
+                level: Arc::clone(&level.name),
+                modules: level.modules.iter().map(|module| shown_module(level, &module.module)).collect(),
+            })
+            .collect()
+    }
+
+    /// `{"level", "modules"}`.
+    pub fn to_json(&self) -> Value {
+        json!({"level": self.level, "modules": self.modules})
+    }
+}
+
+fn shown_module(level: &ToolLevel, module: &CodeModule) -> String {
+    match (module, &level.package.source) {
+        (CodeModule::Installed { module, function }, _) => format!("{module}:{function}"),
+        (CodeModule::File(place), FunctionSource::Program) => {
+            place.rest(&level.package.root).map_or_else(|| place.to_string(), str::to_owned)
+        }
+        (CodeModule::File(place), _) => place.to_string(),
+    }
 }
 
 /// One value of a worker.
@@ -65,7 +106,12 @@ impl Shown {
             signature: show(&definition.id, &definition.signature),
             pure: is_pure(effective, workers),
             settings: settings(effective, package, packages),
-            instructions: format!("{}:{}", instructions.file, instructions.line_offset + 1).into(),
+            instructions: match &definition.code {
+                Some(_) => effective.located.path.as_str().into(),
+                None => format!("{}:{}", instructions.file, instructions.line_offset + 1).into(),
+            },
+            is_code: definition.code.is_some(),
+            tools: ShownTools::of(&definition.tools),
         }
     }
 
@@ -98,7 +144,8 @@ impl Shown {
         out
     }
 
-    /// `{"id", "file", "signature", "pure", "instructions", "settings": [{"key", "value", "from"}]}`.
+    /// `{"id", "file", "signature", "pure", "instructions", "code", "tools": [{"level", "modules"}], "settings": [{"key",
+    /// "value", "from"}]}`.
     pub fn to_json(&self) -> Value {
         let settings: Vec<Value> = self
             .settings
@@ -113,6 +160,8 @@ impl Shown {
             "signature": self.signature,
             "pure": self.pure,
             "instructions": self.instructions,
+            "code": self.is_code,
+            "tools": self.tools.iter().map(ShownTools::to_json).collect::<Vec<_>>(),
             "settings": settings,
         })
     }
@@ -351,7 +400,8 @@ fn is_pure(effective: &Effective, workers: &BTreeMap<Arc<str>, Arc<Effective>>) 
             continue;
         }
         seen.push(&worker.definition.id);
-        let effects = worker.toolsets.keys().any(|name| &**name != "workers");
+        let code = !worker.definition.tools.is_empty() || worker.definition.code.is_some();
+        let effects = code || worker.toolsets.keys().any(|name| &**name != "workers");
         // Whom a pattern names is known only when it is called.
         let exact = worker.callees.len() == worker.calls.len();
         if effects || !worker.definition.sandbox.narrowing.mounts.is_empty() || !exact {

@@ -102,6 +102,12 @@ impl Context<'_> {
         looked.levels
     }
 
+    /// The levels that all workers of the package have; none where nothing runs Python.
+    pub(crate) fn common_tools(&self) -> Arc<[ToolLevel]> {
+        let runs = self.host.toolsets.get(CODE).is_some() && self.policy().tools;
+        if runs { self.far().levels } else { Arc::default() }
+    }
+
     /// What the operator and the program allow of Python.
     pub(crate) fn policy(&self) -> Policy {
         let program = &self.packages.program().manifest.tools;

@@ -218,14 +218,18 @@ fn installed(
         return Err(not_a_reference(shown).into());
     }
     if !policy.modules {
-        return Err(Diagnostic::error(
-            codes::TOOL_IMPORT_DISALLOWED,
-            format!("`{shown}` imports an installed Python module, which is not allowed here"),
-        )
-        .help("name a file of the project, or allow it: `--allow-module-imports`, or `tools.allow_module_imports: true` in the manifest")
-        .into());
+        return Err(not_allowed(shown).into());
     }
     Ok(CodeModule::Installed { module: module.into(), function: function.into() })
+}
+
+/// The finding for a module of the interpreter where none may be imported.
+pub(crate) fn not_allowed(shown: &str) -> Diagnostic {
+    Diagnostic::error(
+        codes::TOOL_IMPORT_DISALLOWED,
+        format!("`{shown}` imports an installed Python module, which is not allowed here"),
+    )
+    .help("name a file of the project, or allow it: `--allow-module-imports`, or `tools.allow_module_imports: true` in the manifest")
 }
 
 /// The finding for Python where none is to be loaded.

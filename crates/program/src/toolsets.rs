@@ -152,7 +152,9 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         } else if properties.contains(&snake.as_str()) {
             own.push(canonical(&snake));
         } else if open {
-            own.push(Entry { value: canonical_keys(&entry.value, &of_named), ..entry.clone() });
+            let value = canonical_keys(&entry.value, &of_named);
+            contradiction(&value, &format!("{path}.{}", entry.key), found);
+            own.push(Entry { value, ..entry.clone() });
         } else {
             let known = properties.iter().copied().chain(keys::TOOLSET.iter().map(|key| key.name));
             found.push(shape::unknown_key(entry, known, &path));
@@ -181,6 +183,21 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         configuration = overlay(&old, &configuration, false);
     }
     configuration
+}
+
+/// One tool that is both to run and to ask.
+fn contradiction(node: &Node, path: &str, found: &mut Vec<Diagnostic>) {
+    let flag = |key: &str| node.get(key).and_then(Node::as_flag);
+    if flag("pre_approved").is_some_and(|runs| flag("approval_required") == Some(runs)) {
+        found.push(
+            Diagnostic::error(
+                codes::CONFLICT,
+                format!("`pre_approved` and `approval_required` of `{path}` contradict each other"),
+            )
+            .at(&node.span)
+            .help("keep one of them"),
+        );
+    }
 }
 
 /// A map whose keys among `known` are written as they are there, without nulls.

@@ -25,6 +25,8 @@ const TOLD_BY_HAND: &[Code] = &[
     // These take a lock file that was right once.
     codes::LIBRARY_CHANGED,
     codes::NOT_LOCKED,
+    // This takes a machine without Python.
+    codes::NOT_LOOKED_INTO,
 ];
 
 fn updating() -> bool {

@@ -1,7 +1,9 @@
 //! Every YAML block of the pages on worker files and projects is a program that loads without a word.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
-use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+mod stand_in;
+
+use llm_do_core::authority::Place;
 use llm_do_program::{
     Host, Program, Source, Start,
     diagnostics::render::{Colour, render},
@@ -14,10 +16,16 @@ use std::{path::Path, sync::Arc};
 const PLAIN: &str = "---\nparameters: {style: string?, source: path?}\n---\nDo it.\n";
 
 /// What the pages' examples refer to.
-const SURROUNDINGS: [(&str, &str); 3] = [
+const SURROUNDINGS: [(&str, &str); 6] = [
     ("workers/helper.worker", PLAIN),
     ("workers/reports/summarizer.worker", PLAIN),
     ("tools/checker.worker", PLAIN),
+    (
+        "tools.py",
+        "def greet(name: str) -> str:\n    pass\n\ndef wave() -> str:\n    pass\n\ndef main(input, ctx):\n    pass\n",
+    ),
+    ("toolsets/formatting.py", "def shorten(text: str) -> str:\n    pass\n"),
+    ("schemas/shapes.py", "class Order:\n    text: str\n\nclass Receipt:\n    total: int\n"),
 ];
 
 /// The blocks of a page with the line they begin on.
@@ -52,10 +60,12 @@ fn check(page: &str, least: usize, file_of: impl Fn(&str) -> Option<&'static str
         }
         let path = if file == "main.yaml" { "workers/main.yaml" } else { file };
         files.push((path, &block));
+        let code = Some(Arc::new(stand_in::Reader::of("/p", files.iter().copied())) as _);
         let tree = Arc::new(MemoryTree::new(Place::new("/p"), files));
         let host = Host {
-            toolsets: ToolsetRegistry::built_in(),
+            toolsets: stand_in::registry(),
             providers: vec!["anthropic".into()],
+            code,
             ..Host::default()
         };
         let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };

@@ -3,7 +3,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
-use llm_do_core::{template, toolset::ToolsetRegistry};
+mod stand_in;
+
+use llm_do_core::template;
 use llm_do_program::{
     Host, Program, Source, Start, check,
     diagnostics::render::{Colour, render},
@@ -29,12 +31,17 @@ const PLACES: &[&[(&str, &str)]] = &[
     ],
     &[("project.yaml", "prompts: {root: 'PATH'}"), ("main.worker", "---\n---\n{{ file('secret.worker') }}")],
     &[("project.yaml", "tools: {roots: ['PATH']}")],
+    &[("project.yaml", "tools: {modules: ['PATH/secret.py']}")],
+    &[("project.yaml", "entry: PATH/secret.py:main")],
     &[("project.yaml", "dependencies: ['./PATH']")],
     &[("main.worker", "---\nallow_workers: ['PATH/secret.worker']\n---\nX")],
     &[("main.worker", "---\nallow_workers: ['./PATH/secret']\n---\nX")],
     &[("main.worker", "---\nimports: {workers: ['./PATH/secret']}\n---\nX")],
     &[("main.worker", "---\nimports: {tools: ['PATH/secret.py']}\n---\nX")],
+    &[("main.worker", "---\ntoolsets: {custom: {module: 'PATH/secret.py'}}\n---\nX")],
+    &[("main.worker", "---\ntoolsets: {custom: {module: PATH}}\n---\nX")],
     &[("main.worker", "---\nschema_in_ref: PATH/secret.json\n---\nX")],
+    &[("main.worker", "---\nschema_in_ref: PATH/secret.py:Secret\n---\nX")],
     &[("main.worker", "---\nschema_out_ref: PATH/secret.json\n---\nX")],
     &[("main.worker", "---\n---\n{% include 'PATH/secret.worker' %}")],
     &[("main.worker", "---\n---\n{{ file('PATH/secret.worker') }}")],
@@ -72,13 +79,12 @@ fn nothing_outside_the_root_is_used_or_shown() {
             let tree = Arc::new(DiskTree::open(&folder.path().join("project")).unwrap());
             let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
             let libraries = Arc::new(DiskLibraries { roots: vec![folder.path().join("none")] });
-            let host = Host { toolsets: ToolsetRegistry::built_in(), libraries, ..Host::default() };
+            let code = Some(Arc::new(stand_in::Reader::default().and_below(folder.path())) as _);
+            let host = Host { toolsets: stand_in::registry(), libraries, code, ..Host::default() };
             let what = format!("{files:?} with `{path}`");
 
             let found = check(source.clone(), host.clone());
-            // The folders of tools are only protected so far: nothing looks into them.
-            let unread = files[0].1.starts_with("tools:") && path == "link";
-            assert!(unread || !found.is_empty(), "{what}: nothing is said");
+            assert!(!found.is_empty(), "{what}: nothing is said");
             let said = render(&found, Colour::Never);
             assert!(!said.contains(SECRET), "{what}: {said}");
 
@@ -86,7 +92,7 @@ fn nothing_outside_the_root_is_used_or_shown() {
             // It runs without what it named: then rendering it finds nothing either.
             let entry = loaded.program.entry();
             assert!(!format!("{entry:?}").contains(SECRET), "{what}");
-            assert_eq!(loaded.program.loaded().len(), 1, "{what}");
+            assert_eq!((loaded.program.loaded().len(), entry.tools.len()), (1, 0), "{what}");
             let text = &entry.instructions;
             let origin = template::Origin::file("main.worker");
             let rendered = template::render(&text.text, &origin, &json!({}), Arc::clone(&text.templates));

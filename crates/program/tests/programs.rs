@@ -336,7 +336,7 @@ fn a_listing_works_where_loading_does_not() {
         ("workers/sub/b.yaml", "description: B\n"),
     ]);
     let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
-    let listed = list_workers(&source, Host::default()).unwrap();
+    let listed = list_workers(&source, Host::default()).unwrap().workers;
     let ids: Vec<&str> = listed.iter().map(|l| l.id.as_str()).collect();
     assert_eq!(ids, ["bad", "main", "sub/b"]);
     assert!(listed[0].problem.as_ref().unwrap().contains("has no end"));

@@ -7,18 +7,27 @@ use llm_do_core::{
     authority::{Access, Network, Place},
     function::FunctionSource,
     toolset::ToolsetRegistry,
-    worker::{CodeModule, Definitions, ToolLevel, WorkerDefinition},
+    worker::{CodeModule, CodePackage, Definitions, ToolLevel, WorkerDefinition},
 };
 use llm_do_program::{
-    Diagnostics, Host, Program, Source, Start,
+    Diagnostics, Host, Program, ShownTools, Source, Start, check,
+    code::{CodeProblem, CodeReader, ModuleTools},
     contents::Contents,
     diagnostics::{Code, codes},
     library::MemoryLibraries,
+    list_workers,
     lock::{LOCK_FILE, Lock, Pinned},
     source::{DiskTree, Kind, MemoryTree, RealPlace, SourceError, SourceTree},
 };
-use serde_json::json;
-use std::{collections::BTreeMap, sync::Arc};
+use serde_json::{Value, json};
+use stand_in::Reader;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 type Files<'a> = &'a [(&'a str, &'a str)];
 
@@ -155,6 +164,8 @@ fn a_module_can_be_the_only_one() {
     );
     let both = "---\nimports: {tools: [tools.py]}\ntoolsets: {custom: {module: tools.py}}\n---\nX";
     assert_eq!(codes_of(&[("main.worker", both), ("tools.py", PYTHON)], host()), [codes::CONFLICT]);
+    let twice = "---\ntoolsets: {custom: {greet: {preApproved: true, approval_required: true}}}\n---\nX";
+    assert_eq!(codes_of(&[("main.worker", twice), ("tools.py", PYTHON)], host()), [codes::CONFLICT]);
     let whole = "---\ntoolsets: {custom: {pre_approved: true}}\n---\nX";
     let program = load(&[("main.worker", whole), ("tools.py", PYTHON)]);
     assert_eq!(*program.entry().toolsets[0].1, json!({"approval": {"default": "preApproved"}}));
@@ -462,3 +473,130 @@ fn links_out_of_the_root_are_no_tools() {
     .unwrap();
     assert_eq!(told(&program.entry().tools), ["the project: tools/a.py"]);
 }
+
+/// Counts how often somebody looks.
+struct Looks {
+    reader: Reader,
+    tools: AtomicU32,
+    schemas: AtomicU32,
+}
+
+impl CodeReader for Looks {
+    fn tools(&self, level: &ToolLevel) -> Vec<ModuleTools> {
+        self.tools.fetch_add(1, Ordering::Relaxed);
+        self.reader.tools(level)
+    }
+    fn schema(&self, package: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem> {
+        self.schemas.fetch_add(1, Ordering::Relaxed);
+        self.reader.schema(package, module, class)
+    }
+}
+
+#[test]
+fn a_load_looks_into_python_for_schemas_alone_and_check_once_at_each_level() {
+    let mut files = vec![
+        (
+            "main.worker".to_owned(),
+            "---\nschema_in_ref: shapes.py:Order\nschema_out_ref: answer.py:Answer\n---\n{{ text }}"
+                .to_owned(),
+        ),
+        ("shapes.py".to_owned(), "class Order(BaseModel):\n    text: str\n    count: int\n".to_owned()),
+        ("schemas/answer.py".to_owned(), "class Answer(TypedDict):\n    text: str\n".to_owned()),
+        ("tools.py".to_owned(), PYTHON.to_owned()),
+    ];
+    files.extend((0..200).map(|i| (format!("workers/w{i}.worker"), PLAIN.to_owned())));
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let reader = Reader::of("/p", files.iter().copied());
+    let looks = Arc::new(Looks { reader, tools: AtomicU32::default(), schemas: AtomicU32::default() });
+    let host = Host { code: Some(looks.clone()), ..host() };
+    let program = load_with(&files, Start::Entry(None), host.clone()).unwrap();
+    let schema = program.entry().signature.schema.value();
+    assert_eq!(schema["properties"]["count"], json!({"type": "integer"}));
+    assert_eq!(program.entry().signature.message.as_deref(), Some("text"));
+    assert_eq!(program.entry().returns.as_ref().unwrap().value()["required"], json!(["text"]));
+    let seen = || (looks.tools.load(Ordering::Relaxed), looks.schemas.load(Ordering::Relaxed));
+    assert_eq!(seen(), (0, 2));
+    let source =
+        Source { tree: tree_at("/p", &files), start: Start::Entry(None), manifest: true, work: None };
+    assert_eq!(check(source, host), []);
+    assert_eq!(seen(), (1, 4));
+}
+
+#[test]
+fn classes_of_python_need_python_and_modules_a_word() {
+    let files: Files<'_> = &[
+        ("main.worker", "---\nschema_in_ref: shapes.py:Order\n---\nX"),
+        ("shapes.py", "class Order(BaseModel):\n    text: str\n"),
+    ];
+    let code = || Some(Arc::new(Reader::of("/p", files.iter().copied())) as _);
+    // Without anything that looks into it, without the toolset, without leave.
+    assert_eq!(codes_of(files, host()), [codes::NOT_SUPPORTED]);
+    let bare = Host { toolsets: ToolsetRegistry::built_in(), code: code(), ..Host::default() };
+    assert_eq!(codes_of(files, bare), [codes::NOT_SUPPORTED]);
+    let none = Host { import_tools: false, code: code(), ..host() };
+    assert_eq!(codes_of(files, none), [codes::TOOL_IMPORT_DISALLOWED]);
+    let module: Files<'_> = &[("main.worker", "---\nschema_in_ref: shapes.Order\n---\nX")];
+    assert_eq!(codes_of(module, Host { code: code(), ..host() }), [codes::TOOL_IMPORT_DISALLOWED]);
+    // Where it is allowed, it is asked for: this one is not installed.
+    let allowed = Host { code: code(), module_imports: true, ..host() };
+    assert_eq!(codes_of(module, allowed), [codes::PYTHON_FAILED]);
+}
+
+#[test]
+fn capabilities_are_used_by_code() {
+    let said = |files: Files<'_>| {
+        let host = Host { code: Some(Arc::new(Reader::of("/p", files.iter().copied()))), ..host() };
+        let source =
+            Source { tree: tree_at("/p", files), start: Start::Entry(None), manifest: true, work: None };
+        check(source, host).iter().map(|finding| finding.code.id).collect::<Vec<_>>()
+    };
+    let worker = "---\nsandbox: {paths: {out: {root: ./out, mode: rw}}, network_enabled: true}\n---\nX";
+    assert_eq!(said(&[("main.worker", worker)]), ["W0806", "W0806"]);
+    assert_eq!(said(&[("main.worker", worker), ("tools.py", PYTHON)]), [""; 0]);
+    // The toolset alone is nothing that could use them.
+    let alone = worker.replace("sandbox", "toolsets: [custom]\nsandbox");
+    assert_eq!(said(&[("main.worker", &alone)]), ["W0806", "W0806"]);
+    let manifest = "entry: run.py:main\nsandbox: {network_enabled: true}";
+    let entry: Files<'_> = &[("project.yaml", manifest), ("run.py", "def main(input, ctx):\n    pass\n")];
+    assert_eq!(said(entry), [""; 0]);
+}
+
+#[test]
+fn what_is_shown_of_tools_is_where_they_come_from() {
+    let files: Files<'_> = &[
+        ("project.yaml", "dependencies: [utils]\nentry: run.py:start"),
+        ("main.worker", PLAIN),
+        ("run.py", "def start(input, ctx):\n    pass\n"),
+        ("tools.py", PYTHON),
+        ("workers/a/worker.worker", "---\nimports: {tools: ['pkg.mod:register']}\n---\nX"),
+        ("workers/a/tools/one.py", PYTHON),
+    ];
+    let host = || Host { module_imports: true, ..with_libraries(&[("utils", utils(UTILS_ALONE).0)]) };
+    let shared = [("the project", vec!["tools.py"]), ("the library `utils`", vec!["/libs/utils/tools.py"])];
+    let is = |tools: &[ShownTools], expected: &[(&str, Vec<&str>)]| {
+        let tools: Vec<(&str, Vec<&str>)> = tools
+            .iter()
+            .map(|tools| (&*tools.level, tools.modules.iter().map(String::as_str).collect()))
+            .collect();
+        assert_eq!(tools, expected);
+    };
+    let shown = load_with(files, Start::Entry(Some("a".into())), host()).unwrap().shown();
+    let mut expected = vec![("the worker", vec!["pkg.mod:register", "workers/a/tools/one.py"])];
+    expected.extend(shared.clone());
+    is(&shown.tools, &expected);
+    assert!(!shown.is_code && !shown.pure);
+    let shown = load_with(files, Start::Entry(None), host()).unwrap().shown();
+    is(&shown.tools, &shared);
+    assert_eq!((&*shown.instructions, shown.is_code, shown.pure), ("run.py:start", true, false));
+    assert_eq!(shown.to_json()["tools"][0], json!({"level": "the project", "modules": ["tools.py"]}));
+
+    let source = Source { tree: tree_at("/p", files), start: Start::Entry(None), manifest: true, work: None };
+    let listed = list_workers(&source, host()).unwrap();
+    is(&listed.tools, &shared);
+    assert_eq!(listed.entry.as_deref(), Some("run.py:start"));
+    let none = Host { import_tools: false, ..host() };
+    is(&list_workers(&source, none).unwrap().tools, &[]);
+}
+
+const UTILS_ALONE: Files<'static> =
+    &[("lib.yaml", "name: utils\nversion: '1.0'\nexports: []"), ("tools.py", PYTHON)];

@@ -1,27 +1,27 @@
 """The process in which llm-do runs Python tools.
 
-llm-do starts this file as `python -I -X utf8 host.pyc 3` and speaks to it over the stream socket whose number is the
-argument: frames of a four byte length and a JSON object. The file needs nothing but the standard library, and runs on
-Python 3.9 to 3.13.
+llm-do starts this file as `python -I -X utf8 host.pyc 3` and speaks to it over the stream socket whose number
+is the argument: frames of a four byte length and a JSON object. The file needs nothing but the standard
+library, and runs on Python 3.9 to 3.13.
 
-It reads from top to bottom: framing, interrupts, streams, what users import (`llm_do`), modules, docstrings, schemas
-with the coercion of arguments, results, errors, the context of a call, the loop.
+It reads from top to bottom: framing, interrupts, streams, what users import (`llm_do`), modules, docstrings,
+schemas with the coercion of arguments, results, errors, the context of a call, the loop.
 
 Three rules explain most of what looks odd here:
 
-- Start is fast. At the top only what framing needs is imported. `typing`, `inspect`, `asyncio` and the like are
-  imported by the functions that use them.
-- User code runs in this process, and may replace anything that it finds in a module. What a call needs is bound to
-  names of this file before any user code runs.
+- Start is fast. At the top only what framing needs is imported. `typing`, `inspect`, `asyncio` and the like
+  are imported by the functions that use them.
+- User code runs in this process, and may replace anything that it finds in a module. What a call needs is
+  bound to names of this file before any user code runs.
 - An interrupt (SIGINT) raises in user code and nowhere else, so that no frame is ever half written.
 """
 
 from __future__ import annotations
 
-import _signal  # Not `signal`: its wrappers make enums of every number, at each call.
+import _signal  # type: ignore[import-not-found]  # `signal` makes enums of numbers at each call.
 import os
 import sys
-from _collections import deque  # `collections` would import much that is not needed to start.
+from _collections import deque  # type: ignore[import-not-found]  # `collections` imports much more.
 from _thread import RLock, allocate_lock, get_ident
 from contextvars import ContextVar
 from io import TextIOBase, UnsupportedOperation
@@ -56,7 +56,7 @@ MAX_DEPTH = 100
 MAX_FRAMES = 20
 
 
-# ---- Framing ---------------------------------------------------------------------------------------------------------
+# ---- Framing -----------------------------------------------------------------------------------------------
 
 
 def _no_default(value: object) -> NoReturn:
@@ -76,8 +76,8 @@ class _Scanning:
 def _make_json() -> Tuple[Callable[[object], str], Callable[[str, int], Tuple[Json, int]]]:
     """Compact JSON without NaN, and its reader.
 
-    The C functions behind the `json` module are taken without it: its import is most of what start would cost, and a
-    tool that patches it can't reach these.
+    The C functions behind the `json` module are taken without it: its import is most of what start would
+    cost, and a tool that patches it can't reach these.
     """
     try:
         from _json import encode_basestring, make_encoder, make_scanner
@@ -88,7 +88,7 @@ def _make_json() -> Tuple[Callable[[object], str], Callable[[str, int], Tuple[Js
         return encoder.encode, json.JSONDecoder(strict=False).raw_decode
     chunks = make_encoder(None, _no_default, encode_basestring, None, ":", ",", False, False, False)
     join = "".join
-    return (lambda value: join(chunks(value, 0))), make_scanner(_Scanning)
+    return (lambda value: join(chunks(value, 0))), make_scanner(_Scanning)  # type: ignore[arg-type]
 
 
 encode, _scan = _make_json()
@@ -100,7 +100,7 @@ def decode(text: str) -> Json:
 
 
 def to_bytes(text: str) -> bytes:
-    """UTF-8. A lone surrogate, which JSON can't carry, becomes U+FFFD; a pair of them becomes its character."""
+    """UTF-8. A lone surrogate, which JSON can't carry, becomes U+FFFD; a pair becomes its character."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -125,8 +125,8 @@ class Channel:
     def send_bytes(self, body: bytes) -> None:
         """Sends an encoded frame.
 
-        Nobody waits for the lock: the frame is queued, and who holds the lock writes what is queued. So a finaliser
-        that prints while its own thread is writing can't stop it for ever.
+        Nobody waits for the lock: the frame is queued, and who holds the lock writes what is queued. So a
+        finaliser that prints while its own thread is writing can't stop it for ever.
         """
         if _getpid() != HOST_PID:  # A fork made by C code, which runs no handlers of ours.
             return
@@ -185,7 +185,7 @@ class Channel:
         return bool(self._poll.poll(timeout))
 
 
-# ---- Interrupts ------------------------------------------------------------------------------------------------------
+# ---- Interrupts --------------------------------------------------------------------------------------------
 
 
 class CallInterrupted(BaseException):
@@ -195,8 +195,8 @@ class CallInterrupted(BaseException):
 class Interrupts:
     """When SIGINT may raise: while user code runs for a sync call in the main thread, and the gate is open.
 
-    The gate closes around everything that must not stop half way (`hold`, `release`). A signal that comes then is
-    noted and raises when the gate opens again. Each call is interrupted at most once.
+    The gate closes around everything that must not stop half way (`hold`, `release`). A signal that comes
+    then is noted and raises when the gate opens again. Each call is interrupted at most once.
     """
 
     def __init__(self) -> None:
@@ -220,7 +220,7 @@ class Interrupts:
         raise CallInterrupted("the call was interrupted")
 
     def hold(self) -> bool:
-        """Closes the gate. Says whether it was open, which `release` wants to know. Other threads have no gate."""
+        """Closes the gate, and says whether it was open. Other threads have no gate."""
         if not self.open or get_ident() != self.main:
             return False
         self.open = False
@@ -266,7 +266,7 @@ if TYPE_CHECKING:
 interrupts = Interrupts()
 
 
-# ---- Streams ---------------------------------------------------------------------------------------------------------
+# ---- Streams -----------------------------------------------------------------------------------------------
 
 
 class Call:
@@ -297,14 +297,14 @@ class Call:
         self.cancelled = False
         self.waiters: Dict[int, Waiter] = {}
         self.logged = 0
-        #: Output without its line's end yet, by stream.
-        self.lines: Dict[str, str] = {}
+        #: Output without its line's end yet, by stream and thread.
+        self.lines: Dict[Tuple[str, int], str] = {}
         #: Where output goes instead of into frames, while modules are loaded.
         self.captured: Optional[List[str]] = None
         self.task: Any = None
 
 
-#: The call that the running code belongs to, in the main thread, in tasks and in threads that got the context.
+#: The call that the running code belongs to: in the main thread, in tasks, in threads that got the context.
 current: ContextVar[Optional[Call]] = ContextVar("llm_do_call", default=None)
 
 
@@ -317,23 +317,24 @@ class Logs:
         self.nobody = Call(None)
 
     def owner(self) -> Call:
-        """The call that is running here. A thread without context belongs to the sync call, if there is one."""
+        """The call that runs here. A thread without context belongs to the sync call, if there is one."""
         return current.get() or interrupts.call or self.nobody
 
     def write(self, stream: str, text: str) -> None:
         held = interrupts.hold()
         try:
             call = self.owner()
+            # A line of one thread is not mixed with those of others: `print` writes it in pieces.
+            key = (stream, get_ident())
             with self.lock:
-                if not call.lines.get(stream) and text.endswith("\n"):
-                    self.send(call, stream, "info", text[:-1])
-                    return
-                whole, newline, rest = (call.lines.get(stream, "") + text).rpartition("\n")
-                call.lines[stream] = rest
+                begun = call.lines.pop(key, "")
+                whole, newline, rest = (begun + text).rpartition("\n")
                 if newline or len(rest) > 8192:
                     if not newline:
-                        whole, call.lines[stream] = rest, ""
+                        whole, rest = rest, ""
                     self.send(call, stream, "info", whole)
+                if rest:
+                    call.lines[key] = rest
         finally:
             interrupts.release(held)
 
@@ -353,16 +354,17 @@ class Logs:
         if call.captured is not None:
             call.captured.append(text + "\n")
         else:
-            self.channel.send({"t": "log", "id": call.id, "stream": stream, "level": level, "text": text})
+            self.channel.send(
+                {"t": "log", "id": call.id, "stream": stream, "level": str(level), "text": text}
+            )
 
     def flush(self, call: Call) -> None:
         """Sends lines without an end, when their call ends."""
         if call.lines:
             with self.lock:
-                for stream, rest in call.lines.items():
-                    if rest:
-                        self.send(call, stream, "info", rest)
-                call.lines = {}
+                lines, call.lines = call.lines, {}
+                for (stream, _), rest in lines.items():
+                    self.send(call, stream, "info", rest)
 
 
 class Output(TextIOBase):
@@ -459,7 +461,7 @@ class Input(TextIOBase):
             "a tool has no standard input: take what it needs as a parameter, or ask with ctx.call"
         )
 
-    read = readline = readlines = __next__ = _none  # type: ignore[assignment]
+    read = readline = readlines = __next__ = _none
 
     @property
     def buffer(self) -> Input:
@@ -475,7 +477,7 @@ class Input(TextIOBase):
         pass
 
 
-# ---- What users import -----------------------------------------------------------------------------------------------
+# ---- What users import -------------------------------------------------------------------------------------
 
 
 class ModelRetry(Exception):
@@ -555,7 +557,7 @@ class Field:
 
 
 class File:
-    """A file as a result. `data` is its bytes, or where to read them: a path of this machine or of the sandbox."""
+    """A file as a result. `data` is its bytes, or a path of this machine or of the sandbox."""
 
     def __init__(self, data: Any, *, name: Optional[str] = None, media_type: Optional[str] = None) -> None:
         if not isinstance(data, (bytes, bytearray, memoryview, str, os.PathLike)):
@@ -633,6 +635,12 @@ class Options:
 NO_OPTIONS = Options("tool", {})
 
 
+def options_of(function: Any) -> Options:
+    """What `@tool` said of a function, if it did."""
+    said = getattr(function, "__llm_do_tool__", None)
+    return said if isinstance(said, Options) else NO_OPTIONS
+
+
 def tool(function: Any = None, /, **options: Any) -> Any:
     """Marks a function as a tool: `@tool` or `@tool(name=…, risk=…)`."""
     checked = Options("@tool", options)
@@ -696,7 +704,7 @@ class Agent:
         def add(function: Any) -> Any:
             if isinstance(function, type) or not callable(function):
                 raise TypeError(f"{what} takes functions, and not {show(function)}")
-            said = checked if options else getattr(function, "__llm_do_tool__", checked)
+            said = checked if options else options_of(function)
             self._found.append((function, said, context))
             return function
 
@@ -732,13 +740,13 @@ def show(value: object) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
 
-# ---- Modules ---------------------------------------------------------------------------------------------------------
+# ---- Modules -----------------------------------------------------------------------------------------------
 
 
 class Module:
     """A module of tools that was imported."""
 
-    __slots__ = ("key", "root", "path", "object", "tools", "exposes", "duplicates")
+    __slots__ = ("key", "root", "path", "object", "tools", "exposes", "duplicates", "missing")
 
     def __init__(self, key: str, root: str, path: str, object: Any) -> None:
         self.key = key
@@ -750,9 +758,11 @@ class Module:
         self.exposes = "nothing"
         #: Pairs of tools with one name.
         self.duplicates: List[Tuple[Tool, Tool]] = []
+        #: What was asked for by name and isn't there, as a sentence.
+        self.missing: Optional[str] = None
 
     def find(self, function: str) -> Tool:
-        """The tool of that name, or the function: an entry's `main` is not a tool and is called all the same."""
+        """The tool of that name, or any function: an entry's `main` is no tool and is called all the same."""
         found = self.tools.get(function)
         if found is None:
             value = self.object
@@ -761,9 +771,7 @@ class Module:
             if value is None or not callable(value) or isinstance(value, type):
                 names = list(self.tools) or [name for name in vars(self.object) if not name.startswith("_")]
                 raise AttributeError(f"{self.path} has no function `{function}`{near(function, names)}")
-            found = self.tools[function] = Tool(
-                self, value, function, getattr(value, "__llm_do_tool__", NO_OPTIONS)
-            )
+            found = self.tools[function] = Tool(self, value, function, options_of(value))
         return found
 
 
@@ -820,7 +828,7 @@ def code_of(target: Any) -> Any:
             or getattr(target, "__wrapped__", None)
         )
         if inner is None:
-            inner = getattr(type(target), "__call__", None)
+            inner = vars(type(target)).get("__call__")
             if not hasattr(inner, "__code__"):
                 return None
         target = inner
@@ -828,16 +836,21 @@ def code_of(target: Any) -> Any:
 
 
 def is_async(target: Any) -> bool:
-    """Whether calling it gives a coroutine."""
-    code = code_of(target)
-    return code is not None and bool(code.co_flags & 0x180)  # CO_COROUTINE, CO_ITERABLE_COROUTINE
+    """Whether calling it gives a coroutine, itself or as the wrapper of a function that does."""
+    while target is not None:
+        code = code_of(target)
+        if code is not None and code.co_flags & 0x180:  # CO_COROUTINE, CO_ITERABLE_COROUTINE
+            return True
+        target = getattr(target, "__wrapped__", None)
+    return False
 
 
 CONTEXT_NAMES = ("ToolContext", "AsyncToolContext", "RunContext")
+BARE_NAMES = ("ctx", "_ctx", "context", "run_context", "_")
 
 
 def is_context(annotation: Any) -> bool:
-    """Whether it says that a parameter takes the context: a class, `Optional` of one, generic, or as a string."""
+    """Whether an annotation means the context: a class, generic or optional, or its name."""
     if isinstance(annotation, str):
         text = annotation.replace('"', "").replace("'", "")
         text = text.replace("Optional[", "").replace("None", "").strip(" |]")
@@ -878,7 +891,7 @@ def context_parameter(target: Any, bare: bool) -> Tuple[Optional[str], bool]:
         annotations = {}
     for index, name in enumerate(names[bound:]):
         said = annotations.get(name)
-        if is_context(said) if said is not None else bare and name in ("ctx", "context"):
+        if is_context(said) if said is not None else bare and name in BARE_NAMES:
             return name, index == 0 and bound + index < code.co_argcount
     return None, False
 
@@ -970,8 +983,12 @@ def import_path(path: str, root: str) -> Any:
 
 
 def is_standard(name: str) -> bool:
-    """Whether the standard library has a module of that name (known from Python 3.10 on)."""
-    return name in getattr(sys, "stdlib_module_names", sys.builtin_module_names)
+    """Whether the standard library has a module of that name."""
+    known = getattr(sys, "stdlib_module_names", None)
+    if known is None:  # Python 3.9.
+        place = os.path.join(STANDARD_LIBRARY, name)
+        return name in sys.builtin_module_names or os.path.exists(f"{place}.py") or os.path.isdir(place)
+    return name in known
 
 
 def takes_agent(value: Any) -> bool:
@@ -987,14 +1004,14 @@ def takes_agent(value: Any) -> bool:
 
 
 def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[str]]) -> None:
-    """Finds the tools of a module: by names that were asked for, else `register`, `@tool`, `__all__`, type hints."""
+    """Finds the tools of a module: names asked for, else `register`, `@tool`, `__all__`, type hints."""
     found: List[Tool] = []
     space = vars(module.object)
 
     def add(
         function: str, target: Any, options: Optional[Options] = None, bare: bool = False, name: str = ""
     ) -> None:
-        said = options or getattr(target, "__llm_do_tool__", NO_OPTIONS)
+        said = options if options is not None else options_of(target)
         found.append(Tool(module, target, function, said, name, bare))
 
     register = getattr(module.object, attribute) if attribute else space.get("register")
@@ -1007,11 +1024,12 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
             place = name if space.get(name) is target else f"{attribute or 'register'}:{options.name or name}"
             add(place, target, options, context, name)
     taken = {id(tool.target) for tool in found}
+    own = module.object.__name__
+    inside = own + "." if hasattr(module.object, "__path__") else own  # A package shows what its files hold.
     for name, target in list(space.items()):
         if isinstance(getattr(target, "__llm_do_tool__", None), Options) and id(target) not in taken:
-            if getattr(target, "__module__", None) == module.object.__name__ or module.path.endswith(
-                "__init__.py"
-            ):
+            home = getattr(target, "__module__", None) or own
+            if home == own or home.startswith(inside):
                 taken.add(id(target))
                 add(name, target)
                 if module.exposes == "nothing":
@@ -1024,15 +1042,21 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
                 add(name, target)
     elif not found:
         for name, target in list(space.items()):
-            if not name.startswith("_") and name not in ("main", "register") and is_function(target):
-                if target.__module__ == module.object.__name__ and getattr(target, "__annotations__", None):
+            if (
+                not name.startswith("_")
+                and name != "main"
+                and is_function(target)
+                and id(target) not in taken
+            ):
+                if target.__module__ == own and getattr(target, "__annotations__", None):
                     module.exposes = "plain"
+                    taken.add(id(target))
                     add(name, target)
     if names is not None:
         module.exposes = "names"
         by_name = {tool.name: tool for tool in reversed(found)}
         by_name.update((tool.function, tool) for tool in found if tool.function not in by_name)
-        missing = []
+        missing: List[str] = []
         found = []
         for name in names:
             if name in by_name:
@@ -1044,8 +1068,7 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
                     f"`{name}`{near(name, [*by_name, *filter(lambda n: is_function(space[n]), space)])}"
                 )
         if missing:
-            module.tools = {tool.function: tool for tool in found}
-            raise AttributeError(f"{module.path} has no function {', '.join(missing)}")
+            module.missing = f"{module.path} has no function {', '.join(missing)}"
     by_tool: Dict[str, Tool] = {}
     for tool in found:
         first = by_tool.setdefault(tool.name, tool)
@@ -1056,7 +1079,7 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
 
 
 def is_function(target: Any) -> bool:
-    """A function, or what a decorator made of one; not a class and not an object that happens to be callable."""
+    """A function, or what a decorator made of one; no class and no object that can be called."""
     if isinstance(target, type) or not callable(target):
         return False
     return hasattr(target, "__code__") or hasattr(target, "__wrapped__") or hasattr(target, "__func__")
@@ -1065,8 +1088,8 @@ def is_function(target: Any) -> bool:
 def local_files(root: str, first: str) -> List[str]:
     """The files of the modules that are imported and lie below root, `first` first.
 
-    Modules that were loaded before in this process are among them, since nobody knows who would have imported them.
-    That is more than needed, and never less.
+    Modules that were loaded before in this process are among them, since nobody knows who would have imported
+    them. That is more than needed, and never less.
     """
     files = [first]
     real_root = os.path.realpath(root)
@@ -1086,7 +1109,8 @@ STANDARD_LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 
 
 class Packages:
-    """The versions of what modules import from outside the project, read off the names of `.dist-info` folders.
+    """The versions of what modules import from outside the project, read off the names of `.dist-info`
+    folders.
 
     `importlib.metadata` would need longer to import than all this takes.
     """
@@ -1116,7 +1140,7 @@ class Packages:
         return result
 
     def version(self, name: str, file: str) -> str:
-        """The version of a distribution, or where there is none the time of the file, which changes as well."""
+        """The version of a distribution, or where there is none the time of the file."""
         folder = os.path.dirname(
             os.path.dirname(file) if os.path.basename(file).startswith("__init__.") else file
         )
@@ -1133,7 +1157,7 @@ class Packages:
 
     @staticmethod
     def read(folder: str) -> Dict[str, str]:
-        """Versions by the names of distributions and by the modules they bring, in lower case with hyphens."""
+        """Versions by the names of distributions and of the modules they bring, lower case with hyphens."""
         names: Dict[str, str] = {}
         modules: Dict[str, str] = {}
         try:
@@ -1157,7 +1181,7 @@ class Packages:
         return {**modules, **names}
 
 
-# ---- Docstrings ------------------------------------------------------------------------------------------------------
+# ---- Docstrings --------------------------------------------------------------------------------------------
 
 
 GOOGLE_SECTIONS = (
@@ -1172,7 +1196,7 @@ GOOGLE_SECTIONS = (
 
 
 def parse_docstring(text: Optional[str]) -> Tuple[str, Dict[str, str]]:
-    """The text of a docstring without its parameters, and what it says of each: Google, NumPy and reST styles."""
+    """What a docstring says without its parameters, and of each: Google, NumPy and reST styles."""
     import inspect
 
     lines = inspect.cleandoc(text or "").splitlines()
@@ -1283,7 +1307,7 @@ def take_google(lines: List[str], params: Dict[str, str]) -> List[str]:
     return kept
 
 
-# ---- Types: their schemas, and how arguments become them -------------------------------------------------------------
+# ---- Types: their schemas, and how arguments become them ---------------------------------------------------
 
 
 class Unsupported(Exception):
@@ -1333,6 +1357,15 @@ class Form:
         form = Form({**self.schema, **more}, self.read, self.plain, self.paths)
         form.optional = self.optional
         return form
+
+
+def scalar_in(text: str) -> Any:
+    """The number or boolean that a text is, or the text."""
+    try:
+        value, end = _scan(text, 0)
+    except (ValueError, StopIteration):
+        return text
+    return value if end == len(text) and is_scalar(value) else text
 
 
 def kind_of(value: Any) -> str:
@@ -1667,10 +1700,7 @@ class Types:
                 if text_keys:
                     as_key = name
                 else:  # Keys of JSON are texts: a number or a boolean is written in one.
-                    try:
-                        as_key = decode(name)
-                    except (ValueError, StopIteration):
-                        as_key = name
+                    as_key = scalar_in(name)
                 known = key.read(as_key, reading, f"the key {name[:80]!r} of {where}")
                 pairs.append((known, inner.read(one, reading, f"{where}[{name[:80]!r}]")))
             try:
@@ -1851,7 +1881,7 @@ class Types:
     def fields(
         self, cls: Any, fields: Iterable[Tuple[str, Any, bool, Any]], filled: Dict[Any, Any]
     ) -> Tuple[Frame, Dict[str, Tuple[Form, bool]]]:
-        """The schema of an object, and the forms of its fields: name, annotation, whether required, default."""
+        """The schema of an object and the forms of its fields: name, annotation, required, default."""
         docs = parse_docstring(cls.__doc__)[1]
         forms: Dict[str, Tuple[Form, bool]] = {}
         properties: Dict[str, Frame] = {}
@@ -2175,12 +2205,15 @@ def constrain(form: Form, said: Frame) -> Form:
         column = {"integer": 0, "number": 0, "string": 1, "array": 2}.get(kind)  # type: ignore[arg-type]
         more: Frame = {}
         for key, keywords in CONSTRAINTS.items():
-            if said.get(key) is not None and column is not None and keywords[column]:
-                value = said[key]
+            value = said.get(key)
+            if value is None:
+                continue
+            keyword = keywords[column] if column is not None else None
+            if keyword is not None:
                 limit = getattr(value, "pattern", value)  # A compiled pattern.
-                more[keywords[column]] = limit if is_scalar(limit) else default_of(limit).get("default")  # type: ignore[index]
-            elif said.get(key) is not None and kind == "object" and key in ("min_length", "max_length"):
-                more["minProperties" if key == "min_length" else "maxProperties"] = said[key]
+                more[keyword] = limit if is_scalar(limit) else default_of(limit).get("default")
+            elif kind == "object" and key in ("min_length", "max_length"):
+                more["minProperties" if key == "min_length" else "maxProperties"] = value
         return {**schema, **more}
 
     schema = apply(form.schema)
@@ -2199,7 +2232,7 @@ NAMED_SCHEMAS = ("properties", "patternProperties", "$defs", "dependentSchemas")
 
 
 def tidy_pydantic(schema: Any) -> Any:
-    """Pydantic's schema as the host would write it: without generated titles and without what says nothing."""
+    """Pydantic's schema as the host would write it: without titles and without what says nothing."""
     if isinstance(schema, list):
         return [tidy_pydantic(one) for one in schema]
     if not isinstance(schema, dict):
@@ -2342,7 +2375,7 @@ class Plan:
                 value is UNSET or type(value).__name__ == "PydanticUndefinedType" or value is ...
             )
             if not required:
-                self.fill[name] = factory if factory is not None else (lambda value=value: value)
+                self.fill[name] = factory if factory is not None else (lambda value=value: value)  # type: ignore[misc]
             default = parameter.empty if required or factory is not None else value
         more: Frame = {}
         if name in docs and "description" not in form.schema:
@@ -2441,17 +2474,23 @@ class Plan:
         result: Dict[str, Any] = {}
         for name, value in args.items():
             known = self.forms.get(name)
-            form = known[0] if known else self.extra
-            if form is None:
+            reader = known[0] if known else self.extra
+            if reader is None:
                 reading.fail(f"`{name}`", f"is no parameter{near(name, self.forms)}")
             else:
-                result[name] = form.read(value, reading, f"`{name}`")
-        for name, (_, required) in self.forms.items():
+                result[name] = reader.read(value, reading, f"`{name}`")
+        for name, (form, required) in self.forms.items():
             if name not in args:
                 if name in self.fill:
                     result[name] = self.fill[name]()
                 elif required:
                     reading.fail(f"`{name}`", "is missing")
+                elif form.paths and sandbox.mounts and self.natural.get(name) is not None:
+                    # A default is a path of the sandbox as well, where the call can see it.
+                    attempt = Reading(sandbox)
+                    value = form.read(self.natural[name], attempt, f"`{name}`")
+                    if not attempt.problems:
+                        result[name] = value
         self.check(reading)
         return result
 
@@ -2463,7 +2502,7 @@ class Plan:
         return dict(made) if isinstance(made, dict) else dict(vars(made))
 
     def entry(self, value: Any) -> Dict[str, Any]:
-        """The arguments of `main(input, ctx)`: the input goes to the first parameter, whatever its name is."""
+        """The arguments of `main(input, ctx)`: the input goes to the first parameter."""
         if self.first is None:
             return {}
         return self.read({self.first: value}, current.get().sandbox)  # type: ignore[union-attr]
@@ -2506,7 +2545,7 @@ def describe_tool(tool: Tool) -> Frame:
     }
 
 
-# ---- Results ---------------------------------------------------------------------------------------------------------
+# ---- Results -----------------------------------------------------------------------------------------------
 
 
 class ResultError(Exception):
@@ -2783,7 +2822,7 @@ def write_duration(value: Any) -> str:
     return f"{sign}P{text or 'T0S'}"
 
 
-# ---- Errors ----------------------------------------------------------------------------------------------------------
+# ---- Errors ------------------------------------------------------------------------------------------------
 
 
 class ArgumentsError(Exception):
@@ -2808,10 +2847,10 @@ def cut(text: str) -> str:
     return text[: MAX_MESSAGE - 1000 - len(notice)] + notice + text[-1000:]
 
 
-def source_line(file: str, line: Optional[int]) -> str:
+def source_line(file: Optional[str], line: Optional[int]) -> str:
     """A line of source for a frame, read again, since `linecache` costs an import."""
     try:
-        with open(file, encoding="utf-8", errors="replace") as source:
+        with open(file or os.devnull, encoding="utf-8", errors="replace") as source:
             for number, text in enumerate(source, 1):
                 if number == line:
                     return text.strip()[:400]
@@ -2963,7 +3002,7 @@ def is_local(name: str, module: Optional[Module]) -> bool:
     return any(os.path.exists(os.path.join(folder, top + end)) for folder in folders for end in ("", ".py"))
 
 
-# ---- The context of a call -------------------------------------------------------------------------------------------
+# ---- The context of a call ---------------------------------------------------------------------------------
 
 
 class Mount:
@@ -3046,7 +3085,7 @@ class Waiter:
         self.id = id
         self.reply: Optional[Frame] = None
         self.loop = loop
-        self.future = loop.create_future() if loop else None
+        self.future: Any = loop.create_future() if loop else None
         self.parked = allocate_lock()
         self.parked.acquire()
 
@@ -3086,8 +3125,8 @@ def value_of(reply: Frame) -> Any:
 class ToolContext:
     """What a tool knows of its call, and its way back into the run.
 
-    In an async tool `call`, `call_tool`, `call_all` and `step` are awaited. The context may be used from several
-    threads. When the call has ended, they raise `RuntimeError`.
+    In an async tool `call`, `call_tool`, `call_all` and `step` are awaited. The context may be used from
+    several threads. When the call has ended, they raise `RuntimeError`.
     """
 
     def __init__(self, host: Host, call: Call) -> None:
@@ -3147,7 +3186,8 @@ class ToolContext:
     def call_all(self, calls: Iterable[Any], return_exceptions: bool = False) -> Any:
         """Makes several calls, `(name, input)`, at once. Results are in the order of the calls.
 
-        All of them are waited for. The first failure is raised, or with `return_exceptions` stands in its place.
+        All of them are waited for. The first failure is raised, or with `return_exceptions` stands in its
+        place.
         """
         inputs = self._inputs(calls)
         host = self._host
@@ -3160,7 +3200,7 @@ class ToolContext:
         return in_turn(replies, return_exceptions)
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
-        """Runs an effect of the tool's own once: when the run is resumed, its recorded value is given instead."""
+        """Runs an effect of the tool's own once: on resume its recorded value is given instead."""
         host = self._host
         held = interrupts.hold()
         try:
@@ -3285,7 +3325,7 @@ def in_turn(replies: Iterable[Frame], return_exceptions: bool) -> List[Any]:
     return results
 
 
-# ---- The loop --------------------------------------------------------------------------------------------------------
+# ---- The loop ----------------------------------------------------------------------------------------------
 
 
 class Host:
@@ -3296,7 +3336,7 @@ class Host:
         self.logs = Logs(channel)
         self.packages = Packages()
         self.modules: Dict[str, Module] = {}
-        self.calls: Dict[int, Call] = {}
+        self.calls: Dict[Optional[int], Call] = {}
         self.waiters: Dict[int, Waiter] = {}
         #: Frames that wait for the main thread.
         self.backlog: deque[Frame] = deque()
@@ -3311,7 +3351,7 @@ class Host:
     # -- reading
 
     def run(self) -> NoReturn:
-        """Serves frames until llm-do says `exit` or closes the socket. Between calls nothing is interrupted."""
+        """Serves frames until llm-do says `exit` or closes the socket."""
         backlog, channel = self.backlog, self.channel
         while True:
             if not backlog:
@@ -3322,8 +3362,7 @@ class Host:
                             self.route(frame)
                 finally:
                     channel.reading.release()
-            while backlog:
-                self.serve(backlog.popleft())
+            self.serve_backlog()
 
     def route(self, frame: Frame) -> None:
         """Handles what anybody who reads may handle, and leaves the rest to the main thread."""
@@ -3360,7 +3399,7 @@ class Host:
             channel.reading.release()
 
     def is_stale(self) -> bool:
-        """Whether a signal that came now was meant for an earlier call, as far as cancellations that came tell."""
+        """Whether a signal was meant for an earlier call, as far as the cancellations tell."""
         self.drain()
         stale, self.stale = self.stale, False
         return stale and not (interrupts.call is not None and interrupts.call.cancelled)
@@ -3390,7 +3429,8 @@ class Host:
         return waiter
 
     def wait(self, call: Call, waiter: Waiter, held: bool) -> Frame:
-        """Waits for an answer. One of the threads that wait reads for all; the others sleep until it wakes them.
+        """Waits for an answer. One of the threads that wait reads for all; the others sleep until it wakes
+        them.
 
         `held` is what `Interrupts.hold` said: while this sleeps, and only then, an interrupt may raise.
         """
@@ -3476,7 +3516,7 @@ class Host:
 
     def call(self, frame: Frame) -> None:
         call = Call(frame["id"], None, frame.get("ctx"))
-        self.calls[call.id] = call  # type: ignore[index]
+        self.calls[call.id] = call
         token = current.set(call)
         self.prepare(call)
         try:
@@ -3554,7 +3594,7 @@ class Host:
         """Ends a call with its one answer."""
         self.logs.flush(call)
         call.ended = True
-        self.calls.pop(call.id, None)  # type: ignore[arg-type]
+        self.calls.pop(call.id, None)
         try:
             body = to_bytes(encode(frame))
             if len(body) > MAX_RESULT + 1024:
@@ -3586,7 +3626,11 @@ class Host:
 
         try:
             try:
-                value = await target(*args, **kwargs)
+                value = target(*args, **kwargs)
+                if hasattr(value, "__await__"):
+                    value = await value
+                if _getpid() != HOST_PID:
+                    _exit(0)  # A forked child that came back from the tool.
             except asyncio.CancelledError as error:
                 if not call.cancelled:
                     raise
@@ -3601,9 +3645,10 @@ class Host:
                 self.loop.stop()
 
     def run_loop(self) -> None:
-        """Runs the event loop until no async call is left. It is kept for the next one, with what tools put on it."""
+        """Runs the event loop until no async call is left. It is kept, with what tools put on it."""
         loop = self.loop
         loop.add_reader(self.channel.fd, self.on_readable)
+        loop.call_soon(self.serve_backlog)  # What came together with the call that starts the loop.
         self.looping = True
         try:
             while self.tasks:
@@ -3626,6 +3671,9 @@ class Host:
                     self.route(frame)
             finally:
                 self.channel.reading.release()
+        self.serve_backlog()
+
+    def serve_backlog(self) -> None:
         while self.backlog:
             self.serve(self.backlog.popleft())
 
@@ -3643,7 +3691,10 @@ class Host:
             done, value = interrupts.run(call, self.describe, (given, report), {})
             if not done:
                 report["error"] = describe_error(value, call.module, True)
-            files = local_files(call.module.root, given.get("path") or "")
+            path = given.get("path") or ""
+            files = local_files(
+                call.module.root, os.path.join(path, "__init__.py") if os.path.isdir(path) else path
+            )
             module = self.modules.get(given["key"])
             if module is not None:
                 files = local_files(module.root, file_of(module.object) or module.path)
@@ -3660,7 +3711,14 @@ class Host:
         module = self.module(given)
         report["exposes"] = module.exposes
         report["functions"] = [describe_tool(tool) for tool in module.tools.values()]
-        if module.duplicates:
+        if module.missing is not None:
+            report["error"] = {
+                "kind": "import",
+                "type": "MissingName",
+                "message": module.missing,
+                "frames": [],
+            }
+        elif module.duplicates:
             first, second = module.duplicates[0]
             frames = [
                 {"file": file, "line": line, "function": one.function, "text": source_line(file, line)}
@@ -3756,7 +3814,7 @@ class Host:
     # -- the process
 
     def install(self) -> None:
-        """Puts the streams and the module `llm_do` where tools find them, and this program where they don't."""
+        """Puts the streams and the module `llm_do` where tools find them, and the host where they don't."""
         self.stdin = Input()
         self.stdout = Output(self.logs, "stdout", 1)
         self.stderr = Output(self.logs, "stderr", 2)
@@ -3797,9 +3855,12 @@ class Host:
 
 def main(argument: str) -> None:
     fd = int(argument)
-    # Out of the reach of code that closes or writes to low numbers. The limit of open files may be low.
-    high = min(os.sysconf("SC_OPEN_MAX"), 4096) - 7
-    high = os.dup2(fd, high, inheritable=False)
+    # Out of the reach of code that closes or writes to low numbers, whatever the limit of open files is.
+    limit = os.sysconf("SC_OPEN_MAX")
+    try:
+        high = os.dup2(fd, (min(limit, 4096) if limit > 0 else 4096) - 7, inheritable=False)
+    except OSError:
+        high = os.dup(fd)
     os.close(fd)
     channel = Channel(high)
     host = Host(channel)
@@ -3818,7 +3879,13 @@ def main(argument: str) -> None:
             "pid": HOST_PID,
         }
     )
-    host.run()
+    try:
+        host.run()
+    except BaseException:  # A fault of this file. Leaving in order would wait for the threads of tools.
+        import traceback
+
+        os.write(2, traceback.format_exc().encode("utf-8", "replace"))
+        _exit(70)
 
 
 if __name__ == "__main__":

@@ -386,10 +386,12 @@ pub(crate) fn module(
 ) -> Module {
     use llm_do_core::worker::CodeModule;
     let root = package.root.as_str().to_owned();
-    let names = names.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    // One module may be known twice to a host: as it exposes itself, and as somebody says that it does.
+    let key = |of: &str| if names.is_empty() { of.to_owned() } else { format!("{of}#{}", names.join(",")) };
     match module {
         CodeModule::File(place) => Module {
-            key: place.as_str().to_owned(),
+            key: key(place.as_str()),
             path: Some(place.as_str().to_owned()),
             module: None,
             attribute: None,
@@ -397,7 +399,7 @@ pub(crate) fn module(
             names,
         },
         CodeModule::Installed { module, function } => Module {
-            key: format!("{module}:{function}"),
+            key: key(&format!("{module}:{function}")),
             path: None,
             module: Some(module.to_string()),
             attribute: Some(function.to_string()),

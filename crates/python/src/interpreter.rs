@@ -68,6 +68,9 @@ pub enum InterpreterError {
     /// There is none.
     #[error("no Python was found: install Python 3.9 or newer, or name one with LLM_DO_PYTHON")]
     None,
+    /// The environment that the program asks for is not prepared.
+    #[error("the packages that {0} asks for are not installed: `--grant process=uv` lets `uv` fetch them")]
+    NotPrepared(String),
     /// The one that was named is none.
     #[error("{origin} names `{}`, which {reason}", path.display())]
     Unusable {

@@ -16,6 +16,7 @@ mod explain;
 mod host;
 mod interpreter;
 mod pool;
+mod prepared;
 mod python;
 mod tool;
 mod toolset;
@@ -24,5 +25,6 @@ mod wire;
 
 pub use discovery::{Described, DiscoveryError, ExposedTool, ModuleReport};
 pub use interpreter::{Interpreter, InterpreterError, Origin};
-pub use python::{Python, Settings};
+pub use prepared::Wanted;
+pub use python::{Environment, Python, Settings};
 pub use toolset::Custom;

@@ -6,10 +6,11 @@
 use crate::host::{Host, HostError};
 use llm_do_core::worker::CodePackage;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
+use tokio::sync::Notify;
 
 /// What a host is made for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -30,6 +31,8 @@ const MOST_SHARED: usize = 64;
 #[derive(Default)]
 pub(crate) struct Pool {
     hosts: Mutex<HashMap<Key, Vec<Slot>>>,
+    /// Hosts that are being started ahead of the first call.
+    warming: Mutex<HashMap<Key, Arc<Notify>>>,
 }
 
 struct Slot {
@@ -70,15 +73,45 @@ impl Pool {
         if let Some(host) = self.free(key, is_async) {
             return Ok(lease(host));
         }
+        // One call waits for the host that is on its way; more than one want more than one.
+        let warming = self.warming().remove(key);
+        if let Some(warming) = warming {
+            warming.notified().await;
+            if let Some(host) = self.free(key, is_async) {
+                return Ok(lease(host));
+            }
+        }
         let host = Arc::new(start.await?);
         let work = if is_async { Work::Shared(1) } else { Work::Alone };
         self.lock().entry(key.clone()).or_default().push(Slot { host: Arc::clone(&host), work });
         Ok(lease(host))
     }
 
-    /// Whether no call would find a warm host.
-    pub(crate) fn is_cold(&self, key: &Key) -> bool {
-        !self.lock().get(key).is_some_and(|slots| slots.iter().any(|slot| !slot.host.is_gone()))
+    /// Starts a host ahead of the first call, if none is there or on its way. That it can't be started is said by the call.
+    pub(crate) fn warm(
+        self: &Arc<Self>,
+        key: &Key,
+        start: impl Future<Output = Result<Host, HostError>> + Send + 'static,
+    ) {
+        let there = self.lock().get(key).is_some_and(|slots| slots.iter().any(|slot| !slot.host.is_gone()));
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let done = match self.warming().entry(key.clone()) {
+            Entry::Vacant(free) if !there => Arc::clone(free.insert(Arc::new(Notify::new()))),
+            _ => return,
+        };
+        let (pool, key) = (Arc::clone(self), key.clone());
+        runtime.spawn(async move {
+            if let Ok(host) = start.await {
+                let slot = Slot { host: Arc::new(host), work: Work::Idle(Instant::now()) };
+                pool.lock().entry(key.clone()).or_default().push(slot);
+            }
+            pool.warming().remove(&key);
+            done.notify_one();
+        });
+    }
+
+    fn warming(&self) -> MutexGuard<'_, HashMap<Key, Arc<Notify>>> {
+        self.warming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn free(&self, key: &Key, is_async: bool) -> Option<Arc<Host>> {

@@ -5,6 +5,7 @@ use crate::{
     host::{Host, HostError},
     interpreter::{self, Interpreter, InterpreterError},
     pool::{Key, Lease, Pool},
+    prepared::Wanted,
     view::Reach,
     wire::MountGiven,
 };
@@ -18,16 +19,17 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
+/// What the environment says about a variable.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// What must be known to run Python.
 pub struct Settings {
     /// Root of the program.
     pub project: PathBuf,
     /// A folder of ours for what need not be found out again.
     pub cache: PathBuf,
-    /// An environment that was prepared for the program: its interpreter.
-    pub prepared: Option<PathBuf>,
     /// The environment's variables.
-    pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub environment: Environment,
     /// The operator's `--grant unconfined`: run where the kernel can't confine.
     pub unconfined: bool,
     /// The run's mode of approvals, as `ToolContext` tells it.
@@ -80,6 +82,27 @@ impl Python {
         }
     }
 
+    /// The environment that the program asks for, unless the operator or a `.venv` has chosen another.
+    fn wanted(&self) -> Option<Wanted> {
+        let chosen =
+            (self.settings.environment)("LLM_DO_PYTHON").is_some_and(|named| !named.trim().is_empty());
+        let venv = self.settings.project.join(".venv").join("pyvenv.cfg").is_file();
+        if chosen || venv { None } else { Wanted::by(&self.settings.project) }
+    }
+
+    /// The environment that has to be prepared before the program's tools can run.
+    pub fn unprepared(&self) -> Option<Wanted> {
+        self.wanted().filter(|wanted| wanted.ready(&self.settings.cache).is_none())
+    }
+
+    /// Prepares it. With the network, and on the operator's word alone.
+    ///
+    /// # Errors
+    /// What `uv` says, or that it is not there.
+    pub async fn prepare(&self, wanted: &Wanted) -> Result<(), String> {
+        wanted.prepare(&self.settings.cache).await
+    }
+
     pub(crate) fn is_unconfined(&self) -> bool {
         matches!(self.confinement(), Ok(Confinement::Unconfined))
     }
@@ -96,7 +119,14 @@ impl Python {
         let found = self.interpreter.get_or_init(|| async {
             let settings = &self.settings;
             let lookup = |name: &str| (settings.environment)(name);
-            let candidate = interpreter::choose(&settings.project, settings.prepared.as_deref(), &lookup)?;
+            let prepared = match self.wanted() {
+                None => None,
+                Some(wanted) => match wanted.ready(&settings.cache) {
+                    Some(prepared) => Some(prepared),
+                    None => return Err(InterpreterError::NotPrepared(wanted.asked_by())),
+                },
+            };
+            let candidate = interpreter::choose(&settings.project, prepared.as_deref(), &lookup)?;
             let confinement = self.confinement().map_err(|reason| InterpreterError::Unusable {
                 path: candidate.path.clone(),
                 origin: candidate.origin,
@@ -176,18 +206,8 @@ impl Python {
     /// Starts a host before it is needed, while a model thinks.
     pub(crate) fn warm(self: &Arc<Self>, reach: &Reach) {
         let key = Key { package: Arc::clone(&reach.package), view: Arc::clone(&reach.key) };
-        if !self.pool.is_cold(&key) {
-            return;
-        }
         let (python, reach) = (Arc::clone(self), reach.clone());
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                // What is wrong is said by the call that needs it.
-                if let Ok(lease) = python.lease(&reach, false).await {
-                    lease.give_back();
-                }
-            });
-        }
+        self.pool.warm(&key, async move { python.start(&reach).await });
     }
 
     /// What processes of a reach are given; found out once.

@@ -106,6 +106,8 @@ impl<'a> Building<'a> {
             let exposed = self.exposed(level, &described).await?;
             let reach = Reach::new(&level.package, levels.iter(), Some(&self.authority));
             let mut made: Vec<Function> = Vec::new();
+            let exposed: Vec<_> =
+                exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)).collect();
             for (at, (module, tool)) in exposed.iter().enumerate() {
                 if let Some((_, other)) = exposed[..at].iter().find(|(_, other)| other.name == tool.name) {
                     let (first, second) = (place(other, level), place(tool, level));
@@ -154,6 +156,12 @@ impl<'a> Building<'a> {
             found.extend(report.functions.iter().filter(|f| f.refused.is_none()).map(|f| (module, f)));
         }
         Ok(found)
+    }
+
+    /// Whether a function is the worker itself: it is no tool of its own.
+    fn is_entry(&self, module: &ToolModule, tool: &ExposedTool) -> bool {
+        let code = self.context.worker.code.as_ref();
+        code.is_some_and(|code| code.module == module.module && code.function == tool.function)
     }
 
     async fn entry(&self, code: &CodeEntry) -> Result<Function, String> {

@@ -23,6 +23,8 @@ mod system;
 mod view;
 
 #[cfg(target_os = "linux")]
+mod crowd;
+#[cfg(target_os = "linux")]
 mod kernel;
 #[cfg(target_os = "linux")]
 mod landlock;

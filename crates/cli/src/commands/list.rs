@@ -8,7 +8,7 @@ use crate::{
     visible,
 };
 use llm_do::{
-    program::{Listing, diagnostics::json::to_json, list_workers, target},
+    program::{Listed, Listing, ShownTools, diagnostics::json::to_json, list_workers, target},
     toolset_kinds,
 };
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
     let found = target::find(&request, &around)
         .and_then(|target| list_workers(&target.source, request.host(&around, toolset_kinds(), Vec::new())));
-    let workers = match found {
-        Ok(workers) => workers,
+    let listed = match found {
+        Ok(listed) => listed,
         Err(found) => {
             output.screen.line(&findings(&found.0, output.err));
             if output.format != Format::Text {
@@ -31,16 +31,34 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
         }
     };
     if output.format != Format::Text {
-        output.print_json(&json!({"workers": workers.iter().map(as_json).collect::<Vec<_>>()}));
+        output.print_json(&json!({
+            "workers": listed.workers.iter().map(as_json).collect::<Vec<_>>(),
+            "tools": listed.tools.iter().map(ShownTools::to_json).collect::<Vec<_>>(),
+            "entry": listed.entry,
+        }));
         return Ok(Exit::Done);
     }
-    if workers.is_empty() {
+    if listed.workers.is_empty() && listed.entry.is_none() {
         output.note(
             "there are no workers here: they are files that end in .worker, under workers/ or main.worker",
         );
     }
-    output.print(&tree(&workers, output));
+    output.print(&format!("{}{}", tree(&listed.workers, output), python(&listed, output)));
     Ok(Exit::Done)
+}
+
+/// The function that the program starts with, and where the tools of all its workers come from.
+fn python(listed: &Listed, output: &Output) -> String {
+    let entry = listed.entry.iter().map(|entry| format!("entry {}", visible::line(entry)));
+    let lines = entry.chain(listed.tools.iter().map(tools_line));
+    let text: String = lines.map(|line| format!("{}\n", output.out.dim(line))).collect();
+    let gap = if listed.workers.is_empty() || text.is_empty() { "" } else { "\n" };
+    format!("{gap}{text}")
+}
+
+/// Where tools come from.
+pub(crate) fn tools_line(tools: &ShownTools) -> String {
+    format!("tools of {}: {}", visible::line(&tools.level), visible::line(&tools.modules.join(", ")))
 }
 
 /// A line of the tree: a worker, or a folder of workers.

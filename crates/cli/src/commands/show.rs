@@ -2,6 +2,7 @@
 
 use crate::{
     args::{Format, InputFlags, ProgramArgs, ProgramFlags, RunArgs, ShowArgs},
+    commands::list::tools_line,
     commands::run::{NotReady, given, said, settings},
     exit::{Complaint, Exit},
     program::{findings, looked_at, show_problem, surroundings},
@@ -95,10 +96,11 @@ fn text(shown: &Shown, output: &Output) -> String {
             None => out.push_str(&format!("{}\n", visible::line(line))),
         }
     }
-    out.push_str(&format!(
-        "\n{}\n",
-        paint.dim(format!("instructions at {}", visible::line(&shown.instructions)))
-    ));
+    let what = if shown.is_code { "code" } else { "instructions" };
+    out.push_str(&format!("\n{}\n", paint.dim(format!("{what} at {}", visible::line(&shown.instructions)))));
+    for tools in &shown.tools {
+        out.push_str(&format!("{}\n", paint.dim(tools_line(tools))));
+    }
     out
 }
 

@@ -8,10 +8,10 @@ use crate::{
     span::Span,
     yaml::{Data, Node},
 };
-use llm_do_core::authority::Access;
+use llm_do_core::{authority::Access, worker::CODE};
 
-/// Toolsets whose tools are processes, the only ones that could use the network.
-const PROCESSES: [&str; 3] = ["custom", "mcp", "shell"];
+/// Toolsets whose tools are processes, which beside code are the only ones that could use the network.
+const PROCESSES: [&str; 2] = ["mcp", "shell"];
 
 pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     for effective in whole.workers.values() {
@@ -54,7 +54,12 @@ fn missing(effective: &Effective, package: &Package, found: &mut Vec<Diagnostic>
 }
 
 fn runs_processes(effective: &Effective) -> bool {
-    PROCESSES.iter().any(|kind| effective.toolsets.contains_key(*kind))
+    runs_code(effective) || PROCESSES.iter().any(|kind| effective.toolsets.contains_key(*kind))
+}
+
+/// Whether it has Python tools, or is Python itself. Without a module the toolset of that name holds nothing.
+fn runs_code(effective: &Effective) -> bool {
+    !effective.definition.tools.is_empty() || effective.definition.code.is_some()
 }
 
 /// `network_enabled`, where it is not false.
@@ -78,7 +83,8 @@ fn useless(effective: &Effective, found: &mut Vec<Diagnostic>) {
     if let Some(span) = network(sandbox).filter(|_| !runs_processes(effective)) {
         found.push(useless_network(&format!("`{id}` has no tool"), span));
     }
-    let uses_files = effective.toolsets.keys().any(|name| &**name != "workers");
+    let of_files = |name: &str| ![CODE, "workers"].contains(&name);
+    let uses_files = runs_code(effective) || effective.toolsets.keys().any(|name| of_files(name));
     let mounts = ["root", "paths", "read", "write"].into_iter().find_map(|key| sandbox.entry(key));
     if let Some(entry) = mounts.filter(|_| !uses_files && effective.callees.is_empty()) {
         found.push(

@@ -3,11 +3,12 @@
 use super::Whole;
 use crate::{
     diagnostics::{Diagnostic, codes},
-    effective::is_glob,
+    effective::{Effective, is_glob},
     front_matter,
     resolve::PackageId,
     span::Span,
 };
+use llm_do_core::{function::FunctionSource, worker::ToolLevel};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -205,6 +206,9 @@ fn unreached(whole: &Whole<'_>, graph: &Graph<'_>, found: &mut Vec<Diagnostic>) 
         }
         waiting.extend(graph.calls[worker].iter().map(|(callee, _)| *callee));
         let effective = &whole.workers[graph.names[worker]];
+        if may_call_any(effective) {
+            return;
+        }
         let package = effective.located.package;
         for (glob, _) in effective.callees.iter().filter(|(reference, _)| is_glob(reference)) {
             let callees =
@@ -223,6 +227,12 @@ fn unreached(whole: &Whole<'_>, graph: &Graph<'_>, found: &mut Vec<Diagnostic>) 
             );
         }
     }
+}
+
+/// Whether a worker has code of the program, or is some: it may call every worker, by names that it makes up.
+fn may_call_any(effective: &Effective) -> bool {
+    let own = |level: &ToolLevel| level.package.source == FunctionSource::Program;
+    effective.definition.code.is_some() || effective.definition.tools.iter().any(own)
 }
 
 /// The workers that a pattern of an allowlist names.

@@ -1,40 +1,91 @@
 //! Names that would be confused: by file systems that ignore case, or by a model.
 
-use super::Whole;
+use super::{
+    Whole,
+    tools::{Tool, offers, place},
+};
 use crate::{
     diagnostics::{Diagnostic, codes},
     front_matter,
     resolve::Located,
     span::Span,
 };
-use llm_do_core::function::tool_name;
-use std::collections::BTreeMap;
+use llm_do_core::{function::tool_name, worker::CODE};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     case(whole, found);
+    // What many workers have in common is told once.
+    let mut told: BTreeSet<(&str, Arc<str>)> = BTreeSet::new();
     for effective in whole.workers.values() {
-        // Each name that the model sees, with what gets it and where that is said.
-        let mut names: BTreeMap<String, (String, Option<&Span>)> = BTreeMap::new();
+        let python = |name: &str| {
+            let tool = whole.exposed.tools(effective)?.get(name)?;
+            offers(effective, CODE, &tool.code.name).then_some(tool)
+        };
+        // Each name that the model sees, with what gets it.
+        let mut names: BTreeMap<String, Named<'_>> = BTreeMap::new();
         for kind in effective.toolsets.keys().filter_map(|name| whole.host.toolsets.get(name)) {
-            for tool in kind.tools() {
-                names.insert((*tool).to_owned(), (format!("the tool of `{}`", kind.name()), None));
+            for built_in in kind.tools().iter().filter(|tool| offers(effective, kind.name(), tool)) {
+                let named = Named::BuiltIn(kind.name());
+                if let Some(tool) = python(built_in)
+                    && told.insert((kind.name(), Arc::clone(&tool.code.name)))
+                {
+                    found.push(
+                        clash(&format!("the Python tool `{}`", tool.code.name), &named.shown(), built_in)
+                            .at(&place(whole.packages, &tool.level, &tool.code))
+                            .help("rename the function: nothing takes the place of a tool that is built in"),
+                    );
+                }
+                names.insert((*built_in).to_owned(), named);
             }
         }
         for (_, at) in &effective.calls {
             let (reference, span) = &effective.callees[*at];
             let name = tool_name(reference.trim_start_matches("./"));
-            let this = (format!("the worker `{reference}`"), Some(span));
-            let Some((other, place)) = names.insert(name.clone(), this) else { continue };
-            let clash = Diagnostic::error(
-                codes::NAME_CLASH,
-                format!("`{reference}` and {other} would both be called `{name}` by the model"),
-            )
-            .at(span)
-            .help("rename the worker, or take one of the two from it");
-            found.push(match place {
-                Some(place) => clash.related("the other one", place),
+            let other = names.insert(name.clone(), Named::Worker(reference, span));
+            let Some(other) = other.or_else(|| python(&name).map(Named::Python)) else { continue };
+            let clash = clash(&format!("`{reference}`"), &other.shown(), &name)
+                .at(span)
+                .help("rename the worker, or take one of the two from it");
+            found.push(match other.place(whole) {
+                Some(place) => clash.related("the other one", &place),
                 None => clash,
             });
+        }
+    }
+}
+
+fn clash(this: &str, other: &str, name: &str) -> Diagnostic {
+    Diagnostic::error(
+        codes::NAME_CLASH,
+        format!("{this} and {other} would both be called `{name}` by the model"),
+    )
+}
+
+/// What gets a name.
+enum Named<'a> {
+    BuiltIn(&'static str),
+    Python(&'a Tool),
+    Worker(&'a str, &'a Span),
+}
+
+impl Named<'_> {
+    fn shown(&self) -> String {
+        match self {
+            Self::BuiltIn(toolset) => format!("the tool of `{toolset}`"),
+            Self::Python(tool) => format!("the Python tool `{}` of {}", tool.code.name, tool.level.name),
+            Self::Worker(reference, _) => format!("the worker `{reference}`"),
+        }
+    }
+
+    fn place(&self, whole: &Whole<'_>) -> Option<Span> {
+        match self {
+            Self::BuiltIn(_) => None,
+            Self::Python(tool) => Some(place(whole.packages, &tool.level, &tool.code)),
+            Self::Worker(_, span) => Some((*span).clone()),
         }
     }
 }

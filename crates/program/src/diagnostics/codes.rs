@@ -104,6 +104,14 @@ codes! {
     TOOL_MODULE_NOT_FOUND = "E0702", "a tool module does not exist";
     TOOL_IMPORT_DISALLOWED = "E0703", "a tool import that is not allowed";
     NAME_CLASH = "E0704", "two functions would get one name";
+    EXPOSES_NOTHING = "E0705", "a tool module exposes nothing";
+    TOOL_TWICE = "E0706", "a tool is defined twice";
+    NO_TOOL = "E0707", "a function that cannot be a tool";
+    PYTHON_SYNTAX = "E0708", "a file that is not Python";
+    PYTHON_FAILED = "E0709", "a Python module cannot be loaded";
+    UNKNOWN_TOOL = "E0710", "a tool that does not exist";
+    SHADOWED_TOOL = "W0711", "a tool that a nearer one hides";
+    NOT_LOOKED_INTO = "W0712", "Python tools that were not looked into";
 
     CALL_CYCLE = "E0801", "workers call each other in a circle";
     UNSATISFIABLE_CALL = "E0802", "a call that the callee's signature refuses";

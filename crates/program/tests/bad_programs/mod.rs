@@ -3,10 +3,10 @@
 //! A folder `check/NAME` is a program and `check/NAME.expected` what is said about it. `check/NAME.start` says how it is
 //! started where that is not by its entry: `entry ID`, `file PATH`, `target WORD` (as on a command line in the folder,
 //! with `registry` as the flat registry), or `long PATH` (that file is made longer than any definition may be).
-//! `check/NAME.libs` holds the libraries that are installed; it lies beside the program, so that none is part of it.
+//! Python is looked into by a stand-in. `check/NAME.libs` holds the libraries that are installed; it lies beside the program, so that none is part of it.
 #![allow(dead_code, reason = "each test that includes this uses a part")]
 
-use crate::stand_in;
+use crate::stand_in::{self, Reader};
 use llm_do_core::authority::Place;
 use llm_do_program::{
     Diagnostic, Host, Program, Source, Start, check,
@@ -57,8 +57,9 @@ pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
     };
     let tree = DiskTree::open(folder).unwrap();
     let libraries = folder.with_extension("libs");
-    let mut found =
-        load(Source { tree: Arc::new(tree), start, manifest: true, work: None }, vec![libraries.clone()]);
+    let reader = Reader::default().and_below(folder).and_below(&libraries);
+    let source = Source { tree: Arc::new(tree), start, manifest: true, work: None };
+    let mut found = load(source, vec![libraries.clone()], reader);
     let real = fs::canonicalize(&libraries).unwrap_or_else(|_| libraries.clone());
     let texts = found.iter_mut().flat_map(|finding| {
         std::iter::once(&mut finding.message).chain(&mut finding.notes).chain(&mut finding.help)
@@ -104,9 +105,10 @@ pub(crate) fn of_files<'a>(
             None => own.push((name, text)),
         }
     }
+    let reader = Reader::of("/p", own.iter().copied()).and_below(&libraries);
     let tree = MemoryTree::new(Place::new("/p"), own);
     let source = Source { tree: Arc::new(tree), start: Start::Entry(None), manifest: true, work: None };
-    let found = load(source, vec![libraries.clone()]);
+    let found = load(source, vec![libraries.clone()], reader);
     let of_code: Vec<Diagnostic> = found.iter().filter(|finding| finding.code.id == shown).cloned().collect();
     let said = render(&of_code, Colour::Never).replace(&*libraries.to_string_lossy(), LIBRARIES);
     (found, said)
@@ -122,7 +124,7 @@ fn targeted(folder: &Path, word: &str) -> Vec<Diagnostic> {
     let mut found = match target::find(&request, &around) {
         Ok(target) => {
             let mut found = target.warnings;
-            found.extend(load(target.source, Vec::new()));
+            found.extend(load(target.source, Vec::new(), Reader::default()));
             found
         }
         Err(errors) => errors.0,
@@ -133,10 +135,11 @@ fn targeted(folder: &Path, word: &str) -> Vec<Diagnostic> {
     found
 }
 
-fn load(source: Source, roots: Vec<PathBuf>) -> Vec<Diagnostic> {
+fn load(source: Source, roots: Vec<PathBuf>, reader: Reader) -> Vec<Diagnostic> {
     let providers = ["anthropic", "openai", "ollama", "local", "script"].map(str::to_owned).to_vec();
     let libraries = Arc::new(DiskLibraries { roots });
-    let host = Host { toolsets: stand_in::registry(), providers, libraries, ..Host::default() };
+    let code = Some(Arc::new(reader) as _);
+    let host = Host { toolsets: stand_in::registry(), providers, libraries, code, ..Host::default() };
     let checked = check(source.clone(), host.clone());
     // What keeps a program from running, `check` finds too; but a library needs no entry.
     if let Err(errors) = Program::load(source, host) {

@@ -1,15 +1,20 @@
-//! The toolset kind that runs Python, for tests that run none.
+//! The toolset kind that runs Python, and what looks into Python, for tests that run none.
+//!
+//! The reader understands what a bad program needs: `def NAME(...)` at the beginning of a line, `class NAME` with
+//! annotated fields, imports (of which those of `missing...` fail), and the line `# no interpreter`.
 #![allow(dead_code, reason = "each test that includes this uses a part")]
 
 use llm_do_core::{
+    authority::Place,
     function::Function,
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
-    worker::CODE,
+    worker::{CODE, CodeModule, CodePackage, ToolLevel},
 };
-use serde_json::{Value, json};
-use std::sync::Arc;
+use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 struct Custom;
 
@@ -42,4 +47,119 @@ pub(crate) fn registry() -> ToolsetRegistry {
     let mut registry = ToolsetRegistry::built_in();
     registry.register(Arc::new(Custom));
     registry
+}
+
+/// Python files by their place.
+#[derive(Default)]
+pub(crate) struct Reader(BTreeMap<String, String>);
+
+impl Reader {
+    /// Of these files, below that root.
+    pub(crate) fn of<'a>(root: &str, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        Self(files.into_iter().map(|(path, text)| (format!("{root}/{path}"), text.to_owned())).collect())
+    }
+
+    /// Also of the Python files below a folder.
+    pub(crate) fn and_below(mut self, folder: &Path) -> Self {
+        let Ok(folder) = folder.canonicalize() else { return self };
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                self = self.and_below(&path);
+            } else if path.extension().is_some_and(|extension| extension == "py") {
+                self.0.insert(path.to_string_lossy().into_owned(), fs::read_to_string(&path).unwrap());
+            }
+        }
+        self
+    }
+
+    fn text(&self, module: &CodeModule) -> Result<(Place, &str), CodeProblem> {
+        let CodeModule::File(place) = module else {
+            let CodeModule::Installed { module, .. } = module else { unreachable!() };
+            return Err(problem(CodeProblemKind::Import, format!("No module named '{module}'"), None, None));
+        };
+        let init = place.join("__init__.py");
+        let there = [place.clone(), init].into_iter().find_map(|place| {
+            let text = self.0.get(place.as_str())?;
+            Some((place, text.as_str()))
+        });
+        let (place, text) = there.unwrap_or_else(|| panic!("{place} is no file of the test"));
+        for (i, line) in text.lines().enumerate() {
+            let line_number = u32::try_from(i + 1).unwrap();
+            let at = |kind, message: String| problem(kind, message, Some(&place), Some(line_number));
+            if let Some(name) = line.strip_prefix("import missing") {
+                return Err(at(CodeProblemKind::Import, format!("No module named 'missing{name}'")));
+            }
+            if (line.starts_with("def ") || line.starts_with("class ")) && !line.ends_with(':') {
+                let column = Some(u32::try_from(line.len() + 1).unwrap());
+                return Err(CodeProblem { column, ..at(CodeProblemKind::Syntax, "expected ':'".into()) });
+            }
+            if line == "# no interpreter" {
+                let none =
+                    problem(CodeProblemKind::Interpreter, "there is no Python here".into(), None, None);
+                return Err(CodeProblem { help: Some("install Python 3.9 or newer".into()), ..none });
+            }
+        }
+        Ok((place, text))
+    }
+
+    fn exposed(&self, module: &CodeModule, names: &[Arc<str>]) -> Result<Vec<CodeTool>, CodeProblem> {
+        let (place, text) = self.text(module)?;
+        let functions = text.lines().enumerate().filter_map(|(i, line)| {
+            let (name, rest) = line.strip_prefix("def ")?.split_once('(')?;
+            let typed = rest.contains(": ") || rest.contains("->");
+            let exposed = match names {
+                [] => typed && !name.starts_with('_'),
+                names => names.iter().any(|known| **known == *name),
+            };
+            exposed.then(|| CodeTool {
+                name: name.into(),
+                description: "".into(),
+                file: Some(place.clone()),
+                line: u32::try_from(i + 1).ok(),
+                refused: rest.contains("*args").then(|| "`*args` takes any number of arguments".into()),
+            })
+        });
+        let tools: Vec<CodeTool> = functions.collect();
+        match tools.is_empty() && names.is_empty() {
+            true => Err(problem(CodeProblemKind::Nothing, "nothing".into(), Some(&place), None)),
+            false => Ok(tools),
+        }
+    }
+}
+
+fn problem(kind: CodeProblemKind, message: String, file: Option<&Place>, line: Option<u32>) -> CodeProblem {
+    CodeProblem { kind, message, file: file.cloned(), line, column: None, help: None }
+}
+
+impl CodeReader for Reader {
+    fn tools(&self, level: &ToolLevel) -> Vec<ModuleTools> {
+        let of = |module: &CodeModule, names: &[Arc<str>]| match self.exposed(module, names) {
+            Ok(tools) => ModuleTools { tools, problem: None },
+            Err(problem) => ModuleTools { tools: Vec::new(), problem: Some(problem) },
+        };
+        level.modules.iter().map(|module| of(&module.module, &module.names)).collect()
+    }
+
+    fn schema(&self, _: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem> {
+        let (place, text) = self.text(module)?;
+        let mut lines = text.lines().enumerate();
+        let Some((at, _)) = lines.find(|(_, line)| line.starts_with(&format!("class {class}"))) else {
+            let message = format!("there is no class `{class}`");
+            return Err(problem(CodeProblemKind::Missing, message, Some(&place), None));
+        };
+        let fields = lines.map_while(|(_, line)| line.strip_prefix("    ")?.split_once(": "));
+        let mut properties = Map::new();
+        for (name, python) in fields {
+            let kind = if python == "int" { "integer" } else { "string" };
+            properties.insert(name.to_owned(), json!({"type": kind}));
+        }
+        if properties.is_empty() {
+            let line = u32::try_from(at + 1).ok();
+            let message = format!("`{class}` is no Pydantic model, dataclass or TypedDict");
+            return Err(problem(CodeProblemKind::Other, message, Some(&place), line));
+        }
+        let required: Vec<&String> = properties.keys().collect();
+        Ok(json!({"type": "object", "required": required, "properties": properties}))
+    }
 }

@@ -2,13 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of one confined process and everything it starts. What holds each of them, in words, is in
-/// [`Limits::enforcement`].
+/// Limits of one confined process and everything it starts.
+///
+/// | limit | tier A | tier B |
+/// |---|---|---|
+/// | memory | each process (`RLIMIT_DATA`) | the same |
+/// | processes | all together: `RLIMIT_NPROC` counts in the user namespace; for root the process namespace has no more numbers (Linux 6.14), up to 300 above the limit | all together: the supervisor looks twenty times a second, and ends the program; `RLIMIT_NPROC` as a far end, not for root |
+/// | temporary folder, shared memory | each of them (tmpfs) | the size of one file only |
+/// | open files, file size, processor time | each process, file, process | the same |
+///
+/// None of them limits the memory of all processes together, and a mount for writing can be filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
     /// Most bytes of private, writable memory of each process. Default 4 GiB.
     pub memory: u64,
-    /// Most processes and threads at one time. Default 512.
+    /// Most processes and threads at one time, all together. Default 512.
     pub processes: u32,
     /// Most open descriptors of each process. Default 1,024.
     pub open_files: u64,
@@ -40,7 +48,10 @@ pub(super) use linux::{apply, limit_pids};
 #[cfg(target_os = "linux")]
 mod linux {
     use super::Limits;
-    use crate::confine::plan::Fault;
+    use crate::confine::{
+        crowd,
+        plan::{Fault, Task},
+    };
     use rustix::{
         fd::BorrowedFd,
         fs::{Mode, OFlags, openat},
@@ -51,10 +62,9 @@ mod linux {
     const RESERVED_PIDS: u32 = 300;
 
     /// Sets the limits that the kernel keeps for each process, for this one and all that it starts.
-    pub(in crate::confine) fn apply(limits: &Limits) -> Result<(), Fault> {
+    pub(in crate::confine) fn apply(limits: &Limits, task: Task) -> Result<(), Fault> {
         let all = [
             (Resource::Data, limits.memory),
-            (Resource::Nproc, limits.processes.into()),
             (Resource::Nofile, limits.open_files),
             (Resource::Fsize, limits.file_size),
             (Resource::Core, 0),
@@ -62,7 +72,14 @@ mod linux {
             (Resource::Msgqueue, 0),
         ];
         let processor = limits.processor_seconds.map(|seconds| (Resource::Cpu, seconds));
-        for (resource, most) in all.into_iter().chain(processor) {
+        // In a user namespace the user's processes are counted apart from those outside.
+        let processes = match task {
+            Task::Landlock => Some(limits.processes.saturating_add(crowd::on_this_machine())),
+            Task::Unconfined => None,
+            Task::Namespaces | Task::TryNamespaces => Some(limits.processes),
+        }
+        .map(|most| (Resource::Nproc, most.into()));
+        for (resource, most) in all.into_iter().chain(processor).chain(processes) {
             // Never above what the starting process was held to.
             let most = getrlimit(resource).maximum.map_or(most, |maximum| most.min(maximum));
             setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })

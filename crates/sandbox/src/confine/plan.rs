@@ -93,6 +93,8 @@ pub(super) enum Report {
     Failed(Fault),
     /// The program ended by itself, with this code or by this signal.
     Ended { code: Option<i32>, signal: Option<i32> },
+    /// The supervisor ended it, because there were too many processes.
+    TooMany,
 }
 
 /// Asks for an interrupt. The end of the stream asks for the end of everything.

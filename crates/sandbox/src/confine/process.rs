@@ -3,15 +3,15 @@
 use super::{
     Confinement, Limits, ProcessView, Tier,
     plan::{Fault, INTERRUPT, Plan, Report, Task, frame},
+    supervisor, system,
 };
 use llm_do_core::authority::Network;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::SendFlags;
 use std::{
     ffi::OsString,
-    io::{self, IoSlice, Read, Write},
-    mem::MaybeUninit,
+    io::{self, Read, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::OwnedFd,
         unix::{net::UnixStream as StdStream, process::CommandExt},
     },
     path::{Path, PathBuf},
@@ -70,10 +70,11 @@ impl Process {
         let channel = self.channel.take();
         let plan = self.plan(channel.is_some())?;
         let (ours, theirs) = StdStream::pair().map_err(StartError::system)?;
-        send_channel(&ours, channel).map_err(StartError::system)?;
+        supervisor::hand_over(&ours, channel.as_ref()).map_err(StartError::system)?;
+        drop(channel);
         ours.set_nonblocking(true).map_err(StartError::system)?;
         let mut control = UnixStream::from_std(ours).map_err(StartError::system)?;
-        let mut command = supervisor(theirs.into())?;
+        let mut command = command(theirs.into())?;
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = tokio::process::Command::from(command).spawn().map_err(StartError::system)?;
         let sent = tokio::io::AsyncWriteExt::write_all(&mut control, &frame(&plan)).await;
@@ -86,10 +87,12 @@ impl Process {
                 let _ = running.child.wait().await;
                 Err(StartError::Refused(fault.into()))
             }
-            Ok(Some(Report::Ended { .. }) | None) => Err(StartError::Supervisor(match sent {
-                Ok(()) => "it ended before the program was started".into(),
-                Err(error) => error.to_string(),
-            })),
+            Ok(Some(Report::Ended { .. } | Report::TooMany) | None) => {
+                Err(StartError::Supervisor(match sent {
+                    Ok(()) => "it ended before the program was started".into(),
+                    Err(error) => error.to_string(),
+                }))
+            }
             Err(error) => Err(StartError::system(error)),
         }
     }
@@ -106,6 +109,13 @@ impl Process {
             Confinement::Unconfined => Task::Unconfined,
         };
         let (places, holes) = self.view.into_parts();
+        if let Some(given) = places.iter().find(|given| system::is_never_given(&given.place)) {
+            return Err(StartError::Refused(Refused {
+                layer: "view".into(),
+                path: Some(given.place.display().to_string()),
+                reason: "this place can't be given to a process".into(),
+            }));
+        }
         if task == Task::Landlock && !holes.is_empty() {
             return Err(StartError::Refused(Refused {
                 layer: "view".into(),
@@ -140,23 +150,11 @@ fn real_folder_of(program: &Path) -> PathBuf {
 }
 
 /// Our own binary as a supervisor that takes its orders from `socket`.
-fn supervisor(socket: OwnedFd) -> Result<Command, StartError> {
+fn command(socket: OwnedFd) -> Result<Command, StartError> {
     let Some(binary) = super::binary() else { return Err(StartError::NotInstalled) };
     let mut command = Command::new(binary);
     command.arg0(super::plan::SUPERVISOR).env_clear().current_dir("/").stdin(Stdio::from(socket));
     Ok(command)
-}
-
-/// The first byte on the socket, with the descriptor that the program gets.
-fn send_channel(socket: &StdStream, channel: Option<OwnedFd>) -> io::Result<()> {
-    let fds: Vec<_> = channel.iter().map(OwnedFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    }
-    sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::empty())?;
-    Ok(())
 }
 
 /// Has a supervisor try `task`, and waits for what it says.
@@ -174,9 +172,9 @@ pub(super) fn try_out(task: Task) -> Result<(), StartError> {
         channel: false,
     };
     let (mut ours, theirs) = StdStream::pair().map_err(StartError::system)?;
-    let mut command = supervisor(theirs.into())?;
+    let mut command = command(theirs.into())?;
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    send_channel(&ours, None).map_err(StartError::system)?;
+    supervisor::hand_over(&ours, None).map_err(StartError::system)?;
     let mut child = command.spawn().map_err(StartError::system)?;
     // It holds the other end, which must not stay open here when the supervisor is gone.
     drop(command);
@@ -234,7 +232,8 @@ impl Running {
     /// Interrupts the program itself (`SIGINT`), not what it started.
     pub fn interrupt(&self) {
         // A full buffer means that many interrupts are already on their way.
-        let _ = self.control.try_write(&[INTERRUPT]);
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = rustix::net::send(&self.control, &[INTERRUPT], flags);
     }
 
     /// Ends the program and everything that it started, at once. [`Running::wait`] says when that is done.
@@ -250,15 +249,14 @@ impl Running {
         }
         let report = self.report().await;
         let _ = self.child.wait().await;
+        let ended =
+            |reason: &str| Exit { code: None, signal: Some(libc::SIGKILL), reason: Some(reason.to_owned()) };
         let exit = match report {
             Ok(Some(Report::Ended { code, signal })) => {
                 Exit { code, signal, reason: signal.and_then(reason_of).map(str::to_owned) }
             }
-            _ => Exit {
-                code: None,
-                signal: Some(libc::SIGKILL),
-                reason: Some("it was ended from outside".into()),
-            },
+            Ok(Some(Report::TooMany)) => ended("it had more processes and threads than the limit"),
+            _ => ended("it was ended from outside"),
         };
         self.exit = Some(exit.clone());
         exit

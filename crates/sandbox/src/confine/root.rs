@@ -184,9 +184,6 @@ fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
         nodes.insert(hole.place.clone(), node);
     }
     for given in &plan.places {
-        if system::is_never_given(&given.place) {
-            return Err(Fault::new("view", "this place can't be given to a process").at(&given.place));
-        }
         let opened = landlock::open_real(&given.place)
             .map_err(|error| Fault::new("view", super::view::gone(error)).at(&given.place))?;
         let mount = clone_tree(&given.place, &opened)?;

@@ -5,16 +5,20 @@
 //! there; and one outside that waits for it. In tier B one process adopts whatever the program leaves behind.
 
 use super::{
+    crowd::{Crowd, INTERVAL},
     kernel, landlock, limits,
     plan::{Fault, INTERRUPT, LARGEST_PLAN, Plan, Report, Task, frame},
     root, seccomp,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    fd::OwnedFd,
+    fd::{AsFd, OwnedFd},
     fs::{Mode, OFlags, open},
     io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, read},
-    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+        SendFlags, recvmsg, sendmsg,
+    },
     process::{
         DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, chdir, getpid, kill_process,
         set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid, wait, waitpid,
@@ -27,9 +31,9 @@ use rustix::{
 use std::{
     ffi::OsString,
     fs,
-    io::{IoSliceMut, Read, Write},
+    io::{IoSlice, IoSliceMut, Read, Write},
     mem::MaybeUninit,
-    os::unix::{fs::DirBuilderExt, process::CommandExt},
+    os::unix::{fs::DirBuilderExt, net::UnixStream, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, exit},
 };
@@ -77,21 +81,24 @@ fn connect() -> Result<(Starter, OwnedFd), Errno> {
     // Our own number 3 is the channel's from here on: the first descriptor that is free.
     let nothing_above = fcntl_dupfd_cloexec(&nothing, 4)?;
     drop(nothing);
-    let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
-    let received = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    let channel = match received {
+    let channel = match receive(&socket)? {
         Some(fd) => fd,
         None => fcntl_dupfd_cloexec(&nothing_above, 3)?,
     };
     rustix::stdio::dup2_stdin(&nothing_above)?;
     Ok((Starter(socket.into()), channel))
+}
+
+/// Takes the one byte that comes before all else, and the descriptor that may come with it.
+fn receive(socket: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    Ok(ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    }))
 }
 
 fn read_plan(from: &mut impl Read) -> Result<Plan, Fault> {
@@ -204,7 +211,7 @@ fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
     let filter = seccomp::Filter { network: plan.network, alone: false, only_signals_itself: false };
     let program = start(plan, starter, channel, folder, confine, Some(filter))?;
     drop_capabilities()?;
-    if let Some(ended) = watch(&mut starter.0, program) {
+    if let Some(ended) = watch(&mut starter.0, program, None) {
         starter.say(&ended);
     }
     Ok(())
@@ -215,7 +222,6 @@ fn beside_the_machine(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
     set_child_subreaper(Some(getpid())).map_err(fault("supervisor"))?;
     let temporary = Temporary::new()?;
     let result = run_beside(plan, starter, channel, &temporary);
-    end_all_children();
     drop(temporary);
     if let Some(ended) = result? {
         starter.say(&ended);
@@ -235,16 +241,19 @@ fn run_beside(
         return Err(Fault::new("landlock", "this kernel's Landlock is too old, or there is none"));
     }
     let confine = || {
-        if alone { landlock::confine(plan, &[temporary.0.clone()], true) } else { Ok(()) }
+        if alone { landlock::confine(plan, std::slice::from_ref(&temporary.0), true) } else { Ok(()) }
     };
     let filter = alone.then_some(seccomp::Filter {
         network: plan.network,
         alone: true,
         only_signals_itself: version < landlock::SCOPES_SIGNALS,
     });
+    let crowd = alone.then(|| Crowd::new(plan.limits.processes));
     let program = start(plan, starter, channel, &temporary.0, confine, filter)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(fault("supervisor"))?;
-    Ok(watch(&mut starter.0, program))
+    let ended = watch(&mut starter.0, program, crowd);
+    end_all_children();
+    Ok(ended)
 }
 
 /// Starts the program and returns when it has been executed.
@@ -277,6 +286,18 @@ fn start(
     }
 }
 
+/// Sends the one byte that comes before all else, and a descriptor with it.
+pub(super) fn hand_over(to: &UnixStream, fd: Option<&OwnedFd>) -> Result<(), Errno> {
+    let fds: Vec<_> = fd.into_iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    }
+    sendmsg(to, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::empty())?;
+    Ok(())
+}
+
 /// Output is the program's alone: a reader is to see its end when the program is gone.
 fn let_go_of_output() -> Result<(), Fault> {
     let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(fault("start"))?;
@@ -295,7 +316,7 @@ fn become_program(
     let prepare = || {
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("start"))?;
         let _ = setsid();
-        limits::apply(&plan.limits)?;
+        limits::apply(&plan.limits, plan.task)?;
         chdir(&plan.cwd)
             .map_err(|error| Fault::new("working directory", missing_in_view(error)).at(&plan.cwd))?;
         if filter.is_some() {
@@ -303,10 +324,10 @@ fn become_program(
             rustix::thread::set_no_new_privs(true).map_err(fault("no-new-privileges"))?;
         }
         confine()?;
+        kernel::close_on_exec_from(3).map_err(fault("descriptors"))?;
         if plan.channel {
             fcntl_setfd(channel, FdFlags::empty()).map_err(fault("channel"))?;
         }
-        kernel::close_on_exec_from(4).map_err(fault("descriptors"))?;
         if let Some(filter) = filter {
             seccomp::apply(filter, getpid())?;
         }
@@ -370,7 +391,7 @@ fn drop_capabilities() -> Result<(), Fault> {
 
 /// Waits until the program ends (what is to be reported) or the starter wants its end (`None`). Whatever the program left
 /// behind is reaped meanwhile.
-fn watch(starter: &mut fs::File, program: Pid) -> Option<Report> {
+fn watch(starter: &mut fs::File, program: Pid, mut crowd: Option<Crowd>) -> Option<Report> {
     let children = kernel::child_events().ok()?;
     loop {
         // A child may have ended before its signal was held back.
@@ -380,11 +401,14 @@ fn watch(starter: &mut fs::File, program: Pid) -> Option<Report> {
             }
         }
         let mut fds = [PollFd::new(starter, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
-        match poll(&mut fds, None) {
+        match poll(&mut fds, crowd.is_some().then_some(&INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return None,
         }
         let (starter_speaks, child_changed) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
+        if crowd.as_mut().is_some_and(Crowd::is_too_large) {
+            return Some(Report::TooMany);
+        }
         if child_changed {
             let mut record = [0; 128];
             let _ = read(&children, &mut record);
@@ -415,8 +439,8 @@ fn end_all_children() {
             Ok(Some(_)) => continue,
             Ok(None) => {}
         }
-        for pid in descendants() {
-            let _ = kill_process(pid, Signal::KILL);
+        for descendant in descendants() {
+            let _ = kill_process(descendant.pid, Signal::KILL);
         }
         // At least one is dying.
         if wait(WaitOptions::empty()).is_err() {
@@ -425,27 +449,39 @@ fn end_all_children() {
     }
 }
 
+/// A process below the supervisor.
+pub(super) struct Descendant {
+    pid: Pid,
+    parent: i32,
+    /// How many threads it has.
+    pub(super) threads: u32,
+}
+
 /// Every process below this one, by what `/proc` says of parents.
-fn descendants() -> Vec<Pid> {
-    let mut parents: Vec<(i32, i32)> = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name stands in brackets and may hold anything; the parent is the second field behind it.
-        let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-        if let Some(parent) = behind.split_whitespace().nth(1).and_then(|field| field.parse().ok()) {
-            parents.push((pid, parent));
-        }
+pub(super) fn descendants() -> Vec<Descendant> {
+    let mut all: Vec<Descendant> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // The name stands in brackets and may hold anything; see proc(5) for the fields behind it.
+            let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+            let parent = fields.nth(1)?.parse().ok()?;
+            let threads = fields.nth(15)?.parse().ok()?;
+            Some(Descendant { pid, parent, threads })
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut parents = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = parents.pop() {
+        let (below, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.parent == parent);
+        parents.extend(below.iter().map(|one| one.pid.as_raw_nonzero().get()));
+        found.extend(below);
+        all = others;
     }
-    let mut found = vec![getpid().as_raw_nonzero().get()];
-    let mut at = 0;
-    while let Some(&above) = found.get(at) {
-        found.extend(parents.iter().filter(|(_, parent)| *parent == above).map(|(pid, _)| *pid));
-        at += 1;
-    }
-    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
+    found
 }
 
 /// The private temporary folder of tier B, removed with all that is in it.

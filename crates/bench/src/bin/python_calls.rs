@@ -1,0 +1,200 @@
+//! How long a call of a Python tool takes in its confined host: as JSON on stdout.
+//!
+//! `python_calls [--calls N] [--bytes N] [--starts N]`: starts hosts as runs would, beside the bare interpreter, confined and
+//! not; then calls `echo(text)` so often with so much text.
+
+use llm_do::{
+    PythonFor, Session, Settings,
+    confine::{self, Confinement, Process, ProcessView},
+    core::{
+        authority::{Authority, Network},
+        function::{Body, Function, LeafCall},
+        gate::Mode,
+        results::Results,
+        toolset::{ToolsetContext, ToolsetKind},
+        vfs::FileSystem,
+        worker::Definitions,
+    },
+    program::target::{Request, Surroundings},
+    python_tools::{Custom, Interpreter},
+};
+use llm_do_bench::{Failure, print};
+use serde_json::{Value, json};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::process::Command;
+
+const TOOLS: &str = r#"
+from pathlib import Path
+
+def echo(text: str) -> str:
+    """Gives the text back."""
+    return text
+
+async def later(text: str) -> str:
+    """Gives the text back from a coroutine."""
+    return text
+
+def size(path: Path) -> int:
+    """Size of a file."""
+    return path.stat().st_size
+"#;
+
+fn main() -> Result<(), Failure> {
+    confine::install();
+    let mut calls = 1000;
+    let mut bytes = 1024;
+    let mut starts = 10;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(flag) = arguments.next() {
+        let number = arguments.next().ok_or("a flag without its number")?.parse()?;
+        match flag.as_str() {
+            "--calls" => calls = number,
+            "--bytes" => bytes = number,
+            "--starts" => starts = number,
+            other => return Err(format!("no flag `{other}`").into()),
+        }
+    }
+    let place = tempfile::tempdir()?;
+    std::fs::write(place.path().join("tools.py"), TOOLS)?;
+    std::fs::write(place.path().join("main.worker"), "---\n---\nYou call tools.\n")?;
+    std::fs::write(place.path().join("none.yaml"), "answers:\n  - text: done\n")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print(&runtime.block_on(measure(place.path(), calls, bytes, starts))?)
+}
+
+async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Result<Value, Failure> {
+    let settings = || Settings {
+        request: Request {
+            positionals: vec![place.display().to_string(), String::new()],
+            ..Request::default()
+        },
+        around: Surroundings { here: place.to_owned(), ..Surroundings::default() },
+        home: place.join("home"),
+        model: format!("script:{}", place.join("none.yaml").display()).parse().ok(),
+        ..Settings::for_target(".")
+    };
+    // The first finds out what there is to know of the interpreter and the tools, the second remembers.
+    let found_out = Instant::now();
+    Session::open(settings())?;
+    let found_out = found_out.elapsed();
+    let opened = Instant::now();
+    let session = Session::open(settings())?;
+    let opened = opened.elapsed();
+
+    let authority = session.program().authority(&[], Network::Off, &[]);
+    let project = llm_do::place_of(place)?;
+    let environment: llm_do::Environment = Arc::new(|name| std::env::var(name).ok());
+    let python_for = PythonFor {
+        project: &project,
+        home: &place.join("home"),
+        environment: &environment,
+        unconfined: false,
+        mode: Mode::default(),
+    };
+    let interpreter = python_for.python().interpreter().await?;
+    let definitions = Arc::clone(session.program()) as Arc<dyn Definitions>;
+    let mut first = Vec::new();
+    let mut bare = Vec::new();
+    let mut confined = Vec::new();
+    let text = json!({"text": "x".repeat(bytes)});
+    let context = ToolsetContext {
+        worker: session.entry(),
+        authority: &authority,
+        definitions: &definitions,
+        policy: None,
+    };
+    let configuration = json!({});
+    let caller = Caller { authority: &authority, files: session.files(), results: Results::default() };
+    let mut functions = Vec::new();
+    for _ in 0..starts.max(1) {
+        let began = Instant::now();
+        Command::new(&interpreter.path).args(["-I", "-c", "pass"]).status().await?;
+        bare.push(millis(began.elapsed()));
+        let began = Instant::now();
+        just_python(&interpreter).await?;
+        confined.push(millis(began.elapsed()));
+        let began = Instant::now();
+        // A new pool: nothing is warm.
+        functions = Custom::new(python_for.python()).build(&configuration, &context).await?;
+        caller.call(&functions, "echo", &text).await?;
+        first.push(millis(began.elapsed()));
+    }
+    let warm = caller.many(&functions, "echo", &text, calls).await?;
+    let warm_async = caller.many(&functions, "later", &text, calls).await?;
+    Ok(json!({
+        "python": interpreter.version,
+        "tier": confine::probe().tier,
+        "calls": calls,
+        "bytes": bytes,
+        "found_out_ms": millis(found_out),
+        "opened_ms": millis(opened),
+        "bare_ms": bare,
+        "confined_bare_ms": confined,
+        "first_ms": first,
+        "call_us": warm,
+        "async_call_us": warm_async,
+    }))
+}
+
+/// The interpreter alone, confined as a host is.
+async fn just_python(interpreter: &Interpreter) -> Result<(), Failure> {
+    let tier = confine::probe().tier.ok_or("nothing confines here")?;
+    let view = ProcessView::empty().with_readable(interpreter.places.iter().cloned());
+    let mut process = Process::new(&interpreter.path, view, Confinement::Tier(tier));
+    process.args = vec!["-I".into(), "-c".into(), "pass".into()];
+    let exit = process.start().await?.wait().await;
+    if exit.code == Some(0) { Ok(()) } else { Err(format!("Python ended with {exit:?}").into()) }
+}
+
+struct Caller<'a> {
+    authority: &'a Authority,
+    files: &'a dyn FileSystem,
+    results: Results,
+}
+
+impl Caller<'_> {
+    async fn call(&self, functions: &[Function], name: &str, input: &Value) -> Result<Duration, Failure> {
+        let function = functions.iter().find(|f| &*f.meta.name == name).ok_or("no such tool")?;
+        let Body::Leaf(leaf) = &function.body else { return Err("no leaf".into()) };
+        let began = Instant::now();
+        let output = leaf
+            .run(LeafCall {
+                input,
+                places: &[],
+                authority: self.authority,
+                files: self.files,
+                results: &self.results,
+                idempotency_key: "bench:0",
+            })
+            .await?;
+        let took = began.elapsed();
+        if output.value != input["text"] {
+            return Err(format!("`{name}` gave {}", output.value).into());
+        }
+        Ok(took)
+    }
+
+    /// Microseconds of each call.
+    async fn many(
+        &self,
+        functions: &[Function],
+        name: &str,
+        input: &Value,
+        count: usize,
+    ) -> Result<Vec<f64>, Failure> {
+        self.call(functions, name, input).await?;
+        let mut times = Vec::with_capacity(count);
+        for _ in 0..count {
+            times.push(self.call(functions, name, input).await?.as_secs_f64() * 1e6);
+        }
+        Ok(times)
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

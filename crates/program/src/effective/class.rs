@@ -1,0 +1,94 @@
+//! Schemas of Python classes: `path.py:Class`, `module.Class` (SPEC §2.1).
+
+use super::Context;
+use crate::{
+    code::CodeProblemKind,
+    diagnostics::{Diagnostic, codes},
+    resolve::Located,
+    tool_levels::no_python,
+    tool_reference::{self, is_dotted, is_word},
+    yaml::Node,
+};
+use llm_do_core::{
+    schema::Schema,
+    worker::{CODE, CodeModule},
+};
+use serde_json::Value;
+
+impl Context<'_> {
+    /// The schema of a class that a reference names.
+    pub(super) fn schema_of_class(
+        &self,
+        located: &Located,
+        node: &Node,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<Value> {
+        let text = node.as_text()?;
+        let refuse = |found: &mut Vec<Diagnostic>, problem: Diagnostic| {
+            found.push(problem.at(&node.span));
+            None
+        };
+        let in_file = text.rsplit_once(':').filter(|(path, class)| path.ends_with(".py") && is_word(class));
+        let in_module = text.rsplit_once('.').filter(|(module, class)| is_dotted(module) && is_word(class));
+        let Some((place, class)) = in_file.or(in_module) else {
+            let none =
+                Diagnostic::error(codes::BAD_SCHEMA, format!("`{text}` is not a reference to a schema"));
+            return refuse(found, none.help("write `path.json`, `path.py:Class` or `module.Class`"));
+        };
+        let policy = self.policy();
+        if !policy.tools {
+            return refuse(found, tool_reference::not_imported(&format!("`{text}` is a class of Python")));
+        }
+        let module = if in_file.is_some() {
+            let path = self.schema_file(located, place, node, found)?;
+            CodeModule::File(self.tree().root().join(&path))
+        } else if policy.modules {
+            CodeModule::Installed { module: place.into(), function: class.into() }
+        } else {
+            return refuse(found, tool_reference::not_allowed(text));
+        };
+        let Some(reader) = self.host.code.as_ref().filter(|_| self.host.toolsets.get(CODE).is_some()) else {
+            return refuse(found, no_python().help("name a `.json` file with a JSON Schema"));
+        };
+        // Python reads the files of a library itself.
+        let changes = self.package.changes();
+        if !changes.is_empty() {
+            found.extend_from_slice(changes);
+            return None;
+        }
+        let schema = match reader.schema(&self.package.code, &module, class) {
+            Ok(schema) => schema,
+            Err(problem) => {
+                let place = problem.span(self.packages);
+                let finding = match problem.kind {
+                    CodeProblemKind::Syntax | CodeProblemKind::Import => problem.finding(place_of(text)),
+                    CodeProblemKind::Missing
+                    | CodeProblemKind::Nothing
+                    | CodeProblemKind::Interpreter
+                    | CodeProblemKind::Other => {
+                        let message = format!("`{text}` gives no schema: {}", problem.message);
+                        let finding = Diagnostic::error(codes::BAD_SCHEMA, message);
+                        match &problem.help {
+                            Some(help) => finding.help(help),
+                            None => finding,
+                        }
+                    }
+                };
+                let finding = match place {
+                    Some(place) => finding.related("it is here", &place),
+                    None => finding,
+                };
+                return refuse(found, finding);
+            }
+        };
+        if let Err(error) = Schema::new(schema.clone()) {
+            return refuse(found, Diagnostic::error(codes::BAD_SCHEMA, format!("`{text}`: {error}")));
+        }
+        Some(schema)
+    }
+}
+
+/// What a reference says without the class.
+fn place_of(text: &str) -> &str {
+    text.rsplit_once(':').or_else(|| text.rsplit_once('.')).map_or(text, |(place, _)| place)
+}

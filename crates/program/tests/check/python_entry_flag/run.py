@@ -1,0 +1,2 @@
+def other(input: dict) -> str:
+    pass

@@ -1,0 +1,2 @@
+def mian(input: dict) -> str:
+    return ""

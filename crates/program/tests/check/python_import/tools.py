@@ -1,0 +1,5 @@
+import missing_package
+
+def greet(name: str) -> str:
+    """Greets."""
+    return "Hello " + name

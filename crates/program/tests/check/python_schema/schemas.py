@@ -1,0 +1,3 @@
+class PitchInput(BaseModel):
+    text: str
+    count: int

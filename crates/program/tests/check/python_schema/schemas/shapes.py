@@ -1,0 +1,6 @@
+class Shape(BaseModel):
+    sides: int
+
+
+class Plain:
+    pass

@@ -1,0 +1,2 @@
+class Model(BaseModel)
+    a: str

@@ -1,0 +1,5 @@
+LIMIT = 3
+
+
+def greet(name: str) -> str
+    return name

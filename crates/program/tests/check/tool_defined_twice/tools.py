@@ -1,0 +1,3 @@
+def greet(name: str) -> str:
+    """Greets."""
+    return "Hello " + name

@@ -1,0 +1,4 @@
+# Another one.
+def greet(name: str) -> str:
+    """Greets."""
+    return "Hello " + name

@@ -1,0 +1,4 @@
+# Nearer.
+def greet(name: str) -> str:
+    """Greets."""
+    return "Hello " + name

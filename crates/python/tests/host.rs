@@ -1,0 +1,62 @@
+//! The host's own tests, in Python, on each version that is here. They speak the protocol with the real `host.py`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that meets an error has failed, and says what it skips"
+)]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// An interpreter of that version: on the `PATH`, or among those of pyenv.
+fn interpreter(version: &str) -> Option<PathBuf> {
+    let named = format!("python{version}");
+    let on_path =
+        env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(&named)).collect::<Vec<_>>();
+    let pyenv = env::home_dir()?.join(".pyenv/versions");
+    let installed = fs::read_dir(pyenv).into_iter().flatten().flatten();
+    let installed = installed.map(|entry| entry.path().join("bin").join(&named));
+    on_path.into_iter().chain(installed).find(|path| answers(path, version))
+}
+
+/// Whether it is that version: a version manager puts scripts on the `PATH` that start nothing.
+fn answers(path: &Path, version: &str) -> bool {
+    let code = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let said = Command::new(path).args(["-I", "-c", code]).stderr(Stdio::null()).output();
+    said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).trim() == version)
+}
+
+fn run(python: &Path) {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("host/tests");
+    let run =
+        Command::new(python).args(["-B", "-m", "unittest", "discover", "-s"]).arg(tests).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{}:\n{said}", python.display());
+    assert!(!said.contains("Ran 0 tests"), "{said}");
+}
+
+macro_rules! versions {
+    ($($test:ident: $version:literal),*) => {$(
+        #[test]
+        fn $test() {
+            match interpreter($version) {
+                Some(python) => run(&python),
+                None => eprintln!("skipped: there is no Python {} here", $version),
+            }
+        }
+    )*};
+}
+
+versions!(python_3_9: "3.9", python_3_10: "3.10", python_3_11: "3.11", python_3_12: "3.12", python_3_13: "3.13");
+
+/// With Pydantic, in the environment that `LLM_DO_TEST_PYDANTIC` names (`.ci/run` makes one).
+#[test]
+fn with_pydantic() {
+    match env::var_os("LLM_DO_TEST_PYDANTIC") {
+        Some(python) => run(Path::new(&python)),
+        None => eprintln!("skipped: LLM_DO_TEST_PYDANTIC names no Python with Pydantic"),
+    }
+}

@@ -1,0 +1,184 @@
+//! Which places a worker's view gives to its processes.
+
+use crate::bench::{A, B, Bench, CANARY, in_tier, run, shell};
+use llm_do_core::{
+    authority::{Access, Mount, Narrowing, VirtualPath},
+    gate::Rule,
+};
+use llm_do_sandbox::confine::{ProcessView, Tier};
+use std::fs;
+
+fn at(path: &str) -> VirtualPath {
+    VirtualPath::parse(path).unwrap()
+}
+
+fn shown(view: &ProcessView) -> Vec<(String, Access)> {
+    view.shown().iter().map(|shown| (shown.at.to_string(), shown.access)).collect()
+}
+
+#[test]
+fn the_default_mount_is_for_reading() {
+    let bench = Bench::new();
+    let authority =
+        bench.authority_of(vec![Mount::new(VirtualPath::root(), bench.place("project"), Access::Write)]);
+    let view = ProcessView::of(&authority, Tier::Namespaces).unwrap();
+    assert_eq!(shown(&view), [("/".to_owned(), Access::Read)]);
+    assert_eq!(view.real(&at("/plan.md")), Some(bench.path("project/plan.md")));
+}
+
+#[test]
+fn equal_views_have_equal_keys() {
+    let bench = Bench::new();
+    let view = |access| {
+        let authority = bench.authority(&[("/x", "project/rw", access)]);
+        ProcessView::of(&authority, Tier::Namespaces).unwrap()
+    };
+    assert_eq!(view(Access::Write), view(Access::Write));
+    assert_eq!(view(Access::Write).key(), view(Access::Write).key());
+    assert_ne!(view(Access::Write).key(), view(Access::Read).key());
+    let more = view(Access::Write).with_readable([bench.path("outside")]);
+    assert_ne!(more.key(), view(Access::Write).key());
+    // Reading what may be written takes nothing away.
+    let same = view(Access::Write).with_readable([bench.path("project/rw/inner")]);
+    assert_eq!(same.key(), view(Access::Write).key());
+}
+
+#[test]
+fn mounts_with_rules_that_only_file_tools_know_are_left_out() {
+    let bench = Bench::new();
+    let mount = |change: fn(&mut Mount)| {
+        let mut mount = Mount::new(at("/m"), bench.place("project/rw"), Access::Write);
+        mount.declared = true;
+        change(&mut mount);
+        let authority = bench.authority_of(vec![mount]);
+        ProcessView::of(&authority, Tier::Namespaces).unwrap()
+    };
+    assert!(mount(|_| {}).left_out().is_empty());
+    assert!(mount(|m| m.approvals.write = Some(Rule::PreApproved)).left_out().is_empty());
+    for view in [
+        mount(|m| m.suffixes = vec![".txt".into()]),
+        mount(|m| m.max_file_bytes = Some(10)),
+        mount(|m| m.approvals.read = Some(Rule::Ask)),
+        mount(|m| m.approvals.write = Some(Rule::Ask)),
+        mount(|m| m.approvals.delete = Some(Rule::Blocked)),
+    ] {
+        assert_eq!(view.left_out().len(), 1, "{view:?}");
+        assert!(view.shown().is_empty(), "{view:?}");
+    }
+}
+
+#[test]
+fn bounds_hold_for_processes_too() {
+    let bench = Bench::new();
+    let authority = bench.authority(&[("/", "project", Access::Write)]);
+    let narrowed = authority
+        .narrow("w", &Narrowing { restrict: vec![at("/rw")], readonly: true, ..Narrowing::default() })
+        .unwrap();
+    let view = ProcessView::of(&narrowed, Tier::Landlock).unwrap();
+    assert_eq!(shown(&view), [("/rw".to_owned(), Access::Read)]);
+    assert_eq!(view.real(&at("/rw/mine.txt")), Some(bench.path("project/rw/mine.txt")));
+    assert_eq!(view.real(&at("/plan.md")), None);
+}
+
+#[test]
+fn a_folder_for_writing_that_is_not_there_is_made() {
+    let bench = Bench::new();
+    let authority =
+        bench.authority(&[("/new", "project/a/new", Access::Write), ("/no", "project/no", Access::Read)]);
+    let view = ProcessView::of(&authority, Tier::Landlock).unwrap();
+    assert_eq!(shown(&view), [("/new".to_owned(), Access::Write)]);
+    assert!(bench.path("project/a/new").is_dir() && !bench.path("project/no").exists());
+}
+
+#[test]
+fn the_machine_and_the_kernel_are_given_to_nobody() {
+    let bench = Bench::new();
+    for place in ["/", "/proc", "/sys/kernel", "/dev"] {
+        let mut mount = Mount::new(at("/m"), llm_do_core::authority::Place::new(place), Access::Read);
+        mount.declared = true;
+        let view = ProcessView::of(&bench.authority_of(vec![mount]), Tier::Namespaces).unwrap();
+        assert!(view.shown().iter().all(|shown| shown.place == bench.path("project")), "{place}: {view:?}");
+        assert_eq!(view.left_out().len(), 1, "{place}: {view:?}");
+    }
+}
+
+/// `/data` shows another folder than the one that lies there in the project: that one must not be seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_mount_covers_is_not_seen() {
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        fs::create_dir_all(bench.path("project/data/below")).unwrap();
+        fs::write(bench.path("project/data/covered.txt"), CANARY).unwrap();
+        fs::write(bench.path("project/data/below/file"), "below").unwrap();
+        let authority = bench.authority(&[
+            ("/", "project", Access::Read),
+            ("/data", "project/rw", Access::Write),
+            ("/below", "project/data/below", Access::Write),
+        ]);
+        let view = ProcessView::of(&authority, Tier::Namespaces).unwrap();
+        let project = bench.path("project");
+        let script = format!(
+            "cd {}; cat data/covered.txt; cat data/below/file; echo new > data/below/new; cat rw/mine.txt; echo x > rw/y; echo z > plan.md",
+            project.display()
+        );
+        let ran = run(shell(view, tier, &script)).await;
+        assert!(!ran.out.contains(CANARY), "{ran:?}");
+        assert!(ran.out.contains("below") && ran.out.contains("to be changed"), "{ran:?}");
+        assert!(bench.path("project/data/below/new").exists() && bench.path("project/rw/y").exists());
+        assert_eq!(bench.read("project/plan.md"), "The plan\n");
+    })
+    .await;
+}
+
+/// A mount inside another one, for reading inside of writing and the other way round.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mounts_lie_inside_each_other() {
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        let authority = bench.authority(&[
+            ("/rw", "project/rw", Access::Write),
+            ("/rw/inner", "project/rw/inner", Access::Read),
+            ("/ro", "project/ro", Access::Read),
+            ("/ro/inner", "project/ro/inner", Access::Write),
+        ]);
+        let view = ProcessView::of(&authority, Tier::Namespaces).unwrap();
+        let script = format!(
+            "cd {}; for f in rw/1 rw/inner/2 ro/3 ro/inner/4; do echo x > $f; done; ls rw ro rw/inner ro/inner",
+            bench.path("project").display()
+        );
+        let ran = run(shell(view, tier, &script)).await;
+        let there = |rest: &str| bench.path("project").join(rest).exists();
+        assert_eq!([there("rw/1"), there("rw/inner/2"), there("ro/3"), there("ro/inner/4")], [true, false, false, true], "{ran:?}");
+    })
+    .await;
+}
+
+/// The view was made, and then something took a hidden file's place: nothing is shown rather than the wrong thing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hidden_file_that_moved_stops_the_start() {
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        let view = bench.whole(tier);
+        fs::rename(bench.path("project/.env"), bench.path("project/found.txt")).unwrap();
+        fs::write(bench.path("project/.env"), "a decoy").unwrap();
+        let Err(error) = shell(view, tier, "true").start().await else { panic!("it was started") };
+        assert!(error.to_string().contains(".env") && error.to_string().contains("try again"), "{error}");
+    })
+    .await;
+}
+
+/// A project in the folder that is otherwise the private temporary one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_below_the_temporary_one_can_be_given() {
+    for tier in [A, B] {
+        in_tier(tier, |tier| async move {
+            let dir = tempfile::tempdir_in("/tmp").unwrap();
+            fs::write(dir.path().join("file"), "there").unwrap();
+            let view = ProcessView::empty().with_readable([dir.path().to_owned()]);
+            let script = format!("cat {}; ls {} | wc -l", dir.path().join("file").display(), "$TMPDIR");
+            let ran = run(shell(view, tier, &script)).await;
+            assert!(ran.out.starts_with("there"), "{ran:?}");
+        })
+        .await;
+    }
+}
