@@ -71,6 +71,15 @@ pub struct ExposedTool {
     pub refused: Option<String>,
 }
 
+impl ExposedTool {
+    /// Whether its type says that it returns one simple value, which can hold no file and no path.
+    pub(crate) fn returns_scalar(&self) -> bool {
+        let simple = ["integer", "number", "boolean", "null"];
+        let kind = self.output.as_ref().and_then(|output| output.get("type")?.as_str());
+        kind.is_some_and(|kind| simple.contains(&kind))
+    }
+}
+
 /// What one module exposes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
