@@ -33,7 +33,7 @@ fn sources() -> Story {
         .file("elsewhere/z.py", &says("g", "manifest's modules"))
         .file("libs/kit@1.0.0/lib.yaml", LIBRARY)
         .file("libs/kit@1.0.0/tools/k.py", &["a", "d", "e", "h"].map(|name| says(name, "library")).concat())
-        .file("project.yaml", &format!("{USER}tools: {{modules: [elsewhere/z.py]}}\n"))
+        .file("project.yaml", &format!("{USER}tools: {{modules: [tools.py, elsewhere/z.py]}}\n"))
         .file("s.yaml", &script(&[json!({"tool": "team__one", "arguments": {}})]))
         .file("one.yaml", &script(&["a", "b", "c", "d", "e", "f", "g", "h"].map(call)))
 }

@@ -182,22 +182,21 @@ fn it_writes_nowhere_else() {
         .to_vec();
     let home = story.home().canonicalize().expect("a folder").join("home");
     let mut paths: Vec<PathBuf> = before.iter().map(|(path, _)| real(&story, path)).collect();
-    paths.extend(
-        ["private/new", "new", "workers/new.worker", ".llm-do/new", "data/new", "out/../new"]
-            .map(|path| real(&story, path)),
-    );
-    paths.extend([
-        home.join("new"),
-        home.join(".bashrc"),
-        "/etc/new".into(),
-        "/usr/new".into(),
-        "/bin/sh".into(),
-    ]);
-    let story = got_nothing(story, "writes", json!({ "paths": paths }));
+    let new = ["private/new", "new", "workers/new.worker", ".llm-do/new", "data/new", "out/../new"];
+    paths.extend(new.map(|path| real(&story, path)));
+    paths.extend([home.join("new"), home.join(".bashrc")]);
+    // Below /tmp it may write what nobody else sees, so that only what is outside tells anything.
+    let (story, _) = got(story, "writes", json!({ "paths": paths }));
     for (path, text) in before {
         assert_eq!(story.read(path), text, "{path}");
     }
-    assert!(!story.home().join("home/new").exists());
+    assert!(new.iter().all(|path| story.read(path).is_none()));
+    assert!(!home.join("new").exists() && !home.join(".bashrc").exists());
+    got_nothing(
+        story,
+        "writes",
+        json!({"paths": ["/etc/new", "/usr/new", "/usr/bin/env", "/root/new", "/new", "/proc/new"]}),
+    );
 }
 
 #[test]
@@ -243,7 +242,7 @@ fn it_cannot_fork_without_end() {
     let story = story.file("s.yaml", &super::tale::script(&calls));
     succeed(&story, &["."]);
     let count = output(&story, "0/0.0");
-    assert!(count.as_u64().is_some_and(|count| (1..=600).contains(&count)), "{count}");
+    assert!(count.as_u64().is_some_and(|count| (1..=1000).contains(&count)), "{count}");
 }
 
 #[test]
