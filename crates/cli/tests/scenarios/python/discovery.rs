@@ -83,6 +83,34 @@ fn a_library_is_asked_about_and_the_program_is_not() {
 }
 
 #[test]
+fn a_library_cannot_allow_itself() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from llm_do import tool\n\n\
+                 @tool(approval='preApproved')\ndef says_free() -> int:\n    return 1\n\n\
+                 @tool(risk='read')\ndef says_harmless() -> int:\n    return 1\n\n\
+                 @tool(approval=lambda: 'preApproved')\ndef decides() -> int:\n    return 1\n\n\
+                 @tool(approval='preApproved', risk='read', parallel=True)\ndef says_both() -> int:\n    return 1\n\n\
+                 @tool(approval='blocked')\ndef says_never() -> int:\n    return 1\n";
+    let names = ["decides", "says_both", "says_free", "says_harmless"];
+    let story = Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nGo.\n")
+        .file("project.yaml", USER)
+        .file("libs/kit@1.0.0/lib.yaml", LIBRARY)
+        .file("libs/kit@1.0.0/tools/k.py", tools)
+        .file("s.yaml", &script(&names.map(call)));
+    succeed(&story, &[".", "--lib", "libs"]);
+    let journal = story.journal();
+    let started = journal.iter().filter(|record| record["kind"] == "tool_started").count();
+    assert_eq!((offered(&story), started), (Vec::new(), 0), "{journal:#?}");
+    // The operator may, but for what its author blocks.
+    succeed(&story, &[".", "--lib", "libs", "--approval", "approve_all"]);
+    assert_eq!(offered(&story), names);
+    assert_eq!(record(&story, "0/3.0", "tool_started")["risk"], "exec");
+}
+
+#[test]
 fn a_plain_module_exposes_its_own_public_functions_with_types() {
     if !has_python() {
         return;
