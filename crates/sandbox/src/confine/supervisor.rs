@@ -201,7 +201,8 @@ fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
     // The outer supervisor's end is ours, and ours is that of all in the namespace.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("namespaces"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(fault("namespaces"))?;
-    root::enter(plan)?;
+    let limited = root::enter(plan)?;
+    let crowd = (!limited && rustix::process::geteuid().is_root()).then(|| Crowd::new(plan.limits.processes));
     let folder = root::temporary_folder(plan);
     let folders = [root::TEMPORARY, root::SHARED_MEMORY]
         .iter()
@@ -211,7 +212,7 @@ fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
     let filter = seccomp::Filter { network: plan.network, alone: false, only_signals_itself: false };
     let program = start(plan, starter, channel, folder, confine, Some(filter))?;
     drop_capabilities()?;
-    if let Some(ended) = watch(&mut starter.0, program, None) {
+    if let Some(ended) = watch(&mut starter.0, program, crowd) {
         starter.say(&ended);
     }
     Ok(())
