@@ -2375,7 +2375,7 @@ class Plan:
                 value is UNSET or type(value).__name__ == "PydanticUndefinedType" or value is ...
             )
             if not required:
-                self.fill[name] = factory if factory is not None else (lambda value=value: value)  # type: ignore[misc]
+                self.fill[name] = factory if factory is not None else (lambda value=value: value)
             default = parameter.empty if required or factory is not None else value
         more: Frame = {}
         if name in docs and "description" not in form.schema:
@@ -2703,7 +2703,7 @@ class Plain:
                 self.fail(f"is a {module} {name}: return {advice}")
         from collections.abc import Iterator, Mapping, Sequence, Set, ValuesView
 
-        if isinstance(value, Set):  # type: ignore[misc]
+        if isinstance(value, Set):
             return self.list(value, in_order(value))
         if isinstance(value, Mapping):
             return self.dict(value, value.items())
@@ -3604,10 +3604,11 @@ class Host:
                 error if isinstance(error, ResultError) else ResultError(f"the result is not JSON: {error}")
             )
             body = to_bytes(encode({"t": "error", "id": call.id, **describe_error(problem, call.module)}))
+        # Before the answer is sent: a thread that still waits may be the one that reads the next frame, and then
+        # must find that it has nothing to wait for.
+        for waiter in list(call.waiters.values()):
+            waiter.answer(ENDED)
         self.channel.send_bytes(body)
-        if call.waiters:
-            for waiter in list(call.waiters.values()):
-                waiter.answer(ENDED)
 
     # -- async calls
 
