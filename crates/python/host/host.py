@@ -229,11 +229,12 @@ class Interrupts:
     def release(self, was_open: bool) -> None:
         """Opens the gate again, and raises what came meanwhile."""
         if was_open:
-            if self.pending:
-                self.pending = False
+            self.open = True
+            if self.pending:  # Looked at after opening, so that no signal falls between.
+                self.open = self.pending = False
                 if not self.is_stale():
                     raise CallInterrupted("the call was interrupted")
-            self.open = True
+                self.open = True
 
     def run(
         self, call: Call, function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]
@@ -246,7 +247,7 @@ class Interrupts:
         _signal_mask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
         try:
             try:
-                self.open = True
+                self.release(True)
                 outcome: Outcome = (True, function(*args, **kwargs))
             except BaseException as error:
                 outcome = (False, error)
@@ -3374,7 +3375,10 @@ class Host:
         elif kind == "cancel":
             call = self.calls.get(frame["id"])
             if call is None:
-                self.stale = True
+                waiting = [one for one in self.backlog if one["t"] == "call" and one["id"] == frame["id"]]
+                for one in waiting:  # It came together with its call.
+                    one["cancelled"] = True
+                self.stale = self.stale or not waiting
                 return
             call.cancelled = True
             if call.task is not None:
@@ -3385,6 +3389,8 @@ class Host:
             )  # At once: the call that it is about may be one that a running tool waits for.
         else:
             self.backlog.append(frame)
+            if self.looping:
+                self.loop.call_soon_threadsafe(self.serve_backlog)
 
     def drain(self) -> None:
         """Handles what has come already, without waiting."""
@@ -3528,6 +3534,8 @@ class Host:
 
     def start(self, call: Call, frame: Frame) -> None:
         """Runs a sync call to its end, or starts an async one."""
+        if frame.get("cancelled"):
+            raise CallInterrupted("the call was cancelled before it began")
         given = frame["module"]
         module = self.modules.get(given["key"])
         if module is None:
