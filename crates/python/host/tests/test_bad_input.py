@@ -483,6 +483,20 @@ class Interrupting(HostTest):
         self.host.interrupt()
         self.error(self.host.finish_call(id), "cancelled")
 
+    def test_interrupted_while_the_error_is_described(self) -> None:
+        text = """
+            class Bad(Exception):
+                def __str__(self):
+                    MARK
+                    while True:
+                        pass
+            def f():
+                raise Bad()
+            """
+        id = self.started(text)
+        self.host.interrupt()
+        self.assertEqual(self.error(self.host.finish_call(id), "exception")["type"], "Bad")
+
     def test_cancelled_flag(self) -> None:
         text = """
             from llm_do import ToolContext
