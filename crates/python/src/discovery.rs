@@ -71,6 +71,15 @@ pub struct ExposedTool {
     pub refused: Option<String>,
 }
 
+impl ExposedTool {
+    /// Whether its type says that it returns one simple value, which can hold no file and no path.
+    pub(crate) fn returns_scalar(&self) -> bool {
+        let simple = ["integer", "number", "boolean", "null"];
+        let kind = self.output.as_ref().and_then(|output| output.get("type")?.as_str());
+        kind.is_some_and(|kind| simple.contains(&kind))
+    }
+}
+
 /// What one module exposes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -151,7 +160,8 @@ pub(crate) async fn discover(
     let mut described = Described::default();
     for tool_module in &level.modules {
         let module = host::module(&level.package, &tool_module.module, &tool_module.names);
-        let report = load(host, &module).await?;
+        let name = module.path.as_deref().map(|path| explain::shown(path, &level.package.root));
+        let report = load(host, &module, name.unwrap_or(&module.key)).await?;
         for path in &report.files {
             if let Ok(content) = fs::read(path) {
                 described.files.insert(path.clone(), sha256(&content));
@@ -172,11 +182,12 @@ pub(crate) async fn discover(
     Ok(described)
 }
 
-async fn load(host: &Arc<Host>, module: &Module) -> Result<ModuleReport, DiscoveryError> {
-    let name = module.path.as_deref().unwrap_or(&module.key);
+async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleReport, DiscoveryError> {
     let asked = ToHost::Load { modules: vec![module] };
     let answer = match tokio::time::timeout(IMPORT, host.ask(&asked)).await {
-        Ok(answer) => answer.map_err(|error| DiscoveryError(format!("`{name}` ended its host: {error}")))?,
+        Ok(answer) => answer.map_err(|error| {
+            DiscoveryError(format!("`{name}` ended its process when it was imported: {error}"))
+        })?,
         Err(_) => {
             host.kill();
             let seconds = IMPORT.as_secs();

@@ -100,7 +100,10 @@ impl PythonTool {
 
     async fn begin(&self, arguments: &Value, context: &Context) -> Result<InFlight, ToolError> {
         let lease = self.python.lease(&self.reach, self.tool.is_async).await?;
-        let needs_context = self.tool.context || !self.tool.plain || !self.tool.paths.is_empty();
+        let needs_context = self.tool.context
+            || !self.tool.plain
+            || !self.tool.paths.is_empty()
+            || !self.tool.returns_scalar();
         Ok(InFlight::begin(lease, |id| ToHost::Call {
             id,
             module: &self.module,

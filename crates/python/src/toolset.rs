@@ -2,7 +2,7 @@
 
 use crate::{
     discovery::{Described, ExposedTool},
-    host,
+    explain, host,
     python::Python,
     tool::{PythonRule, PythonTool, Takes},
     view::{self, Reach},
@@ -74,6 +74,13 @@ impl ToolsetKind for Custom {
     }
 }
 
+/// Where a tool is defined, for people.
+fn place(tool: &ExposedTool, level: &ToolLevel) -> String {
+    let file = tool.file.as_deref().unwrap_or("?");
+    let file = explain::shown(file, &level.package.root);
+    tool.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"))
+}
+
 /// The making of one worker's tools.
 struct Building<'a> {
     python: &'a Arc<Python>,
@@ -93,14 +100,24 @@ impl<'a> Building<'a> {
             .map(|own| own.iter().filter(|(_, value)| value.is_object()).map(|(name, _)| name).collect())
             .unwrap_or_default();
         let mut functions: Vec<Function> = Vec::new();
+        let mut known: Vec<Arc<str>> = Vec::new();
         for level in levels.iter() {
             let described = self.python.describe(level).await.map_err(|error| error.to_string())?;
             let exposed = self.exposed(level, &described).await?;
             let reach = Reach::new(&level.package, levels.iter(), Some((self.context.run, &self.authority)));
             let mut made: Vec<Function> = Vec::new();
-            for (module, tool) in exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)) {
-                if let Some(other) = made.iter().find(|f| f.meta.name == tool.name) {
-                    return Err(format!("{} defines the tool `{}` twice", level.name, other.meta.name));
+            let exposed: Vec<_> =
+                exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)).collect();
+            for (at, (module, tool)) in exposed.iter().enumerate() {
+                if let Some((_, other)) = exposed[..at].iter().find(|(_, other)| other.name == tool.name) {
+                    let (first, second) = (place(other, level), place(tool, level));
+                    return Err(format!(
+                        "{} has two tools `{}`: {first} and {second}",
+                        level.name, tool.name
+                    ));
+                }
+                if !known.contains(&tool.name) {
+                    known.push(Arc::clone(&tool.name));
                 }
                 // A nearer one of that name stands before it.
                 if functions.iter().any(|nearer| nearer.meta.name == tool.name) {
@@ -118,8 +135,7 @@ impl<'a> Building<'a> {
             functions.extend(made);
         }
         if let Some(missing) = named.iter().find(|name| !functions.iter().any(|f| *f.meta.name == ***name)) {
-            let names: Vec<&str> = functions.iter().map(|f| &*f.meta.name).collect();
-            return Err(format!("there is no Python tool `{missing}`; there are: {}", names.join(", ")));
+            return Err(format!("there is no Python tool `{missing}`; there are: {}", known.join(", ")));
         }
         Ok(functions)
     }

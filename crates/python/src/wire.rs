@@ -2,7 +2,7 @@
 //! most significant first. `host/host.py` is the other side.
 
 use llm_do_core::model::Blob;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -159,7 +159,7 @@ pub(crate) enum FromHost {
         #[serde(default)]
         value: Value,
         /// Images and files beside it.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "named")]
         blobs: Vec<Blob>,
     },
     /// A call, or a question without an ID, has failed.
@@ -205,6 +205,17 @@ pub(crate) enum FromHost {
     /// Something of a later host that this side doesn't know.
     #[serde(other)]
     Unknown,
+}
+
+/// Attachments with a name each: bytes come without one.
+fn named<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Blob>, D::Error> {
+    let mut given = Vec::<Value>::deserialize(input)?;
+    for (at, blob) in given.iter_mut().enumerate() {
+        if let Some(name @ Value::Null) = blob.get_mut("name") {
+            *name = format!("result-{}", at + 1).into();
+        }
+    }
+    given.into_iter().map(|blob| serde_json::from_value(blob).map_err(D::Error::custom)).collect()
 }
 
 /// What code asks for.
@@ -310,6 +321,14 @@ pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Opti
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_attachment_without_a_name_gets_one() {
+        let blob = json!({"name": null, "media_type": "image/png", "data": "AAEC"});
+        let message = json!({"t": "result", "id": 1, "value": {"$blob": 0}, "blobs": [blob]});
+        let FromHost::Result { blobs, .. } = serde_json::from_value(message).unwrap() else { panic!() };
+        assert_eq!((&*blobs[0].name, &*blobs[0].data), ("result-1", &[0, 1, 2][..]));
+    }
 
     #[test]
     fn frames_are_what_the_host_reads() {

@@ -8,6 +8,7 @@ mod local;
 mod look;
 mod migrate;
 mod prompts;
+mod python;
 mod runs;
 mod schema;
 mod session;

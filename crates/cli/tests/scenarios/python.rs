@@ -1,0 +1,11 @@
+//! Python functions as tools (SPEC §8.5): real programs, real hosts, and what bad and hostile code comes to.
+
+mod bad;
+mod directions;
+mod discovery;
+mod ended;
+mod examples;
+mod hostile;
+mod importing;
+mod results;
+mod tale;

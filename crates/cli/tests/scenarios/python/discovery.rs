@@ -1,0 +1,316 @@
+//! Where tools come from, which of two is taken, and what is asked about (SPEC §8.5, §9.3).
+
+use super::tale::{
+    WRITER, call, calling, failure, has_python, holds, offered, output, record, run, script, succeed,
+};
+use crate::story::Story;
+use serde_json::json;
+
+/// A function that says where it is from.
+fn says(name: &str, from: &str) -> String {
+    format!("def {name}() -> str:\n    \"\"\"From the {from}.\"\"\"\n    return \"{from}\"\n\n")
+}
+
+const LIBRARY: &str = "name: kit\nversion: 1.0.0\nexports: []\n";
+const USER: &str = "name: p\ndependencies: [kit]\n";
+
+/// A program with tools of every source.
+fn sources() -> Story {
+    Story::new()
+        .file(
+            "main.worker",
+            "---\nmodel: script:s.yaml\nallow_workers: [team/one]\ntoolsets: [custom, workers]\n---\nGo.\n",
+        )
+        .file("workers/team/one/worker.worker", "---\nmodel: script:one.yaml\ntoolsets: [custom]\n---\nGo.\n")
+        .file("workers/team/one/tools.py", &says("a", "worker's file"))
+        .file(
+            "workers/team/one/tools/more.py",
+            &(says("b", "worker's folder") + &says("c", "worker's folder")),
+        )
+        .file("tools.py", &["a", "b", "d"].map(|name| says(name, "project's file")).concat())
+        .file("tools/x.py", &says("e", "project's folder"))
+        .file("toolsets/y.py", &says("f", "toolsets"))
+        .file("elsewhere/z.py", &says("g", "manifest's modules"))
+        .file("libs/kit@1.0.0/lib.yaml", LIBRARY)
+        .file("libs/kit@1.0.0/tools/k.py", &["a", "d", "e", "h"].map(|name| says(name, "library")).concat())
+        .file("project.yaml", &format!("{USER}tools: {{modules: [tools.py, elsewhere/z.py]}}\n"))
+        .file("s.yaml", &script(&[json!({"tool": "team__one", "arguments": {}})]))
+        .file("one.yaml", &script(&["a", "b", "c", "d", "e", "f", "g", "h"].map(call)))
+}
+
+#[test]
+fn the_nearest_of_all_sources_wins() {
+    if !has_python() {
+        return;
+    }
+    let story = sources();
+    succeed(&story, &[".", "--lib", "libs", "--approval", "approve_all"]);
+    let said: Vec<_> = (0..8).map(|turn| output(&story, &format!("0/0.0/{turn}.0"))).collect();
+    assert_eq!(
+        said,
+        [
+            "worker's file",
+            "worker's folder",
+            "worker's folder",
+            "project's file",
+            "project's folder",
+            "toolsets",
+            "manifest's modules",
+            "library"
+        ]
+    );
+    // A worker elsewhere has no more than the project's.
+    assert_eq!(offered(&story), ["a", "b", "d", "e", "f", "g", "h", "team__one"]);
+}
+
+#[test]
+fn a_library_is_asked_about_and_the_program_is_not() {
+    if !has_python() {
+        return;
+    }
+    let story = sources().file("s.yaml", &script(&[call("d"), call("h")]));
+    let told = succeed(&story, &[".", "--lib", "libs"]);
+    assert_eq!(output(&story, "0/0.0"), "project's file");
+    // What is refused whatever its arguments is not offered.
+    assert!(!offered(&story).contains(&"h".to_owned()), "{told}");
+    succeed(&story, &[".", "--lib", "libs", "--allow", "h"]);
+    assert_eq!(output(&story, "0/1.0"), "library");
+    assert_eq!(record(&story, "0/1.0", "verdict")["by"], "--allow h");
+    assert_eq!(record(&story, "0/1.0", "tool_started")["risk"], "exec");
+    let told = run(&story, &[".", "--lib", "libs", "--approval", "defer"]);
+    assert_eq!(told.code, Some(5), "{told}");
+    holds(&told.stderr, &["main wants to call h"]);
+}
+
+#[test]
+fn a_plain_module_exposes_its_own_public_functions_with_types() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from os.path import join\nfrom typing import Optional\nfrom side import helper\n\nclass Thing:\n    pass\n\n\
+                 def shown(a: int) -> int:\n    return a\n\ndef _private(a: int) -> int:\n    return a\n\ndef untyped(a):\n    return a\n\n\
+                 only_result = lambda: 1\n\ndef result() -> int:\n    return helper(1)\n";
+    let story =
+        calling(tools, &[call("result")]).file("side.py", "def helper(a: int) -> int:\n    return a + 1\n");
+    succeed(&story, &["."]);
+    assert_eq!(offered(&story), ["result", "shown"]);
+    assert_eq!(output(&story, "0/0.0"), 2);
+}
+
+#[test]
+fn a_package_exposes_what_all_names() {
+    if !has_python() {
+        return;
+    }
+    let story = calling("", &[json!({"tool": "double", "arguments": {"n": 4}})]);
+    std::fs::remove_file(story.project().join("tools.py")).expect("a file");
+    let story =
+        story.file("tools/__init__.py", "from .inner import double, hidden\n\n__all__ = ['double']\n").file(
+            "tools/inner.py",
+            "def double(n):\n    return 2 * n\n\ndef hidden(n: int) -> int:\n    return n\n",
+        );
+    succeed(&story, &["."]);
+    assert_eq!(offered(&story), ["double"]);
+    assert_eq!(output(&story, "0/0.0"), 8);
+}
+
+#[test]
+fn register_gets_an_agent() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from llm_do import ToolContext\n\ndef register(agent):\n    @agent.tool_plain\n    def add(a: int, b: int) -> int:\n        \
+                 return a + b\n\n    @agent.tool(name='who')\n    def whoever(ctx) -> str:\n        return ctx.worker\n\n\
+                 def not_registered(a: int) -> int:\n    return a\n";
+    let story = calling(tools, &[json!({"tool": "add", "arguments": {"a": 1, "b": 2}}), call("who")]);
+    succeed(&story, &["."]);
+    assert_eq!(offered(&story), ["add", "who"]);
+    assert_eq!((output(&story, "0/0.0"), output(&story, "0/1.0")), (json!(3), json!("main")));
+}
+
+#[test]
+fn the_decorator_takes_every_option() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from llm_do import tool\n\n\
+                 @tool(name='renamed', description='Said here.')\ndef a(n: int) -> int:\n    \"\"\"Not this.\"\"\"\n    return n\n\n\
+                 @tool(risk='destructive')\ndef wipes() -> int:\n    return 1\n\n\
+                 @tool(risk='exec', approval='preApproved', parallel=True)\ndef free() -> int:\n    return 2\n\n\
+                 @tool(approval='blocked')\ndef never() -> int:\n    return 3\n\n\
+                 @tool(approval='ask')\ndef asks() -> int:\n    return 4\n\n\
+                 @tool(approval=lambda n: 'ask' if n > 10 else 'preApproved')\ndef some(n: int) -> int:\n    return n\n\n\
+                 @tool(schema={'type': 'object', 'properties': {'x': {'enum': [1, 2]}}, 'required': ['x'], 'additionalProperties': False})\n\
+                 def given(x):\n    return x\n\n\
+                 def not_marked(n: int) -> int:\n    return n\n";
+    let calls = [
+        json!({"tool": "renamed", "arguments": {"n": 1}}),
+        call("free"),
+        json!({"tool": "some", "arguments": {"n": 5}}),
+        json!({"tool": "some", "arguments": {"n": 50}}),
+        json!({"tool": "given", "arguments": {"x": 3}}),
+        json!({"tool": "given", "arguments": {"x": 2}}),
+    ];
+    let story = calling(tools, &calls);
+    succeed(&story, &["."]);
+    assert_eq!(offered(&story), ["free", "given", "renamed", "some"], "what is refused anyway is left out");
+    let renamed = record(&story, "0", "conversation_started")["tools"]
+        .as_array()
+        .expect("tools")
+        .iter()
+        .find(|tool| tool["name"] == "renamed")
+        .expect("it is offered")
+        .clone();
+    assert_eq!(renamed["description"], "Said here.");
+    assert_eq!(output(&story, "0/0.0"), 1);
+    assert_eq!(record(&story, "0/1.0", "verdict")["by"], "@tool of `free`");
+    assert_eq!(output(&story, "0/2.0"), 5);
+    holds(&failure(&story, "0/3.0"), &["some"]);
+    holds(&failure(&story, "0/4.0"), &["3 is not one of"]);
+    assert_eq!(output(&story, "0/5.0"), 2);
+    succeed(&story, &[".", "--approval", "approve_all"]);
+    assert_eq!(offered(&story), ["asks", "free", "given", "renamed", "some", "wipes"]);
+}
+
+#[test]
+fn the_worker_and_the_operator_may_ask_or_refuse() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def add(a: int, b: int) -> int:\n    return a + b\n\ndef sub(a: int, b: int) -> int:\n    return a - b\n";
+    let add = json!({"tool": "add", "arguments": {"a": 1, "b": 2}});
+    let sub = json!({"tool": "sub", "arguments": {"a": 1, "b": 2}});
+    let story = calling(tools, &[add, sub]);
+    for (front, arguments, left) in [
+        ("toolsets: [custom]", &[][..], &["add", "sub"][..]),
+        ("toolsets: {custom: {add: {}}}", &[], &["add"]),
+        ("toolsets: {custom: {add: {pre_approved: false}, sub: {pre_approved: true}}}", &[], &["sub"]),
+        ("toolsets: {custom: {approval: {default: ask, tools: {sub: preApproved}}}}", &[], &["sub"]),
+        ("toolsets: {custom: {approval: {tools: {sub: blocked}}}}", &[], &["add"]),
+        ("toolsets: [custom]\ntool_rules: {add: {allowed: false}}", &[], &["sub"]),
+        ("toolsets: [custom]\ntool_rules: {add: ask}", &[], &["sub"]),
+        ("toolsets: [custom]\ntool_rules: {add: ask}", &["--allow", "add"], &["add", "sub"]),
+        ("toolsets: [custom]", &["--deny", "sub"], &["add"]),
+        ("toolsets: [custom]", &["--ask", "sub"], &["add"]),
+    ] {
+        let story = story.with_front(front);
+        succeed(story, &[&["."], arguments].concat());
+        assert_eq!(offered(story), left, "{front} {arguments:?}");
+    }
+    let told = run(story.with_front("toolsets: {custom: {nothing: {}}}"), &["."]);
+    assert_eq!(told.code, Some(2), "{told}");
+    holds(&told.stderr, &["there is no Python tool `nothing`", "add, sub"]);
+}
+
+/// The front matter of the same story's worker.
+trait Again {
+    fn with_front(&self, front: &str) -> &Self;
+}
+
+impl Again for Story {
+    fn with_front(&self, front: &str) -> &Self {
+        let text = format!("---\nmodel: script:s.yaml\n{front}\n---\nGo.\n");
+        std::fs::write(self.project().join("main.worker"), text).expect("a file");
+        self
+    }
+}
+
+#[test]
+fn an_edited_file_is_seen_by_the_next_run() {
+    if !has_python() {
+        return;
+    }
+    let story = calling("from side import value\n\ndef f() -> int:\n    return value()\n", &[call("f")])
+        .file("side.py", "def value():\n    return 1\n");
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), 1);
+    let story = story.file("side.py", "def value():\n    return 2\n");
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), 2);
+    let story =
+        story.file("tools.py", "def f(n: int = 3) -> int:\n    return n\n\ndef g() -> int:\n    return 0\n");
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), 3);
+    assert_eq!(offered(&story), ["f", "g"]);
+}
+
+#[test]
+fn an_unchanged_program_whose_model_calls_no_tool_imports_nothing() {
+    if !has_python() {
+        return;
+    }
+    // The place that a module may write to tells of an import for a call, the variable of one to look into it.
+    let tools = "import os\n\nif os.environ.get('LANG') == 'trap':\n    raise RuntimeError('imported again')\n\n\
+                 for path in ['OUT']:\n    try:\n        open(path + '/marker', 'a').write('x')\n    except OSError:\n        pass\n\n\
+                 def f() -> int:\n    return 1\n";
+    let story = calling("", &[call("f")]).file("main.worker", WRITER);
+    let out = story.project().canonicalize().expect("a folder").join("out");
+    let mut story = story.file("tools.py", &tools.replace("OUT", &out.to_string_lossy()));
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), 1);
+    assert_eq!(story.read("out/marker").as_deref(), Some("x"), "the module can write there");
+    story = story.env("LANG", "trap").file("s.yaml", &script(&[]));
+    succeed(&story, &["."]);
+    assert_eq!(offered(&story), ["f"]);
+    assert_eq!(story.read("out/marker").as_deref(), Some("x"));
+    // The trap would have been seen.
+    story = story.file("s.yaml", &script(&[call("f")]));
+    succeed(&story, &["."]);
+    holds(&failure(&story, "0/0.0"), &["imported again"]);
+}
+
+#[test]
+fn no_import_tools_imports_nothing() {
+    if !has_python() {
+        return;
+    }
+    let story = calling("raise RuntimeError('imported')\n", &[]);
+    assert_eq!(run(&story, &["."]).code, Some(2));
+    succeed(&story, &[".", "--no-import-tools"]);
+    assert!(offered(&story).is_empty());
+    let importing = "---\nmodel: script:s.yaml\nimports: {tools: [tools.py]}\ntoolsets: [custom]\n---\nGo.\n";
+    let told = run(&story.file("main.worker", importing), &[".", "--no-import-tools"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    holds(&told.stderr, &["`tools.py`", "--no-import-tools"]);
+}
+
+#[test]
+fn two_tools_of_one_name_at_one_level_are_an_error_that_names_both() {
+    if !has_python() {
+        return;
+    }
+    let story = Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nGo.\n")
+        .file("s.yaml", &script(&[]))
+        .file("tools/a.py", &says("same", "first"))
+        .file("tools/b.py", &says("same", "second"));
+    let told = run(&story, &["."]);
+    assert_eq!(told.code, Some(2), "{told}");
+    holds(&told.stderr, &["`same`", "tools/a.py", "tools/b.py"]);
+}
+
+#[test]
+fn a_python_tool_does_not_shadow_a_built_in() {
+    if !has_python() {
+        return;
+    }
+    let story = calling(&says("read_file", "program"), &[])
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n---\nGo.\n");
+    let told = run(&story, &["."]);
+    assert_ne!(told.code, Some(0), "{told}");
+    holds(&told.stderr, &["read_file"]);
+}
+
+#[test]
+fn the_interpreter_may_be_named() {
+    if !has_python() {
+        return;
+    }
+    let story = calling("import sys\n\ndef f() -> str:\n    return sys.executable\n", &[call("f")])
+        .env("LLM_DO_PYTHON", "/usr/bin/python3");
+    succeed(&story, &["."]);
+    assert_eq!(record(&story, "0", "run_started")["runtimes"][0]["path"], "/usr/bin/python3");
+    let told = run(&story.env("LLM_DO_PYTHON", "/nowhere/python"), &["."]);
+    assert_ne!(told.code, Some(0), "{told}");
+    holds(&told.stderr, &["LLM_DO_PYTHON", "/nowhere/python"]);
+}

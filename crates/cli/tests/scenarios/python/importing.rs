@@ -1,0 +1,126 @@
+//! Modules that can't be imported: the worker that wants them fails with the place and the reason, and its caller goes on.
+
+use super::tale::{
+    Running, failure, has_python, holds, nothing_is_left, output, processes_of, record, succeed, wait_for,
+};
+use crate::story::{Story, lines};
+use rustix::process::Signal;
+use serde_json::json;
+
+/// A worker that calls a helper with these tools, and says what it heard.
+fn helper_with(tools: &str) -> Story {
+    Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [helper]\n---\nGo.\n")
+        .file("workers/helper/worker.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nHelp.\n")
+        .file("workers/helper/tools.py", tools)
+        .file(
+            "s.yaml",
+            &json!({"answers": [
+                {"when": {"worker": "main", "turn": 0}, "calls": [{"tool": "helper", "arguments": {}}]},
+                {"when": {"worker": "helper", "turn": 0}, "calls": [{"tool": "add", "arguments": {"a": 2, "b": 3}}]},
+                {"text": "{{ worker }} goes on"},
+            ]})
+            .to_string(),
+        )
+}
+
+/// What the caller of a worker hears whose tools are these.
+fn heard_of(tools: &str) -> String {
+    let story = helper_with(tools);
+    assert_eq!(succeed(&story, &["."]).stdout, "main goes on\n");
+    failure(&story, "0/0.0")
+}
+
+#[test]
+fn a_syntax_error_is_told_with_its_line() {
+    if !has_python() {
+        return;
+    }
+    let told = heard_of("def add(a: int, b: int) -> int:\n    return a +\n");
+    holds(&told, &["`helper`", "workers/helper/tools.py:2", "SyntaxError"]);
+}
+
+#[test]
+fn an_error_at_import_is_told_with_its_line() {
+    if !has_python() {
+        return;
+    }
+    let told = heard_of("def start():\n    raise ValueError('not today')\n\nstart()\n");
+    holds(&told, &["workers/helper/tools.py:2", "ValueError: not today"]);
+    let told = heard_of("import sys\nsys.exit(3)\n");
+    holds(&told, &["workers/helper/tools.py:2", "sys.exit(3)"]);
+}
+
+#[test]
+fn a_package_that_is_missing_is_told_with_the_interpreter_and_the_way_to_install_it() {
+    if !has_python() {
+        return;
+    }
+    let told = heard_of("import no_such_package.deep\n\ndef add(a: int, b: int) -> int:\n    return a\n");
+    holds(
+        &told,
+        &[
+            "workers/helper/tools.py:1",
+            "`no_such_package` is not installed",
+            "/usr/bin/python3 (from PATH)",
+            "-m venv .venv",
+            "pip install no_such_package",
+        ],
+    );
+}
+
+#[test]
+fn a_module_that_ends_the_process_is_told() {
+    if !has_python() {
+        return;
+    }
+    holds(&heard_of("import os\nos._exit(3)\n"), &["workers/helper/tools.py", "exit code 3"]);
+    holds(&heard_of("import ctypes\nctypes.string_at(0)\n"), &["workers/helper/tools.py", "memory"]);
+}
+
+#[test]
+fn threads_and_prints_at_import_hold_nobody_up() {
+    if !has_python() {
+        return;
+    }
+    let story = helper_with(
+        "import os, threading, time\nprint('imported')\nos.write(1, b'past Python\\n')\n\ndef forever():\n    while True:\n        \
+         time.sleep(0.01)\n\nthreading.Thread(target=forever).start()\n\ndef add(a: int, b: int) -> int:\n    return a + b\n",
+    );
+    let told = succeed(&story, &[".", "--output", "stream-json"]);
+    // What is printed goes to the journal, and not among the events.
+    lines(&told.stdout);
+    assert_eq!(output(&story, "0/0.0/0.0"), 5);
+    holds(record(&story, "0/0.0/0.0", "tool_ended")["log"].as_str().unwrap_or_default(), &["imported"]);
+}
+
+#[test]
+#[ignore = "an interrupt waits until the import's minute is over"]
+fn an_import_that_never_ends_can_be_interrupted() {
+    if !has_python() {
+        return;
+    }
+    let story = helper_with("while True:\n    pass\n");
+    let running = Running::start(&story, &["."]);
+    wait_for("the import is at work", || {
+        let journal =
+            story.runs().first().and_then(|run| std::fs::read_to_string(run.join("journal.jsonl")).ok());
+        let called = journal.is_some_and(|text| text.contains(r#""path":"0/0.0""#));
+        called && processes_of(&story).iter().any(|stat| stat.contains("(python"))
+    });
+    running.signal(Signal::INT);
+    let told = running.end(&story);
+    assert_eq!(told.code, Some(130), "{told}");
+    assert_eq!(story.journal().last().expect("a record")["status"], "interrupted");
+    nothing_is_left(&story);
+}
+
+#[test]
+#[ignore = "takes the minute that an import may take: there is no setting for it"]
+fn an_import_that_never_ends_is_ended() {
+    if !has_python() {
+        return;
+    }
+    let told = heard_of("while True:\n    pass\n");
+    holds(&told, &["workers/helper/tools.py", "not imported after 60 s"]);
+}

@@ -1,0 +1,109 @@
+//! What results come to: images as images, files as files, long texts with a way to read on.
+
+use super::tale::{WORKER, call, calling, failure, has_python, holds, nothing_is_left, output, record, succeed};
+use crate::story::Story;
+use llm_do_testserver::{Reply, Script, TestServer};
+use serde_json::json;
+
+/// The smallest PNG.
+const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+#[test]
+fn an_image_reaches_the_model_as_an_image() {
+    if !has_python() {
+        return;
+    }
+    let tools = format!(
+        "import base64\nfrom llm_do import Image\n\nDATA = base64.b64decode('{PNG}')\n\n\
+         def draws() -> Image:\n    return Image(DATA, name='dot.png')\n\n\
+         def reports() -> dict:\n    return {{'title': 'A dot', 'picture': DATA}}\n"
+    );
+    for tool in ["draws", "reports"] {
+        let server =
+            TestServer::start(Script::new().turn(Reply::tool(tool, json!({}))).turn(Reply::text("a dot")));
+        let story = Story::new()
+            .file("main.worker", "---\ntoolsets: [custom]\n---\nGo.\n")
+            .file("tools.py", &tools)
+            .env("OPENAI_BASE_URL", format!("{}/v1", server.url()))
+            .env("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+            .env("LLM_DO_MODEL", "openai:test-model");
+        let told = succeed(&story, &[".", "go"]);
+        assert_eq!(told.stdout, "a dot\n");
+        server.assert_valid();
+        let requests = server.requests();
+        let sent = requests[1].body.to_string();
+        assert!(sent.contains(PNG), "{tool}: {sent}");
+        assert!(sent.contains("data:image/png;base64,"), "{tool}: {sent}");
+    }
+}
+
+#[test]
+fn bytes_of_a_file_come_with_their_name() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from llm_do import File\n\ndef f() -> File:\n    return File('/data/note.txt')\n\n\
+                 def g() -> File:\n    return File('/data/none.txt')\n";
+    let story = calling(tools, &[call("f"), call("g")])
+        .file("main.worker", &WORKER.replace("---\nGo", "sandbox: {paths: {data: ./data}}\n---\nGo"))
+        .file("data/note.txt", "A note.");
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), "[text/plain, 7 bytes]");
+    let file = &record(&story, "0/0.0", "tool_ended")["blobs"][0];
+    assert_eq!((&file["name"], &file["media_type"]), (&json!("note.txt"), &json!("text/plain")));
+    holds(&failure(&story, "0/1.0"), &["none.txt"]);
+}
+
+#[test]
+fn a_long_result_is_cut_and_can_be_read_on() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def f() -> str:\n    return ''.join(f'line {n}\\n' for n in range(20_000)) + 'the end'\n";
+    let story = calling(tools, &[call("f")])
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n---\nGo.\n")
+        .file(
+            "s.yaml",
+            &json!({"answers": [
+                {"when": {"turn": 0}, "calls": [{"tool": "f", "arguments": {}}]},
+                {"when": {"turn": 1, "last": "/results/1"}, "calls": [
+                    {"tool": "read_file", "arguments": {"path": "/results/1", "offset": 200_000, "max_chars": 20_000}},
+                ]},
+                {"when": {"turn": 2}, "text": "{{ last }}"},
+            ]})
+            .to_string(),
+        );
+    let told = succeed(&story, &["."]);
+    holds(&told.stdout, &["the end"]);
+    nothing_is_left(&story);
+}
+
+#[test]
+fn values_come_back_as_they_went() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from dataclasses import dataclass\nfrom datetime import date\nfrom decimal import Decimal\nfrom enum import Enum\n\
+                 from typing import List, Literal, Optional\n\n\
+                 class Colour(Enum):\n    RED = 'red'\n    BLUE = 'blue'\n\n\
+                 @dataclass\nclass Item:\n    name: str\n    price: Decimal\n    colour: Colour = Colour.RED\n    day: Optional[date] = None\n\n\
+                 def cheapest(items: List[Item], order: Literal['up', 'down'] = 'up') -> Item:\n    \"\"\"Finds one.\n\n    Args:\n        \
+                 items: What there is.\n    \"\"\"\n    \
+                 assert all(isinstance(item, Item) and isinstance(item.price, Decimal) for item in items)\n    \
+                 return sorted(items, key=lambda item: item.price, reverse=order == 'down')[0]\n";
+    let items = json!([{"name": "a", "price": "2.50"}, {"name": "b", "price": "1.10", "colour": "blue", "day": "2026-01-31"}]);
+    let story = calling(
+        tools,
+        &[
+            json!({"tool": "cheapest", "arguments": {"items": items}}),
+            json!({"tool": "cheapest", "arguments": {"items": items, "order": "sideways"}}),
+            json!({"tool": "cheapest", "arguments": {"items": [{"name": "a"}]}}),
+        ],
+    );
+    succeed(&story, &["."]);
+    let cheapest = output(&story, "0/0.0");
+    assert_eq!(cheapest, json!({"name": "b", "price": "1.10", "colour": "blue", "day": "2026-01-31"}));
+    holds(&failure(&story, "0/1.0"), &["/order", "sideways"]);
+    holds(&failure(&story, "0/2.0"), &["/items/0", "price"]);
+}
