@@ -16,6 +16,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// What a factory receives.
 pub struct ToolsetContext<'a> {
+    /// ID of the run that they are made for.
+    pub run: &'a Arc<str>,
     /// The worker that the tools are for.
     pub worker: &'a Arc<WorkerDefinition>,
     /// What it may touch.

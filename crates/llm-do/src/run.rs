@@ -18,6 +18,7 @@ use llm_do_core::{
     vfs::FileSystem,
     worker::{self, Definitions, ModelChoice, WorkerDefinition},
 };
+use llm_do_python::Python;
 use llm_do_runs::{Canceller, CreateError, EventSink, JournalWriter, LocalDriver, Redactor};
 use serde_json::Value;
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) entry: Arc<WorkerDefinition>,
     pub(crate) used: Vec<UsedDefinition>,
     pub(crate) runtimes: Vec<Runtime>,
+    pub(crate) python: Arc<Python>,
     pub(crate) target: Arc<str>,
     pub(crate) runs_dir: PathBuf,
 }
@@ -131,6 +133,7 @@ impl Run {
     pub async fn finish(self) -> Report {
         let started = self.driver.now_ms();
         let result = self.driver.gathering(self.call()).await;
+        self.shared.python.end(&self.id);
         let (status, end, usage, halt) = match result {
             Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
             Err(halt) => {
@@ -223,6 +226,7 @@ impl Shared {
         let models = Arc::new(Silent(Arc::clone(&self.models)));
         let engine = self.engine("preview".into(), today(), Arc::clone(&driver) as _, models);
         let ended = self.call(&engine, start).await;
+        self.python.end(&engine.host().run);
         let begun = driver.records().into_iter().find_map(|record| match record.body {
             body @ Body::ConversationStarted { .. } if record.path == CallPath::root() => Some(body),
             _ => None,

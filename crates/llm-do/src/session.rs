@@ -312,6 +312,7 @@ impl Session {
             entry: Arc::clone(program.entry()),
             used: used.collect(),
             runtimes: runtimes(&workers, &python),
+            python,
             target: request.positionals.first().map_or(".", String::as_str).into(),
             runs_dir,
             models: Arc::new(providers),

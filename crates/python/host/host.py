@@ -229,11 +229,12 @@ class Interrupts:
     def release(self, was_open: bool) -> None:
         """Opens the gate again, and raises what came meanwhile."""
         if was_open:
-            if self.pending:
-                self.pending = False
+            self.open = True
+            if self.pending:  # Looked at after opening, so that no signal falls between.
+                self.open = self.pending = False
                 if not self.is_stale():
                     raise CallInterrupted("the call was interrupted")
-            self.open = True
+                self.open = True
 
     def run(
         self, call: Call, function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]
@@ -246,7 +247,7 @@ class Interrupts:
         _signal_mask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
         try:
             try:
-                self.open = True
+                self.release(True)
                 outcome: Outcome = (True, function(*args, **kwargs))
             except BaseException as error:
                 outcome = (False, error)
@@ -869,10 +870,12 @@ def context_parameter(target: Any, bare: bool) -> Tuple[Optional[str], bool]:
 
     This is done without `inspect`, since every tool needs it.
     """
+    partial = False
     while not hasattr(target, "__code__"):
         inner = getattr(target, "__wrapped__", None) or getattr(target, "func", None)
         if inner is None:
             break
+        partial = partial or hasattr(target, "func")
         target = inner
     while hasattr(target, "__wrapped__"):
         target = target.__wrapped__
@@ -892,7 +895,7 @@ def context_parameter(target: Any, bare: bool) -> Tuple[Optional[str], bool]:
     for index, name in enumerate(names[bound:]):
         said = annotations.get(name)
         if is_context(said) if said is not None else bare and name in BARE_NAMES:
-            return name, index == 0 and bound + index < code.co_argcount
+            return name, index == 0 and bound + index < code.co_argcount and not partial
     return None, False
 
 
@@ -1020,7 +1023,10 @@ def collect(module: Module, attribute: Optional[str], names: Optional[Sequence[s
         register(agent)
         module.exposes = "register"
         for target, options, context in agent._found:
-            name = getattr(target, "__name__", "") or type(target).__name__
+            name = getattr(target, "__name__", None) or getattr(
+                getattr(target, "func", None), "__name__", None
+            )
+            name = name or type(target).__name__
             place = name if space.get(name) is target else f"{attribute or 'register'}:{options.name or name}"
             add(place, target, options, context, name)
     taken = {id(tool.target) for tool in found}
@@ -2296,6 +2302,20 @@ def schema_of_type(said: Any) -> Frame:
         ) from None
 
 
+def partial_of(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def doc_text(target: Any) -> Optional[str]:
+    """The docstring of a function; of an object that can be called, that of its `__call__` or of its class."""
+    if not is_function(target):
+        target = getattr(target, "func", None) or target  # functools.partial
+        if not is_function(target) and is_function(vars(type(target)).get("__call__")):
+            target = vars(type(target))["__call__"] if type(target).__call__.__doc__ else type(target)
+    text = getattr(target, "__doc__", None)
+    return text if isinstance(text, str) else None
+
+
 class Plan:
     """How the arguments of a tool are described and read."""
 
@@ -2314,7 +2334,7 @@ class Plan:
         self.whole: Optional[Form] = None
         self.returns: Any = UNSET
         self.first: Optional[str] = None
-        self.description, docs = parse_docstring(getattr(tool.target, "__doc__", None))
+        self.description, docs = parse_docstring(doc_text(tool.target))
         if tool.options.description:
             self.description = tool.options.description.strip()
         inner = inspect.unwrap(tool.target)
@@ -2324,7 +2344,7 @@ class Plan:
         self.space = {**space, **closure}
         try:
             signature = inspect.signature(tool.target)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, NameError) as error:
             self.refused = f"its parameters are not known: {message_of(error)}"
             return
         code = code_of(tool.target)
@@ -2375,7 +2395,7 @@ class Plan:
                 value is UNSET or type(value).__name__ == "PydanticUndefinedType" or value is ...
             )
             if not required:
-                self.fill[name] = factory if factory is not None else (lambda value=value: value)  # type: ignore[misc]
+                self.fill[name] = factory if factory is not None else partial_of(value)
             default = parameter.empty if required or factory is not None else value
         more: Frame = {}
         if name in docs and "description" not in form.schema:
@@ -2423,7 +2443,9 @@ class Plan:
         """The schema of the arguments."""
         if self.whole is not None:
             schema = self.types.finish(self.whole.schema)
-            return schema if "additionalProperties" in schema else {**schema, "additionalProperties": False}
+            composed = ("additionalProperties", "allOf", "anyOf", "oneOf", "$ref", "patternProperties")
+            open_ended = self.extra is not None or any(key in schema for key in composed)
+            return schema if open_ended else {**schema, "additionalProperties": False}
         schema = {
             "type": "object",
             "properties": {name: form.schema for name, (form, _) in self.forms.items()},
@@ -2703,7 +2725,7 @@ class Plain:
                 self.fail(f"is a {module} {name}: return {advice}")
         from collections.abc import Iterator, Mapping, Sequence, Set, ValuesView
 
-        if isinstance(value, Set):  # type: ignore[misc]
+        if isinstance(value, Set):
             return self.list(value, in_order(value))
         if isinstance(value, Mapping):
             return self.dict(value, value.items())
@@ -2871,8 +2893,9 @@ def frames_of(error: BaseException, module: Optional[Module]) -> List[Frame]:
         code = trace.tb_frame.f_code
         file = code.co_filename
         if file != HOST_FILE and not file.startswith("<"):
-            own = not is_installed(file) and (
-                file == path or is_below(file, root) or is_below(os.path.realpath(file), real_root)
+            own = file == path or (
+                not is_installed(file)
+                and (is_below(file, root) or is_below(os.path.realpath(file), real_root))
             )
             if own or (is_installed(file) and found and not left):
                 found.append((file, trace.tb_lineno, getattr(code, "co_qualname", code.co_name)))
@@ -3374,7 +3397,10 @@ class Host:
         elif kind == "cancel":
             call = self.calls.get(frame["id"])
             if call is None:
-                self.stale = True
+                waiting = [one for one in self.backlog if one["t"] == "call" and one["id"] == frame["id"]]
+                for one in waiting:  # It came together with its call.
+                    one["cancelled"] = True
+                self.stale = self.stale or not waiting
                 return
             call.cancelled = True
             if call.task is not None:
@@ -3385,6 +3411,8 @@ class Host:
             )  # At once: the call that it is about may be one that a running tool waits for.
         else:
             self.backlog.append(frame)
+            if self.looping:
+                self.loop.call_soon_threadsafe(self.serve_backlog)
 
     def drain(self) -> None:
         """Handles what has come already, without waiting."""
@@ -3528,6 +3556,8 @@ class Host:
 
     def start(self, call: Call, frame: Frame) -> None:
         """Runs a sync call to its end, or starts an async one."""
+        if frame.get("cancelled"):
+            raise CallInterrupted("the call was cancelled before it began")
         given = frame["module"]
         module = self.modules.get(given["key"])
         if module is None:
@@ -3561,8 +3591,11 @@ class Host:
         done, value = interrupts.run(call, tool.target, args, kwargs)
         if done:
             self.finish_with(call, value)
-        else:
-            self.finish(call, {"t": "error", "id": call.id, **describe_error(value, module)})
+        else:  # Described as user code is run: an exception's `__str__` may never end.
+            done, error = interrupts.run(call, describe_error, (value, module), {})
+            self.finish(
+                call, {"t": "error", "id": call.id, **(error if done else describe_error(error, module))}
+            )
 
     @staticmethod
     def read(tool: Tool, args: Dict[str, Any], call: Call) -> Dict[str, Any]:
@@ -3604,10 +3637,11 @@ class Host:
                 error if isinstance(error, ResultError) else ResultError(f"the result is not JSON: {error}")
             )
             body = to_bytes(encode({"t": "error", "id": call.id, **describe_error(problem, call.module)}))
+        # Before the answer is sent: a thread that still waits may be the one that reads the next frame, and then
+        # must find that it has nothing to wait for.
+        for waiter in list(call.waiters.values()):
+            waiter.answer(ENDED)
         self.channel.send_bytes(body)
-        if call.waiters:
-            for waiter in list(call.waiters.values()):
-                waiter.answer(ENDED)
 
     # -- async calls
 

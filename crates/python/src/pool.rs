@@ -27,7 +27,7 @@ const MOST_IDLE: usize = 8;
 /// Most async calls that share one host's loop.
 const MOST_SHARED: usize = 64;
 
-/// The hosts of a session.
+/// The hosts of a run. They end with it, and with them whatever its calls left behind.
 #[derive(Default)]
 pub(crate) struct Pool {
     hosts: Mutex<HashMap<Key, Vec<Slot>>>,
@@ -99,9 +99,12 @@ impl Pool {
             Entry::Vacant(free) if !there => Arc::clone(free.insert(Arc::new(Notify::new()))),
             _ => return,
         };
-        let (pool, key) = (Arc::clone(self), key.clone());
+        // A run that is over by then wants no host any more.
+        let (pool, key) = (Arc::downgrade(self), key.clone());
         runtime.spawn(async move {
-            if let Ok(host) = start.await {
+            let host = start.await;
+            let Some(pool) = pool.upgrade() else { return };
+            if let Ok(host) = host {
                 let slot = Slot { host: Arc::new(host), work: Work::Idle(Instant::now()) };
                 pool.lock().entry(key.clone()).or_default().push(slot);
             }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::OnceCell;
 
@@ -41,7 +41,8 @@ pub struct Python {
     settings: Settings,
     interpreter: OnceCell<Result<Arc<Interpreter>, InterpreterError>>,
     described: Mutex<HashMap<PathBuf, Arc<OnceCell<Arc<Described>>>>>,
-    pool: Arc<Pool>,
+    /// The hosts of each run.
+    pools: Mutex<HashMap<Option<Arc<str>>, Arc<Pool>>>,
     /// What processes were given of each reach.
     views: Mutex<HashMap<Arc<str>, Arc<Given>>>,
 }
@@ -61,7 +62,7 @@ impl Python {
             settings,
             interpreter: OnceCell::new(),
             described: Mutex::default(),
-            pool: Arc::default(),
+            pools: Mutex::default(),
             views: Mutex::default(),
         })
     }
@@ -199,15 +200,28 @@ impl Python {
 
     /// A host for one call, warm if there is one.
     pub(crate) async fn lease(&self, reach: &Reach, is_async: bool) -> Result<Lease, HostError> {
-        let key = Key { package: Arc::clone(&reach.package), view: Arc::clone(&reach.key) };
-        self.pool.lease(&key, is_async, self.start(reach)).await
+        let key = key(reach);
+        self.pool(reach).lease(&key, is_async, self.start(reach)).await
     }
 
     /// Starts a host before it is needed, while a model thinks.
     pub(crate) fn warm(self: &Arc<Self>, reach: &Reach) {
-        let key = Key { package: Arc::clone(&reach.package), view: Arc::clone(&reach.key) };
+        let key = key(reach);
         let (python, reach) = (Arc::clone(self), reach.clone());
-        self.pool.warm(&key, async move { python.start(&reach).await });
+        self.pool(&reach).warm(&key, async move { python.start(&reach).await });
+    }
+
+    /// Ends the hosts of a run that is over, and with them whatever its calls left behind.
+    pub fn end(&self, run: &Arc<str>) {
+        self.pools().remove(&Some(Arc::clone(run)));
+    }
+
+    fn pools(&self) -> MutexGuard<'_, HashMap<Option<Arc<str>>, Arc<Pool>>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pool(&self, reach: &Reach) -> Arc<Pool> {
+        Arc::clone(self.pools().entry(reach.run.clone()).or_default())
     }
 
     /// What processes of a reach are given; found out once.
@@ -263,4 +277,9 @@ impl Python {
         })
         .await
     }
+}
+
+/// What hosts that can serve a reach are found by.
+fn key(reach: &Reach) -> Key {
+    Key { package: Arc::clone(&reach.package), view: Arc::clone(&reach.key) }
 }

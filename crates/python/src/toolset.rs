@@ -104,7 +104,7 @@ impl<'a> Building<'a> {
         for level in levels.iter() {
             let described = self.python.describe(level).await.map_err(|error| error.to_string())?;
             let exposed = self.exposed(level, &described).await?;
-            let reach = Reach::new(&level.package, levels.iter(), Some(&self.authority));
+            let reach = Reach::new(&level.package, levels.iter(), Some((self.context.run, &self.authority)));
             let mut made: Vec<Function> = Vec::new();
             let exposed: Vec<_> =
                 exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)).collect();
@@ -179,7 +179,7 @@ impl<'a> Building<'a> {
             return Err(format!("the entry `{}` can't be called: {why}", code.function));
         };
         let levels = self.context.worker.tools.iter().chain([&level]);
-        let reach = Reach::new(&level.package, levels, Some(&self.authority));
+        let reach = Reach::new(&level.package, levels, Some((self.context.run, &self.authority)));
         self.python.warm(&reach);
         let mut function = self.function(&level, &module, tool, &reach, None)?;
         let schema = Arc::clone(&function.meta.input);

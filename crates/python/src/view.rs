@@ -17,7 +17,8 @@ use std::{
 #[derive(Clone)]
 pub(crate) struct Reach {
     pub(crate) package: Arc<CodePackage>,
-    /// The worker's authority; none for discovery, which sees only code.
+    /// The run and the worker's authority; none for discovery, which sees only code.
+    pub(crate) run: Option<Arc<str>>,
     pub(crate) authority: Option<Arc<Authority>>,
     /// Files and folders of code.
     code: Vec<PathBuf>,
@@ -30,14 +31,15 @@ impl Reach {
     pub(crate) fn new<'a>(
         package: &Arc<CodePackage>,
         levels: impl IntoIterator<Item = &'a ToolLevel>,
-        authority: Option<&Arc<Authority>>,
+        work: Option<(&Arc<str>, &Arc<Authority>)>,
     ) -> Self {
+        let (run, authority) = work.unzip();
         let of_package = levels.into_iter().filter(|level| level.package == *package);
         let modules: Vec<&CodeModule> =
             of_package.flat_map(|level| &level.modules).map(|module| &module.module).collect();
         let code = code_places(package, &modules);
         let key = sha256(format!("{code:?}\0{authority:?}").as_bytes()).into();
-        Self { package: Arc::clone(package), authority: authority.cloned(), code, key }
+        Self { package: Arc::clone(package), run: run.cloned(), authority: authority.cloned(), code, key }
     }
 
     /// Everything that is read beside the worker's files.

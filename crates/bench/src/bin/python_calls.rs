@@ -101,7 +101,9 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
     let mut bare = Vec::new();
     let mut confined = Vec::new();
     let text = json!({"text": "x".repeat(bytes)});
+    let run: Arc<str> = "bench".into();
     let context = ToolsetContext {
+        run: &run,
         worker: session.entry(),
         authority: &authority,
         definitions: &definitions,

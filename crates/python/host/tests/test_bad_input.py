@@ -464,7 +464,8 @@ class Interrupting(HostTest):
         for _ in range(20):
             id = self.started(text)
             self.host.interrupt()
-            self.assertEqual(self.host.finish_call(id).get("value"), "CallInterrupted")
+            answer = self.host.finish_call(id)
+            self.assertEqual(answer.get("value"), "CallInterrupted", answer)
             os.unlink(f"{self.root}/mark")
         self.check_alive()
 
@@ -481,6 +482,20 @@ class Interrupting(HostTest):
         id = self.started(text)
         self.host.interrupt()
         self.error(self.host.finish_call(id), "cancelled")
+
+    def test_interrupted_while_the_error_is_described(self) -> None:
+        text = """
+            class Bad(Exception):
+                def __str__(self):
+                    MARK
+                    while True:
+                        pass
+            def f():
+                raise Bad()
+            """
+        id = self.started(text)
+        self.host.interrupt()
+        self.assertEqual(self.error(self.host.finish_call(id), "exception")["type"], "Bad")
 
     def test_cancelled_flag(self) -> None:
         text = """
@@ -571,7 +586,7 @@ class Late(HostTest):
         self.host.answer = lambda frame: None
         self.host.value(module, "f")
         begin = time.monotonic()
-        self.assertEqual(self.host.value(module, "g"), ["the call has ended"])
+        self.assertEqual(self.host.value(module, "g"), ["the call has ended"], self.host.logs)
         self.assertLess(time.monotonic() - begin, 15)
 
 

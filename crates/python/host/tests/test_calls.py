@@ -1,6 +1,8 @@
+import os
+import sys
 import unittest
 
-from harness import HostTest
+from harness import Host, HostTest
 
 
 class Calls(HostTest):
@@ -62,6 +64,72 @@ class Calls(HostTest):
             error["frames"],
             [{"file": module["path"], "line": 2, "function": "f", "text": "raise ValueError('no')"}],
         )
+
+    def test_large_and_split_frames(self) -> None:
+        module = self.module("def size(text: str) -> int:\n    return len(text)\n")
+        self.assertEqual(self.host.value(module, "size", plain=True, text="é" * (12 << 20)), 12 << 20)
+        import json
+
+        call = {
+            "t": "call",
+            "module": module,
+            "function": "size",
+            "args": {"text": "x"},
+            "plain": True,
+            "ctx": None,
+        }
+        data = b""
+        for id in (1, 2, 3):
+            body = json.dumps({**call, "id": id}).encode()
+            data += len(body).to_bytes(4, "big") + body
+        for at in range(0, len(data), 7):
+            self.host.socket.sendall(data[at : at + 7])
+        self.assertEqual([self.host.next("result")["id"] for _ in range(3)], [1, 2, 3])
+
+    def test_a_frame_that_is_too_large_ends_the_host(self) -> None:
+        self.host.socket.sendall((65 << 20).to_bytes(4, "big") + b"x")
+        self.assertEqual(self.host.process.wait(30), 1)
+        self.assertIn("too large", self.host.raw_output())
+
+    def test_broken_frames_end_the_host(self) -> None:
+        for body in (b"{", b"[]", b'{"t": "call"}', b"\xff"):
+            host = self.start()
+            host.socket.sendall(len(body).to_bytes(4, "big") + body)
+            self.assertNotEqual(host.process.wait(30), 0)
+
+    def test_ready_says_which_interpreter(self) -> None:
+        host = Host()
+        ready = host.ready()
+        host.close()
+        self.assertEqual(ready["version"], "{}.{}.{}".format(*sys.version_info))
+        self.assertEqual((ready["prefix"], ready["pid"]), (sys.prefix, host.process.pid))
+
+    def test_exit_runs_what_was_left_for_it(self) -> None:
+        module = self.module(
+            f"import atexit\ndef f():\n    atexit.register(lambda: open({self.root + '/left'!r}, 'w').close())\n"
+        )
+        self.host.value(module, "f")
+        self.host.send(t="exit")
+        self.assertEqual(self.host.process.wait(30), 0)
+        self.assertTrue(os.path.exists(f"{self.root}/left"))
+
+    def test_a_thousand_calls_leave_nothing_behind(self) -> None:
+        module = self.module(
+            """
+            import gc
+            from llm_do import ToolContext
+            def f(ctx: ToolContext, n: int):
+                print(n)
+                return ctx.call("w", n)
+            def count(): return [gc.collect(), len(gc.get_objects())][1]
+            """
+        )
+        for n in range(50):
+            self.host.value(module, "f", plain=True, n=n)
+        before = self.host.value(module, "count")
+        for n in range(1000):
+            self.host.value(module, "f", plain=True, n=n)
+        self.assertLess(self.host.value(module, "count"), before + 50)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The context of a call: callbacks, steps, several at once, files of the sandbox."""
 
+import os
+import signal
 import unittest
 
 from harness import HostTest
@@ -298,6 +300,43 @@ async def own():
             self.error(self.host.finish_call(id), "cancelled")
         self.assertIn("cleaned up\n", self.host.text())
         self.error(self.host.call(module, "own"), "exception")
+
+    def test_call_and_cancel_at_once(self) -> None:
+        module = self.module(
+            HEAD
+            + """
+async def f(): await asyncio.sleep(3600)
+def g(): time.sleep(3600)
+def h(): return 1
+"""
+        )
+        self.host.value(module, "h")
+        for name in ("f", "g"):
+            os.kill(self.host.process.pid, signal.SIGSTOP)
+            id = self.host.start_call(module, name)
+            self.host.send(t="cancel", id=id)
+            os.kill(self.host.process.pid, signal.SIGCONT)
+            self.error(self.host.finish_call(id), "cancelled")
+        self.assertEqual(self.host.value(module, "h"), 1)
+
+    def test_flag_of_an_async_call(self) -> None:
+        module = self.module(
+            HEAD
+            + """
+async def f(ctx: AsyncToolContext):
+    print("started")
+    while not ctx.cancelled:
+        pass
+    return "seen"
+async def g(): return 1
+"""
+        )
+        id = self.host.start_call(module, "f")
+        self.host.next("log")
+        second = self.host.start_call(module, "g")  # Read by the look at the flag, and served all the same.
+        self.host.send(t="cancel", id=id)
+        answers = [self.host.next("result", "error") for _ in range(2)]
+        self.assertEqual({answer["id"] for answer in answers}, {id, second})
 
     def test_cancel_hits_one_of_several(self) -> None:
         module = self.module(HEAD + "async def f(ctx: AsyncToolContext):\n    return await ctx.call('w')\n")

@@ -290,6 +290,31 @@ class Context(HostTest):
         self.assertEqual(self.host.value(module, functions["box"]["function"], x=1), 1)
         self.assertEqual(self.host.value(module, functions["three"]["function"]), ["traced", [3, ""]])
 
+    def test_partials_and_objects_that_are_called(self) -> None:
+        text = """
+            import functools
+            from llm_do import ToolContext
+            def scale(factor: int, ctx: ToolContext, x: int) -> list:
+                "Scales."
+                return [factor * x, ctx.worker]
+            class Shout:
+                "A class."
+                def __call__(self, x: str) -> str:
+                    "Shouts."
+                    return x.upper()
+            def register(agent):
+                agent.add_tool(functools.partial(scale, 3))
+                agent.add_tool(Shout(), name="shout")
+            """
+        functions = self.functions(text)
+        self.assertEqual(
+            {name: f["description"] for name, f in functions.items()},
+            {"scale": "Scales.", "shout": "Shouts."},
+        )
+        self.assertEqual(list(functions["scale"]["input"]["properties"]), ["x"])
+        function = functions["scale"]["function"]
+        self.assertEqual(self.host.value({"key": "tools.py"}, function, ctx={"worker": "w"}, x=2), [6, "w"])
+
     def test_wrapped_async_functions(self) -> None:
         text = """
             import asyncio, functools

@@ -1,5 +1,6 @@
-//! Tier B's limit of processes. `RLIMIT_NPROC` counts all that the user runs on the machine, and root not at all, so it
-//! can only be a far end; nearer, the supervisor looks now and then and makes an end where there are too many.
+//! The limit of processes where the kernel has none: in tier B, and for root on older kernels. `RLIMIT_NPROC` counts all that
+//! the user runs on the machine, and root not at all, so it can only be a far end; nearer, the supervisor looks now and
+//! then and makes an end where there are too many.
 //!
 //! A filter that asks before each `fork` would be exact, but a signal that arrives while it asks makes `fork` fail with
 //! `EINTR`, which shells are not ready for.

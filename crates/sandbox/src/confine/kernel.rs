@@ -81,6 +81,14 @@ fn close_range(first: RawFd, flags: libc::c_uint) -> Result<()> {
     Ok(())
 }
 
+/// Gives every signal its default meaning: what the starting process ignores, its children would ignore as well.
+pub(super) fn default_signals() {
+    for signal in 1..=64 {
+        // SAFETY: no handler is set. The two signals that can't be changed fail, and so do those that don't exist.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
 /// A descriptor that becomes readable when a child changes state; the signal itself is held back from then on.
 pub(super) fn child_events() -> Result<OwnedFd> {
     // SAFETY: the set is initialised before use and lives through all calls; the new descriptor has no other owner.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// | limit | tier A | tier B |
 /// |---|---|---|
 /// | memory | each process (`RLIMIT_DATA`) | the same |
-/// | processes | all together: `RLIMIT_NPROC` counts in the user namespace; for root the process namespace has no more numbers (Linux 6.14), up to 300 above the limit | all together: the supervisor looks twenty times a second, and ends the program; `RLIMIT_NPROC` as a far end, not for root |
+/// | processes | all together: `RLIMIT_NPROC` counts in the user namespace; for root the process namespace has no more numbers, up to 300 above the limit (Linux 6.14; before, as in tier B) | all together: the supervisor looks twenty times a second, and ends the program; `RLIMIT_NPROC` as a far end, not for root |
 /// | temporary folder, shared memory | each of them (tmpfs) | the size of one file only |
 /// | open files, file size, processor time | each process, file, process | the same |
 ///
@@ -88,19 +88,19 @@ mod linux {
         Ok(())
     }
 
-    /// Limits how many processes a process namespace may hold (Linux 6.14). `RLIMIT_NPROC` does that too in a user
-    /// namespace, but not for root.
-    pub(in crate::confine) fn limit_pids(proc: BorrowedFd<'_>, processes: u32) -> Result<(), Fault> {
+    /// Limits how many processes a process namespace may hold, and says whether that was possible (Linux 6.14).
+    /// `RLIMIT_NPROC` does that too in a user namespace, but not for root.
+    pub(in crate::confine) fn limit_pids(proc: BorrowedFd<'_>, processes: u32) -> Result<bool, Fault> {
         // Before 6.14 the number is the machine's, and root would change it.
         if !kernel_is_at_least(6, 14) {
-            return Ok(());
+            return Ok(false);
         }
         let most = processes.saturating_add(RESERVED_PIDS).to_string();
         let file = openat(proc, "sys/kernel/pid_max", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
         file.and_then(|file| rustix::io::write(file, most.as_bytes())).map_err(|error| {
             Fault::new("limits", format!("the number of processes can't be limited: {error}"))
         })?;
-        Ok(())
+        Ok(true)
     }
 
     pub(super) fn kernel_is_at_least(major: u32, minor: u32) -> bool {

@@ -81,11 +81,12 @@ pub(super) fn try_out() -> Result<(), Fault> {
     attach(&root, open_system(Path::new("/proc"))?.as_fd())
 }
 
-/// Builds the root and moves into it. The calling process is the first of its process namespace.
-pub(super) fn enter(plan: &Plan) -> Result<(), Fault> {
+/// Builds the root and moves into it. The calling process is the first of its process namespace. Says whether that now
+/// holds no more processes than it may.
+pub(super) fn enter(plan: &Plan) -> Result<bool, Fault> {
     keep_to_ourselves()?;
     let proc = new_proc()?;
-    limits::limit_pids(proc.as_fd(), plan.limits.processes)?;
+    let limited = limits::limit_pids(proc.as_fd(), plan.limits.processes)?;
     let nodes = collect(plan)?;
 
     let root = new_tmpfs(16 << 20, plain())?;
@@ -105,7 +106,8 @@ pub(super) fn enter(plan: &Plan) -> Result<(), Fault> {
     fchdir(&root).map_err(fault)?;
     pivot_root(".", ".").map_err(|error| fault(format!("the root can't be changed: {error}")))?;
     unmount(".", UnmountFlags::DETACH).map_err(fault)?;
-    chdir("/").map_err(fault)
+    chdir("/").map_err(fault)?;
+    Ok(limited)
 }
 
 fn keep_to_ourselves() -> Result<(), Fault> {

@@ -33,7 +33,11 @@ use std::{
     fs,
     io::{IoSlice, IoSliceMut, Read, Write},
     mem::MaybeUninit,
-    os::unix::{fs::DirBuilderExt, net::UnixStream, process::CommandExt},
+    os::unix::{
+        fs::{DirBuilderExt, PermissionsExt},
+        net::UnixStream,
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Command, exit},
 };
@@ -117,6 +121,9 @@ fn read_plan(from: &mut impl Read) -> Result<Plan, Fault> {
 fn carry_out(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
     // Out of reach of a terminal's signals, and without a terminal to be pushed input into.
     let _ = setsid();
+    kernel::default_signals();
+    // Where memory runs out the system is to take what is confined first.
+    let _ = fs::write("/proc/self/oom_score_adj", "500");
     match plan.task {
         Task::Namespaces => in_namespaces(plan, starter, channel),
         Task::Landlock | Task::Unconfined => beside_the_machine(plan, starter, channel),
@@ -138,7 +145,7 @@ fn in_namespaces(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result
         Some(inner) => {
             drop(channel);
             let_go_of_output()?;
-            let _ = waitpid(Some(inner), WaitOptions::empty());
+            wait_for(inner);
             Ok(())
         }
     }
@@ -155,10 +162,14 @@ fn try_namespaces(starter: &mut Starter) -> Result<(), Fault> {
             exit(0)
         }
         Some(inner) => {
-            let _ = waitpid(Some(inner), WaitOptions::empty());
+            wait_for(inner);
             Ok(())
         }
     }
+}
+
+fn wait_for(child: Pid) {
+    while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
 }
 
 /// New namespaces of every kind, with the same user and group as outside and no others. Where that user is root it stays
@@ -201,7 +212,8 @@ fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
     // The outer supervisor's end is ours, and ours is that of all in the namespace.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("namespaces"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(fault("namespaces"))?;
-    root::enter(plan)?;
+    let limited = root::enter(plan)?;
+    let crowd = (!limited && rustix::process::geteuid().is_root()).then(|| Crowd::new(plan.limits.processes));
     let folder = root::temporary_folder(plan);
     let folders = [root::TEMPORARY, root::SHARED_MEMORY]
         .iter()
@@ -211,7 +223,7 @@ fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
     let filter = seccomp::Filter { network: plan.network, alone: false, only_signals_itself: false };
     let program = start(plan, starter, channel, folder, confine, Some(filter))?;
     drop_capabilities()?;
-    if let Some(ended) = watch(&mut starter.0, program, None) {
+    if let Some(ended) = watch(&mut starter.0, program, crowd) {
         starter.say(&ended);
     }
     Ok(())
@@ -506,6 +518,39 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let mut next = 0;
+        while remove_layer(&self.0, &mut next).is_ok_and(|more| more) {}
+        let _ = fs::remove_dir(&self.0);
     }
+}
+
+/// Removes what lies in `top`, and lifts what lies in its folders up to it; whether there is more. Nobody is left who
+/// could change anything meanwhile, but what was made may be deeper than a recursion goes and closed to its owner.
+fn remove_layer(top: &Path, next: &mut u64) -> std::io::Result<bool> {
+    let mut more = false;
+    for entry in fs::read_dir(top)? {
+        let path = entry?.path();
+        if !fs::symlink_metadata(&path)?.is_dir() {
+            fs::remove_file(&path)?;
+            continue;
+        }
+        open_up(&path)?;
+        for below in fs::read_dir(&path)? {
+            let below = below?.path();
+            if fs::symlink_metadata(&below)?.is_dir() {
+                open_up(&below)?;
+                *next += 1;
+                fs::rename(&below, top.join(format!("lifted-{next}-{}", std::process::id())))?;
+                more = true;
+            } else {
+                fs::remove_file(&below)?;
+            }
+        }
+        fs::remove_dir(&path)?;
+    }
+    Ok(more)
+}
+
+fn open_up(folder: &Path) -> std::io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
 }

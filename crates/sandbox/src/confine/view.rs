@@ -5,7 +5,8 @@
 //! changes below a place that is given, there is a hole. Namespaces can cut holes, Landlock alone can't.
 //!
 //! What is told is what is there when the process starts: a `.env` that somebody makes in a given folder while it runs is
-//! an ordinary file to it.
+//! an ordinary file to it, and it can make a `.git` where there is none and it may write. See
+//! [`ProcessView::planted_since`].
 
 use super::{
     Tier,
@@ -93,9 +94,16 @@ impl ProcessView {
             }
             if !found.contains_key(&place) {
                 let mut holes = Vec::new();
-                rules.scan(&place, access, &mut holes)?;
-                if tier == Tier::Landlock && !holes.is_empty() {
-                    let reason = hole_in_the_way(&holes[0], &place);
+                let link = rules.scan(&place, access, &mut holes)?;
+                let in_the_way = match link {
+                    Some(link) => Some(format!(
+                        "`{}` in it is a symbolic link that must not be replaced, and a link can't be protected",
+                        link.strip_prefix(&place).unwrap_or(&link).display()
+                    )),
+                    None if tier == Tier::Landlock => holes.first().map(|hole| hole_in_the_way(hole, &place)),
+                    None => None,
+                };
+                if let Some(reason) = in_the_way {
                     view.left_out.push(LeftOut { at, reason });
                     continue;
                 }
@@ -166,6 +174,14 @@ impl ProcessView {
     /// The mounts that processes don't see, and why.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
+    }
+
+    /// Names that are special now and were not there when this view was made: a process that may write in a folder can make
+    /// a `.git` or a `.worker` in it, which nothing in the kernel stops. `now` is the view of the same authority, made
+    /// afterwards.
+    pub fn planted_since<'a>(&self, now: &'a Self) -> Vec<&'a Path> {
+        let known = |hole: &&Hole| !self.holes.iter().any(|old| old.place == hole.place);
+        now.holes.iter().filter(known).map(|hole| hole.place.as_path()).collect()
     }
 
     /// The real path of a virtual one, if processes see it.
@@ -282,8 +298,11 @@ impl<'a> Rules<'a> {
         self.parts.iter().filter_map(through).max()
     }
 
-    /// Finds the holes below a place that is given with `access`.
-    fn scan(&self, top: &Path, access: Access, holes: &mut Vec<Hole>) -> io::Result<()> {
+    /// Finds the holes below a place that is given with `access`. Gives back a link that would have to be one and can't,
+    /// since nothing can be mounted over a link. One that must not be seen does no harm where it can't be replaced: what
+    /// it leads to is judged by its own name.
+    fn scan(&self, top: &Path, access: Access, holes: &mut Vec<Hole>) -> io::Result<Option<PathBuf>> {
+        let mut unprotected = None;
         let mut folders = vec![(top.to_owned(), Some(access))];
         while let Some((folder, access)) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
@@ -312,7 +331,11 @@ impl<'a> Rules<'a> {
                     let Ok(found) = fs::symlink_metadata(&path) else { continue };
                     let kind = if here.is_none() { HoleKind::Hidden } else { HoleKind::ReadOnly };
                     // More than around it is a place of its own, which is given as such.
-                    if here < access {
+                    if here < access && found.is_symlink() {
+                        if access == Some(Access::Write) {
+                            unprotected = Some(path.clone());
+                        }
+                    } else if here < access {
                         let (device, inode) = (found.dev(), found.ino());
                         holes.push(Hole { place: path.clone(), kind, device, inode });
                     }
@@ -322,7 +345,7 @@ impl<'a> Rules<'a> {
                 }
             }
         }
-        Ok(())
+        Ok(unprotected)
     }
 }
 

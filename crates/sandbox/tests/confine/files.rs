@@ -12,6 +12,7 @@ both_tiers!(
     no_link_leads_out_of_a_mount,
     no_hard_link_brings_a_file_into_a_mount,
     the_temporary_folder_is_private_and_gone_afterwards,
+    however_deep_the_temporary_folder_is_it_is_gone,
 );
 
 async fn nothing_outside_the_view_can_be_read(tier: Confinement) {
@@ -251,6 +252,25 @@ print("others: ok", sorted(os.listdir(here)))
     // A second process doesn't find what the first left.
     let again = bench.run(tier, "attempt('left', lambda: os.listdir(os.environ['TMPDIR']))", &[]).await;
     assert_eq!(again.of("left"), "ok []");
+}
+
+async fn however_deep_the_temporary_folder_is_it_is_gone(tier: Confinement) {
+    let bench = Bench::new();
+    let script = r#"
+here = os.environ["TMPDIR"]
+os.chdir(here)
+for _ in range(3000):
+    os.mkdir("d")
+    open("file", "w").close()
+    os.symlink(sys.argv[1], "link")
+    os.chdir("d")
+os.mkdir("closed", 0)
+print("here: ok", here)
+"#;
+    let ran = bench.run(tier, script, &[&bench.path("outside")]).await;
+    let here = ran.of("here").strip_prefix("ok ").unwrap();
+    assert!(here == "/tmp" || !Path::new(here).exists(), "{here} is left");
+    assert_eq!(bench.read("outside/canary.txt"), CANARY);
 }
 
 /// What defines the program, and its secrets, lie inside a folder that is given whole. Only namespaces can do that.

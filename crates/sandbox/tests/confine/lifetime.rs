@@ -13,6 +13,7 @@ use tokio::io::AsyncReadExt;
 both_tiers!(
     code_and_signal_come_back,
     output_comes_back_whole,
+    signals_have_their_default_meaning,
     an_interrupt_reaches_the_program_and_not_its_children,
     a_daemon_is_gone_when_its_program_ends,
     a_daemon_is_gone_when_its_program_is_killed,
@@ -96,6 +97,30 @@ sys.exit(3)
     running.interrupt();
     until("again").await;
     assert_eq!(running.wait().await.code, Some(3));
+}
+
+async fn signals_have_their_default_meaning(tier: Confinement) {
+    let bench = Bench::new();
+    let script = r#"
+import signal
+held = [n for n in range(1, 65) if n not in (32, 33) and signal.getsignal(n) == signal.SIG_IGN and n != signal.SIGPIPE
+        and n != signal.SIGXFSZ]
+print("ignored: ok", *held)
+print("blocked: ok", *signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"#;
+    let letter = if tier == crate::bench::A { "a" } else { "b" };
+    let process = bench.python(tier, script, &[]);
+    // A shell that ignores them hands that on to the front, which must not hand it on.
+    let front = Command::new("/bin/sh")
+        .args(["-c", r#"trap "" HUP INT QUIT USR1 CHLD; exec "$@""#, "sh"])
+        .args([env!("CARGO_BIN_EXE_llm-do-confine"), "--tier", letter, "--read"])
+        .arg(process.program.parent().unwrap().parent().unwrap())
+        .arg(&process.program)
+        .args(&process.args)
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&front.stdout);
+    assert_eq!(out, "ignored: ok\nblocked: ok\n", "{front:?}");
 }
 
 async fn a_daemon_is_gone_when_its_program_ends(tier: Confinement) {

@@ -1,7 +1,7 @@
 //! Nothing depends on being root. As root, the front is run once more as nobody.
 
 use crate::bench::{A, B, Bench, CANARY, in_tier};
-use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ordinary_user_is_confined_as_well() {
@@ -24,7 +24,7 @@ fn as_nobody(letter: &str) {
     }
     let script = format!(
         "id -u; cat {secret}; echo x > {rw}/made; echo x > {ro}/made; cat {ro}/theirs.txt; \
-         i=0; while [ $i -lt 400 ]; do sleep 100 & i=$((i+1)); done; echo forked $i",
+         echo; echo in $TMPDIR; umask 777; mkdir -p $TMPDIR/a; mkdir $TMPDIR/closed; echo end",
         secret = bench.path("outside/canary.txt").display(),
         rw = bench.path("project/rw").display(),
         ro = bench.path("project/ro").display(),
@@ -45,5 +45,8 @@ fn as_nobody(letter: &str) {
     let out = String::from_utf8_lossy(&ran.stdout);
     assert!(out.starts_with("65534\n"), "{ran:?}");
     assert!(out.contains("to be read") && !out.contains(CANARY), "{ran:?}");
+    let temporary = out.lines().find_map(|line| line.strip_prefix("in ")).unwrap();
+    assert!(temporary == "/tmp" || !Path::new(temporary).exists(), "{temporary} is left");
+    assert!(out.ends_with("end\n"), "{ran:?}");
     assert!(bench.path("project/rw/made").exists() && !bench.path("project/ro/made").exists(), "{ran:?}");
 }

@@ -6,7 +6,7 @@ use llm_do_core::{
     gate::Rule,
 };
 use llm_do_sandbox::confine::{ProcessView, Tier};
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
 fn at(path: &str) -> VirtualPath {
     VirtualPath::parse(path).unwrap()
@@ -181,4 +181,44 @@ async fn a_folder_below_the_temporary_one_can_be_given() {
         })
         .await;
     }
+}
+
+/// Nothing can be mounted over a link: where it could be replaced, its folder is not given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_with_special_names_are_not_left_to_be_replaced() {
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        symlink("../../outside/canary.txt", bench.path("project/rw/.env")).unwrap();
+        symlink("mine.txt", bench.path("project/rw/x.worker")).unwrap();
+        let view = bench.view(tier);
+        assert_eq!(shown(&view), [("/ro".to_owned(), Access::Read)]);
+        assert!(view.left_out()[0].reason.contains("symbolic link"), "{view:?}");
+        let authority = bench.authority(&[("/rw", "project/rw", Access::Read)]);
+        let view = ProcessView::of(&authority, Tier::Namespaces).unwrap();
+        let script = format!("cd {}; cat .env; cat x.worker", bench.path("project/rw").display());
+        let ran = run(shell(view, tier, &script)).await;
+        assert_eq!(ran.out, "to be changed", "{ran:?}");
+    })
+    .await;
+}
+
+/// The kernel doesn't know names, so what a process plants is found afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_process_plants_is_found() {
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        let before = bench.whole(tier);
+        let script = format!(
+            "cd {}; mkdir -p rw/.git/hooks; echo x > rw/new.worker; echo y > rw/free",
+            bench.path("project").display()
+        );
+        run(shell(before.clone(), tier, &script)).await;
+        let after = bench.whole(tier);
+        assert_eq!(
+            before.planted_since(&after),
+            [bench.path("project/rw/.git"), bench.path("project/rw/new.worker")]
+        );
+        assert!(before.planted_since(&before).is_empty());
+    })
+    .await;
 }

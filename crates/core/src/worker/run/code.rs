@@ -29,8 +29,13 @@ pub(super) async fn run(
         Err(reason) => return failed(FailureKind::Definition, reason),
     };
     frame.offer(&functions);
-    let context =
-        ToolsetContext { worker, authority: frame.authority(), definitions: &host.definitions, policy: None };
+    let context = ToolsetContext {
+        run: &host.run,
+        worker,
+        authority: frame.authority(),
+        definitions: &host.definitions,
+        policy: None,
+    };
     let Some(kind) = host.toolsets.get(CODE) else {
         let message = format!("`{}` is code, and this host runs none", worker.id);
         return failed(FailureKind::Definition, message);

@@ -261,6 +261,7 @@ pub(super) async fn tools(
         let configuration = Configuration::parse(configuration, &origin)
             .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
         let context = ToolsetContext {
+            run: &host.run,
             worker,
             authority: frame.authority(),
             definitions: &host.definitions,
