@@ -120,7 +120,8 @@ fn analysis_with_an_environment_of_its_own() {
     if !made.status.success() {
         return skipped("no environment can be made", &made);
     }
-    let install = ["-m", "pip", "install", "--quiet", "--retries", "1", "-r", "requirements.txt"];
+    let install =
+        ["-m", "pip", "install", "--quiet", "--retries", "1", "--timeout", "20", "-r", "requirements.txt"];
     let installed = Command::new(venv.join("bin/python"))
         .args(install)
         .current_dir(story.project())
