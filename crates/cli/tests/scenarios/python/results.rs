@@ -1,6 +1,8 @@
 //! What results come to: images as images, files as files, long texts with a way to read on.
 
-use super::tale::{WORKER, call, calling, failure, has_python, holds, nothing_is_left, output, record, succeed};
+use super::tale::{
+    WORKER, call, calling, failure, has_python, holds, nothing_is_left, output, record, succeed,
+};
 use crate::story::Story;
 use llm_do_testserver::{Reply, Script, TestServer};
 use serde_json::json;
