@@ -371,3 +371,25 @@ for folder in ("/sub/deep", "/moved/deep", "/up"):
     })
     .await;
 }
+
+/// What is mounted inside of a folder for reading is for reading too: a plain remount would leave it writable.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mounts_inside_a_folder_for_reading_are_for_reading() {
+    in_tier(A, |_| async move {
+        let bench = Bench::new();
+        let ro = bench.path("project/ro");
+        let inside = format!("cd {0}/inner; cat file; echo x > new || echo refused; ls", ro.display());
+        // In namespaces of its own, so that the machine's mounts stay as they are.
+        let script = format!(
+            "mount -t tmpfs none {0}/inner && echo mounted > {0}/inner/file && exec {1} --tier a --read {0} /bin/sh -c '{inside}'",
+            ro.display(),
+            env!("CARGO_BIN_EXE_llm-do-confine"),
+        );
+        let ran = std::process::Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c", &script])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "mounted\nrefused\nfile\n", "{ran:?}");
+    })
+    .await;
+}
