@@ -13,7 +13,7 @@ use super::{
     plan::{Given, Hole, HoleKind},
 };
 use llm_do_core::{
-    authority::{Access, Authority, Class, Mount, Place, VirtualPath},
+    authority::{Access, Authority, Class, Mount, Place, Protection, VirtualPath},
     gate::Rule,
 };
 use rustix::io::Errno;
@@ -302,6 +302,20 @@ impl<'a> Rules<'a> {
         self.parts.iter().filter_map(through).max()
     }
 
+    /// Whether something else may hold for a place in a folder than for the folder, other than by its name.
+    fn turns_below(&self, folder: &Place) -> bool {
+        let below = |place: &Place| place != folder && place.is_within(folder);
+        self.authority.protection().tells_below(folder)
+            || self.parts.iter().any(|part| below(&part.place) || below(&part.mount.place))
+            || self.parts.iter().filter_map(|part| Some((part, folder.rest(&part.mount.place)?))).any(
+                |(part, rest)| {
+                    let seen = part.mount.at.join(rest);
+                    let mounts = self.authority.view().mounts().iter();
+                    mounts.filter_map(|other| other.at.rest(&seen)).any(|rest| !rest.is_empty())
+                },
+            )
+    }
+
     /// Finds the holes below a place that is given with `access`. Gives back a link that would have to be one and can't,
     /// since nothing can be mounted over a link. One that must not be seen does no harm where it can't be replaced: what
     /// it leads to is judged by its own name.
@@ -324,11 +338,19 @@ impl<'a> Rules<'a> {
                 }
                 Err(error) => return Err(error),
             };
+            let ordinary = access.is_some() && !self.turns_below(&place);
             for entry in entries {
                 let entry = entry?;
                 let kind = entry.file_type()?;
+                let name = entry.file_name();
+                if ordinary && name.to_str().is_some_and(Protection::is_ordinary) {
+                    if kind.is_dir() {
+                        folders.push((entry.path(), place.join(&name.to_string_lossy()), access));
+                    }
+                    continue;
+                }
                 // A name that is not UTF-8 can't be one that a rule names, but judged it must be.
-                let place = place.join(&entry.file_name().to_string_lossy());
+                let place = place.join(&name.to_string_lossy());
                 let here = self.allowed(&place);
                 // More than around it is a place of its own, which is given as such.
                 if here < access && kind.is_symlink() {
