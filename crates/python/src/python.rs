@@ -14,9 +14,11 @@ use llm_do_sandbox::confine::{self, Confinement, Process, ProcessView, Tier};
 use serde_json::Value;
 use std::{
     collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 /// What the environment says about a variable.
@@ -40,6 +42,8 @@ pub struct Settings {
 pub struct Python {
     settings: Settings,
     interpreter: OnceCell<Result<Arc<Interpreter>, InterpreterError>>,
+    /// In the place of the cache where that can't be written; gone with the session.
+    instead_of_cache: OnceLock<Option<TempDir>>,
     described: Mutex<HashMap<PathBuf, Arc<OnceCell<Arc<Described>>>>>,
     /// The hosts of each run.
     pools: Mutex<HashMap<Option<Arc<str>>, Arc<Pool>>>,
@@ -61,6 +65,7 @@ impl Python {
         Arc::new(Self {
             settings,
             interpreter: OnceCell::new(),
+            instead_of_cache: OnceLock::new(),
             described: Mutex::default(),
             pools: Mutex::default(),
             views: Mutex::default(),
@@ -104,6 +109,16 @@ impl Python {
         wanted.prepare(&self.settings.cache).await
     }
 
+    /// Where to remember things: the interpreter can't be used without a file there.
+    fn cache(&self) -> &Path {
+        let cache = &self.settings.cache;
+        let instead = self.instead_of_cache.get_or_init(|| {
+            let writable = fs::create_dir_all(cache).and_then(|()| tempfile::tempfile_in(cache));
+            if writable.is_ok() { None } else { TempDir::new().ok() }
+        });
+        instead.as_ref().map_or(cache, |folder| folder.path())
+    }
+
     pub(crate) fn is_unconfined(&self) -> bool {
         matches!(self.confinement(), Ok(Confinement::Unconfined))
     }
@@ -133,7 +148,7 @@ impl Python {
                 origin: candidate.origin,
                 reason: format!("can't be run: {reason}"),
             })?;
-            candidate.probe(&settings.cache, confinement).await.map(Arc::new)
+            candidate.probe(self.cache(), confinement).await.map(Arc::new)
         });
         found.await.clone()
     }
@@ -145,7 +160,7 @@ impl Python {
     /// in its report.
     pub async fn describe(&self, level: &ToolLevel) -> Result<Arc<Described>, DiscoveryError> {
         let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
-        let file = discovery::file_of(&self.settings.cache, &interpreter, level);
+        let file = discovery::file_of(self.cache(), &interpreter, level);
         let cell = {
             let mut known = self.described.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.entry(file.clone()).or_default())

@@ -299,11 +299,14 @@ impl<'a> Building<'a> {
     }
 
     /// What a function may do to the world: what its author states; else the most that its process can do, which for the
-    /// program's own code is what its worker's mounts allow. A library's code is not judged by what it is said to need.
+    /// program's own code is what its worker's mounts allow. A library's code is not judged by what it is said to need:
+    /// what its author states can only be worse.
     /// The second value says whether its effects stay in the program's own mounts.
     fn risk(&self, tool: &ExposedTool, foreign: bool) -> (Risk, bool) {
         let network = *self.authority.bounds().network() != Network::Off;
-        let stated = tool.risk.as_ref().and_then(|risk| serde_json::from_value(json!(risk)).ok());
+        let stated: Option<Risk> =
+            tool.risk.as_ref().and_then(|risk| serde_json::from_value(json!(risk)).ok());
+        let stated = stated.filter(|risk| !foreign || *risk == Risk::Destructive);
         let most = if foreign || self.python.is_unconfined() {
             Risk::Exec
         } else if network {

@@ -3,6 +3,7 @@
 mod bad;
 mod directions;
 mod discovery;
+mod documentation;
 mod ended;
 mod examples;
 mod hostile;

@@ -171,6 +171,30 @@ fn calls_at_once_come_back_in_their_order() {
 }
 
 #[test]
+fn calls_of_one_turn_run_side_by_side_where_their_author_says_so() {
+    if !has_python() {
+        return;
+    }
+    // Each waits for the other, so that they end only together.
+    let tools = "import asyncio, time\nfrom pathlib import Path\nfrom llm_do import tool\n\n\
+                 @tool(parallel=True)\ndef meet(out: Path, me: str, other: str) -> bool:\n    (out / me).touch()\n    \
+                 for _ in range(6000):\n        if (out / other).exists():\n            return True\n        time.sleep(0.01)\n    return False\n\n\
+                 @tool(parallel=True)\nasync def join(out: Path, me: str, other: str) -> bool:\n    (out / me).touch()\n    \
+                 for _ in range(6000):\n        if (out / other).exists():\n            return True\n        await asyncio.sleep(0.01)\n    return False\n";
+    let pair = |tool: &str, a: &str, b: &str| json!({"tool": tool, "arguments": {"out": "/out", "me": a, "other": b}});
+    let answers = json!({"answers": [
+        {"when": {"turn": 0}, "calls": [pair("meet", "a", "b"), pair("meet", "b", "a")]},
+        {"when": {"turn": 1}, "calls": [pair("join", "c", "d"), pair("join", "d", "c")]},
+        {"text": "done"},
+    ]});
+    let story = writing(tools, &[]).file("s.yaml", &answers.to_string());
+    succeed(&story, &["."]);
+    for place in ["0/0.0", "0/0.1", "0/1.0", "0/1.1"] {
+        assert_eq!(output(&story, place), true, "{place}");
+    }
+}
+
+#[test]
 fn threads_of_a_function_may_call_at_once() {
     if !has_python() {
         return;

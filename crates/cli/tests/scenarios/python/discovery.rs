@@ -1,7 +1,7 @@
 //! Where tools come from, which of two is taken, and what is asked about (SPEC §8.5, §9.3).
 
 use super::tale::{
-    WRITER, call, calling, failure, has_python, holds, offered, output, record, run, script, succeed,
+    Running, WRITER, call, calling, failure, has_python, holds, offered, output, record, run, script, succeed,
 };
 use crate::story::Story;
 use serde_json::json;
@@ -80,6 +80,34 @@ fn a_library_is_asked_about_and_the_program_is_not() {
     let told = run(&story, &[".", "--lib", "libs", "--approval", "defer"]);
     assert_eq!(told.code, Some(5), "{told}");
     holds(&told.stderr, &["main wants to call h"]);
+}
+
+#[test]
+fn a_library_cannot_allow_itself() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from llm_do import tool\n\n\
+                 @tool(approval='preApproved')\ndef says_free() -> int:\n    return 1\n\n\
+                 @tool(risk='read')\ndef says_harmless() -> int:\n    return 1\n\n\
+                 @tool(approval=lambda: 'preApproved')\ndef decides() -> int:\n    return 1\n\n\
+                 @tool(approval='preApproved', risk='read', parallel=True)\ndef says_both() -> int:\n    return 1\n\n\
+                 @tool(approval='blocked')\ndef says_never() -> int:\n    return 1\n";
+    let names = ["decides", "says_both", "says_free", "says_harmless"];
+    let story = Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nGo.\n")
+        .file("project.yaml", USER)
+        .file("libs/kit@1.0.0/lib.yaml", LIBRARY)
+        .file("libs/kit@1.0.0/tools/k.py", tools)
+        .file("s.yaml", &script(&names.map(call)));
+    succeed(&story, &[".", "--lib", "libs"]);
+    let journal = story.journal();
+    let started = journal.iter().filter(|record| record["kind"] == "tool_started").count();
+    assert_eq!((offered(&story), started), (Vec::new(), 0), "{journal:#?}");
+    // The operator may, but for what its author blocks.
+    succeed(&story, &[".", "--lib", "libs", "--approval", "approve_all"]);
+    assert_eq!(offered(&story), names);
+    assert_eq!(record(&story, "0/3.0", "tool_started")["risk"], "exec");
 }
 
 #[test]
@@ -313,4 +341,75 @@ fn the_interpreter_may_be_named() {
     let told = run(&story.env("LLM_DO_PYTHON", "/nowhere/python"), &["."]);
     assert_ne!(told.code, Some(0), "{told}");
     holds(&told.stderr, &["LLM_DO_PYTHON", "/nowhere/python"]);
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "a test that skips says so")]
+fn the_same_tools_run_in_every_version() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from __future__ import annotations\n\nimport sys\nfrom dataclasses import dataclass\nfrom typing import Dict, List, Optional\n\n\
+                 @dataclass\nclass Item:\n    name: str\n    count: int = 1\n\n\
+                 def total(items: List[Item], bonus: Optional[int] = None) -> Dict[str, int]:\n    \"\"\"Adds.\n\n    :param items: What.\n    \"\"\"\n    \
+                 return {item.name: item.count + (bonus or 0) for item in items}\n\n\
+                 async def version() -> str:\n    return '%d.%d' % sys.version_info[:2]\n";
+    let items = json!({"tool": "total", "arguments": {"items": [{"name": "a"}, {"name": "b", "count": 4}], "bonus": 1}});
+    let mut schemas = Vec::new();
+    let mut versions = Vec::new();
+    for python in pythons() {
+        let story = calling(tools, &[items.clone(), call("version")])
+            .env("LLM_DO_PYTHON", &*python.to_string_lossy());
+        succeed(&story, &["."]);
+        assert_eq!(output(&story, "0/0.0"), json!({"a": 2, "b": 5}), "{python:?}");
+        versions.push(output(&story, "0/1.0"));
+        schemas.push(record(&story, "0", "conversation_started")["tools"].clone());
+    }
+    eprintln!("tried {versions:?}");
+    assert!(schemas.iter().all(|schema| *schema == schemas[0]), "{schemas:#?}");
+}
+
+/// The system's Python, and those that a version manager of the tester's has.
+fn pythons() -> Vec<std::path::PathBuf> {
+    let mut found = vec!["/usr/bin/python3".into()];
+    let Some(home) = std::env::var_os("HOME") else { return found };
+    let versions = std::path::Path::new(&home).join(".pyenv/versions");
+    let entries = std::fs::read_dir(versions).into_iter().flatten().flatten();
+    let mut kept: Vec<_> = entries
+        .filter(|entry| {
+            ["3.9.", "3.10.", "3.12.", "3.13."]
+                .iter()
+                .any(|v| entry.file_name().to_string_lossy().starts_with(v))
+        })
+        .map(|entry| entry.path().join("bin/python3"))
+        .filter(|python| python.exists())
+        .collect();
+    kept.sort();
+    found.extend(kept);
+    found
+}
+
+#[test]
+fn runs_that_start_at_once_find_out_the_same() {
+    if !has_python() {
+        return;
+    }
+    let story = calling("def f() -> int:\n    return 1\n", &[call("f")]);
+    let running: Vec<_> = (0..4).map(|_| Running::start(&story, &["."])).collect();
+    for run in running {
+        let told = run.end(&story);
+        assert_eq!((told.code, told.stdout.as_str()), (Some(0), "done\n"), "{told}");
+    }
+    assert_eq!(story.runs().len(), 4);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_no_hindrance() {
+    if !has_python() {
+        return;
+    }
+    // A file where the folder would be: even the superuser can't write there.
+    let story = calling("def f() -> int:\n    return 1\n", &[call("f")]).file("../home/.llm-do/cache", "");
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), 1);
 }

@@ -259,3 +259,8 @@ def opens_outside(path: str) -> str:
 def dials(port: int) -> str:
     socket.create_connection(("127.0.0.1", port), timeout=2)
     return "connected"
+
+
+def opens_to_read(path: str) -> str:
+    with open(path) as file:
+        return file.read()

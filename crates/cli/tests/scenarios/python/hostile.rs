@@ -283,3 +283,16 @@ fn what_was_refused_is_told_with_the_key_that_allows_it() {
     holds(&failure(&story, "0/0.0"), &["data/new.txt", "sandbox.paths", "mode: rw"]);
     holds(&failure(&story, "0/1.0"), &["sandbox.network_enabled", "--grant network"]);
 }
+
+#[test]
+#[ignore = "what is not there and what is not shown are one error"]
+fn what_is_not_shown_is_told_with_the_key_that_shows_it() {
+    if !has_python() {
+        return;
+    }
+    let story = project(&[]);
+    let call = json!({"tool": "opens_to_read", "arguments": {"path": real(&story, "private/key.txt")}});
+    let story = story.file("s.yaml", &super::tale::script(&[call]));
+    succeed(&story, &["."]);
+    holds(&failure(&story, "0/0.0"), &["private/key.txt", "sandbox.paths"]);
+}

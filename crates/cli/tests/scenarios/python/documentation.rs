@@ -1,0 +1,55 @@
+//! Every Python block of the guide is a module that llm-do can use.
+
+use super::tale::{has_python, run};
+use crate::story::Story;
+use std::path::Path;
+
+#[test]
+fn every_block_of_the_guide_is_a_module_of_tools() {
+    if !has_python() {
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/python-tools.md");
+    let page = std::fs::read_to_string(page).expect("the guide");
+    let blocks: Vec<&str> = page
+        .split("\n```python\n")
+        .skip(1)
+        .map(|piece| piece.split_once("\n```").expect("a block has an end").0)
+        .collect();
+    assert!(blocks.len() >= 8, "the guide has lost its examples");
+    let mut story = Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nGo.\n")
+        .file("s.yaml", "answers:\n  - text: done\n");
+    for (n, block) in blocks.iter().enumerate() {
+        let file = if block.contains("def main(") { "flow.py" } else { &format!("tools/m{n}.py") };
+        story = story.file(file, &format!("{block}\n"));
+    }
+    let check = |entry: &str| {
+        let told = run(&story, &["check", ".", "--entry", entry]);
+        assert_eq!((told.code, told.stderr.as_str()), (Some(0), "nothing is wrong\n"), "{told}");
+    };
+    check("main");
+    let told = run(&story, &["."]);
+    assert_eq!(told.stdout, "done\n", "{told}");
+    let offered = super::tale::offered(&story);
+    for name in [
+        "split",
+        "forecast",
+        "distance",
+        "convert",
+        "refund",
+        "price",
+        "shout",
+        "who",
+        "chart",
+        "population",
+        "review",
+        "publish",
+        "count_lines",
+    ] {
+        let asked = ["refund"].contains(&name);
+        assert!(asked || offered.iter().any(|one| one == name), "{name}: {offered:?}");
+    }
+    std::fs::remove_file(story.project().join("main.worker")).expect("a file");
+    check("flow.py:main");
+}
