@@ -97,6 +97,11 @@ pub struct ModuleReport {
 }
 
 impl ModuleReport {
+    /// Whether it can't be used.
+    pub(crate) fn has_problem(&self) -> bool {
+        self.error.is_some()
+    }
+
     /// Why it can't be used, for people.
     pub fn problem(&self, root: &Place, interpreter: &Interpreter) -> Option<String> {
         self.error.as_ref().map(|error| explain::import(error, root, interpreter))

@@ -106,8 +106,14 @@ impl<'a> Building<'a> {
             let exposed = self.exposed(level, &described).await?;
             let reach = Reach::new(&level.package, levels.iter(), Some((self.context.run, &self.authority)));
             let mut made: Vec<Function> = Vec::new();
-            let exposed: Vec<_> =
+            let mut exposed: Vec<_> =
                 exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)).collect();
+            let is_known = |name: &str| {
+                known.iter().any(|known| **known == *name)
+                    || exposed.iter().any(|(_, tool)| *tool.name == *name)
+            };
+            let listed = self.listed(level, self.names().filter(|name| !is_known(name))).await;
+            exposed.extend(listed.iter().map(|(module, tool)| (module, tool)));
             for (at, (module, tool)) in exposed.iter().enumerate() {
                 if let Some((_, other)) = exposed[..at].iter().find(|(_, other)| other.name == tool.name) {
                     let (first, second) = (place(other, level), place(tool, level));
@@ -138,6 +144,37 @@ impl<'a> Building<'a> {
             return Err(format!("there is no Python tool `{missing}`; there are: {}", known.join(", ")));
         }
         Ok(functions)
+    }
+
+    /// The names that `custom.tools` lists.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let configured = self.context.worker.toolsets.iter().find(|(name, _)| &**name == CODE);
+        let tools = configured.and_then(|(_, configuration)| configuration.get("tools")?.as_array());
+        tools.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// Functions that their modules do not expose, and that `custom.tools` lists by name, which counts as exposing them.
+    async fn listed<'n>(
+        &self,
+        level: &ToolLevel,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Vec<(ToolModule, ExposedTool)> {
+        let mut found = Vec::new();
+        for name in names {
+            for ToolModule { module, .. } in &level.modules {
+                let module = ToolModule { module: module.clone(), names: vec![name.into()] };
+                let only = ToolLevel { modules: vec![module.clone()], ..level.clone() };
+                let Ok(described) = self.python.describe(&only).await else { continue };
+                // A module that has no such name says that it has a problem.
+                let report = described.modules.first().filter(|report| !report.has_problem());
+                if let Some(tool) = report.and_then(|report| report.functions.first()) {
+                    found.push((module, tool.clone()));
+                    break;
+                }
+            }
+        }
+        found.retain(|(_, tool)| tool.refused.is_none());
+        found
     }
 
     /// The usable functions of a level with their modules. A module that can't be used makes the worker unusable: what it

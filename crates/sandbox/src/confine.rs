@@ -131,3 +131,33 @@ pub fn env_allowlist(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, St
     }
     env
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_is_in_the_environment_that_any_process_may_have() {
+        let ours = |name: &str| Some(format!("value of {name}"));
+        let names: Vec<String> = env_allowlist(ours).into_iter().map(|(name, _)| name).collect();
+        for name in
+            ["OPENAI_API_KEY", "LD_PRELOAD", "PYTHONPATH", "GIT_DIR", "PAGER", "SSH_AUTH_SOCK", "HOME"]
+        {
+            assert!(!names.iter().any(|given| given == name), "{name} is given");
+        }
+        assert!(names.iter().any(|name| name == "TZ") && names.iter().any(|name| name == "LC_ALL"));
+        let path = env_allowlist(ours).into_iter().find(|(name, _)| name == "PATH");
+        assert_eq!(path.map(|(_, value)| value).as_deref(), Some("/usr/local/bin:/usr/bin:/bin"));
+    }
+
+    /// These tests have a `main` that never heard of supervisors: it must not be run again.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_binary_that_was_not_installed_is_not_executed_again() {
+        let process = Process::new("/bin/true", ProcessView::empty(), Confinement::Tier(Tier::Landlock));
+        let error = process.start().await.err();
+        assert!(matches!(error, Some(StartError::NotInstalled)), "{error:?}");
+        assert!(error.is_some_and(|error| error.to_string().contains("install()")));
+        assert!(!probe().has(Tier::Namespaces), "what can't be started is no tier");
+    }
+}

@@ -59,6 +59,29 @@ impl Protection {
         }
     }
 
+    /// Whether a name alone decides nothing: what bears it is what the folder is that it lies in, unless
+    /// [`Protection::tells_below`] of that folder. For whoever looks at many names.
+    pub fn is_ordinary(name: &str) -> bool {
+        let is = |known: &&str| known.eq_ignore_ascii_case(name);
+        let ends = |suffix: &&str| {
+            name.len().checked_sub(suffix.len()).is_some_and(|at| name[at..].eq_ignore_ascii_case(suffix))
+        };
+        name.is_ascii()
+            && !name.starts_with('.')
+            && !name.ends_with(['.', ' '])
+            && !PROTECTED_NAMES.iter().any(|known| is(known))
+            && !PROTECTED_SUFFIXES.iter().any(|suffix| ends(suffix))
+    }
+
+    /// Whether something may lie in or below a folder that defines the program by its place.
+    pub fn tells_below(&self, folder: &Place) -> bool {
+        let Some(rest) = folder.rest(&self.root) else { return self.root.is_within(folder) };
+        let rest = fold(rest);
+        let below =
+            |path: &String| rest.is_empty() || path.strip_prefix(&rest).is_some_and(|p| p.starts_with('/'));
+        self.defining.iter().any(below)
+    }
+
     /// How `place` is protected, reached through a mount of `mount`. What a mount names itself is lifted: a mount of
     /// `templates` may be written if it is `rw`, and names inside it are still judged by themselves. Names are
     /// compared case-folded, because some file systems do.
@@ -106,4 +129,34 @@ fn fold(path: &str) -> String {
         .collect();
     let parts: Vec<&str> = folded.split('/').map(|part| part.trim_end_matches(['.', ' '])).collect();
     parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What a walk may take for granted: it does not look at the path of a name that decides nothing.
+        #[test]
+        fn an_ordinary_name_is_what_its_folder_is(
+            folders in prop::collection::vec(
+                prop::sample::select(vec!["a", "tools", "TOOLS", "sub", ".git", ".env", "workers", "x.worker", "ſ", "b "]),
+                0..4,
+            ),
+            name in prop::sample::select(vec![
+                "notes.txt", "tools", "Workers", ".git", ".GIT", ".envrc", "a.WORKER", ".worker", "lib.yaml", "LIB.YAML",
+                "lib.yaml.", "tools.py", "é", "x ", "inner", "deep",
+            ]),
+            mounted in prop::sample::select(vec!["/p", "/p/tools", "/p/workers/inner", "/"]),
+        ) {
+            let protection = Protection::new(Place::new("/p"), ["workers/inner".to_owned(), "a/deep".to_owned()]);
+            let folder = Place::new("/p").join(&folders.join("/"));
+            let mount = Place::new(mounted);
+            prop_assume!(folder.is_within(&mount));
+            if Protection::is_ordinary(name) && !protection.tells_below(&folder) {
+                prop_assert_eq!(protection.class(&folder.join(name), &mount), protection.class(&folder, &mount));
+            }
+        }
+    }
 }

@@ -139,7 +139,7 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
         if let Some(code) = &effective.definition.code {
             entry(whole, code, found);
         }
-        names(effective, tools, found);
+        names(whole, effective, tools, found);
         rules(whole, effective, tools, found);
     }
     // What a manifest says of tools is for all workers: one must have them.
@@ -293,11 +293,31 @@ fn named(custom: &Node) -> Vec<(&str, &Span)> {
     listed.chain(own.map(|entry| (entry.key.as_str(), &entry.key_span))).collect()
 }
 
+fn has(tools: &Tools, name: &str) -> bool {
+    tools.values().any(|tool| *tool.code.name == *name) || tools.contains_key(name)
+}
+
+/// Whether a name stands in `custom.tools` and some module has a function of that name, which so counts as exposed.
+fn listed(whole: &Whole<'_>, effective: &Effective, custom: &Node, name: &str) -> bool {
+    let in_list = custom.get("tools").is_some_and(|tools| tools.texts().any(|(listed, _)| listed == name));
+    let Some(reader) = whole.host.code.as_ref().filter(|_| in_list) else { return false };
+    let levels = effective.definition.tools.iter();
+    let modules = levels.flat_map(|level| level.modules.iter().map(move |module| (level, module)));
+    modules.into_iter().any(|(level, ToolModule { module, .. })| {
+        let module = ToolModule { module: module.clone(), names: vec![name.into()] };
+        let read = reader.tools(&ToolLevel { modules: vec![module], ..level.clone() });
+        read.iter().any(|read| read.problem.is_none() && read.tools.iter().any(|tool| *tool.name == *name))
+    })
+}
+
 /// The tools that a worker's own configuration names.
-fn names(effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
+fn names(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
     let (Some(custom), Some(tools)) = (effective.toolsets.get(CODE), tools) else { return };
     let file = effective.keys.span.file();
     for (name, span) in named(custom).into_iter().filter(|(_, span)| Arc::ptr_eq(span.file(), file)) {
+        if !has(tools, name) && listed(whole, effective, custom, name) {
+            continue;
+        }
         unknown(name, span, tools.values().map(|tool| &*tool.code.name), found);
     }
 }

@@ -465,7 +465,8 @@ class Interrupting(HostTest):
             id = self.started(text)
             self.host.interrupt()
             answer = self.host.finish_call(id)
-            self.assertEqual(answer.get("value"), "CallInterrupted", answer)
+            # Since 3.12 an exception that a signal raises at the end of a loop can miss the `try` around it.
+            self.assertIn("CallInterrupted", (answer.get("value"), answer.get("type")), answer)
             os.unlink(f"{self.root}/mark")
         self.check_alive()
 
@@ -524,6 +525,9 @@ class Interrupting(HostTest):
         self.started(text)
         self.host.interrupt()
         frame = self.host.receive()
+        if frame["t"] == "error":  # As above: it was not swallowed after all.
+            self.error(frame, "cancelled")
+            return
         self.assertEqual(frame["text"], "never")
         self.host.process.send_signal(signal.SIGKILL)
         self.host.process.wait(30)

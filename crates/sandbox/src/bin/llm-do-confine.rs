@@ -14,8 +14,10 @@ fn main() -> std::process::ExitCode {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn main() {
-    llm_do_sandbox::confine::install();
+fn main() -> std::process::ExitCode {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "llm-do-confine: nothing can confine a process on this system yet");
+    std::process::ExitCode::from(125)
 }
 
 #[cfg(target_os = "linux")]

@@ -13,7 +13,7 @@ use super::{
     plan::{Given, Hole, HoleKind},
 };
 use llm_do_core::{
-    authority::{Access, Authority, Class, Mount, Place, VirtualPath},
+    authority::{Access, Authority, Class, Mount, Place, Protection, VirtualPath},
     gate::Rule,
 };
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ impl ProcessView {
     ///
     /// Where neither worker nor project declares a mount, processes may only read (SPEC §6.1). A writable mount inside
     /// the program that doesn't exist yet is made. Looks at every name below what is given, for what must not be seen:
-    /// on a warm disk a few milliseconds for each ten thousand files.
+    /// tens of milliseconds for each ten thousand files, so it is worth keeping for as long as the authority is the same.
     ///
     /// # Errors
     /// Whatever the system says while it looks.
@@ -239,6 +239,8 @@ struct Part<'a> {
     mount: &'a Mount,
     place: Place,
     access: Access,
+    /// Where other mounts lie over this one.
+    covered_by: Vec<&'a VirtualPath>,
 }
 
 /// The view as a function of real places.
@@ -255,6 +257,9 @@ impl<'a> Rules<'a> {
             // The default mount, which nobody declared: what is handed over or bound stands elsewhere.
             let default = !mount.declared && mount.at == VirtualPath::root();
             let most = if default { Access::Read } else { mount.access };
+            let others = authority.view().mounts().iter().map(|other| &other.at);
+            let covered_by: Vec<_> =
+                others.filter(|at| **at != mount.at && at.rest(&mount.at).is_some()).collect();
             for extent in authority.bounds().extents() {
                 let place = if mount.place.is_within(&extent.place) {
                     &mount.place
@@ -263,7 +268,8 @@ impl<'a> Rules<'a> {
                 } else {
                     continue;
                 };
-                parts.push(Part { mount, place: place.clone(), access: most.min(extent.access) });
+                let access = most.min(extent.access);
+                parts.push(Part { mount, place: place.clone(), access, covered_by: covered_by.clone() });
             }
         }
         Self { authority, parts }
@@ -279,15 +285,13 @@ impl<'a> Rules<'a> {
     fn allowed(&self, place: &Place) -> Option<Access> {
         let through = |part: &Part<'_>| {
             place.rest(&part.place)?;
-            let seen = part.mount.at.join(place.rest(&part.mount.place)?);
-            let covers = |other: &&Mount| {
-                other.at != part.mount.at
-                    && other.at.as_str().len() > part.mount.at.as_str().len()
-                    && seen.rest(&other.at).is_some()
-            };
+            let rest = place.rest(&part.mount.place)?;
             // Another mount lies over it there: what it shows is something else.
-            if self.authority.view().mounts().iter().any(|other| covers(&other)) {
-                return None;
+            if !part.covered_by.is_empty() {
+                let seen = part.mount.at.join(rest);
+                if part.covered_by.iter().any(|other| seen.rest(other).is_some()) {
+                    return None;
+                }
             }
             match self.authority.protection().class(place, &part.mount.place) {
                 Class::Invisible => None,
@@ -298,54 +302,79 @@ impl<'a> Rules<'a> {
         self.parts.iter().filter_map(through).max()
     }
 
+    /// Whether something else may hold for a place in a folder than for the folder, other than by its name.
+    fn turns_below(&self, folder: &Place) -> bool {
+        let below = |place: &Place| place != folder && place.is_within(folder);
+        self.authority.protection().tells_below(folder)
+            || self.parts.iter().any(|part| below(&part.place) || below(&part.mount.place))
+            || self.parts.iter().filter_map(|part| Some((part, folder.rest(&part.mount.place)?))).any(
+                |(part, rest)| {
+                    let seen = part.mount.at.join(rest);
+                    let mounts = self.authority.view().mounts().iter();
+                    mounts.filter_map(|other| other.at.rest(&seen)).any(|rest| !rest.is_empty())
+                },
+            )
+    }
+
     /// Finds the holes below a place that is given with `access`. Gives back a link that would have to be one and can't,
     /// since nothing can be mounted over a link. One that must not be seen does no harm where it can't be replaced: what
     /// it leads to is judged by its own name.
     fn scan(&self, top: &Path, access: Access, holes: &mut Vec<Hole>) -> io::Result<Option<PathBuf>> {
         let mut unprotected = None;
-        let mut folders = vec![(top.to_owned(), Some(access))];
-        while let Some((folder, access)) = folders.pop() {
+        let mut folders = vec![(top.to_owned(), Place::new(&top.to_string_lossy()), Some(access))];
+        while let Some((folder, place, access)) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                // A file, or a folder that is gone or closed to us: then to our processes too.
+                // A file, or gone.
                 Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotADirectory
-                            | io::ErrorKind::NotFound
-                            | io::ErrorKind::PermissionDenied
-                    ) =>
+                    if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) =>
                 {
+                    continue;
+                }
+                // It could be opened up by a process that runs as the same user, and nobody knows what is in it.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && folder != top => {
+                    holes.extend(Hole::at(folder, HoleKind::Hidden));
                     continue;
                 }
                 Err(error) => return Err(error),
             };
+            let ordinary = access.is_some() && !self.turns_below(&place);
             for entry in entries {
                 let entry = entry?;
-                let path = entry.path();
-                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                // A name that is not UTF-8 can't be one that a rule names, but judged it must be.
-                let place = Place::new(&path.to_string_lossy());
-                let here = self.allowed(&place);
-                if here != access {
-                    let Ok(found) = fs::symlink_metadata(&path) else { continue };
-                    let kind = if here.is_none() { HoleKind::Hidden } else { HoleKind::ReadOnly };
-                    // More than around it is a place of its own, which is given as such.
-                    if here < access && found.is_symlink() {
-                        if access == Some(Access::Write) {
-                            unprotected = Some(path.clone());
-                        }
-                    } else if here < access {
-                        let (device, inode) = (found.dev(), found.ino());
-                        holes.push(Hole { place: path.clone(), kind, device, inode });
+                let kind = entry.file_type()?;
+                let name = entry.file_name();
+                if ordinary && name.to_str().is_some_and(Protection::is_ordinary) {
+                    if kind.is_dir() {
+                        folders.push((entry.path(), place.join(&name.to_string_lossy()), access));
                     }
+                    continue;
                 }
-                if is_folder && here.is_some() {
-                    folders.push((path, here));
+                // A name that is not UTF-8 can't be one that a rule names, but judged it must be.
+                let place = place.join(&name.to_string_lossy());
+                let here = self.allowed(&place);
+                // More than around it is a place of its own, which is given as such.
+                if here < access && kind.is_symlink() {
+                    if access == Some(Access::Write) {
+                        unprotected = Some(entry.path());
+                    }
+                } else if here < access {
+                    let hole = if here.is_none() { HoleKind::Hidden } else { HoleKind::ReadOnly };
+                    holes.extend(Hole::at(entry.path(), hole));
+                }
+                if kind.is_dir() && here.is_some() {
+                    folders.push((entry.path(), place, here));
                 }
             }
         }
         Ok(unprotected)
+    }
+}
+
+impl Hole {
+    /// A hole around what is there now; `None` if nothing is any more.
+    fn at(place: PathBuf, kind: HoleKind) -> Option<Self> {
+        let found = fs::symlink_metadata(&place).ok()?;
+        Some(Self { place, kind, device: found.dev(), inode: found.ino() })
     }
 }
 

@@ -10,9 +10,10 @@ use std::{
 
 const ROUNDS: usize = 101;
 
-fn median(mut times: Vec<Duration>) -> Duration {
+/// The middle, and the least: on a busy machine that is nearer to what it costs.
+fn middle_and_least(mut times: Vec<Duration>) -> (Duration, Duration) {
     times.sort_unstable();
-    times[times.len() / 2]
+    (times[times.len() / 2], times[0])
 }
 
 #[tokio::test]
@@ -26,8 +27,7 @@ async fn cost_of_a_start() {
         tokio::process::Command::new("/bin/true").spawn().unwrap().wait().await.unwrap();
         plain.push(started.elapsed());
     }
-    let plain = median(plain);
-    println!("plain: {plain:?}");
+    println!("plain: {:?}", middle_and_least(plain));
     let start = async |confinement: Confinement, view: &ProcessView| {
         let (mut starts, mut wholes) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -37,11 +37,11 @@ async fn cost_of_a_start() {
             running.wait().await;
             wholes.push(started.elapsed());
         }
-        (median(starts), median(wholes).saturating_sub(plain))
+        (middle_and_least(starts), middle_and_least(wholes))
     };
     for (name, confinement) in [("unconfined", NONE), ("B", B), ("A", A)] {
-        let (started, more) = start(confinement, &bench.view(confinement)).await;
-        println!("{name}: executed after {started:?}; to the end {more:?} more than plain");
+        let (started, whole) = start(confinement, &bench.view(confinement)).await;
+        println!("{name}: executed after {started:?}; ended after {whole:?}");
     }
 }
 
@@ -62,5 +62,5 @@ fn cost_of_a_view() {
         ProcessView::of(&authority, Tier::Namespaces).unwrap();
         started.elapsed()
     });
-    println!("a view of ten thousand files: {:?}", median(times.collect()));
+    println!("a view of ten thousand files: {:?}", middle_and_least(times.collect()));
 }

@@ -338,3 +338,58 @@ async fn not_given(tier: Confinement) {
     ran.refused("env");
     ran.refused("plan");
 }
+
+/// A folder that holds something hidden may be renamed: what is hidden stays so under every name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_masked_stays_masked_when_folders_move() {
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        fs::create_dir_all(bench.path("project/sub/deep")).unwrap();
+        fs::write(bench.path("project/sub/deep/.env"), CANARY).unwrap();
+        fs::write(bench.path("project/sub/deep/x.worker"), "as it was").unwrap();
+        let script = r#"
+p = sys.argv[1]
+attempt("rename", lambda: os.rename(p + "/sub", p + "/moved"))
+attempt("deep", lambda: os.rename(p + "/moved/deep", p + "/up"))
+for folder in ("/sub/deep", "/moved/deep", "/up"):
+    attempt("read " + folder, lambda: read(p + folder + "/.env").decode() or 1/0)
+    attempt("write " + folder, lambda: write(p + folder + "/x.worker"))
+    attempt("replace " + folder, lambda: (write(p + "/new"), os.rename(p + "/new", p + folder + "/x.worker")))
+    attempt("exchange " + folder, lambda: libc.renameat2(-100, (p + "/plan.md").encode(), -100, (p + folder + "/.env").encode(), 2) == 0 or 1/0)
+"#;
+        let ran = run(python(bench.whole(tier), tier, script, &[&bench.path("project")])).await;
+        for folder in ["/sub/deep", "/moved/deep", "/up"] {
+            for what in ["read", "write", "replace", "exchange"] {
+                ran.refused(&format!("{what} {folder}"));
+            }
+        }
+        assert!(!ran.out.contains(CANARY), "{ran:?}");
+        let here = ["project/sub/deep", "project/moved/deep", "project/up"].map(|rest| bench.path(rest));
+        let here = here.iter().find(|path| path.exists()).unwrap();
+        assert_eq!(fs::read_to_string(here.join("x.worker")).unwrap(), "as it was");
+        assert_eq!(fs::read_to_string(here.join(".env")).unwrap(), CANARY);
+    })
+    .await;
+}
+
+/// What is mounted inside of a folder for reading is for reading too: a plain remount would leave it writable.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mounts_inside_a_folder_for_reading_are_for_reading() {
+    in_tier(A, |_| async move {
+        let bench = Bench::new();
+        let ro = bench.path("project/ro");
+        let inside = format!("cd {0}/inner; cat file; echo x > new || echo refused; ls", ro.display());
+        // In namespaces of its own, so that the machine's mounts stay as they are.
+        let script = format!(
+            "mount -t tmpfs none {0}/inner && echo mounted > {0}/inner/file && exec {1} --tier a --read {0} /bin/sh -c '{inside}'",
+            ro.display(),
+            env!("CARGO_BIN_EXE_llm-do-confine"),
+        );
+        let ran = std::process::Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c", &script])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "mounted\nrefused\nfile\n", "{ran:?}");
+    })
+    .await;
+}

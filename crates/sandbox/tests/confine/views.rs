@@ -6,7 +6,10 @@ use llm_do_core::{
     gate::Rule,
 };
 use llm_do_sandbox::confine::{ProcessView, Tier};
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 fn at(path: &str) -> VirtualPath {
     VirtualPath::parse(path).unwrap()
@@ -219,6 +222,27 @@ async fn what_a_process_plants_is_found() {
             [bench.path("project/rw/.git"), bench.path("project/rw/new.worker")]
         );
         assert!(before.planted_since(&before).is_empty());
+    })
+    .await;
+}
+
+/// A process could open up what is closed to its own user, and find there what nobody looked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_cannot_be_looked_into_is_hidden() {
+    if rustix::process::geteuid().is_root() {
+        println!("skipped: nothing is closed to root");
+        return;
+    }
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        fs::create_dir(bench.path("project/rw/closed")).unwrap();
+        fs::write(bench.path("project/rw/closed/.env"), CANARY).unwrap();
+        fs::set_permissions(bench.path("project/rw/closed"), fs::Permissions::from_mode(0o000)).unwrap();
+        let view = bench.view(tier);
+        let script = format!("cd {}; chmod 700 closed; cat closed/.env", bench.path("project/rw").display());
+        let ran = run(shell(view, tier, &script)).await;
+        assert!(!ran.out.contains(CANARY), "{ran:?}");
+        fs::set_permissions(bench.path("project/rw/closed"), fs::Permissions::from_mode(0o700)).unwrap();
     })
     .await;
 }
