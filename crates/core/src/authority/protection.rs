@@ -69,8 +69,8 @@ impl Protection {
         name.is_ascii()
             && !name.starts_with('.')
             && !name.ends_with(['.', ' '])
-            && !PROTECTED_NAMES.iter().any(|known| is(known))
-            && !PROTECTED_SUFFIXES.iter().any(|suffix| ends(suffix))
+            && !PROTECTED_NAMES.iter().any(is)
+            && !PROTECTED_SUFFIXES.iter().any(ends)
     }
 
     /// Whether something may lie in or below a folder that defines the program by its place.
