@@ -90,6 +90,14 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// Milliseconds since 1970 of the last thing that happened. Never differs between a run and its resume where that
     /// could matter.
     fn now_ms(&self) -> u64;
+    /// Waits for work that is not recorded, because it is done again on a resume (what tools there are is found out), until
+    /// the run is cancelled.
+    fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
+        Box::pin(async move {
+            work.await;
+            Ok(())
+        })
+    }
     /// Whether the run has been cancelled: composites look before they begin something new.
     fn cancelled(&self) -> bool;
     /// Shows a screen something provisional. Must not block; may drop.

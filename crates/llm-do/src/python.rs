@@ -3,7 +3,6 @@
 use crate::session::Environment;
 use llm_do_core::{
     authority::Place,
-    gate::Mode,
     journal::Runtime,
     toolset::ToolsetRegistry,
     worker::{CodeModule, CodePackage, ToolLevel},
@@ -32,20 +31,16 @@ pub struct PythonFor<'a> {
     pub environment: &'a Environment,
     /// `--grant unconfined`.
     pub unconfined: bool,
-    /// The mode of approvals.
-    pub mode: Mode,
 }
 
 impl PythonFor<'_> {
     /// Python, not started.
     pub fn python(&self) -> Arc<Python> {
-        let mode = serde_json::to_value(self.mode).ok();
         Python::new(Settings {
             project: self.project.as_str().into(),
             cache: self.home.join("cache").join("python"),
             environment: Arc::clone(self.environment),
             unconfined: self.unconfined,
-            mode: mode.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
         })
     }
 }
@@ -153,7 +148,6 @@ fn module_tools(report: &ModuleReport, root: &Place, interpreter: &Interpreter) 
             })
         }
         None if report.functions.is_empty() => Some(CodeProblem {
-            help: Some("mark functions with `@tool`, list them in `__all__`, or give them type hints".into()),
             ..problem(CodeProblemKind::Nothing, "the module exposes no tools".to_owned())
         }),
         None => None,

@@ -133,7 +133,7 @@ impl Run {
     pub async fn finish(self) -> Report {
         let started = self.driver.now_ms();
         let result = self.driver.gathering(self.call()).await;
-        self.shared.python.end(&self.id);
+        self.shared.python.end(&self.id).await;
         let (status, end, usage, halt) = match result {
             Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
             Err(halt) => {
@@ -226,7 +226,7 @@ impl Shared {
         let models = Arc::new(Silent(Arc::clone(&self.models)));
         let engine = self.engine("preview".into(), today(), Arc::clone(&driver) as _, models);
         let ended = self.call(&engine, start).await;
-        self.python.end(&engine.host().run);
+        self.python.end(&engine.host().run).await;
         let begun = driver.records().into_iter().find_map(|record| match record.body {
             body @ Body::ConversationStarted { .. } if record.path == CallPath::root() => Some(body),
             _ => None,

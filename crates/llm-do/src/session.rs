@@ -213,7 +213,6 @@ impl Session {
             home: &home,
             environment: &environment,
             unconfined: settings.grants.contains(&Grant::Unconfined),
-            mode: asked,
         };
         let python = python.python();
         toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));

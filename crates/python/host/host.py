@@ -2991,8 +2991,10 @@ def _describe_error(error: BaseException, module: Optional[Module], importing: b
 
         refusals = (errno.EPERM, errno.EACCES, errno.EROFS)
         for one in chain_of(error):
-            if isinstance(one, OSError) and one.errno in refusals:
-                result["kind"] = "denied"
+            # What is hidden is not there: who is told must know the path to say so.
+            if isinstance(one, OSError) and one.errno in (*refusals, errno.ENOENT):
+                if one.errno != errno.ENOENT:
+                    result["kind"] = "denied"
                 result["errno"] = errno.errorcode.get(one.errno, str(one.errno))
                 file = one.filename2 or one.filename
                 result["path"] = os.fsdecode(file) if isinstance(file, (str, bytes, os.PathLike)) else None

@@ -71,9 +71,12 @@ impl Drop for InFlight {
             return if lease.host.is_gone() { lease.discard() } else { lease.give_back() };
         }
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move {
-                if ongoing.stop(GRACE).await { lease.give_back() } else { lease.discard() }
-            })),
+            Ok(runtime) => {
+                let pool = lease.pool();
+                pool.stops(runtime.spawn(async move {
+                    if ongoing.stop(GRACE).await { lease.give_back() } else { lease.discard() }
+                }));
+            }
             Err(_) => lease.discard(),
         }
     }

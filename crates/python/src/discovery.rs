@@ -226,7 +226,7 @@ pub(crate) async fn schema(
     match answer {
         Ok(Ok(FromHost::Schema { schema })) => Ok(schema),
         Ok(Ok(FromHost::Error { error, .. })) => {
-            Err(DiscoveryError(explain::failure(&error, &package.root, interpreter, &[])))
+            Err(DiscoveryError(explain::failure(&error, &package.root, interpreter, None)))
         }
         Ok(Ok(_)) => Err(DiscoveryError("the Python host answered something else".to_owned())),
         Ok(Err(error)) => Err(DiscoveryError(error.to_string())),

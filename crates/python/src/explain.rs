@@ -1,6 +1,6 @@
 //! What went wrong in Python, in words for models and for people.
 
-use crate::{interpreter::Interpreter, wire::Trouble};
+use crate::{interpreter::Interpreter, python::Given, wire::Trouble};
 use llm_do_core::authority::Place;
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) fn failure(
     trouble: &Trouble,
     root: &Place,
     interpreter: &Interpreter,
-    left_out: &[String],
+    given: Option<&Given>,
 ) -> String {
     let mut text = match trouble.kind.as_str() {
         // The author's own words for the model.
@@ -24,8 +24,11 @@ pub(crate) fn failure(
         _ if trouble.message.is_empty() => trouble.class.clone(),
         _ => format!("{}: {}", trouble.class, trouble.message),
     };
+    let left_out = given.map(|given| given.left_out.as_slice()).unwrap_or_default();
     if trouble.kind == "denied" {
         text.push_str(&denied(trouble, left_out));
+    } else if let (Some(path), Some(given)) = (&trouble.path, given) {
+        text.push_str(&hidden(path, given));
     }
     for frame in &trouble.frames {
         text.push_str(&format!("\n  at {}:{} in {}", shown(&frame.file, root), frame.line, frame.function));
@@ -53,6 +56,21 @@ fn denied(trouble: &Trouble, left_out: &[String]) -> String {
     text
 }
 
+/// What may be the reason that a file is not there. Whether it exists outside is not looked at, and not told.
+fn hidden(path: &str, given: &Given) -> String {
+    let file = Path::new(path);
+    let shown = given.mounts.iter().any(|mount| file.starts_with(&mount.path));
+    // Its own temporary files lie there.
+    let own = file.parent() == Some(Path::new("/tmp"));
+    if shown || own || !file.is_absolute() {
+        return String::new();
+    }
+    format!(
+        "\nThe tool's process sees nothing there: it is confined to the files of its worker. \
+         Declare the place of `{path}` under `sandbox.paths`, or give the file to the worker."
+    )
+}
+
 /// Why a module can't be imported, with the place.
 pub(crate) fn import(trouble: &Trouble, root: &Place, interpreter: &Interpreter) -> String {
     let place = match (&trouble.file, trouble.line) {
@@ -66,6 +84,12 @@ pub(crate) fn import(trouble: &Trouble, root: &Place, interpreter: &Interpreter)
     text.push_str(&trouble.class);
     if !trouble.message.is_empty() {
         text.push_str(&format!(": {}", trouble.message));
+    }
+    if let (Some(line), Some(column)) = (&trouble.text, trouble.column) {
+        let line = line.trim_end();
+        let indent = line.len() - line.trim_start().len();
+        let before = (column as usize).saturating_sub(1 + indent);
+        text.push_str(&format!("\n  {}\n  {}^", line.trim_start(), " ".repeat(before)));
     }
     if let Some(missing) = &trouble.missing {
         text.push_str(&format!("\n{}", install(missing, interpreter)));

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::JoinHandle};
 
 /// What a host is made for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -33,6 +33,8 @@ pub(crate) struct Pool {
     hosts: Mutex<HashMap<Key, Vec<Slot>>>,
     /// Hosts that are being started ahead of the first call.
     warming: Mutex<HashMap<Key, Arc<Notify>>>,
+    /// Calls that were given up and are being stopped.
+    stopping: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Slot {
@@ -113,6 +115,15 @@ impl Pool {
         });
     }
 
+    /// Waits until the calls that were given up have stopped, or have been ended.
+    pub(crate) async fn settle(&self) {
+        let stopping = std::mem::take(&mut *self.stopping.lock().unwrap_or_else(PoisonError::into_inner));
+        for stop in stopping {
+            // It ends by itself, after the time that code is given to stop.
+            let _ = stop.await;
+        }
+    }
+
     fn warming(&self) -> MutexGuard<'_, HashMap<Key, Arc<Notify>>> {
         self.warming.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,6 +158,12 @@ impl Pool {
         cool(&mut hosts);
     }
 
+    pub(crate) fn stops(&self, stop: JoinHandle<()>) {
+        let mut stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        stopping.retain(|stop| !stop.is_finished());
+        stopping.push(stop);
+    }
+
     /// Forgets a host and ends it.
     fn discard(&self, key: &Key, host: &Arc<Host>) {
         if let Some(slots) = self.lock().get_mut(key) {
@@ -175,6 +192,11 @@ fn cool(hosts: &mut HashMap<Key, Vec<Slot>>) {
 }
 
 impl Lease {
+    /// Where the stop of its call is waited for when the run ends.
+    pub(crate) fn pool(&self) -> Arc<Pool> {
+        Arc::clone(&self.pool)
+    }
+
     /// The call has ended well: the host is free for the next.
     pub(crate) fn give_back(self) {
         self.pool.give_back(&self.key, &self.host);

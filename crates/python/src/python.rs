@@ -34,8 +34,6 @@ pub struct Settings {
     pub environment: Environment,
     /// The operator's `--grant unconfined`: run where the kernel can't confine.
     pub unconfined: bool,
-    /// The run's mode of approvals, as `ToolContext` tells it.
-    pub mode: String,
 }
 
 /// Python, for one session. Nothing is started before it is needed.
@@ -121,10 +119,6 @@ impl Python {
 
     pub(crate) fn is_unconfined(&self) -> bool {
         matches!(self.confinement(), Ok(Confinement::Unconfined))
-    }
-
-    pub(crate) fn mode(&self) -> &str {
-        &self.settings.mode
     }
 
     /// The interpreter.
@@ -226,9 +220,13 @@ impl Python {
         self.pool(&reach).warm(&key, async move { python.start(&reach).await });
     }
 
-    /// Ends the hosts of a run that is over, and with them whatever its calls left behind.
-    pub fn end(&self, run: &Arc<str>) {
-        self.pools().remove(&Some(Arc::clone(run)));
+    /// Ends the hosts of a run that is over, and with them whatever its calls left behind. A call that was given up has a
+    /// moment to clean up first.
+    pub async fn end(&self, run: &Arc<str>) {
+        let pool = self.pools().remove(&Some(Arc::clone(run)));
+        if let Some(pool) = pool {
+            pool.settle().await;
+        }
     }
 
     fn pools(&self) -> MutexGuard<'_, HashMap<Option<Arc<str>>, Arc<Pool>>> {

@@ -17,7 +17,7 @@ use llm_do_core::{
         Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, RuleCode, ToolError, ToolOutput,
         Touch,
     },
-    gate::Rule,
+    gate::{Mode, Rule},
     model::{Blob, Usage},
     operator::Ask,
     schema::Schema,
@@ -43,8 +43,6 @@ pub(crate) struct PythonTool {
     pub(crate) meta: FunctionMeta,
     /// How its arguments come.
     pub(crate) takes: Takes,
-    /// The run's mode of approvals, for `ToolContext`.
-    pub(crate) mode: String,
 }
 
 /// How the arguments of a call become those of the function.
@@ -88,12 +86,12 @@ impl PythonTool {
         Effects { touches: touches.collect(), subjects: Vec::new() }
     }
 
-    fn context(&self, run: &str, worker: &str, key: &str, given: &Given) -> Context {
+    fn context(&self, run: &str, worker: &str, key: &str, mode: Mode, given: &Given) -> Context {
         Context {
             run: run.to_owned(),
             worker: worker.to_owned(),
             key: key.to_owned(),
-            mode: self.mode.clone(),
+            mode,
             mounts: given.mounts.clone(),
         }
     }
@@ -119,8 +117,7 @@ impl PythonTool {
         match self.python.interpreter().await {
             Ok(interpreter) => {
                 let given = self.python.given(&self.reach);
-                let left_out = given.as_ref().map(|given| given.left_out.as_slice()).unwrap_or_default();
-                explain::failure(trouble, &self.reach.package.root, &interpreter, left_out)
+                explain::failure(trouble, &self.reach.package.root, &interpreter, given.as_deref().ok())
             }
             Err(_) => trouble.message.clone(),
         }
@@ -141,7 +138,8 @@ impl Leaf for PythonTool {
             let arguments = self.arguments(call.input).map_err(ToolError::new)?;
             let given = self.python.given(&self.reach)?;
             let (run, _) = call.idempotency_key.split_once(':').unwrap_or_default();
-            let context = self.context(run, "", call.idempotency_key, &given);
+            // What takes no context is told no mode.
+            let context = self.context(run, "", call.idempotency_key, Mode::default(), &given);
             let mut flight = self.begin(&arguments, &context).await?;
             let result = loop {
                 match flight.next().await {
@@ -219,7 +217,13 @@ impl Composite for PythonTool {
             };
             let run = &call.engine.host().run;
             let worker = call.frame.worker().map_or("", |worker| &worker.id);
-            let context = self.context(run, worker, &format!("{run}:{}", call.path), &given);
+            let context = self.context(
+                run,
+                worker,
+                &format!("{run}:{}", call.path),
+                call.engine.host().gate.mode,
+                &given,
+            );
             let flight = match self.begin(&arguments, &context).await {
                 Ok(flight) => flight,
                 Err(error) => return Ok(failed(FailureKind::Tool, error.message)),

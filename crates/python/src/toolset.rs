@@ -293,20 +293,18 @@ impl<'a> Building<'a> {
             tool: tool.clone(),
             meta,
             takes,
-            mode: self.python.mode().to_owned(),
         });
         if composite { Body::Composite(tool) } else { Body::Leaf(tool) }
     }
 
     /// What a function may do to the world: what its author states; else the most that its process can do, which for the
-    /// program's own code is what its worker's mounts allow. A library's code is not judged by what it is said to need:
-    /// what its author states can only be worse.
+    /// program's own code is what its worker's mounts allow. What a library's author states, and what anybody states of code
+    /// that reaches further, can only be worse.
     /// The second value says whether its effects stay in the program's own mounts.
     fn risk(&self, tool: &ExposedTool, foreign: bool) -> (Risk, bool) {
         let network = *self.authority.bounds().network() != Network::Off;
         let stated: Option<Risk> =
             tool.risk.as_ref().and_then(|risk| serde_json::from_value(json!(risk)).ok());
-        let stated = stated.filter(|risk| !foreign || *risk == Risk::Destructive);
         let most = if foreign || self.python.is_unconfined() {
             Risk::Exec
         } else if network {
@@ -316,7 +314,10 @@ impl<'a> Building<'a> {
         } else {
             Risk::Read
         };
-        (stated.unwrap_or(most), !(foreign || network || self.python.is_unconfined()))
+        let contained = !(foreign || network || self.python.is_unconfined());
+        // Where more than the program's own mounts is at stake, its files can't talk the risk down.
+        let stated = stated.filter(|risk| contained || *risk >= most);
+        (stated.unwrap_or(most), contained)
     }
 
     /// The toolset's `approval`, with what the configuration and the author say of this tool.

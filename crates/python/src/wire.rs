@@ -1,7 +1,7 @@
 //! What goes over the socket between this process and a host: frames of JSON, each behind its length as four bytes,
 //! most significant first. `host/host.py` is the other side.
 
-use llm_do_core::model::Blob;
+use llm_do_core::{gate::Mode, model::Blob};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 use std::io;
@@ -41,7 +41,7 @@ pub(crate) struct Context {
     /// The idempotency key.
     pub(crate) key: String,
     /// The mode of approvals.
-    pub(crate) mode: String,
+    pub(crate) mode: Mode,
     /// What of the worker's files the process was given.
     pub(crate) mounts: Vec<MountGiven>,
 }

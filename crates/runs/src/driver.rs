@@ -231,6 +231,16 @@ impl Driver for LocalDriver {
         Ok(value)
     }
 
+    fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = work => Ok(()),
+                () = self.canceller.cancelled() => Err(Halt::Cancelled),
+            }
+        })
+    }
+
     fn now_ms(&self) -> u64 {
         self.journal.last_ms()
     }

@@ -9,7 +9,6 @@ use llm_do::{
     core::{
         authority::{Authority, Network},
         function::{Body, Function, LeafCall},
-        gate::Mode,
         results::Results,
         toolset::{ToolsetContext, ToolsetKind},
         vfs::FileSystem,
@@ -93,7 +92,6 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
         home: &place.join("home"),
         environment: &environment,
         unconfined: false,
-        mode: Mode::default(),
     };
     let interpreter = python_for.python().interpreter().await?;
     let definitions = Arc::clone(session.program()) as Arc<dyn Definitions>;

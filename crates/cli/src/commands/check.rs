@@ -13,7 +13,6 @@ use crate::{
 use fix::{Left, Made};
 use llm_do::{
     Environment, PythonFor, code_reader,
-    core::gate::Mode,
     models::Providers,
     program::{
         Diagnostic,
@@ -102,7 +101,6 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
         home: &home(),
         environment: &environment,
         unconfined: false,
-        mode: Mode::default(),
     };
     host.code = Some(code_reader(python.python()));
     found.extend(llm_do::program::check(target.source, host));

@@ -4,7 +4,6 @@ use crate::{args::Format, exit::Complaint, program::home, render::Output, visibl
 use llm_do::{
     Environment, PythonFor,
     confine::{self, Tier},
-    core::gate::Mode,
     models::Providers,
     place_of,
 };
@@ -66,8 +65,7 @@ fn confinement() -> Vec<Finding> {
 }
 
 fn python(project: &llm_do::core::authority::Place, environment: &Environment) -> Finding {
-    let python =
-        PythonFor { project, home: &home(), environment, unconfined: false, mode: Mode::default() }.python();
+    let python = PythonFor { project, home: &home(), environment, unconfined: false }.python();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let found = runtime
         .map_err(|error| error.to_string())

@@ -286,7 +286,6 @@ fn a_library_cannot_use_the_tools_of_its_caller() {
 }
 
 #[test]
-#[ignore = "the context tells the mode that was asked for: `interactive` also without a terminal"]
 fn the_context_knows_the_mode_that_counts() {
     if !has_python() {
         return;

@@ -50,7 +50,6 @@ fn a_function_that_is_stopped_at_its_limit_may_clean_up() {
 }
 
 #[test]
-#[ignore = "a run that is interrupted ends its hosts at once"]
 fn an_interrupt_lets_a_function_clean_up() {
     if !has_python() {
         return;

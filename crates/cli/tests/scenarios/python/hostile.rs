@@ -285,7 +285,6 @@ fn what_was_refused_is_told_with_the_key_that_allows_it() {
 }
 
 #[test]
-#[ignore = "what is not there and what is not shown are one error"]
 fn what_is_not_shown_is_told_with_the_key_that_shows_it() {
     if !has_python() {
         return;

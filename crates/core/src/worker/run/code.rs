@@ -24,7 +24,7 @@ pub(super) async fn run(
         Err(failure) => return Ok(Outcome::free(End::Failed(failure))),
     };
     let frame = call.frame.enter(worker, authority, host.driver.now_ms());
-    let functions = match prepare::tools(call.engine, worker, &frame).await {
+    let functions = match prepare::tools(call.engine, worker, &frame).await? {
         Ok(functions) => functions,
         Err(reason) => return failed(FailureKind::Definition, reason),
     };
@@ -40,9 +40,13 @@ pub(super) async fn run(
         let message = format!("`{}` is code, and this host runs none", worker.id);
         return failed(FailureKind::Definition, message);
     };
-    let function = match kind.entry(code, &context).await {
-        Ok(function) => function,
-        Err(reason) => return failed(FailureKind::Definition, reason),
+    let mut made = None;
+    let work = async { made = Some(kind.entry(code, &context).await) };
+    host.driver.unrecorded(Box::pin(work)).await?;
+    let function = match made {
+        Some(Ok(function)) => function,
+        Some(Err(reason)) => return failed(FailureKind::Definition, reason),
+        None => return Err(Halt::Cancelled),
     };
     let input = call.input.get("input").cloned().unwrap_or(Value::Null);
     call.engine

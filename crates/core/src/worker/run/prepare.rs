@@ -58,11 +58,15 @@ pub(super) async fn prepare(
         Err(failure) => return Ok(Err(failure)),
     };
     let frame = call.frame.enter(worker, authority, host.driver.now_ms());
-    let functions = match tools(call.engine, worker, &frame).await {
+    let functions = match tools(call.engine, worker, &frame).await? {
         Ok(functions) => functions,
         Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
     };
     frame.offer(&functions);
+    let functions = match offered(call.engine, worker, &frame, functions) {
+        Ok(functions) => functions,
+        Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
+    };
     let output = OutputContract::new(worker.returns.clone(), !can.native_schema && can.tools);
     let native_output =
         worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.value()));
@@ -230,9 +234,19 @@ pub(super) fn narrow(
         .map_err(|refusal| Failure::new(FailureKind::Authority, refusal.to_string()))
 }
 
-/// The worker's functions: those of its toolsets that could pass the gate, sorted by name so that the prompt's prefix
-/// never changes (SPEC §10.2).
+/// The functions of a worker's toolsets. The outer `Err` is the end of the run while they are made.
 pub(super) async fn tools(
+    engine: &Engine,
+    worker: &Arc<WorkerDefinition>,
+    frame: &Frame,
+) -> Result<Result<Vec<Function>, String>, Halt> {
+    let mut made = Ok(Vec::new());
+    let work = async { made = make_tools(engine, worker, frame).await };
+    engine.host().driver.unrecorded(Box::pin(work)).await?;
+    Ok(made)
+}
+
+async fn make_tools(
     engine: &Engine,
     worker: &Arc<WorkerDefinition>,
     frame: &Frame,
@@ -288,6 +302,17 @@ pub(super) async fn tools(
                 .is_none_or(|names| names.iter().any(|n| **n == *f.meta.name || **n == *f.meta.tool_name))
         }));
     }
+    Ok(functions)
+}
+
+/// Those that could pass the gate, which is what a model is shown; sorted by name so that the prompt's prefix never changes
+/// (SPEC §10.2).
+fn offered(
+    engine: &Engine,
+    worker: &WorkerDefinition,
+    frame: &Frame,
+    mut functions: Vec<Function>,
+) -> Result<Vec<Function>, String> {
     functions.retain(|function| engine.could_pass(function, frame));
     functions.sort_by(|a, b| a.meta.tool_name.cmp(&b.meta.tool_name));
     for pair in functions.windows(2) {
