@@ -206,7 +206,7 @@ pub(crate) struct RunArgs {
     /// Refuse calls that match
     #[arg(long, value_name = "RULE", help_heading = "Approval")]
     pub(crate) deny: Vec<String>,
-    /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE
+    /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE, process=uv, unconfined
     #[arg(long, value_name = "CAPABILITY", help_heading = "Approval")]
     pub(crate) grant: Vec<String>,
 

@@ -7,18 +7,19 @@ use crate::{
     render::Output,
 };
 use llm_do::{
-    MissingGrant, Problem,
+    Environment, MissingGrant, Problem, PythonFor, code_reader,
     program::{
-        Diagnostic,
+        Diagnostic, Host,
         diagnostics::{
             json::to_json,
             render::{Colour, render},
         },
-        target::{Request, Surroundings},
+        target::{Request, Surroundings, Target},
     },
+    toolset_kinds,
 };
 use serde_json::{Value, json};
-use std::{env, io, path::PathBuf};
+use std::{env, io, path::PathBuf, sync::Arc};
 
 /// What a command line means by its words and flags.
 fn request(positionals: Vec<String>, flags: &ProgramFlags) -> Request {
@@ -56,6 +57,25 @@ pub(crate) fn looked_at(program: &ProgramArgs) -> Request {
 /// The words that name a target and nothing else: beside a message, if an empty one, a word is never the message.
 pub(crate) fn only_target(target: Option<&str>) -> Vec<String> {
     target.map(|target| vec![target.to_owned(), String::new()]).unwrap_or_default()
+}
+
+/// What a program is loaded with that is only looked at: every kind of toolset, and what reads its Python.
+pub(crate) fn reading_host(
+    request: &Request,
+    around: &Surroundings,
+    target: &Target,
+    providers: Vec<String>,
+) -> Host {
+    let environment: Environment = Arc::new(|name| env::var(name).ok());
+    let python = PythonFor {
+        project: target.source.tree.root(),
+        home: &home(),
+        environment: &environment,
+        unconfined: false,
+    };
+    let mut host = request.host(around, toolset_kinds(), providers);
+    host.code = Some(code_reader(python.python()));
+    host
 }
 
 /// What surrounds the command line.

@@ -6,13 +6,12 @@ mod fix;
 use crate::{
     args::{Format, ProgramArgs},
     exit::{Complaint, Exit},
-    program::{findings, home, looked_at, surroundings},
+    program::{findings, looked_at, reading_host, surroundings},
     render::Output,
     visible,
 };
 use fix::{Left, Made};
 use llm_do::{
-    Environment, PythonFor, code_reader,
     models::Providers,
     program::{
         Diagnostic,
@@ -22,10 +21,9 @@ use llm_do::{
         },
         target,
     },
-    toolset_kinds,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf};
 
 pub(crate) use explain::explain;
 
@@ -93,16 +91,8 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
         Err(found) => return Ok(Checked { root: None, found: found.0 }),
     };
     let root = Some(PathBuf::from(target.source.tree.root().as_str()));
+    let host = reading_host(&request, &around, &target, providers);
     let mut found = target.warnings;
-    let mut host = request.host(&around, toolset_kinds(), providers);
-    let environment: Environment = Arc::new(|name| std::env::var(name).ok());
-    let python = PythonFor {
-        project: target.source.tree.root(),
-        home: &home(),
-        environment: &environment,
-        unconfined: false,
-    };
-    host.code = Some(code_reader(python.python()));
     found.extend(llm_do::program::check(target.source, host));
     Ok(Checked { root, found })
 }

@@ -3,14 +3,11 @@
 use crate::{
     args::{Format, ProgramArgs},
     exit::{Complaint, Exit},
-    program::{findings, looked_at, surroundings},
+    program::{findings, looked_at, reading_host, surroundings},
     render::Output,
     visible,
 };
-use llm_do::{
-    program::{Listed, Listing, ShownTools, diagnostics::json::to_json, list_workers, target},
-    toolset_kinds,
-};
+use llm_do::program::{Listed, Listing, ShownTools, diagnostics::json::to_json, list_workers, target};
 use serde_json::{Value, json};
 
 /// Carries out the command.
@@ -18,8 +15,10 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
     let request = looked_at(program);
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let found = target::find(&request, &around)
-        .and_then(|target| list_workers(&target.source, request.host(&around, toolset_kinds(), Vec::new())));
+    let found = target::find(&request, &around).and_then(|target| {
+        let host = reading_host(&request, &around, &target, Vec::new());
+        list_workers(&target.source, host)
+    });
     let listed = match found {
         Ok(listed) => listed,
         Err(found) => {

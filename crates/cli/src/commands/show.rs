@@ -5,7 +5,7 @@ use crate::{
     commands::list::tools_line,
     commands::run::{NotReady, given, said, settings},
     exit::{Complaint, Exit},
-    program::{findings, looked_at, show_problem, surroundings},
+    program::{findings, looked_at, reading_host, show_problem, surroundings},
     render::Output,
     visible,
 };
@@ -13,7 +13,6 @@ use llm_do::{
     Problem, Session,
     core::{journal::Body, model::Part},
     program::{Program, Shown, diagnostics::json::to_json, target},
-    toolset_kinds,
 };
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc};
@@ -38,8 +37,10 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
     let request = looked_at(&ProgramArgs { target, program });
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let host = request.host(&around, toolset_kinds(), Vec::new());
-    let loaded = target::find(&request, &around).and_then(|target| Program::load(target.source, host));
+    let loaded = target::find(&request, &around).and_then(|target| {
+        let host = reading_host(&request, &around, &target, Vec::new());
+        Program::load(target.source, host)
+    });
     match loaded {
         Ok(loaded) => {
             let shown = loaded.program.shown();

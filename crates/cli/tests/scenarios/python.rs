@@ -8,5 +8,6 @@ mod ended;
 mod examples;
 mod hostile;
 mod importing;
+mod packages;
 mod results;
 mod tale;

@@ -1,0 +1,98 @@
+//! Classes as schemas, and packages that a program asks for.
+
+use super::tale::{call, has_python, holds, output, run, script, succeed};
+use crate::story::Story;
+use serde_json::json;
+use std::{fs, os::unix::fs::PermissionsExt};
+
+/// A worker whose types are Python classes.
+const TYPED: &str = "---\nmodel: script:s.yaml\nschema_in_ref: models.py:Query\nschema_out_ref: models.py:Answer\n---\n\
+                     Answer {{ text }}.\n";
+
+const MODELS: &str = "from dataclasses import dataclass\n\n@dataclass\nclass Query:\n    text: str\n\n@dataclass\nclass Answer:\n    \
+                      words: int\n    sure: bool = False\n";
+
+#[test]
+fn classes_are_the_types_of_a_worker() {
+    if !has_python() {
+        return;
+    }
+    let answers = |answer: serde_json::Value| json!({"answers": [{"json": answer}]}).to_string();
+    let story = Story::new().file("main.worker", TYPED).file("models.py", MODELS);
+    let story = story.file("s.yaml", &answers(json!({"words": 2})));
+    assert_eq!(succeed(&story, &[".", "--param", "text=two words"]).stdout, "{\"words\":2}\n");
+
+    let told = run(&story, &[".", "--param", "txt=two words"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    holds(&told.stderr, &["txt"]);
+
+    let story = story.file("s.yaml", &answers(json!({"words": "two"})));
+    let told = run(&story, &[".", "--param", "text=two words"]);
+    assert_eq!(told.code, Some(1), "{told}");
+    holds(&told.stderr, &["/words"]);
+
+    // Who only looks at the worker sees the same.
+    holds(&succeed(&story, &["show", "."]).stdout, &["main(text: string)"]);
+    holds(&succeed(&story, &["check", "."]).stderr, &["nothing is wrong"]);
+}
+
+/// Stands for `uv`: makes an environment without pip, and installs one module for every file of requirements.
+const UV: &str = "#!/bin/sh\n\
+    echo \"$@\" >> \"${0%/*}/uv.log\"\n\
+    case \"$1\" in\n\
+    venv) exec /usr/bin/python3 -m venv --without-pip \"$2\" ;;\n\
+    pip) for site in \"$5\"/lib/python3*/site-packages; do echo 'VALUE = 7' > \"$site/wanted.py\"; done ;;\n\
+    esac\n";
+
+const ASKING: &str = "# /// script\n# dependencies = [\"wanted\"]\n# ///\nimport wanted\n\ndef value() -> int:\n    \
+                      return wanted.VALUE\n";
+
+#[test]
+fn packages_that_a_header_asks_for_are_fetched_when_the_operator_says_so() {
+    if !has_python() {
+        return;
+    }
+    let story = Story::new()
+        .file("main.worker", super::tale::WORKER)
+        .file("tools.py", ASKING)
+        .file("s.yaml", &script(&[call("value")]))
+        .file("bin/uv", UV);
+    let uv = story.project().join("bin/uv");
+    fs::set_permissions(&uv, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", story.project().join("bin").display());
+    let story = story.env("PATH", path);
+    let asked = || story.read("bin/uv.log").unwrap_or_default();
+
+    let told = run(&story, &["."]);
+    assert_eq!(told.code, Some(3), "{told}");
+    holds(&told.stderr, &["packages", "tools.py", "--grant process=uv"]);
+    assert_eq!(asked(), "", "nothing was fetched unasked");
+
+    succeed(&story, &[".", "--grant", "process=uv"]);
+    assert_eq!(output(&story, "0/0.0"), 7);
+    holds(&asked(), &["venv ", "pip install --no-build --python "]);
+
+    // What is there needs neither the grant nor `uv`.
+    let before = asked();
+    succeed(&story, &["."]);
+    assert_eq!(asked(), before);
+
+    // Another header asks for another environment.
+    let story = story.file("tools.py", &ASKING.replace("\"wanted\"", "\"wanted>1\""));
+    assert_eq!(run(&story, &["."]).code, Some(3));
+}
+
+#[test]
+fn what_uv_says_is_told_and_nothing_runs() {
+    if !has_python() {
+        return;
+    }
+    let story = Story::new()
+        .file("main.worker", super::tale::WORKER)
+        .file("tools.py", ASKING)
+        .file("s.yaml", &script(&[call("value")]));
+    let told = run(&story, &[".", "--grant", "process=uv"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    holds(&told.stderr, &["`uv` is not installed", ".venv"]);
+    assert!(story.runs().is_empty());
+}
