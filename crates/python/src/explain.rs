@@ -50,10 +50,13 @@ fn denied(trouble: &Trouble, left_out: &[String]) -> String {
                  `--grant network`."
             .to_owned(),
     };
-    for mount in left_out {
-        text.push_str(&format!("\nNot given to processes: {mount}"));
-    }
+    text.push_str(&not_given(left_out));
     text
+}
+
+/// The mounts that the worker sees and its processes don't, with the reason of each.
+fn not_given(left_out: &[String]) -> String {
+    left_out.iter().map(|mount| format!("\nNot given to processes: {mount}")).collect()
 }
 
 /// What may be the reason that a file is not there. Whether it exists outside is not looked at, and not told.
@@ -65,10 +68,12 @@ fn hidden(path: &str, given: &Given) -> String {
     if shown || own || !file.is_absolute() {
         return String::new();
     }
-    format!(
+    let mut text = format!(
         "\nThe tool's process sees nothing there: it is confined to the files of its worker. \
          Declare the place of `{path}` under `sandbox.paths`, or give the file to the worker."
-    )
+    );
+    text.push_str(&not_given(&given.left_out));
+    text
 }
 
 /// Why a module can't be imported, with the place.

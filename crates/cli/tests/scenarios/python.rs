@@ -11,3 +11,4 @@ mod importing;
 mod packages;
 mod results;
 mod tale;
+mod tiers;
