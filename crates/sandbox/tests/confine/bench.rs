@@ -170,6 +170,12 @@ impl Bench {
         self.top.join(rest)
     }
 
+    /// The first folder on the way from the machine's temporary folder to this, if it lies in there.
+    pub(crate) fn in_temporary(&self) -> Option<String> {
+        let below = self.top.strip_prefix("/tmp").ok()?;
+        Some(below.iter().next()?.to_str()?.to_owned())
+    }
+
     pub(crate) fn place(&self, rest: &str) -> Place {
         Place::new(self.path(rest).to_str().unwrap())
     }
