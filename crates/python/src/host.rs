@@ -26,6 +26,9 @@ pub(crate) const HOST: &str = include_str!("../host/host.py");
 /// How long a host may take to say that it is ready.
 const START: Duration = Duration::from_secs(30);
 
+/// After how long code that is to stop is interrupted again.
+const AGAIN: Duration = Duration::from_millis(200);
+
 /// What a call hears.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -214,19 +217,25 @@ impl Ongoing {
         self.ended
     }
 
-    /// Asks the code to stop, and gives it until then. Whether it did.
+    /// Asks the code to stop, and gives it until then. Whether it did so at the first word: where it took more, another may
+    /// still be on its way, and would meet the next call.
     pub(crate) async fn stop(&mut self, grace: Duration) -> bool {
         if self.ended {
             return true;
         }
         self.host.send(&ToHost::Cancel { id: self.id });
         self.host.interrupt();
+        let mut once = true;
         let stopped = async {
             while !self.ended {
-                self.next().await;
+                // A signal that comes in the moment before a system call begins does not end that.
+                if tokio::time::timeout(AGAIN, self.next()).await.is_err() {
+                    once = false;
+                    self.host.interrupt();
+                }
             }
         };
-        tokio::time::timeout(grace, stopped).await.is_ok()
+        tokio::time::timeout(grace, stopped).await.is_ok() && once
     }
 }
 
