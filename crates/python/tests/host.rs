@@ -9,6 +9,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
 };
 
 /// An interpreter of that version: on the `PATH`, or among those of pyenv.
@@ -29,7 +30,11 @@ fn answers(path: &Path, version: &str) -> bool {
     said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).trim() == version)
 }
 
+/// One version after another: the tests wait for answers with limits, which a crowded machine would break.
+static TURN: Mutex<()> = Mutex::new(());
+
 fn run(python: &Path) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("host/tests");
     let run =
         Command::new(python).args(["-B", "-m", "unittest", "discover", "-s"]).arg(tests).output().unwrap();
