@@ -276,14 +276,15 @@ impl Engine {
         let own_effects = own_effects(meta, &admitted.places);
         let foreign = call.frame.is_foreign() || !self.is_own(meta);
         // What a function says of itself loosens only what files of the program may loosen at all.
-        let stated = admitted.stated.filter(|rule| *rule != Rule::PreApproved || (own_effects && !foreign));
-        let stated = stated.map(|rule| (rule, format!("the approval function of `{}`", meta.name)));
+        let stated = admitted.stated.map(|rule| (rule, format!("the approval function of `{}`", meta.name)));
+        let of_itself = stated.into_iter().chain(admitted.effects.rules.iter().cloned());
+        let of_itself = of_itself.filter(|(rule, _)| *rule != Rule::PreApproved || (own_effects && !foreign));
         let mounts: Vec<(Rule, String)> = admitted
             .places
             .iter()
             .zip(&admitted.effects.touches)
             .filter_map(|(place, touch)| mount_rule(place, touch))
-            .chain(stated)
+            .chain(of_itself)
             .collect();
         let callers = call.frame.rules_above();
         let verdict = self.host.gate.decide(&Query {

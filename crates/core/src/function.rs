@@ -151,6 +151,9 @@ pub struct Effects {
     /// What rules match as arguments, where that isn't the paths (a command line, a worker's ID). Empty: the paths,
     /// or without any the canonical arguments.
     pub subjects: Vec<Subject>,
+    /// What the toolset's own configuration says of these arguments, with the place where it says so. It stands beside
+    /// what mounts say: the strictest counts, and `preApproved` only where files of the program may pre-approve.
+    pub rules: Vec<(Rule, String)>,
 }
 
 /// A result of a tool.

@@ -83,7 +83,7 @@ impl PythonTool {
     fn effects(&self, input: &Value) -> Effects {
         let paths = self.tool.paths.iter().filter_map(|name| input.get(&**name)?.as_str());
         let touches = paths.map(|path| Touch { path: path.to_owned(), access: Access::Read, delete: false });
-        Effects { touches: touches.collect(), subjects: Vec::new() }
+        Effects { touches: touches.collect(), ..Effects::default() }
     }
 
     fn context(&self, run: &str, worker: &str, key: &str, mode: Mode, given: &Given) -> Context {

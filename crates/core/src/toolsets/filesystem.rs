@@ -304,7 +304,7 @@ impl Leaf for FileTool {
             }
             Tool::Copy => vec![touch("source", Access::Read), touch("destination", Access::Write)],
         };
-        Effects { touches, subjects: Vec::new() }
+        Effects { touches, ..Effects::default() }
     }
 
     fn preview<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {

@@ -152,7 +152,7 @@ struct WorkerCall {
 impl Composite for WorkerCall {
     fn effects(&self, input: &Value) -> Effects {
         let worker = input.get("worker").and_then(Value::as_str).unwrap_or_default();
-        Effects { touches: Vec::new(), subjects: vec![Subject::Text(worker.to_owned())] }
+        Effects { subjects: vec![Subject::Text(worker.to_owned())], ..Effects::default() }
     }
 
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {

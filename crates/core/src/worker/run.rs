@@ -150,6 +150,7 @@ impl Composite for WorkerBody {
         Effects {
             touches: parameters.chain(attachments).collect(),
             subjects: vec![Subject::Text(self.definition.id.to_string())],
+            ..Effects::default()
         }
     }
 
