@@ -121,6 +121,9 @@ Examples:
     /// Look at past runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// See and take back what programs were granted
+    #[command(subcommand)]
+    Grants(GrantsCommand),
     /// Say what this machine has: confinement, Python, providers, models
     #[command(after_help = "\
 Examples:
@@ -501,6 +504,26 @@ Examples:
     Remove {
         /// Its name in `llm-do models list`
         name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantsCommand {
+    /// List what was granted, and to which program
+    #[command(after_help = "Examples:\n  llm-do grants list\n  llm-do grants list --json")]
+    List,
+    /// Take back what a program was granted
+    #[command(after_help = "\
+Examples:
+  llm-do grants revoke my-project
+  llm-do grants revoke /home/me/gone       a program that is no longer there
+  llm-do grants revoke --all")]
+    Revoke {
+        /// The project's directory or a worker file [default: the current directory]
+        target: Option<String>,
+        /// Everything that any program was granted
+        #[arg(long, conflicts_with = "target")]
+        all: bool,
     },
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod doctor;
+pub(crate) mod grants;
 pub(crate) mod init;
 pub(crate) mod lib;
 pub(crate) mod list;

@@ -15,7 +15,7 @@ mod staged;
 mod terminal;
 mod visible;
 
-use args::{CheckArgs, Cli, Command, Format, RunsCommand};
+use args::{CheckArgs, Cli, Command, Format, GrantsCommand, RunsCommand};
 use clap::CommandFactory;
 use exit::{Complaint, Exit};
 use render::Output;
@@ -68,6 +68,10 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::Show { run, target }) => folders(target.as_deref())
             .and_then(|folders| commands::runs::show(&folders, run, &output))
             .map(|()| Exit::Done),
+        Command::Grants(GrantsCommand::List) => commands::grants::list(&output).map(|()| Exit::Done),
+        Command::Grants(GrantsCommand::Revoke { target, all }) => {
+            commands::grants::revoke(target.as_deref(), *all, &output).map(|()| Exit::Done)
+        }
         Command::Doctor { target } => commands::doctor::run(target.as_deref(), &output).map(|()| Exit::Done),
         Command::Schema { what } => {
             commands::schema::run(*what, &output);

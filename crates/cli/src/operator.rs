@@ -2,7 +2,10 @@
 
 mod editor;
 mod entry;
+mod grant;
 mod view;
+
+pub(crate) use grant::TerminalGrantor;
 
 use crate::{
     paint::Paint,

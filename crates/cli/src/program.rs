@@ -71,7 +71,7 @@ pub(crate) fn reading_host(
         project: target.source.tree.root(),
         home: &home(),
         environment: &environment,
-        unconfined: false,
+        confiner: Arc::default(),
     };
     let mut host = request.host(around, toolset_kinds(), providers);
     host.code = Some(code_reader(python.python()));
@@ -114,6 +114,8 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
             return Exit::Wrong;
         }
         Problem::Grants(missing) => missing_grants(missing),
+        Problem::GrantsFile(_) => Complaint::wrong(problem.to_string())
+            .hint("mend the file, or remove it: then every program asks again"),
         Problem::Journal(_) => Complaint::failed(problem.to_string()),
         Problem::NoModel => Complaint::wrong(problem.to_string())
             .hint("name one with --model PROVIDER:MODEL, or set a provider's key, such as ANTHROPIC_API_KEY"),
@@ -146,8 +148,8 @@ fn missing_grants(missing: &[MissingGrant]) -> Complaint {
     }
     let flags: Vec<String> = missing
         .iter()
-        .flat_map(|grant| &grant.flags)
-        .map(|flag| format!("--grant {}", quoted(flag)))
+        .flat_map(|missing| &missing.grants)
+        .map(|grant| format!("--grant {}", quoted(&grant.to_string())))
         .collect();
     Complaint { exit: Exit::Refused, ..Complaint::wrong(message) }
         .hint(format!("if you trust it with that, run it again with {}", flags.join(" ")))

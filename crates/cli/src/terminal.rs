@@ -125,6 +125,27 @@ impl Terminal {
         }
     }
 
+    /// Waits for one of these keys, and shows its word. `None`: the terminal is gone, or Ctrl-D.
+    pub(crate) fn choose(&self, keys: &[(char, &str)]) -> Option<char> {
+        let never = AtomicBool::new(false);
+        self.read_keys(&never);
+        let chosen = loop {
+            match self.next(&never) {
+                Typed::Text(text) => {
+                    let typed = text.trim().to_lowercase();
+                    if let Some(chosen) = keys.iter().find(|(key, _)| typed == key.to_string()) {
+                        break Some(chosen);
+                    }
+                }
+                Typed::Other => {}
+                Typed::End | Typed::Cancelled => break None,
+            }
+        };
+        self.restore();
+        self.show(&format!("{}\n", chosen.map_or("no", |(_, word)| *word)));
+        chosen.map(|(key, _)| *key)
+    }
+
     fn wait(&self) -> Waited {
         let mut fds = [PollFd::new(&self.file, PollFlags::IN)];
         match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: LOOK })) {

@@ -1,10 +1,15 @@
 //! Grants: what the operator allows beyond the program's own tree (SPEC §6.5).
 
-use llm_do_core::authority::{Access, Extent, Network};
-use llm_do_sandbox::place_of;
-use std::path::Path;
+mod remembered;
 
-/// One capability, as `--grant` gives it.
+pub use remembered::{BadGrantsFile, Granted, RememberedGrants};
+
+use llm_do_core::authority::{Access, Extent, Network};
+use llm_do_program::mounts::Wanted;
+use llm_do_sandbox::place_of;
+use std::{fmt, path::Path};
+
+/// One capability, as `--grant` gives it. As text it is what [`Grant::parse`] reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// `PATH:ro`, `PATH:rw`: a place outside the program.
@@ -25,6 +30,27 @@ pub enum Grant {
     Unconfined,
 }
 
+/// What a program asks for beyond its own tree, and nobody has granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingGrant {
+    /// What it is, for people.
+    pub what: String,
+    /// What asks for it: a worker file with its line, a provider of the manifest.
+    pub asked_by: String,
+    /// What grants it.
+    pub grants: Vec<Grant>,
+}
+
+/// Decides whether a program gets what it asks for beyond its own tree. [`RememberedGrants`] says yes to what was
+/// granted before; a terminal asks as well.
+pub trait Grantor: Send + Sync {
+    /// Whether the program whose root (or lone file) is `program` gets all of it. It gets all or nothing.
+    ///
+    /// # Errors
+    /// What was granted before can't be read.
+    fn grant(&self, program: &Path, missing: &[MissingGrant]) -> Result<bool, BadGrantsFile>;
+}
+
 /// A grant that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`--grant {text}`: {reason}")]
@@ -43,7 +69,8 @@ impl Grant {
             return Ok(Self::Network(Network::On));
         }
         if let Some(domain) = text.strip_prefix("network=") {
-            return Ok(Self::Network(Network::Domains(vec![domain.to_owned()])));
+            let domains = domain.split(',').map(str::to_owned).collect();
+            return Ok(Self::Network(Network::Domains(domains)));
         }
         if let Some(endpoint) = text.strip_prefix("endpoint=") {
             let (host, variable) = match endpoint.split_once(',') {
@@ -73,6 +100,30 @@ impl Grant {
         };
         let place = place_of(Path::new(path)).map_err(|error| bad(error.to_string()))?;
         Ok(Self::Place(Extent { place, access }))
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Place(Extent { place, access: Access::Read }) => write!(f, "{place}:ro"),
+            Self::Place(Extent { place, access: Access::Write }) => write!(f, "{place}:rw"),
+            Self::Network(Network::Domains(domains)) => write!(f, "network={}", domains.join(",")),
+            Self::Network(_) => f.write_str("network"),
+            Self::Endpoint { host, variable: Some(variable) } => write!(f, "endpoint={host},{variable}"),
+            Self::Endpoint { host, variable: None } => write!(f, "endpoint={host}"),
+            Self::Uv => f.write_str("process=uv"),
+            Self::Unconfined => f.write_str("unconfined"),
+        }
+    }
+}
+
+impl From<&Wanted> for Grant {
+    fn from(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::Place { place, access } => Self::Place(Extent { place: place.clone(), access: *access }),
+            Wanted::Network(network) => Self::Network(network.clone()),
+        }
     }
 }
 
@@ -109,6 +160,11 @@ mod tests {
             Grant::parse("network=a.example"),
             Ok(Grant::Network(Network::Domains(vec!["a.example".into()])))
         );
+        for text in
+            ["/:ro", "/:rw", "network", "network=a.example,b.example", "endpoint=h:80,K", "endpoint=h"]
+        {
+            assert_eq!(Grant::parse(text).unwrap().to_string(), text);
+        }
         assert!(Grant::parse("/etc").unwrap_err().reason.contains("PATH:ro"));
         assert!(matches!(Grant::parse("/:ro"), Ok(Grant::Place(Extent { access: Access::Read, .. }))));
     }

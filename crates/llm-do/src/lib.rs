@@ -20,7 +20,7 @@ mod run;
 mod session;
 mod tally;
 
-pub use grant::{BadGrant, Grant};
+pub use grant::{BadGrant, BadGrantsFile, Grant, Granted, Grantor, MissingGrant, RememberedGrants};
 pub use llm_do_core as core;
 pub use llm_do_models as models;
 pub use llm_do_program as program;
@@ -29,5 +29,5 @@ pub use llm_do_runs as runs;
 pub use llm_do_sandbox::{confine, place_of};
 pub use python::{PythonFor, code_reader, toolset_kinds};
 pub use run::{Report, Run, output_text};
-pub use session::{Environment, Input, MissingGrant, Problem, Session, Settings};
+pub use session::{Environment, Input, Problem, Session, Settings};
 pub use tally::Counts;

@@ -9,7 +9,7 @@ use llm_do_core::{
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
 use llm_do_python::{Custom, ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted};
-use llm_do_sandbox::confine::{Confinement, Tier};
+use llm_do_sandbox::confine::{Confinement, Confiner, Tier};
 use serde_json::Value;
 use std::{path::Path, sync::Arc};
 
@@ -29,8 +29,8 @@ pub struct PythonFor<'a> {
     pub home: &'a Path,
     /// The environment.
     pub environment: &'a Environment,
-    /// `--grant unconfined`.
-    pub unconfined: bool,
+    /// How its processes are confined.
+    pub confiner: Arc<Confiner>,
 }
 
 impl PythonFor<'_> {
@@ -40,7 +40,7 @@ impl PythonFor<'_> {
             project: self.project.as_str().into(),
             cache: self.home.join("cache").join("python"),
             environment: Arc::clone(self.environment),
-            unconfined: self.unconfined,
+            confiner: Arc::clone(&self.confiner),
         })
     }
 }
@@ -53,7 +53,7 @@ pub fn code_reader(python: Arc<Python>) -> Arc<dyn CodeReader> {
 /// The interpreter as a journal tells of it, if there is one that can run.
 pub(crate) fn runtime_of(python: &Arc<Python>) -> Option<Runtime> {
     let interpreter = wait(python.interpreter()).ok()?.ok()?;
-    let confinement = match python.confinement().ok()? {
+    let confinement = match python.confiner().confinement().ok()? {
         Confinement::Tier(Tier::Namespaces) => "namespaces",
         Confinement::Tier(Tier::Landlock) => "landlock",
         Confinement::Unconfined => "unconfined",

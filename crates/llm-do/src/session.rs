@@ -1,7 +1,7 @@
 //! A session: a loaded program with everything its runs share.
 
 use crate::{
-    grant::{self, Grant},
+    grant::{self, BadGrantsFile, Grant, Grantor, MissingGrant, RememberedGrants},
     python::{PythonFor, code_reader, prepare, runtime_of},
     run::{Run, Shared, Start},
 };
@@ -18,15 +18,15 @@ use llm_do_core::{
 };
 use llm_do_models::{Api, CustomProvider, Providers};
 use llm_do_program::{
-    Diagnostic, Diagnostics, Program, UserConfig,
+    BindError, Diagnostic, Diagnostics, Program, UserConfig,
     manifest::Provider,
-    mounts::Wanted,
+    mounts::{RequiredGrant, Wanted},
     signature::{self, Given, InputError},
     target::{self, Request, Surroundings},
 };
 use llm_do_python::{Custom, Python};
 use llm_do_runs::{CreateError, EventSink, Redactor, secret_variables};
-use llm_do_sandbox::{NativeFileSystem, place_of};
+use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
 use serde_json::Value;
 use std::{
     fs, io,
@@ -65,22 +65,26 @@ pub struct Settings {
     pub rules: Vec<RuleLine>,
     /// `--grant`.
     pub grants: Vec<Grant>,
+    /// Who is asked for what `grants` lacks.
+    pub grantor: Arc<dyn Grantor>,
 }
 
 impl Settings {
     /// Settings for one target, with this process's environment and nobody to ask: what needs an approval is refused.
     pub fn for_target(target: &str) -> Self {
-        let home = std::env::home_dir();
+        let user = std::env::home_dir();
+        let home = std::env::var_os("LLM_DO_HOME")
+            .map_or_else(|| user.clone().unwrap_or_default().join(".llm-do"), PathBuf::from);
         Self {
             request: Request { positionals: vec![target.to_owned()], ..Request::default() },
             around: Surroundings {
                 here: std::env::current_dir().unwrap_or_default(),
-                home: home.clone(),
+                home: user,
                 ..Surroundings::default()
             },
             environment: Arc::new(|name| std::env::var(name).ok()),
-            home: std::env::var_os("LLM_DO_HOME")
-                .map_or_else(|| home.unwrap_or_default().join(".llm-do"), PathBuf::from),
+            grantor: Arc::new(RememberedGrants::of(&home)),
+            home,
             toolsets: ToolsetRegistry::built_in(),
             providers: Box::new(|providers| providers),
             fallback_model: None,
@@ -116,6 +120,9 @@ pub enum Problem {
     /// It asks for what the operator has not granted (SPEC §6.5).
     #[error("the program asks for more than its own folder")]
     Grants(Vec<MissingGrant>),
+    /// What was granted before can't be read.
+    #[error("cannot read what was granted before: {0}")]
+    GrantsFile(#[from] BadGrantsFile),
     /// The input doesn't fit the entry.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -159,6 +166,15 @@ pub enum Problem {
     Journal(#[from] CreateError),
 }
 
+impl From<BindError> for Problem {
+    fn from(error: BindError) -> Self {
+        match error {
+            BindError::Input(error) => Self::Input(error),
+            BindError::Beyond(required) => Self::Grants(required.iter().map(missing_place).collect()),
+        }
+    }
+}
+
 impl Problem {
     /// The exit code of SPEC §3.
     pub fn exit_code(&self) -> u8 {
@@ -170,22 +186,14 @@ impl Problem {
     }
 }
 
-/// A capability that is asked for and not granted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingGrant {
-    /// What it is, for people.
-    pub what: String,
-    /// What asks for it: a worker file with its line, a provider of the manifest.
-    pub asked_by: String,
-    /// What to pass to `--grant`.
-    pub flags: Vec<String>,
-}
-
 /// A loaded program, ready for any number of runs, one after another or side by side.
 pub struct Session {
     program: Arc<Program>,
     shared: Arc<Shared>,
     grants: Vec<Grant>,
+    grantor: Arc<dyn Grantor>,
+    /// The program as grants know it: its root, or the lone file.
+    identity: PathBuf,
     here: Place,
     message: Option<String>,
     /// Warnings of the loader.
@@ -208,11 +216,15 @@ impl Session {
         let providers = (settings.providers)(Providers::new(move |name| lookup(name)));
         let names = providers.names().into_iter().map(str::to_owned).collect();
         let asked = settings.mode.unwrap_or_default();
+        let confiner = Arc::new(Confiner::default());
+        if settings.grants.contains(&Grant::Unconfined) {
+            confiner.allow_unconfined();
+        }
         let python = PythonFor {
             project: found.source.tree.root(),
             home: &home,
             environment: &environment,
-            unconfined: settings.grants.contains(&Grant::Unconfined),
+            confiner: Arc::clone(&confiner),
         };
         let python = python.python();
         toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
@@ -224,15 +236,11 @@ impl Session {
         let mut host = request.host(&around, toolsets.clone(), names);
         host.code = Some(code_reader(Arc::clone(&python)));
         let lone = found.source.work.is_some();
+        let identity = PathBuf::from(found.source.identity().as_str());
         let loaded = Program::load(found.source, host).map_err(Problem::Program)?;
         let program = loaded.program;
         let mut warnings = found.warnings;
         warnings.extend(loaded.warnings);
-
-        let providers = program.providers().iter().fold(providers, |providers, (name, declared)| {
-            declare(providers, name, declared, &settings.grants)
-        });
-        let mut missing = missing_places(&program, &settings.grants);
 
         let mut because = None;
         let named = environment("LLM_DO_MODEL").filter(|name| !name.trim().is_empty());
@@ -272,11 +280,26 @@ impl Session {
                 return Err(Problem::NoModel);
             }
         }
-        missing.extend(missing_packages(&program.loaded(), &python));
-        missing.extend(missing_endpoints(&program, &workers, &choice, &settings.grants));
+        let mut grants = settings.grants;
+        let mut missing = missing_places(&program, &grants);
+        missing.extend(missing_packages(&workers, &python));
+        missing.extend(missing_confinement(&workers, &confiner));
+        missing.extend(missing_endpoints(&program, &workers, &choice, &grants));
         if !missing.is_empty() {
-            return Err(Problem::Grants(missing));
+            grants.extend(granted(&*settings.grantor, &identity, missing)?);
+            if grants.contains(&Grant::Unconfined) {
+                confiner.allow_unconfined();
+            }
+            if grants.contains(&Grant::Uv)
+                && let Some(wanted) = python.unprepared()
+            {
+                prepare(&python, &wanted).map_err(Problem::Packages)?;
+            }
         }
+        let providers = program
+            .providers()
+            .iter()
+            .fold(providers, |providers, (name, declared)| declare(providers, name, declared, &grants));
         for worker in workers.iter().filter(|worker| worker.code.is_none()) {
             open_model(worker, &choice, &providers)?;
         }
@@ -319,7 +342,9 @@ impl Session {
         Ok(Self {
             program,
             shared: Arc::new(shared),
-            grants: settings.grants,
+            grants,
+            grantor: settings.grantor,
+            identity,
             here,
             message: found.message,
             warnings,
@@ -398,9 +423,19 @@ impl Session {
             json: input.json.as_ref(),
             parameters: &input.parameters,
         };
-        let mut value = signature::input_value(&entry.id, &entry.signature, given)?;
-        let places: Vec<Extent> = granted_places(&self.grants);
-        let bound = self.program.bind(&mut value, &self.here, &places)?;
+        let value = signature::input_value(&entry.id, &entry.signature, given)?;
+        let mut places = granted_places(&self.grants);
+        let mut complete = value.clone();
+        let bound = match self.program.bind(&mut complete, &self.here, &places) {
+            Err(BindError::Beyond(required)) => {
+                let missing = required.iter().map(missing_place).collect();
+                places.extend(granted_places(&granted(&*self.grantor, &self.identity, missing)?));
+                complete = value;
+                self.program.bind(&mut complete, &self.here, &places)?
+            }
+            bound => bound?,
+        };
+        let value = complete;
         signature::validate_input(&entry.id, &entry.signature, &value)?;
         let authority = self.program.authority(&places, grant::network(&self.grants), &bound);
         let attachments = read_attachments(entry, &input.attachments)?;
@@ -432,7 +467,19 @@ fn missing_packages(workers: &[Arc<WorkerDefinition>], python: &Python) -> Optio
     Some(MissingGrant {
         what: "packages for its Python tools, which `uv` would fetch from the network".into(),
         asked_by: wanted.asked_by(),
-        flags: vec!["process=uv".into()],
+        grants: vec![Grant::Uv],
+    })
+}
+
+/// Processes of its tools, where nothing can confine them.
+fn missing_confinement(workers: &[Arc<WorkerDefinition>], confiner: &Confiner) -> Option<MissingGrant> {
+    let worker = workers.iter().find(|worker| runs_code(worker))?;
+    confiner.confinement().is_err().then(|| MissingGrant {
+        what: "to run processes with all of your own rights, since this system can't confine them \
+               (`llm-do doctor` says why)"
+            .into(),
+        asked_by: worker.instructions.file.to_string(),
+        grants: vec![Grant::Unconfined],
     })
 }
 
@@ -456,7 +503,11 @@ fn granted_places(grants: &[Grant]) -> Vec<Extent> {
 
 fn missing_places(program: &Program, grants: &[Grant]) -> Vec<MissingGrant> {
     let missing = program.missing_grants(&granted_places(grants), &grant::network(grants));
-    let asked = missing.into_iter().map(|required| MissingGrant {
+    missing.iter().map(missing_place).collect()
+}
+
+fn missing_place(required: &RequiredGrant) -> MissingGrant {
+    MissingGrant {
         what: match &required.what {
             Wanted::Place { place, access: Access::Read } => format!("to read {place}"),
             Wanted::Place { place, access: Access::Write } => format!("to write {place}"),
@@ -466,9 +517,17 @@ fn missing_places(program: &Program, grants: &[Grant]) -> Vec<MissingGrant> {
             Wanted::Network(_) => "to use the network".into(),
         },
         asked_by: required.span.origin().to_string(),
-        flags: required.what.flags(),
-    });
-    asked.collect()
+        grants: vec![Grant::from(&required.what)],
+    }
+}
+
+/// Gets from `grantor` what is missing, or says what it was.
+fn granted(grantor: &dyn Grantor, program: &Path, missing: Vec<MissingGrant>) -> Result<Vec<Grant>, Problem> {
+    if grantor.grant(program, &missing)? {
+        Ok(missing.into_iter().flat_map(|missing| missing.grants).collect())
+    } else {
+        Err(Problem::Grants(missing))
+    }
 }
 
 /// A manifest that sends requests, and a key with them, somewhere else needs the operator's word (SPEC §6.5).
@@ -494,14 +553,11 @@ fn missing_endpoint(declared: &Provider, grants: &[Grant]) -> Option<MissingGran
     if grant::covers_endpoint(grants, host, variable) {
         return None;
     }
-    let (key, flag) = match variable {
-        Some(variable) => (format!(", with the key in {variable}"), format!("endpoint={host},{variable}")),
-        None => (String::new(), format!("endpoint={host}")),
-    };
+    let key = variable.map(|variable| format!(", with the key in {variable}")).unwrap_or_default();
     Some(MissingGrant {
         what: format!("to send requests to {host}{key}"),
         asked_by: declared.span.origin().to_string(),
-        flags: vec![flag],
+        grants: vec![Grant::Endpoint { host: host.to_owned(), variable: variable.map(str::to_owned) }],
     })
 }
 
@@ -511,8 +567,8 @@ fn declare(providers: Providers, name: &str, declared: &Provider, grants: &[Gran
     let Some(missing) = missing_endpoint(declared, grants) else {
         return providers.custom(name, custom(declared));
     };
-    let message =
-        format!("the program wants {}; allow it by `--grant {}`", missing.what, missing.flags.join(" "));
+    let flags: Vec<String> = missing.grants.iter().map(|grant| format!("`--grant {grant}`")).collect();
+    let message = format!("the program wants {}; allow it by {}", missing.what, flags.join(" "));
     providers.with(name, move |_| Err(ModelError::new(ModelErrorKind::Auth, message.clone())))
 }
 

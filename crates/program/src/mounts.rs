@@ -44,20 +44,6 @@ pub enum Wanted {
     Network(Network),
 }
 
-impl Wanted {
-    /// As `--grant` takes it.
-    pub fn flags(&self) -> Vec<String> {
-        match self {
-            Self::Place { place, access: Access::Read } => vec![format!("{place}:ro")],
-            Self::Place { place, access: Access::Write } => vec![format!("{place}:rw")],
-            Self::Network(Network::Domains(domains)) => {
-                domains.iter().map(|domain| format!("network={domain}")).collect()
-            }
-            Self::Network(_) => vec!["network".into()],
-        }
-    }
-}
-
 /// A worker's sandbox, merged.
 #[derive(Debug, Default)]
 pub struct Merged {
@@ -412,7 +398,7 @@ mod tests {
         let paths: Vec<&str> = both.narrowing.restrict.iter().map(VirtualPath::as_str).collect();
         assert_eq!(paths, ["/a/deep", "/b/c"]);
         assert_eq!(both.narrowing.network, Some(Network::Domains(vec!["y.org".into()])));
-        assert_eq!(both.grants[0].what.flags(), ["network=y.org"]);
+        assert_eq!(both.grants[0].what, Wanted::Network(Network::Domains(vec!["y.org".into()])));
         let (off, _) = merged("network_enabled: false", "network_enabled: true");
         assert_eq!(off.narrowing.network, Some(Network::Off));
         assert!(off.grants.is_empty());

@@ -82,6 +82,31 @@ pub struct Source {
     pub work: Option<Place>,
 }
 
+impl Source {
+    /// The program as grants know it: the root of a project, or a lone file.
+    pub fn identity(&self) -> Place {
+        match (&self.start, &self.work) {
+            (Start::File(file), Some(_)) => Place::new(&format!("{}/{file}", self.tree.root())),
+            _ => self.tree.root().clone(),
+        }
+    }
+}
+
+/// Why an input can't be bound.
+#[derive(Debug)]
+pub enum BindError {
+    /// It doesn't fit.
+    Input(InputError),
+    /// The manifest binds places outside the program, which nobody has granted.
+    Beyond(Vec<RequiredGrant>),
+}
+
+impl From<InputError> for BindError {
+    fn from(error: InputError) -> Self {
+        Self::Input(error)
+    }
+}
+
 /// A program that can run.
 #[derive(Debug)]
 pub struct Loaded {
@@ -268,17 +293,19 @@ impl Program {
     /// Afterwards a `path` parameter's value is `/PARAMETER`, which [`Program::authority`] mounts.
     ///
     /// # Errors
-    /// A place that does not exist, or that the manifest binds beyond what is granted.
+    /// A place that does not exist, or what the manifest binds beyond what is granted.
     pub fn bind(
         &self,
         input: &mut Value,
         here: &Place,
         granted: &[Extent],
-    ) -> Result<Vec<BoundPath>, InputError> {
+    ) -> Result<Vec<BoundPath>, BindError> {
         let signature = &self.entry.signature;
         let fail = |message: String| InputError { message, signature: show(&self.entry.id, signature) };
         let Some(input) = input.as_object_mut() else { return Ok(Vec::new()) };
         let mut bound = Vec::new();
+        let mut beyond = Vec::new();
+        let granted = Bounds::new(granted.to_vec(), Network::Off);
         let bindings = &self.manifest().bindings;
         if !signature.declared
             && !input.contains_key("input")
@@ -309,13 +336,10 @@ impl Program {
                     let place = self
                         .real(path, access)
                         .map_err(|reason| fail(format!("`bindings.{name}`: `{path}` {reason}")))?;
-                    let covered =
-                        Bounds::new(granted.to_vec(), Network::Off).covering(&place, access).is_some();
-                    if !covered && !self.package().own.iter().any(|own| place.is_within(own)) {
-                        let flags = Wanted::Place { place, access }.flags().join(" ");
-                        return Err(fail(format!(
-                            "`bindings.{name}` lies outside the program, which needs `--grant {flags}`"
-                        )));
+                    let own = self.package().own.iter().any(|own| place.is_within(own));
+                    if !own && granted.covering(&place, access).is_none() {
+                        let what = Wanted::Place { place: place.clone(), access };
+                        beyond.push(RequiredGrant { what, span: node.span.clone() });
                     }
                     place
                 }
@@ -324,9 +348,9 @@ impl Program {
                     match mount {
                         Some(mount) if mount.access >= access => mount.place.clone(),
                         Some(_) => {
-                            return Err(fail(format!(
+                            return Err(BindError::Input(fail(format!(
                                 "the mount `{name}` is `ro`, but the worker wants to write there"
-                            )));
+                            ))));
                         }
                         None => continue,
                     }
@@ -334,6 +358,9 @@ impl Program {
             };
             input.insert(name.to_owned(), at_parameter(name).as_str().into());
             bound.push(BoundPath { parameter: Arc::clone(&parameter.name), place, access });
+        }
+        if !beyond.is_empty() {
+            return Err(BindError::Beyond(beyond));
         }
         Ok(bound)
     }

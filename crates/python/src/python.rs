@@ -10,7 +10,7 @@ use crate::{
     wire::MountGiven,
 };
 use llm_do_core::worker::{CodeModule, CodePackage, ToolLevel};
-use llm_do_sandbox::confine::{self, Confinement, Process, ProcessView, Tier};
+use llm_do_sandbox::confine::{self, Confinement, Confiner, Process, ProcessView, Tier};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -32,8 +32,8 @@ pub struct Settings {
     pub cache: PathBuf,
     /// The environment's variables.
     pub environment: Environment,
-    /// The operator's `--grant unconfined`: run where the kernel can't confine.
-    pub unconfined: bool,
+    /// How its processes are confined.
+    pub confiner: Arc<Confiner>,
 }
 
 /// Python, for one session. Nothing is started before it is needed.
@@ -70,20 +70,9 @@ impl Python {
         })
     }
 
-    /// How the kernel confines the processes of this session.
-    ///
-    /// # Errors
-    /// It can't, and the operator has not granted to run them without.
-    pub fn confinement(&self) -> Result<Confinement, String> {
-        match confine::probe().tier {
-            Some(tier) => Ok(Confinement::Tier(tier)),
-            None if self.settings.unconfined => Ok(Confinement::Unconfined),
-            None => Err(
-                "this system can't confine Python tools (`llm-do doctor` says why); `--grant unconfined` runs \
-                 them with all of your own rights"
-                    .to_owned(),
-            ),
-        }
+    /// How its processes are confined.
+    pub fn confiner(&self) -> &Confiner {
+        &self.settings.confiner
     }
 
     /// The environment that the program asks for, unless the operator or a `.venv` has chosen another.
@@ -117,10 +106,6 @@ impl Python {
         instead.as_ref().map_or(cache, |folder| folder.path())
     }
 
-    pub(crate) fn is_unconfined(&self) -> bool {
-        matches!(self.confinement(), Ok(Confinement::Unconfined))
-    }
-
     /// The interpreter.
     ///
     /// # Errors
@@ -137,7 +122,7 @@ impl Python {
                 },
             };
             let candidate = interpreter::choose(&settings.project, prepared.as_deref(), &lookup)?;
-            let confinement = self.confinement().map_err(|reason| InterpreterError::Unusable {
+            let confinement = self.confiner().confinement().map_err(|reason| InterpreterError::Unusable {
                 path: candidate.path.clone(),
                 origin: candidate.origin,
                 reason: format!("can't be run: {reason}"),
@@ -243,7 +228,7 @@ impl Python {
         if let Some(known) = lock().get(&reach.key) {
             return Ok(Arc::clone(known));
         }
-        let tier = match self.confinement().map_err(HostError)? {
+        let tier = match self.confiner().confinement().map_err(|error| HostError(error.to_string()))? {
             Confinement::Tier(tier) => tier,
             Confinement::Unconfined => Tier::Namespaces,
         };
@@ -272,7 +257,7 @@ impl Python {
         let root = given.mounts.iter().find(|mount| mount.at == "/").map(|mount| PathBuf::from(&mount.path));
         let environment = &self.settings.environment;
         let view = given.view.clone().with_readable(reach.readable(&interpreter));
-        let confinement = self.confinement().map_err(HostError)?;
+        let confinement = self.confiner().confinement().map_err(|error| HostError(error.to_string()))?;
         let env = confine::env_allowlist(|name| environment(name));
         Host::start(Process {
             args: vec![

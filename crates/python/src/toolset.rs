@@ -305,7 +305,7 @@ impl<'a> Building<'a> {
         let network = *self.authority.bounds().network() != Network::Off;
         let stated: Option<Risk> =
             tool.risk.as_ref().and_then(|risk| serde_json::from_value(json!(risk)).ok());
-        let most = if foreign || self.python.is_unconfined() {
+        let most = if foreign || self.python.confiner().is_unconfined() {
             Risk::Exec
         } else if network {
             Risk::Network
@@ -314,7 +314,7 @@ impl<'a> Building<'a> {
         } else {
             Risk::Read
         };
-        let contained = !(foreign || network || self.python.is_unconfined());
+        let contained = !(foreign || network || self.python.confiner().is_unconfined());
         // Where more than the program's own mounts is at stake, its files can't talk the risk down.
         let stated = stated.filter(|risk| contained || *risk >= most);
         (stated.unwrap_or(most), contained)

@@ -18,6 +18,7 @@
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "elsewhere nothing is started yet"))]
 
+mod confiner;
 mod limits;
 mod plan;
 mod probe;
@@ -39,6 +40,7 @@ mod seccomp;
 #[cfg(target_os = "linux")]
 mod supervisor;
 
+pub use confiner::{Confiner, Unconfinable};
 pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
 #[cfg(target_os = "linux")]

@@ -91,7 +91,7 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
         project: &project,
         home: &place.join("home"),
         environment: &environment,
-        unconfined: false,
+        confiner: Arc::default(),
     };
     let interpreter = python_for.python().interpreter().await?;
     let definitions = Arc::clone(session.program()) as Arc<dyn Definitions>;

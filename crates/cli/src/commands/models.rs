@@ -148,22 +148,7 @@ pub(crate) fn offer(terminal: &Terminal, store: &Store) -> bool {
         entry.licence,
         visible::line(&store.dir().display().to_string()),
     ));
-    let never = AtomicBool::new(false);
-    terminal.read_keys(&never);
-    let yes = loop {
-        match terminal.next(&never) {
-            Typed::Text(text) => match text.trim() {
-                "y" | "Y" => break true,
-                "n" | "N" => break false,
-                _ => {}
-            },
-            Typed::Other => {}
-            Typed::End | Typed::Cancelled => break false,
-        }
-    };
-    terminal.restore();
-    terminal.show(if yes { "yes\n" } else { "no\n" });
-    yes
+    terminal.choose(&[('y', "yes"), ('n', "no")]) == Some('y')
 }
 
 /// What to do where nobody can be asked.

@@ -5,13 +5,13 @@ use crate::{
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     meant,
-    operator::TerminalOperator,
+    operator::{TerminalGrantor, TerminalOperator},
     program::{findings, home, show_complaint, show_problem, surroundings},
     render::{Output, Renderer, show_report},
     terminal::Terminal,
 };
 use llm_do::{
-    Grant, Input, Problem, Session, Settings,
+    Grant, Input, Problem, RememberedGrants, Session, Settings,
     core::{
         gate::{Mode, Pattern, Rule, RuleLine},
         model::{ModelName, ModelSettings},
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
             return show_complaint(&Complaint::failed(format!("cannot listen to signals: {error}")), output);
         }
     };
-    let (session, input) = match ready(args, terminal.as_deref(), output) {
+    let (session, input) = match ready(args, terminal.as_ref(), output) {
         Ok(ready) => ready,
         Err(not_ready) => return said(not_ready, output),
     };
@@ -73,13 +73,23 @@ impl From<Complaint> for NotReady {
 /// Loads the program, and reads what it is given.
 pub(crate) fn ready(
     args: &RunArgs,
-    terminal: Option<&Terminal>,
+    terminal: Option<&Arc<Terminal>>,
     output: &Output,
 ) -> Result<(Session, Input), NotReady> {
-    let session = match Session::open(settings(args, terminal.is_some())?) {
+    let settings = || {
+        let mut settings = settings(args)?;
+        if let Some(terminal) = terminal {
+            let terminal = Arc::clone(terminal);
+            let remembered = RememberedGrants::of(&settings.home);
+            settings.can_ask = true;
+            settings.grantor = Arc::new(TerminalGrantor { remembered, terminal, paint: output.err });
+        }
+        Ok::<_, Complaint>(settings)
+    };
+    let session = match Session::open(settings()?) {
         Err(Problem::NoModel) => {
-            get_model(terminal, output)?;
-            Session::open(settings(args, terminal.is_some())?)?
+            get_model(terminal.map(|terminal| &**terminal), output)?;
+            Session::open(settings()?)?
         }
         opened => opened?,
     };
@@ -109,7 +119,8 @@ pub(crate) fn given(args: &RunArgs, session: &Session) -> Result<Input, NotReady
     Ok(input)
 }
 
-pub(crate) fn settings(args: &RunArgs, can_ask: bool) -> Result<Settings, Complaint> {
+/// What a command line says of a run, where nobody can be asked.
+pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
     let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
@@ -142,7 +153,8 @@ pub(crate) fn settings(args: &RunArgs, can_ask: bool) -> Result<Settings, Compla
             ApprovalMode::AutoDeny => Mode::AutoDeny,
             ApprovalMode::Defer => Mode::Defer,
         }),
-        can_ask,
+        can_ask: false,
+        grantor: Arc::new(RememberedGrants::of(&home())),
         rules,
         grants: grants.map_err(|error| Complaint::wrong(error.to_string()))?,
     })

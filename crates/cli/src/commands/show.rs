@@ -128,9 +128,9 @@ fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
 
 /// The session that a run would have. Nothing is sent, so that it needs no key either.
 fn opened(run: &RunArgs) -> Result<Session, NotReady> {
-    match Session::open(settings(run, false)?) {
+    match Session::open(settings(run)?) {
         Err(Problem::Model { .. }) => {
-            let mut settings = settings(run, false)?;
+            let mut settings = settings(run)?;
             let environment = settings.environment;
             settings.environment = Arc::new(move |name| {
                 environment(name).or_else(|| name.ends_with("_API_KEY").then(|| "none".to_owned()))

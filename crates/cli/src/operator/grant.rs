@@ -1,0 +1,64 @@
+//! The question whether a program gets what it asks for beyond its own tree (SPEC §6.5).
+
+use crate::{paint::Paint, terminal::Terminal, visible};
+use llm_do::{BadGrantsFile, Grantor, MissingGrant, RememberedGrants};
+use std::{fmt::Write as _, path::Path, sync::Arc};
+
+/// Gives what was granted before, and asks on the terminal for the rest.
+pub(crate) struct TerminalGrantor {
+    pub(crate) remembered: RememberedGrants,
+    pub(crate) terminal: Arc<Terminal>,
+    pub(crate) paint: Paint,
+}
+
+impl Grantor for TerminalGrantor {
+    fn grant(&self, program: &Path, missing: &[MissingGrant]) -> Result<bool, BadGrantsFile> {
+        if self.remembered.grant(program, missing)? {
+            return Ok(true);
+        }
+        self.terminal.show(&question(program, missing, self.paint));
+        let words = [('y', "yes, this once"), ('r', "yes, remembered for this program"), ('n', "no")];
+        let answer = self.terminal.choose(&words);
+        if answer == Some('r') {
+            self.remembered.remember(program, missing)?;
+        }
+        Ok(matches!(answer, Some('y' | 'r')))
+    }
+}
+
+/// Exactly what is asked for, and where.
+fn question(program: &Path, missing: &[MissingGrant], paint: Paint) -> String {
+    let program = visible::line(&program.display().to_string()).into_owned();
+    let mut out = format!("{} asks for more than its own folder:\n", paint.cyan(program));
+    for MissingGrant { what, asked_by, grants } in missing {
+        let flags: Vec<String> = grants.iter().map(|grant| format!("--grant {grant}")).collect();
+        // Writing to a `String` does not fail.
+        let _ = writeln!(out, "  {}", paint.bold(visible::line(what)));
+        let flags = visible::line(&flags.join(" ")).into_owned();
+        let _ =
+            writeln!(out, "    {}", paint.dim(format!("asked for at {}; {flags}", visible::line(asked_by))));
+    }
+    out.push_str("Grant it?  [y]es, this once  [r]emember for this program  [n]o ");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use llm_do::Grant;
+
+    #[test]
+    fn the_question_names_all_of_it_and_nothing_reaches_the_terminal_as_a_command() {
+        let missing = [MissingGrant {
+            what: "to use the network: a.example".into(),
+            asked_by: "evil\u{1b}[2J.worker:3:1".into(),
+            grants: vec![Grant::parse("network=a.example").unwrap()],
+        }];
+        insta::assert_snapshot!(question(Path::new("/p\u{1b}]0;x"), &missing, Paint::NEVER), @r"
+        /p\u{1b}]0;x asks for more than its own folder:
+          to use the network: a.example
+            asked for at evil\u{1b}[2J.worker:3:1; --grant network=a.example
+        Grant it?  [y]es, this once  [r]emember for this program  [n]o
+        ");
+    }
+}

@@ -1,0 +1,124 @@
+//! What a program asks for beyond its own tree: asked, remembered, changed, taken back.
+
+use crate::{session::Session, story::Story};
+use insta::assert_snapshot;
+
+const WORKER: &str =
+    "---\nmodel: script:s.yaml\nsandbox: {paths: {etc: /etc}}\ntoolsets: [filesystem]\n---\nRead.\n";
+
+fn story() -> Story {
+    Story::new().file("main.worker", WORKER).file("s.yaml", "answers:\n  - text: done\n")
+}
+
+/// Answers the question with one key.
+fn answer(story: &Story, key: &str) -> Option<i32> {
+    let mut session = Session::start(story.command_on_terminal(&["."]));
+    session.expect("asks for more than its own folder");
+    session.expect("to read /etc");
+    session.expect("--grant /etc:ro");
+    session.expect("[n]o");
+    session.wait_for_keys();
+    session.type_keys(key);
+    session.end().0
+}
+
+#[test]
+fn a_grant_for_once_is_asked_again() {
+    let story = story();
+    assert_eq!(answer(&story, "n"), Some(3));
+    assert_eq!(answer(&story, "y"), Some(0));
+    assert_eq!(answer(&story, "y"), Some(0));
+    assert_snapshot!(story.run(&["grants", "list"]), @"
+    exit 0
+    --- stderr
+    note: nothing is granted to any program
+    ");
+}
+
+#[test]
+fn a_remembered_grant_holds_until_the_program_asks_for_something_else() {
+    let story = story();
+    assert_eq!(answer(&story, "r"), Some(0));
+    assert_eq!(story.run(&["."]).code, Some(0));
+    let listed = story.run(&["grants", "list"]).stdout;
+    assert!(listed.contains("/etc:ro") && listed.lines().count() == 1, "{listed}");
+
+    // More than was granted, and less: neither is the exact set.
+    let more = story.file("main.worker", &WORKER.replace("etc: /etc", "etc: /etc, usr: /usr"));
+    assert_eq!(more.run(&["."]).code, Some(3));
+    let written = more.file("main.worker", &WORKER.replace("etc: /etc", "etc: {root: /etc, mode: rw}"));
+    assert_eq!(written.run(&["."]).code, Some(3));
+    let network = written
+        .file("main.worker", &WORKER.replace("sandbox: {", "sandbox: {network_enabled: [a.example], "));
+    assert_snapshot!(network.run(&["."]), @"
+    exit 3
+    --- stderr
+    error: the program asks for more than its own folder:
+      to read /etc (asked for at main.worker:3)
+      to use the network: a.example (asked for at main.worker:3)
+    hint: if you trust it with that, run it again with --grant /etc:ro --grant network=a.example
+    ");
+    let same = network.file("main.worker", WORKER);
+    assert_eq!(same.run(&["."]).code, Some(0));
+
+    assert_eq!(same.run(&["grants", "revoke", "."]).code, Some(0));
+    assert_eq!(same.run(&["."]).code, Some(3));
+    assert_snapshot!(same.run(&["grants", "revoke"]), @"
+    exit 2
+    --- stderr
+    error: nothing is granted to [DIR]/project
+    hint: `llm-do grants list` shows what is granted, and to whom
+    ");
+}
+
+#[test]
+fn a_copy_of_a_program_asks_for_itself() {
+    let story = story();
+    assert_eq!(answer(&story, "r"), Some(0));
+    let copy = story.file("copy/main.worker", WORKER).file("copy/s.yaml", "answers:\n  - text: done\n");
+    let copy = copy.file("copy/project.yaml", "name: copy\n");
+    assert_eq!(copy.run(&["copy"]).code, Some(3));
+    assert_eq!(copy.run(&["."]).code, Some(0));
+    assert_eq!(copy.run(&["grants", "revoke", "--all"]).code, Some(0));
+    assert_eq!(copy.run(&["."]).code, Some(3));
+}
+
+#[test]
+fn a_binding_that_leads_outside_is_granted_like_a_mount() {
+    let story = Story::new()
+        .file("project.yaml", "bindings: {notes: /etc}\n")
+        .file(
+            "main.worker",
+            "---\nmodel: script:s.yaml\nparameters: {notes: path}\ntoolsets: [filesystem]\n---\nRead {{ notes }}.\n",
+        )
+        .file("s.yaml", "answers:\n  - text: done\n");
+    assert_snapshot!(story.run(&["."]), @"
+    exit 3
+    --- stderr
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    error: the program asks for more than its own folder:
+      to read /etc (asked for at project.yaml:1)
+    hint: if you trust it with that, run it again with --grant /etc:ro
+    ");
+    assert_eq!(story.run(&[".", "--grant", "/etc:ro"]).code, Some(0));
+    // The operator's own word needs no grant.
+    assert_eq!(story.run(&[".", "--param", "notes=."]).code, Some(0));
+    let mut session = Session::start(story.command_on_terminal(&["."]));
+    session.expect("to read /etc");
+    session.expect("[n]o");
+    session.wait_for_keys();
+    session.type_keys("r");
+    assert_eq!(session.end().0, Some(0));
+    assert_eq!(story.run(&["."]).code, Some(0));
+}
+
+#[test]
+fn a_damaged_file_of_grants_stops_programs_that_need_one() {
+    let story = story();
+    std::fs::create_dir_all(story.home().join("home/.llm-do")).unwrap();
+    std::fs::write(story.home().join("home/.llm-do/grants.yaml"), "grants: yes\n").unwrap();
+    let told = story.run(&["."]);
+    assert_eq!(told.code, Some(2));
+    assert!(told.stderr.contains("grants.yaml") && told.stderr.contains("mend the file"), "{}", told.stderr);
+    assert_eq!(story.run(&[".", "--grant", "/etc:ro"]).code, Some(0));
+}

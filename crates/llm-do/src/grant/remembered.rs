@@ -1,0 +1,211 @@
+//! What was granted before: `grants.yaml` in the user's folder (SPEC §6.5).
+
+use super::{Grantor, MissingGrant};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+const FIRST_LINE: &str = "# What you have granted to programs: `llm-do grants list` shows it, `llm-do grants revoke` takes it back.\n";
+
+/// One thing that was granted: to one program, an exact set of capabilities.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Granted {
+    /// Root of the program, or the lone worker file, without links on the way.
+    pub program: PathBuf,
+    /// What it got, as `--grant` takes it, sorted.
+    pub capabilities: BTreeSet<String>,
+    /// When.
+    pub granted_at: Timestamp,
+}
+
+/// The user's `grants.yaml`. A program is known by its place, so a copy elsewhere asks for itself.
+#[derive(Clone, Debug)]
+pub struct RememberedGrants {
+    file: PathBuf,
+}
+
+/// A `grants.yaml` that can't be read or written. Then nothing counts as granted.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct BadGrantsFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    grants: Vec<Granted>,
+}
+
+impl RememberedGrants {
+    /// Those in the user's folder (`~/.llm-do`). Nothing is read before it is asked for.
+    pub fn of(home: &Path) -> Self {
+        Self { file: home.join("grants.yaml") }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// All of them, in the order in which they were given.
+    ///
+    /// # Errors
+    /// A file that is there and can't be read.
+    pub fn list(&self) -> Result<Vec<Granted>, BadGrantsFile> {
+        let text = match fs::read_to_string(&self.file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.bad(error)),
+        };
+        if text.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        serde_saphyr::from_str::<Document>(&text)
+            .map(|document| document.grants)
+            .map_err(|error| self.bad(error))
+    }
+
+    /// Remembers an exact set for a program.
+    ///
+    /// # Errors
+    /// The file can't be read or written; it is left as it was.
+    pub fn remember(&self, program: &Path, missing: &[MissingGrant]) -> Result<(), BadGrantsFile> {
+        let granted = Granted {
+            program: program.to_owned(),
+            capabilities: set_of(missing),
+            granted_at: Timestamp::now(),
+        };
+        self.change(|grants| {
+            grants.retain(|old| old.program != granted.program || old.capabilities != granted.capabilities);
+            grants.push(granted);
+        })
+    }
+
+    /// Takes back everything that `which` chooses, and says what that was.
+    ///
+    /// # Errors
+    /// As [`RememberedGrants::remember`].
+    pub fn revoke(&self, which: impl Fn(&Granted) -> bool) -> Result<Vec<Granted>, BadGrantsFile> {
+        let mut revoked = Vec::new();
+        self.change(|grants| {
+            grants.retain(|granted| {
+                !which(granted) || {
+                    revoked.push(granted.clone());
+                    false
+                }
+            })
+        })?;
+        Ok(revoked)
+    }
+
+    /// Writes the file anew, whole or not at all, while nobody else does.
+    fn change(&self, change: impl FnOnce(&mut Vec<Granted>)) -> Result<(), BadGrantsFile> {
+        let io = |error: io::Error| self.bad(error);
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(io)?;
+        let _alone = lock(&self.file.with_extension("lock")).map_err(io)?;
+        let mut grants = self.list()?;
+        change(&mut grants);
+        let yaml = serde_saphyr::to_string(&Document { grants }).map_err(|error| self.bad(error))?;
+        // Readable for its owner alone, as temporary files are made.
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
+        file.write_all(FIRST_LINE.as_bytes()).and_then(|()| file.write_all(yaml.as_bytes())).map_err(io)?;
+        file.persist(&self.file).map_err(|error| self.bad(error.error))?;
+        Ok(())
+    }
+
+    fn bad(&self, reason: impl ToString) -> BadGrantsFile {
+        BadGrantsFile { path: self.file.clone(), reason: reason.to_string() }
+    }
+}
+
+impl Grantor for RememberedGrants {
+    fn grant(&self, program: &Path, missing: &[MissingGrant]) -> Result<bool, BadGrantsFile> {
+        let asked = set_of(missing);
+        Ok(self.list()?.iter().any(|granted| granted.program == program && granted.capabilities == asked))
+    }
+}
+
+/// What is asked for, whatever the order.
+fn set_of(missing: &[MissingGrant]) -> BTreeSet<String> {
+    missing.iter().flat_map(|missing| &missing.grants).map(ToString::to_string).collect()
+}
+
+/// Held until it is dropped.
+fn lock(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Grant, *};
+
+    fn missing(flags: &[&str]) -> Vec<MissingGrant> {
+        let missing = flags.iter().map(|flag| MissingGrant {
+            what: String::new(),
+            asked_by: String::new(),
+            grants: vec![Grant::parse(flag).unwrap()],
+        });
+        missing.collect()
+    }
+
+    #[test]
+    fn a_grant_holds_for_one_program_and_an_exact_set() {
+        let home = tempfile::tempdir().unwrap();
+        let grants = RememberedGrants::of(&home.path().join("new"));
+        let (mine, other) = (Path::new("/p/mine"), Path::new("/p/other"));
+        let both = missing(&["network=a.example", "/:ro"]);
+        assert!(!grants.grant(mine, &both).unwrap());
+        grants.remember(mine, &both).unwrap();
+        grants.remember(mine, &both).unwrap();
+        assert_eq!(grants.list().unwrap().len(), 1);
+        assert!(grants.grant(mine, &missing(&["/:ro", "network=a.example"])).unwrap());
+        assert!(!grants.grant(other, &both).unwrap());
+        for changed in [&["network=a.example"][..], &["network", "/:ro"], &["/:rw", "network=a.example"]] {
+            assert!(!grants.grant(mine, &missing(changed)).unwrap(), "{changed:?}");
+        }
+        assert_eq!(grants.revoke(|granted| granted.program == other).unwrap(), []);
+        assert_eq!(grants.revoke(|granted| granted.program == mine).unwrap().len(), 1);
+        assert!(!grants.grant(mine, &both).unwrap());
+    }
+
+    #[test]
+    fn a_damaged_file_grants_nothing_and_stays_as_it_is() {
+        let home = tempfile::tempdir().unwrap();
+        let grants = RememberedGrants::of(home.path());
+        for damaged in ["grants: 3", "grants:\n- program: /p\n", "more: []", "\u{1}"] {
+            fs::write(grants.file(), damaged).unwrap();
+            assert!(grants.grant(Path::new("/p"), &missing(&["network"])).is_err(), "{damaged:?}");
+            assert!(grants.remember(Path::new("/p"), &missing(&["network"])).is_err());
+            assert_eq!(fs::read_to_string(grants.file()).unwrap(), damaged);
+        }
+    }
+
+    #[test]
+    fn those_who_remember_at_once_lose_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let grants = RememberedGrants::of(home.path());
+        std::thread::scope(|scope| {
+            for number in 0..16 {
+                let grants = &grants;
+                scope.spawn(move || {
+                    grants.remember(Path::new(&format!("/p/{number}")), &missing(&["network"]))
+                });
+            }
+        });
+        assert_eq!(grants.list().unwrap().len(), 16);
+    }
+}
