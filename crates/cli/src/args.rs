@@ -507,6 +507,28 @@ Examples:
     },
 }
 
+/// What a resumed run is told.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// Which run
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// The project's directory or a worker file; without it, the current directory
+    pub(crate) target: Option<String>,
+    /// Approve a call that waits, or `all`
+    #[arg(long, value_name = "CALL", help_heading = "Decisions")]
+    pub(crate) approve: Vec<String>,
+    /// Deny a call that waits; the model is told the reason
+    #[arg(long, value_name = "CALL[=REASON]", help_heading = "Decisions")]
+    pub(crate) deny: Vec<String>,
+    /// Run a tool again that had begun and not ended
+    #[arg(long, value_name = "CALL", help_heading = "Decisions")]
+    pub(crate) again: Vec<String>,
+    /// Count a tool that had begun and not ended as done, with this result
+    #[arg(long, value_name = "CALL=JSON", help_heading = "Decisions")]
+    pub(crate) result: Vec<String>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum GrantsCommand {
     /// List what was granted, and to which program
@@ -543,6 +565,18 @@ pub(crate) enum RunsCommand {
         #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
+    /// Go on with a run that waits for an approval, was interrupted or was cut off
+    #[command(after_help = "\
+What the run did before is not done again. RUN is as in `llm-do runs show`; CALL is a place in its call tree, as
+`llm-do runs show` and a suspended run tell it.
+
+Examples:
+  llm-do runs resume last                            after a kill or Ctrl-C
+  llm-do runs resume last --approve 0/2.0            a call that waited for approval
+  llm-do runs resume last --deny 0/2.0=\"not today\"
+  llm-do runs resume last --again 0/3.1              a tool that was cut off in its middle runs again
+  llm-do runs resume last --result 0/3.1='\"sent\"'    or counts as done, with this result")]
+    Resume(ResumeArgs),
     /// Show what a run did: its call tree with times, tokens and approvals
     #[command(after_help = "\
 RUN is an ID from `llm-do runs list`, the beginning or the last digits of one, or `last`.

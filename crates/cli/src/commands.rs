@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod migrate;
 #[cfg(feature = "local")]
 pub(crate) mod models;
+pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod schema;

@@ -68,6 +68,9 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::Show { run, target }) => folders(target.as_deref())
             .and_then(|folders| commands::runs::show(&folders, run, &output))
             .map(|()| Exit::Done),
+        Command::Runs(RunsCommand::Resume(resume)) => {
+            folders(resume.target.as_deref()).map(|folders| commands::resume::run(&folders, resume, &output))
+        }
         Command::Grants(GrantsCommand::List) => commands::grants::list(&output).map(|()| Exit::Done),
         Command::Grants(GrantsCommand::Revoke { target, all }) => {
             commands::grants::revoke(target.as_deref(), *all, &output).map(|()| Exit::Done)

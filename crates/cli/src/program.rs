@@ -7,7 +7,7 @@ use crate::{
     render::Output,
 };
 use llm_do::{
-    Environment, MissingGrant, Problem, PythonFor, code_reader,
+    Environment, MissingGrant, Problem, PythonFor, ResumeError, code_reader,
     program::{
         Diagnostic, Host,
         diagnostics::{
@@ -116,6 +116,14 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
         Problem::Grants(missing) => missing_grants(missing),
         Problem::GrantsFile(_) => Complaint::wrong(problem.to_string())
             .hint("mend the file, or remove it: then every program asks again"),
+        Problem::Resume(ResumeError::Changed { .. }) => {
+            Complaint::wrong(problem.to_string()).hint("put the file back as it was, or start a new run")
+        }
+        Problem::Resume(ResumeError::Halt(_) | ResumeError::Reopen(_) | ResumeError::Read(_)) => {
+            Complaint::failed(problem.to_string())
+        }
+        Problem::Resume(ResumeError::NotAsked(_)) => Complaint::wrong(problem.to_string())
+            .hint("`llm-do runs resume RUN` without decisions says what it waits for"),
         Problem::Journal(_) => Complaint::failed(problem.to_string()),
         Problem::NoModel => Complaint::wrong(problem.to_string())
             .hint("name one with --model PROVIDER:MODEL, or set a provider's key, such as ANTHROPIC_API_KEY"),

@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-pub(crate) use result::show_report;
+pub(crate) use result::{show_questions, show_report, show_unsettled};
 
 /// What kind of streams there are, and what goes to them.
 #[derive(Clone)]

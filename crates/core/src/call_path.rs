@@ -26,6 +26,10 @@ impl CallPath {
     pub fn keyed(&self, key: &str) -> Self {
         Self(format!("{}/{key}", self.0).into())
     }
+    /// A place as people type it, after a journal. Whether there is such a call is for others to know.
+    pub fn typed(text: &str) -> Self {
+        Self(text.into())
+    }
     /// The place it was called from.
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()))

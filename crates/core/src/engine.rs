@@ -356,12 +356,9 @@ impl Engine {
                 );
                 Ok(refuse(FailureKind::Denied, message))
             }
+            // Who defers has an operator that answers `Later` to what nobody decided yet.
             Mode::Defer | Mode::Interactive => {
                 let ask = self.question(call, admitted, verdict.decided_by).await;
-                if self.host.gate.mode == Mode::Defer {
-                    self.host.driver.record(&call.path, "ask".into(), Record::Asked(ask.clone()))?;
-                    return Ok(Judged::Refuse(End::Suspended(vec![ask])));
-                }
                 let memory = Memory { engine: self, key: &key };
                 let answered = self.host.driver.ask(&call.path, "ask".into(), ask.clone(), &memory).await?;
                 let Answered { answer, recalled, waited } = answered;

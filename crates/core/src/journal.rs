@@ -123,6 +123,16 @@ pub enum Body {
         /// What runs the code of its tools.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runtimes: Vec<Runtime>,
+        /// How the run was started, in the words of the host that started it: what it needs to resume.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        invocation: Option<Arc<Value>>,
+    },
+    /// The run goes on after it was suspended or cut off. What stands before is not done again.
+    RunResumed {
+        /// Version of llm-do.
+        version: Arc<str>,
+        /// How long nothing happened, in milliseconds. It counts for no deadline.
+        idle_ms: u64,
     },
     /// A definition that was loaded later, for a callee that only a wildcard named.
     Definition(UsedDefinition),
@@ -181,6 +191,11 @@ pub enum Body {
         /// What its code printed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<Arc<str>>,
+    },
+    /// The operator has decided what becomes of a leaf that had begun and not ended when the run was cut off.
+    Settled {
+        /// Run it again; otherwise it counts as done, with the result that follows.
+        again: bool,
     },
     /// A composite call has ended, or a call was refused before it ran.
     CallEnded {

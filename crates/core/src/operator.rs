@@ -55,7 +55,7 @@ pub enum Answer {
         /// The new arguments.
         input: Arc<Value>,
     },
-    /// Nobody can answer now: the run is suspended (mode `defer`).
+    /// Nobody can answer now: the run is suspended (mode `defer`). No answer, and so never recorded.
     Later,
 }
 
@@ -82,6 +82,15 @@ pub struct Answered {
     pub recalled: bool,
     /// How long it took from the recorded question to the recorded answer.
     pub waited: Duration,
+}
+
+/// Nobody answers now.
+pub struct Later;
+
+impl Operator for Later {
+    fn answer<'a>(&'a self, _ask: &'a Ask) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Later })
+    }
 }
 
 /// Somebody, or some program, who answers.

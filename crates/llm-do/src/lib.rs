@@ -16,6 +16,7 @@
 
 mod grant;
 mod python;
+mod resume;
 mod run;
 mod session;
 mod tally;
@@ -28,6 +29,7 @@ pub use llm_do_python as python_tools;
 pub use llm_do_runs as runs;
 pub use llm_do_sandbox::{confine, place_of};
 pub use python::{PythonFor, code_reader, toolset_kinds};
+pub use resume::{Decisions, Invocation, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
 pub use session::{Environment, Input, Problem, Session, Settings};
 pub use tally::Counts;

@@ -1,27 +1,32 @@
 //! One run: a journal, a driver, an engine, and what came of it.
 
-use crate::tally::{Counts, Tally};
+use crate::{
+    resume::{Decisions, PastRun, ResumeError},
+    tally::{Counts, Tally},
+};
 use llm_do_core::{
     authority::Authority,
     call_path::CallPath,
     driver::{Driver, MemoryDriver},
     engine::{Call, End, Engine, Failure, FailureKind, Frame, Halt, Host, Outcome},
-    gate::Gate,
+    gate::{Gate, Mode},
     journal::{Body, FORMAT, RunStatus, Runtime, UsedDefinition},
     model::{
         Blob, Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
         ModelResponse, ModelSettings, Models, Usage,
     },
-    operator::{Answer, Ask, Operator},
+    operator::{Answer, Ask, Later, Operator},
     send::BoxFuture,
     toolset::ToolsetRegistry,
     vfs::FileSystem,
     worker::{self, Definitions, ModelChoice, WorkerDefinition},
 };
 use llm_do_python::Python;
-use llm_do_runs::{Canceller, CreateError, EventSink, JournalWriter, LocalDriver, Redactor};
+use llm_do_runs::{Canceller, CreateError, EventSink, History, JournalWriter, LocalDriver, Redactor};
 use serde_json::Value;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What every run of a session shares.
 pub(crate) struct Shared {
@@ -49,6 +54,15 @@ pub struct Run {
     id: Arc<str>,
     dir: PathBuf,
     start: Start,
+    beginning: Beginning,
+}
+
+/// Whether a run begins or goes on.
+enum Beginning {
+    /// It begins, by this word of its host.
+    New(Arc<Value>),
+    /// It goes on, on the date that it began.
+    Resumed(Arc<str>),
 }
 
 /// What a run starts with.
@@ -106,17 +120,45 @@ impl Run {
     pub(crate) fn new(
         shared: &Arc<Shared>,
         start: Start,
+        invocation: Arc<Value>,
         operator: Option<Arc<dyn Operator>>,
         events: Option<Arc<dyn EventSink>>,
     ) -> Result<Self, CreateError> {
         let journal = JournalWriter::create(&shared.runs_dir, Arc::clone(&shared.redactor))?;
-        let (id, dir) = (Arc::clone(journal.id()), journal.dir().to_owned());
+        let operator = shared.operator(operator);
+        let begin = |_: &str| Ok(LocalDriver::new(journal, operator));
+        Self::over(shared, start, Beginning::New(invocation), events, begin)
+    }
+
+    pub(crate) fn resume(
+        shared: &Arc<Shared>,
+        start: Start,
+        past: PastRun,
+        decisions: Decisions,
+        operator: Option<Arc<dyn Operator>>,
+        events: Option<Arc<dyn EventSink>>,
+    ) -> Result<Self, ResumeError> {
+        let (journal, records) = JournalWriter::reopen(past.dir(), Arc::clone(&shared.redactor))?;
+        // Read again under the lock: somebody else may have gone on with it in between.
+        decisions.admitted_by(&records)?;
+        let Decisions { answers, settle } = decisions;
+        let operator = Arc::new(Decided { answers, rest: shared.operator(operator) });
+        let history = History::of(records, settle);
+        let resume = |version: &str| LocalDriver::resume(journal, operator, history, version);
+        Ok(Self::over(shared, start, Beginning::Resumed(past.date()), events, resume)?)
+    }
+
+    fn over<E>(
+        shared: &Arc<Shared>,
+        start: Start,
+        beginning: Beginning,
+        events: Option<Arc<dyn EventSink>>,
+        driver: impl FnOnce(&str) -> Result<LocalDriver, E>,
+    ) -> Result<Self, E> {
         let tally = Arc::new(Tally::new(events));
-        let operator = operator.unwrap_or_else(|| Arc::new(Nobody));
-        let driver = Arc::new(
-            LocalDriver::new(journal, operator).with_events(Arc::clone(&tally) as Arc<dyn EventSink>),
-        );
-        Ok(Self { shared: Arc::clone(shared), driver, tally, id, dir, start })
+        let driver = driver(VERSION)?.with_events(Arc::clone(&tally) as Arc<dyn EventSink>);
+        let (id, dir) = (Arc::clone(driver.journal().id()), driver.journal().dir().to_owned());
+        Ok(Self { shared: Arc::clone(shared), driver: Arc::new(driver), tally, id, dir, start, beginning })
     }
 
     /// ID of the run.
@@ -139,6 +181,7 @@ impl Run {
             Err(halt) => {
                 let status = match halt {
                     Halt::Cancelled => RunStatus::Interrupted,
+                    Halt::Unsettled { .. } => RunStatus::Suspended,
                     _ => RunStatus::Failed,
                 };
                 let failure = Failure::new(FailureKind::Tool, halt.to_string());
@@ -162,19 +205,26 @@ impl Run {
 
     async fn call(&self) -> Result<Outcome, Halt> {
         let shared = &self.shared;
-        let date = today();
-        let started = Body::RunStarted {
-            format: FORMAT,
-            run: Arc::clone(&self.id),
-            version: env!("CARGO_PKG_VERSION").into(),
-            target: Arc::clone(&shared.target),
-            entry: Arc::clone(&shared.entry.id),
-            approval: shared.gate.mode,
-            date: Arc::clone(&date),
-            definitions: shared.used.clone(),
-            runtimes: shared.runtimes.clone(),
+        let date = match &self.beginning {
+            Beginning::Resumed(date) => Arc::clone(date),
+            Beginning::New(invocation) => {
+                let date = today();
+                let started = Body::RunStarted {
+                    format: FORMAT,
+                    run: Arc::clone(&self.id),
+                    version: VERSION.into(),
+                    target: Arc::clone(&shared.target),
+                    entry: Arc::clone(&shared.entry.id),
+                    approval: shared.gate.mode,
+                    date: Arc::clone(&date),
+                    definitions: shared.used.clone(),
+                    runtimes: shared.runtimes.clone(),
+                    invocation: Some(Arc::clone(invocation)),
+                };
+                self.driver.record(&CallPath::root(), "run".into(), started)?;
+                date
+            }
         };
-        self.driver.record(&CallPath::root(), "run".into(), started)?;
         let driver = Arc::clone(&self.driver) as Arc<dyn Driver>;
         let engine = shared.engine(Arc::clone(&self.id), date, driver, Arc::clone(&shared.models));
         shared.call(&engine, &self.start).await
@@ -182,6 +232,15 @@ impl Run {
 }
 
 impl Shared {
+    /// Who is asked: nobody where the run defers what needs an answer.
+    fn operator(&self, operator: Option<Arc<dyn Operator>>) -> Arc<dyn Operator> {
+        match operator {
+            _ if self.gate.mode == Mode::Defer => Arc::new(Later),
+            Some(operator) => operator,
+            None => Arc::new(Nobody),
+        }
+    }
+
     /// The engine of one run.
     fn engine(
         &self,
@@ -283,6 +342,21 @@ fn status_of(end: &End) -> RunStatus {
             FailureKind::Blocked | FailureKind::Denied => RunStatus::Refused,
             _ => RunStatus::Failed,
         },
+    }
+}
+
+/// Gives the answers that the operator gave with the command, and asks for the others.
+struct Decided {
+    answers: HashMap<CallPath, Answer>,
+    rest: Arc<dyn Operator>,
+}
+
+impl Operator for Decided {
+    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer> {
+        match self.answers.get(&ask.call) {
+            Some(answer) => Box::pin(async { answer.clone() }),
+            None => self.rest.answer(ask),
+        }
     }
 }
 

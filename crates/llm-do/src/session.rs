@@ -3,6 +3,7 @@
 use crate::{
     grant::{self, BadGrantsFile, Grant, Grantor, MissingGrant, RememberedGrants},
     python::{PythonFor, code_reader, prepare, runtime_of},
+    resume::{Decisions, Invocation, PastRun, ResumeError},
     run::{Run, Shared, Start},
 };
 use llm_do_core::{
@@ -27,6 +28,7 @@ use llm_do_program::{
 use llm_do_python::{Custom, Python};
 use llm_do_runs::{CreateError, EventSink, Redactor, secret_variables};
 use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
     fs, io,
@@ -99,7 +101,8 @@ impl Settings {
 }
 
 /// The input of one run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Input {
     /// A plain message.
     pub message: Option<String>,
@@ -161,6 +164,9 @@ pub enum Problem {
     /// The packages of its Python tools can't be installed.
     #[error("cannot prepare the program's Python environment: {0}")]
     Packages(String),
+    /// The run can't be resumed.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
     /// The journal can't be made.
     #[error(transparent)]
     Journal(#[from] CreateError),
@@ -194,6 +200,7 @@ pub struct Session {
     grantor: Arc<dyn Grantor>,
     /// The program as grants know it: its root, or the lone file.
     identity: PathBuf,
+    invocation: Invocation,
     here: Place,
     message: Option<String>,
     /// Warnings of the loader.
@@ -210,6 +217,7 @@ impl Session {
     /// # Errors
     /// Everything that can be known to be wrong before a run starts.
     pub fn open(settings: Settings) -> Result<Self, Problem> {
+        let invocation = Invocation::of(&settings);
         let Settings { request, around, environment, home, mut toolsets, .. } = settings;
         let found = target::find(&request, &around).map_err(Problem::Program)?;
         let lookup = Arc::clone(&environment);
@@ -345,6 +353,7 @@ impl Session {
             grants,
             grantor: settings.grantor,
             identity,
+            invocation,
             here,
             message: found.message,
             warnings,
@@ -404,7 +413,25 @@ impl Session {
         operator: Option<Arc<dyn Operator>>,
         events: Option<Arc<dyn EventSink>>,
     ) -> Result<Run, Problem> {
-        Ok(Run::new(&self.shared, self.prepare(input)?, operator, events)?)
+        let invocation = self.invocation.with(input);
+        Ok(Run::new(&self.shared, self.prepare(input, true)?, invocation, operator, events)?)
+    }
+
+    /// Goes on with a run that was suspended or cut off. This session must be opened with [`PastRun::settings`].
+    ///
+    /// # Errors
+    /// The program has changed since, a decision is about nothing that waits, the journal can't be written.
+    pub fn resume(
+        &self,
+        past: PastRun,
+        decisions: Decisions,
+        operator: Option<Arc<dyn Operator>>,
+        events: Option<Arc<dyn EventSink>>,
+    ) -> Result<Run, Problem> {
+        past.fits(&self.shared.used)?;
+        // What is attached stands in the journal as soon as a conversation has begun with it.
+        let start = self.prepare(&past.input(), !past.has_begun())?;
+        Ok(Run::resume(&self.shared, start, past, decisions, operator, events)?)
     }
 
     /// What the entry's model would be sent first for this input: the record of the conversation's start, with the
@@ -413,10 +440,10 @@ impl Session {
     /// # Errors
     /// As [`Session::start`], or the reason why a run would fail before its first request.
     pub async fn preview(&self, input: &Input) -> Result<llm_do_core::journal::Body, Problem> {
-        self.shared.preview(&self.prepare(input)?).await.map_err(Problem::Preview)
+        self.shared.preview(&self.prepare(input, true)?).await.map_err(Problem::Preview)
     }
 
-    fn prepare(&self, input: &Input) -> Result<Start, Problem> {
+    fn prepare(&self, input: &Input, attach: bool) -> Result<Start, Problem> {
         let entry = &self.shared.entry;
         let given = Given {
             message: input.message.as_deref(),
@@ -438,7 +465,8 @@ impl Session {
         let value = complete;
         signature::validate_input(&entry.id, &entry.signature, &value)?;
         let authority = self.program.authority(&places, grant::network(&self.grants), &bound);
-        let attachments = read_attachments(entry, &input.attachments)?;
+        let attached = if attach { &input.attachments[..] } else { &[] };
+        let attachments = read_attachments(entry, attached)?;
         Ok(Start { input: value, attachments, authority })
     }
 }

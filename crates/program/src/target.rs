@@ -9,6 +9,7 @@ use crate::{
     source::{DiskTree, SourceError},
 };
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+use serde::{Deserialize, Serialize};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -16,7 +17,8 @@ use std::{
 };
 
 /// What a command line says about the program to run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Request {
     /// The positional arguments, at most two: `[TARGET] [MESSAGE]`.
     pub positionals: Vec<String>,

@@ -1,18 +1,30 @@
 //! The driver of this machine: steps run live on tokio, and each is recorded.
 
-use crate::journal::{JournalWriter, RecordRef, Written};
+use crate::{
+    history::{Found, History, Settle},
+    journal::{JournalWriter, RecordRef, Written, as_recorded},
+};
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use llm_do_core::{
     call_path::CallPath,
     driver::{Driver, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
-    journal::Body,
+    journal::{Body, Ending},
     model::Delta,
-    operator::{Answered, Ask, Operator, Recall},
+    operator::{Answer, Answered, Ask, Operator, Recall},
     send::BoxFuture,
 };
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
 use tokio::sync::{Mutex, watch};
 
 /// Shows what happens in a run.
@@ -65,12 +77,45 @@ pub struct LocalDriver {
     operator_turn: Mutex<()>,
     events: Option<Arc<dyn EventSink>>,
     canceller: Canceller,
+    /// What the run did before it was resumed; empty for one that has just begun.
+    history: History,
+    /// The latest time of the run's work that the engine has come to.
+    now_ms: AtomicU64,
 }
 
 impl LocalDriver {
     /// A driver that nobody watches.
     pub fn new(journal: JournalWriter, operator: Arc<dyn Operator>) -> Self {
-        Self { journal, operator, operator_turn: Mutex::new(()), events: None, canceller: Canceller::new() }
+        let history = History::none(journal.last_ms());
+        Self::over(journal, operator, history)
+    }
+
+    /// A driver that goes on with a journal: steps that stand in its history are not done again.
+    ///
+    /// # Errors
+    /// That the run goes on can't be recorded.
+    pub fn resume(
+        journal: JournalWriter,
+        operator: Arc<dyn Operator>,
+        mut history: History,
+        version: &str,
+    ) -> Result<Self, Halt> {
+        let idle_ms = history.idle_until(journal.now_ms());
+        history.idle_ms += idle_ms;
+        let resumed = Body::RunResumed { version: version.into(), idle_ms };
+        journal.append(&CallPath::root(), "run", resumed, None)?;
+        Ok(Self::over(journal, operator, history))
+    }
+
+    fn over(journal: JournalWriter, operator: Arc<dyn Operator>, history: History) -> Self {
+        let now_ms = AtomicU64::new(history.began_ms);
+        let (operator_turn, canceller) = (Mutex::new(()), Canceller::new());
+        Self { journal, operator, operator_turn, events: None, canceller, history, now_ms }
+    }
+
+    /// Notes that the engine has come to that time of the run's work.
+    fn reach(&self, at_ms: u64) {
+        self.now_ms.fetch_max(at_ms, Ordering::AcqRel);
     }
 
     /// Shows what happens.
@@ -109,8 +154,66 @@ impl LocalDriver {
         .await
     }
 
+    /// Writes a record. The time is that of the run's work.
     fn write(&self, path: &CallPath, step: &str, body: Body) -> Result<Written, Halt> {
-        self.journal.append(path, step, body, self.events.as_deref())
+        let Written { at_ms, body } = self.journal.append(path, step, body, self.events.as_deref())?;
+        let at_ms = at_ms.saturating_sub(self.history.idle_ms);
+        self.reach(at_ms);
+        Ok(Written { at_ms, body })
+    }
+
+    /// Whether what is to be recorded stands there already. Something else in its place stops the run: it would go
+    /// another way than its records tell.
+    fn stands(&self, path: &CallPath, name: &str, body: &Body) -> Result<bool, Halt> {
+        let Found::Ended { body: recorded, at_ms, .. } = self.history.find(path, name) else {
+            return Ok(false);
+        };
+        self.reach(at_ms);
+        // Threads of a program's code print in any order.
+        let same = recorded == body
+            || matches!((recorded, body), (Body::Note { .. }, Body::Note { .. }))
+            || as_recorded(self.journal.redactor(), path, name, body).is_ok_and(|body| body == *recorded);
+        if same { Ok(true) } else { Err(diverged(path, name, recorded, body)) }
+    }
+
+    /// The recorded end of a step that stands in the history, or what the operator has decided in its place.
+    fn ended_before(
+        &self,
+        path: &CallPath,
+        name: &str,
+        intent: Option<&Body>,
+    ) -> Result<Option<Stepped>, Halt> {
+        if let (Some(begun), Some(intent)) = (self.history.begun(path, name), intent)
+            && !same_intent(begun, intent)
+        {
+            return Err(diverged(path, name, begun, intent));
+        }
+        let stepped = |body: &Body, at_ms: u64, took: u64| {
+            self.reach(at_ms);
+            let end = match body {
+                Body::TimedOut { .. } => StepEnd::TimedOut,
+                body => StepEnd::Done(body.clone()),
+            };
+            Stepped { end, at_ms, took: Duration::from_millis(took) }
+        };
+        match self.history.find(path, name) {
+            Found::Nothing => Ok(None),
+            Found::Ended { body, began_ms, at_ms } => {
+                Ok(Some(stepped(body, at_ms, at_ms.saturating_sub(began_ms))))
+            }
+            Found::Begun(begun, _) => {
+                let settle = self.history.settle(path, begun)?;
+                if matches!(begun, Body::ToolStarted { .. }) {
+                    let again = settle == Settle::Again;
+                    self.write(path, "settle", Body::Settled { again })?;
+                }
+                let Settle::Given(value) = settle else { return Ok(None) };
+                let ending = Ending::Output(value);
+                let Written { at_ms, body } =
+                    self.write(path, name, Body::ToolEnded { ending, blobs: Vec::new(), log: None })?;
+                Ok(Some(stepped(&body, at_ms, 0)))
+            }
+        }
     }
 
     /// The future's value, or the record that the step was cut off.
@@ -145,6 +248,9 @@ impl Driver for LocalDriver {
         Box::pin(async move {
             self.unless_ended()?;
             let Step { path, name, intent, deadline, run } = step;
+            if let Some(before) = self.ended_before(path, &name, intent.as_ref())? {
+                return Ok(before);
+            }
             let began_ms =
                 intent.map(|body| self.write(path, &name, body)).transpose()?.map(|intent| intent.at_ms);
             self.journal.flush()?;
@@ -168,6 +274,15 @@ impl Driver for LocalDriver {
     }
 
     fn record(&self, path: &CallPath, name: StepName, body: Body) -> Result<(), Halt> {
+        if self.stands(path, &name, &body)? {
+            return Ok(());
+        }
+        if matches!(&body, Body::CallEnded { ending, .. } if *ending != Ending::Suspended)
+            && let Some(left_out) = self.history.left_out(path)
+        {
+            let reason = format!("the call at {left_out} was recorded, and is not made any more");
+            return Err(Halt::Diverged { path: path.clone(), step: name.into_owned(), reason });
+        }
         self.write(path, &name, body).map(drop)
     }
 
@@ -188,22 +303,40 @@ impl Driver for LocalDriver {
     ) -> BoxFuture<'a, Result<Answered, Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
-            let asked = self.write(path, &name, Body::Asked(ask))?;
-            self.journal.flush()?;
-            let Body::Asked(ask) = &asked.body else {
-                return Err(Halt::unexpected(path, &name, &asked.body));
+            let (ask, asked_ms) = match self.history.find(path, &name) {
+                Found::Ended { body: Body::Answered(answer), began_ms, at_ms } => {
+                    self.reach(at_ms);
+                    let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
+                    return Ok(Answered { answer: answer.clone(), recalled: false, waited });
+                }
+                Found::Ended { body: Body::Recalled(answer), began_ms, at_ms } => {
+                    self.reach(at_ms);
+                    let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
+                    return Ok(Answered { answer: answer.clone(), recalled: true, waited });
+                }
+                Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
+                // Asked before, and nobody answered: the question stands.
+                Found::Begun(_, at_ms) => (ask, at_ms),
+                Found::Nothing => match self.write(path, &name, Body::Asked(ask))? {
+                    Written { at_ms, body: Body::Asked(ask) } => (ask, at_ms),
+                    Written { body, .. } => return Err(Halt::unexpected(path, &name, &body)),
+                },
             };
+            self.journal.flush()?;
             let answer = async {
                 // The engine remembers an answer in the same poll in which it gets it, before the next turn begins.
                 let _turn = self.operator_turn.lock().await;
                 match memory.recall() {
                     Some(answer) => Body::Recalled(answer),
-                    None => Body::Answered(self.operator.answer(ask).await),
+                    None => Body::Answered(self.operator.answer(&ask).await),
                 }
             };
             let answer = self.unless_cancelled(path, &name, answer).await?;
+            if answer == Body::Answered(Answer::Later) {
+                return Ok(Answered { answer: Answer::Later, recalled: false, waited: Duration::ZERO });
+            }
             let written = self.write(path, &name, answer)?;
-            let waited = Duration::from_millis(written.at_ms - asked.at_ms);
+            let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
             match written.body {
                 Body::Answered(answer) => Ok(Answered { answer, recalled: false, waited }),
                 Body::Recalled(answer) => Ok(Answered { answer, recalled: true, waited }),
@@ -220,12 +353,19 @@ impl Driver for LocalDriver {
     ) -> BoxFuture<'a, Result<(), Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
+            if self.stands(path, &name, &Body::Slept { ms: millis(time) })? {
+                return Ok(());
+            }
             self.unless_cancelled(path, &name, tokio::time::sleep(time)).await?;
             self.write(path, &name, Body::Slept { ms: millis(time) }).map(drop)
         })
     }
 
     fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt> {
+        if let Found::Ended { body: Body::Random { value }, at_ms, .. } = self.history.find(path, &name) {
+            self.reach(at_ms);
+            return Ok(*value);
+        }
         let value = fastrand::u64(..);
         self.write(path, &name, Body::Random { value })?;
         Ok(value)
@@ -242,7 +382,7 @@ impl Driver for LocalDriver {
     }
 
     fn now_ms(&self) -> u64 {
-        self.journal.last_ms()
+        self.now_ms.load(Ordering::Acquire)
     }
 
     fn cancelled(&self) -> bool {
@@ -273,6 +413,32 @@ impl Driver for LocalDriver {
     fn listens(&self) -> bool {
         self.events.as_ref().is_some_and(|events| events.wants_deltas())
     }
+}
+
+/// Whether two intents of one step mean the same: a model was sent the same, a tool is the same.
+fn same_intent(recorded: &Body, now: &Body) -> bool {
+    match (recorded, now) {
+        (
+            Body::ModelRequested { head: a, digest: b, .. },
+            Body::ModelRequested { head: c, digest: d, .. },
+        ) => a == c && b == d,
+        (Body::ToolStarted { function: a, .. }, Body::ToolStarted { function: b, .. }) => a == b,
+        _ => false,
+    }
+}
+
+/// The program does something else than its records tell.
+fn diverged(path: &CallPath, step: &str, recorded: &Body, now: &Body) -> Halt {
+    let text = |body: &Body| {
+        let mut text = serde_json::to_string(body).unwrap_or_default();
+        if text.len() > 300 {
+            text.truncate(text.floor_char_boundary(300));
+            text.push('…');
+        }
+        text
+    };
+    let reason = format!("recorded was\n  {}\nand now it would be\n  {}", text(recorded), text(now));
+    Halt::Diverged { path: path.clone(), step: step.to_owned(), reason }
 }
 
 fn millis(time: Duration) -> u64 {

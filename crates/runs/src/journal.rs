@@ -1,8 +1,9 @@
 //! Writing a run's journal: one line a record, whole or not at all (SPEC §12).
 
 use crate::{
-    blob::{Blobs, private_dir, private_file},
+    blob::{Blobs, open_regular, private_dir, private_file},
     driver::EventSink,
+    read::{Journal, ReadError, read_journal},
     redactor::Redactor,
     run_id,
 };
@@ -15,7 +16,7 @@ use llm_do_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{
@@ -131,6 +132,25 @@ pub struct Written {
     pub body: Body,
 }
 
+/// A journal that can't be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub enum ReopenError {
+    /// A process is writing it.
+    #[error("the run is going on in another process")]
+    Running,
+    /// The file can't be opened or written.
+    #[error("cannot open {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It can't be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
 /// A run's folder that can't be made.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot record a run under {}: {source}. Make that folder writable.", path.display())]
@@ -175,6 +195,38 @@ impl JournalWriter {
         Ok(Self::over(Box::new(file), id.into(), dir, redactor, Clock::new(now)))
     }
 
+    /// Goes on with the journal in a run's folder, which no process may be writing, and gives back what it holds. Half a
+    /// line at its end, from a write that was cut off, is removed.
+    ///
+    /// # Errors
+    /// See [`ReopenError`].
+    pub fn reopen(run_dir: &Path, redactor: Arc<Redactor>) -> Result<(Self, Vec<Record>), ReopenError> {
+        let path = run_dir.join(JOURNAL_FILE);
+        let failed = |source| ReopenError::Io { path: path.clone(), source };
+        // Looked at by its own rules first, so that a link or a pipe in its place is not opened for writing.
+        drop(open_regular(&path).map_err(failed)?);
+        let file = private_file(OpenOptions::new().append(true)).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(ReopenError::Running),
+            // Where the file system has no locks the run does without.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let Journal { records, torn, whole_bytes } = read_journal(run_dir)?;
+        if torn {
+            file.set_len(whole_bytes).map_err(failed)?;
+        }
+        let id = run_dir.file_name().unwrap_or_default().to_string_lossy().into();
+        let journal =
+            Self::over(Box::new(file), id, run_dir.to_owned(), redactor, Clock::new(Timestamp::now()));
+        let next = records.len() as u64;
+        journal.last_ms.store(records.last().map_or(0, |record| record.at_ms), Ordering::Release);
+        {
+            let mut tail = journal.tail();
+            (tail.next, tail.unwritten, tail.whole) = (next, next, whole_bytes);
+        }
+        Ok((journal, records))
+    }
+
     fn over(file: Box<dyn Lines>, id: Arc<str>, dir: PathBuf, redactor: Arc<Redactor>, clock: Clock) -> Self {
         let tail = Tail {
             file,
@@ -209,6 +261,11 @@ impl JournalWriter {
         self.last_ms.load(Ordering::Acquire)
     }
 
+    /// The time that a record would have now.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ms().max(self.last_ms())
+    }
+
     /// Adds a record and shows it to the listener, in the order of the journal. A record that can't be written leaves
     /// nothing behind.
     ///
@@ -223,7 +280,7 @@ impl JournalWriter {
     ) -> Result<Written, Halt> {
         let mut tail = self.tail();
         let seq = tail.next;
-        let at_ms = self.clock.now_ms().max(self.last_ms());
+        let at_ms = self.now_ms();
         let now = !tail.held || listener.is_some_and(EventSink::wants_written);
         let body = tail
             .add(&self.redactor, seq, at_ms, path, step, body)
@@ -356,6 +413,14 @@ fn write_all(file: &mut dyn Lines, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// What a body would be in the journal of that redactor.
+pub(crate) fn as_recorded(redactor: &Redactor, path: &CallPath, step: &str, body: &Body) -> io::Result<Body> {
+    let line = serde_json::to_vec(&RecordRef { seq: 0, at_ms: 0, path, step, body })?;
+    let record =
+        if redactor.suspects(&line) { redacted(redactor, &line)? } else { serde_json::from_slice(&line)? };
+    Ok(record.body)
+}
+
 /// The record without secrets.
 fn redacted(redactor: &Redactor, line: &[u8]) -> io::Result<Record> {
     let record: Record = serde_json::from_slice(line)?;
@@ -388,7 +453,6 @@ fn ignore_for_git(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::read_journal;
     use llm_do_core::journal::{Ending, RunStatus};
     use serde_json::json;
 

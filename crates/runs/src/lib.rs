@@ -5,6 +5,7 @@
 
 mod blob;
 mod driver;
+mod history;
 mod journal;
 mod list;
 mod read;
@@ -15,7 +16,8 @@ mod tree;
 
 pub use blob::{BlobError, INLINE_BYTES};
 pub use driver::{Canceller, EventSink, LocalDriver};
-pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, RecordRef, Written};
+pub use history::{History, Settle};
+pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, RecordRef, ReopenError, Written};
 pub use list::{FindError, Open, RunState, RunSummary, find_run, list_runs};
 pub use read::{Journal, Problem, ReadError, read_journal};
 pub use redactor::{Redactor, SHORTEST_SECRET, is_secret_name, secret_variables};

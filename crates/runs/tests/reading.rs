@@ -31,6 +31,7 @@ fn run_started(run: &str) -> Body {
         date: "2026-11-21".into(),
         definitions: Vec::new(),
         runtimes: Vec::new(),
+        invocation: None,
     }
 }
 

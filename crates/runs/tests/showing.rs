@@ -48,6 +48,7 @@ impl Story {
                 date: "2026-11-21".into(),
                 definitions: Vec::new(),
                 runtimes: Vec::new(),
+                invocation: None,
             },
         );
     }

@@ -11,7 +11,7 @@ use crate::{
     terminal::Terminal,
 };
 use llm_do::{
-    Grant, Input, Problem, RememberedGrants, Session, Settings,
+    Grant, Input, Problem, RememberedGrants, Run, Session, Settings,
     core::{
         gate::{Mode, Pattern, Rule, RuleLine},
         model::{ModelName, ModelSettings},
@@ -19,6 +19,7 @@ use llm_do::{
         toolset::ToolsetRegistry,
     },
     models::Providers,
+    program::target::Request,
     runs::EventSink,
 };
 use serde_json::{Map, Value};
@@ -38,7 +39,8 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
         Err(not_ready) => return said(not_ready, output),
     };
     say(&session, output);
-    match start(&session, &input, terminal, &interrupts, output) {
+    let start = |operator, events| session.start(&input, operator, Some(events));
+    match carry_out(start, terminal, &interrupts, output) {
         Ok(exit) => exit,
         Err(not_ready) => said(not_ready, output),
     }
@@ -76,16 +78,7 @@ pub(crate) fn ready(
     terminal: Option<&Arc<Terminal>>,
     output: &Output,
 ) -> Result<(Session, Input), NotReady> {
-    let settings = || {
-        let mut settings = settings(args)?;
-        if let Some(terminal) = terminal {
-            let terminal = Arc::clone(terminal);
-            let remembered = RememberedGrants::of(&settings.home);
-            settings.can_ask = true;
-            settings.grantor = Arc::new(TerminalGrantor { remembered, terminal, paint: output.err });
-        }
-        Ok::<_, Complaint>(settings)
-    };
+    let settings = || Ok::<_, Complaint>(asking(settings(args)?, terminal, output));
     let session = match Session::open(settings()?) {
         Err(Problem::NoModel) => {
             get_model(terminal.map(|terminal| &**terminal), output)?;
@@ -95,6 +88,17 @@ pub(crate) fn ready(
     };
     let input = given(args, &session)?;
     Ok((session, input))
+}
+
+/// With somebody who can be asked, if there is a terminal.
+pub(crate) fn asking(mut settings: Settings, terminal: Option<&Arc<Terminal>>, output: &Output) -> Settings {
+    if let Some(terminal) = terminal {
+        let terminal = Arc::clone(terminal);
+        let remembered = RememberedGrants::of(&settings.home);
+        settings.can_ask = true;
+        settings.grantor = Arc::new(TerminalGrantor { remembered, terminal, paint: output.err });
+    }
+    settings
 }
 
 /// Reads what the entry is given.
@@ -119,10 +123,30 @@ pub(crate) fn given(args: &RunArgs, session: &Session) -> Result<Input, NotReady
     Ok(input)
 }
 
-/// What a command line says of a run, where nobody can be asked.
-pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
+/// What this machine and moment give, for a run of which nothing is said yet and in which nobody can be asked.
+pub(crate) fn surrounded() -> Result<Settings, Complaint> {
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    Ok(Settings {
+        request: Request::default(),
+        around,
+        environment: Arc::new(|name| std::env::var(name).ok()),
+        home: home(),
+        toolsets: ToolsetRegistry::built_in(),
+        providers: Box::new(with_local),
+        fallback_model: local_model(),
+        model: None,
+        set: ModelSettings::default(),
+        mode: None,
+        can_ask: false,
+        grantor: Arc::new(RememberedGrants::of(&home())),
+        rules: Vec::new(),
+        grants: Vec::new(),
+    })
+}
+
+/// What a command line says of a run, where nobody can be asked.
+pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
     let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
     let grants = args.grant.iter().map(|text| Grant::parse(text)).collect::<Result<_, _>>();
     let mut rules = Vec::new();
@@ -139,12 +163,6 @@ pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
     }
     Ok(Settings {
         request: args.into(),
-        around,
-        environment: Arc::new(|name| std::env::var(name).ok()),
-        home: home(),
-        toolsets: ToolsetRegistry::built_in(),
-        providers: Box::new(with_local),
-        fallback_model: local_model(),
         model: model.map_err(|error| Complaint::wrong(format!("--model: {error}")))?,
         set: model_settings(&args.model.set)?,
         mode: args.approval.map(|mode| match mode {
@@ -153,10 +171,9 @@ pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
             ApprovalMode::AutoDeny => Mode::AutoDeny,
             ApprovalMode::Defer => Mode::Defer,
         }),
-        can_ask: false,
-        grantor: Arc::new(RememberedGrants::of(&home())),
         rules,
         grants: grants.map_err(|error| Complaint::wrong(error.to_string()))?,
+        ..surrounded()?
     })
 }
 
@@ -192,9 +209,9 @@ fn say(session: &Session, output: &Output) {
     }
 }
 
-fn start(
-    session: &Session,
-    input: &Input,
+/// Carries a run out, to the exit code.
+pub(crate) fn carry_out(
+    start: impl FnOnce(Option<Arc<dyn Operator>>, Arc<dyn EventSink>) -> Result<Run, Problem>,
     terminal: Option<Arc<Terminal>>,
     interrupts: &Interrupts,
     output: &Output,
@@ -220,7 +237,7 @@ fn start(
     let events = Arc::clone(&renderer) as Arc<dyn EventSink>;
     let run = {
         let _context = runtime.enter();
-        session.start(input, operator, Some(events))?
+        start(operator, events)?
     };
     // Set once, here.
     let _ = canceller.set(run.canceller());

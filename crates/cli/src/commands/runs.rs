@@ -97,7 +97,8 @@ pub(crate) fn show(folders: &[PathBuf], run: &str, output: &Output) -> Result<()
     Ok(())
 }
 
-fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint> {
+/// The folder of one run.
+pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint> {
     let mut found = Vec::new();
     for folder in folders {
         match find_run(folder, run) {

@@ -7,10 +7,16 @@ use crate::{
     visible,
 };
 use llm_do::Report;
-use llm_do_core::{engine::End, journal::RunStatus, model::Usage, operator::Ask};
+use llm_do_core::{
+    call_path::CallPath,
+    engine::{End, Halt},
+    journal::RunStatus,
+    model::Usage,
+    operator::Ask,
+};
 use llm_do_runs::{duration, thousands};
 use serde_json::{Value, json};
-use std::{env, fs};
+use std::{env, fs, sync::Arc};
 
 /// Shows what came of a run: the result on stdout, how it went on stderr. `streamed` is the text that stands on the
 /// screen already.
@@ -33,7 +39,10 @@ pub(crate) fn show_report(output: &Output, report: &Report, streamed: Option<&st
     match &report.end {
         End::Done(_) => {}
         End::Failed(failure) => show_failure(output, report, &failure.message, failure.partial.as_deref()),
-        End::Suspended(asks) => show_suspended(output, asks),
+        End::Suspended(asks) => {
+            show_questions(output, asks);
+            say_how_to_decide(output, report, asks);
+        }
     }
     summary(output, report);
 }
@@ -52,11 +61,18 @@ fn show_value(output: &Output, value: &Value, streamed: Option<&str>) {
 
 fn show_failure(output: &Output, report: &Report, message: &str, partial: Option<&Value>) {
     let paint = output.err;
+    if let Some(Halt::Unsettled { path, function }) = &report.halt {
+        show_unsettled(output, &[(path.clone(), Arc::clone(function))]);
+        return;
+    }
     match report.status {
         RunStatus::Interrupted => {
             let id = visible::line(&report.run);
             let took = duration(millis(report.took));
-            output.screen.line(&format!("interrupted after {took}; run {id} kept"));
+            output.screen.line(&format!(
+                "interrupted after {took}; `llm-do runs resume {id}{}` goes on",
+                place(report)
+            ));
             return;
         }
         _ => output.screen.line(&format!("{} {}", paint.error("error:"), visible::text(message))),
@@ -78,16 +94,43 @@ fn show_failure(output: &Output, report: &Report, message: &str, partial: Option
 fn place(report: &Report) -> String {
     let Ok(here) = env::current_dir().and_then(fs::canonicalize) else { return String::new() };
     // PROJECT/.llm-do/runs/ID; runs of lone files lie in the home, where `runs` looks anyway.
-    let Some(project) = report.dir.ancestors().nth(3) else { return String::new() };
-    if project == here || report.dir.starts_with(home()) {
+    let dir = fs::canonicalize(&report.dir).unwrap_or_else(|_| report.dir.clone());
+    let Some(project) = dir.ancestors().nth(3) else { return String::new() };
+    if project == here || dir.starts_with(home()) {
         return String::new();
     }
     let shown = project.strip_prefix(&here).unwrap_or(project).display().to_string();
     format!(" {}", quoted(&shown))
 }
 
+/// Leaves that had begun and not ended: what the operator must decide.
+pub(crate) fn show_unsettled(output: &Output, unsettled: &[(CallPath, Arc<str>)]) {
+    let paint = output.err;
+    for (path, function) in unsettled {
+        output.screen.line(&format!(
+            "{} {} at {path} had begun and not ended when the run was cut off; whether its effect took place, only you can know",
+            paint.warning("suspended:"),
+            paint.bold(visible::line(function)),
+        ));
+        output.screen.line(&format!(
+            "{} go on with `--again {path}` to run it again, or with `--result {path}=JSON` to count it as done",
+            paint.hint("hint:")
+        ));
+    }
+}
+
+fn say_how_to_decide(output: &Output, report: &Report, asks: &[Ask]) {
+    let Some(first) = asks.first() else { return };
+    let (run, place) = (visible::line(&report.run).into_owned(), place(report));
+    output.screen.line(&format!(
+        "{} decide with `llm-do runs resume {run}{place} --approve {call}` or `--deny {call}`",
+        output.err.hint("hint:"),
+        call = first.call,
+    ));
+}
+
 /// The questions that a suspended run waits for.
-fn show_suspended(output: &Output, asks: &[Ask]) {
+pub(crate) fn show_questions(output: &Output, asks: &[Ask]) {
     let paint = output.err;
     output.screen.line(&format!(
         "{} the run waits for {}:",

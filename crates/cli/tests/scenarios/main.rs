@@ -10,6 +10,7 @@ mod look;
 mod migrate;
 mod prompts;
 mod python;
+mod resume;
 mod runs;
 mod schema;
 mod session;

@@ -91,7 +91,9 @@ impl Driver for MemoryDriver {
                 Some(operator) => operator.answer(&ask).await,
                 None => Answer::Deny { reason: None, remember: false },
             };
-            self.push(path, &name, Body::Answered(answer.clone()));
+            if answer != Answer::Later {
+                self.push(path, &name, Body::Answered(answer.clone()));
+            }
             Ok(Answered { answer, recalled: false, waited })
         })
     }

@@ -152,6 +152,15 @@ pub enum Halt {
         /// What differs.
         reason: String,
     },
+    /// A leaf had begun and not ended when the run was cut off, and only the operator can know whether its effect took
+    /// place.
+    #[error("`{function}` at {path} had begun and not ended when the run was cut off")]
+    Unsettled {
+        /// The call.
+        path: CallPath,
+        /// Its function.
+        function: Arc<str>,
+    },
 }
 
 impl Halt {

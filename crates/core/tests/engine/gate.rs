@@ -308,7 +308,7 @@ fn deferring_suspends_the_run_after_what_needs_no_approval() {
         )
         .worker(main, vec![calls([("child", json!({}))])]);
     world.gate.mode = Mode::Defer;
-    let ran = world.run(json!({}));
+    let ran = world.asking([Answer::Later]).run(json!({}));
     let End::Suspended(asks) = &ran.outcome.end else { panic!("it is suspended: {:?}", ran.outcome.end) };
     let asks: Vec<(&str, &str)> = asks.iter().map(|ask| (ask.call.as_str(), &*ask.function)).collect();
     assert_eq!(asks, [("0/0.0/0.1", "write")]);

@@ -1,0 +1,160 @@
+//! Runs that go on: after an approval that was deferred, after a kill, after Ctrl-C.
+
+use crate::story::{Story, lines};
+use insta::assert_snapshot;
+use std::fs;
+
+fn two_writes() -> Story {
+    Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: list_files}, {tool: write_file, arguments: {path: a.txt, content: a}}]\n  - when: {turn: 1}\n    calls: [{tool: write_file, arguments: {path: b.txt, content: b}}]\n  - text: both\n",
+        )
+}
+
+/// The run's one journal.
+fn journal(story: &Story) -> Vec<serde_json::Value> {
+    assert_eq!(story.runs().len(), 1);
+    story.journal()
+}
+
+#[test]
+fn a_deferred_call_goes_on_when_it_is_approved() {
+    let story = two_writes();
+    assert_snapshot!(story.run(&[".", "--approval", "defer"]), @r#"
+    exit 5
+    --- stderr
+    suspended: the run waits for 1 approval:
+      0/0.1  main wants to call write_file {"path":"a.txt","content":"a"}
+    hint: decide with `llm-do runs resume [RUN] --approve 0/0.1` or `--deny 0/0.1`
+    "#);
+    assert_snapshot!(story.run(&["runs", "resume"]), @r#"
+    exit 5
+    --- stderr
+    suspended: the run waits for 1 approval:
+      0/0.1  main wants to call write_file {"path":"a.txt","content":"a"}
+    "#);
+    assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.0"]), @"
+    exit 2
+    --- stderr
+    error: nothing waits at `0/0.0`
+    hint: `llm-do runs resume RUN` without decisions says what it waits for
+    ");
+    assert_eq!(story.read("a.txt"), None);
+    assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.1"]), @r#"
+    exit 5
+    --- stderr
+    suspended: the run waits for 1 approval:
+      0/1.0  main wants to call write_file {"path":"b.txt","content":"b"}
+    hint: decide with `llm-do runs resume [RUN] --approve 0/1.0` or `--deny 0/1.0`
+    "#);
+    assert_eq!(story.read("a.txt").as_deref(), Some("a"));
+    assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.1"]), @"
+    exit 2
+    --- stderr
+    error: `0/0.1` is already decided
+    ");
+    assert_snapshot!(story.run(&["runs", "resume", "last", "--deny", "0/1.0=not today"]), @"
+    exit 0
+    --- stdout
+    both
+
+    --- stderr
+    warning: 1 call was refused
+    ");
+    assert_eq!(story.read("b.txt"), None);
+    assert_snapshot!(story.run(&["runs", "resume", "last", "--deny", "0/1.0"]), @"
+    exit 2
+    --- stderr
+    error: `0/1.0` is already decided
+    ");
+    let records = journal(&story);
+    let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
+    assert_eq!((of("model_requested"), of("tool_started"), of("run_resumed")), (3, 2, 2));
+    for (number, record) in records.iter().enumerate() {
+        assert_eq!(record["seq"], number);
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_any_record() {
+    let story = two_writes();
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let dir = story.runs().remove(0);
+    let whole = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
+    let undisturbed = whole.lines().count();
+    for kept in 1..undisturbed {
+        let mut cut: String = whole.lines().take(kept).map(|line| format!("{line}\n")).collect();
+        // In the middle of the next line.
+        let next = whole.lines().nth(kept).unwrap();
+        cut.push_str(&next[..next.len() / 2]);
+        fs::write(dir.join("journal.jsonl"), cut).unwrap();
+        let _ =
+            (fs::remove_file(story.project().join("a.txt")), fs::remove_file(story.project().join("b.txt")));
+        let mut told = story.run(&["runs", "resume"]);
+        if told.code == Some(5) {
+            assert!(told.stderr.contains("had begun and not ended"), "{kept}: {told}");
+            let place = if told.stderr.contains("0/0.1") { "0/0.1" } else { "0/1.0" };
+            told = story.run(&["runs", "resume", "last", "--again", place]);
+        }
+        assert_eq!((told.code, told.stdout.as_str()), (Some(0), "both\n"), "{kept}: {told}");
+        let text = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
+        let records = lines(&text);
+        let ends = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
+        assert_eq!((ends("model_answered"), ends("tool_ended"), ends("run_ended")), (3, 3, 1), "{kept}");
+    }
+}
+
+#[test]
+fn what_was_cut_off_can_be_given_its_result() {
+    let story = two_writes();
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let dir = story.runs().remove(0);
+    let whole = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
+    let started =
+        whole.lines().position(|line| line.contains("tool_started") && line.contains("write_file")).unwrap();
+    let cut: String = whole.lines().take(started + 1).map(|line| format!("{line}\n")).collect();
+    fs::write(dir.join("journal.jsonl"), cut).unwrap();
+    fs::remove_file(story.project().join("a.txt")).unwrap();
+    assert_snapshot!(story.run(&["runs", "resume"]), @"
+    exit 5
+    --- stderr
+    suspended: write_file at 0/0.1 had begun and not ended when the run was cut off; whether its effect took place, only you can know
+    hint: go on with `--again 0/0.1` to run it again, or with `--result 0/0.1=JSON` to count it as done
+    ");
+    assert_snapshot!(story.run(&["runs", "resume", "last", "--result", "0/0.1=\"written\""]), @"
+    exit 0
+    --- stdout
+    both
+    ");
+    assert_eq!(story.read("a.txt"), None);
+    assert!(journal(&story).iter().any(|record| record["kind"] == "settled" && record["again"] == false));
+}
+
+#[test]
+fn a_program_that_has_changed_is_not_gone_on_with() {
+    let story = two_writes();
+    assert_eq!(story.run(&[".", "--approval", "defer"]).code, Some(5));
+    let story = story.file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nOther.\n");
+    assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "all"]), @"
+    exit 2
+    --- stderr
+    error: `main` (main.worker) has changed since the run began: a run goes on only with the workers that it began with
+    hint: put the file back as it was, or start a new run
+    ");
+    assert_eq!(story.read("a.txt"), None);
+}
+
+#[test]
+fn a_run_that_is_done_has_nothing_left_to_do() {
+    let story = two_writes();
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    assert_snapshot!(story.run(&["runs", "resume"]), @"
+    exit 2
+    --- stderr
+    error: the run is done: there is nothing left to do
+    ");
+    let text = fs::read_to_string(story.runs()[0].join("journal.jsonl")).unwrap();
+    assert_eq!(lines(&text).last().unwrap()["kind"], "run_ended");
+}

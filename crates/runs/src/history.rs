@@ -1,0 +1,183 @@
+//! What a resumed run did before, found by the keys of its steps (SPEC §12).
+
+use llm_do_core::{
+    call_path::CallPath,
+    engine::Halt,
+    function::Risk,
+    journal::{Body, Ending, Record},
+    operator::Ask,
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// What becomes of a leaf that had begun and not ended when its run was cut off: the operator's word.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Settle {
+    /// It runs again.
+    Again,
+    /// It counts as done, with this result.
+    Given(Arc<Value>),
+}
+
+/// The records of a run so far, each under the place of its call and the name of its step.
+///
+/// Times are those of the run's work: the gaps in which nothing happened, because the run was suspended or cut off, are
+/// left out, so that no deadline runs while nobody works.
+#[derive(Debug, Default)]
+pub struct History {
+    steps: HashMap<CallPath, BTreeMap<String, Past>>,
+    settle: HashMap<CallPath, Settle>,
+    /// When the run began.
+    pub(crate) began_ms: u64,
+    /// How long nothing happened, all gaps together.
+    pub(crate) idle_ms: u64,
+    last_ms: u64,
+}
+
+/// One step, as far as it came.
+#[derive(Debug, Default)]
+struct Past {
+    begun: Option<(Body, u64)>,
+    ended: Option<(Body, u64)>,
+    /// Whether the resumed run has come by.
+    seen: AtomicBool,
+}
+
+/// What is known of a step.
+pub(crate) enum Found<'a> {
+    /// It never began.
+    Nothing,
+    /// It began at that time.
+    Begun(&'a Body, u64),
+    /// It began, if it has a beginning, and ended.
+    Ended { body: &'a Body, began_ms: u64, at_ms: u64 },
+}
+
+impl History {
+    /// That of a run that begins at that time: there is none.
+    pub(crate) fn none(began_ms: u64) -> Self {
+        Self { began_ms, ..Self::default() }
+    }
+
+    /// That of a run that was suspended or cut off, with what the operator has decided of its leaves.
+    pub fn of(records: Vec<Record>, settle: HashMap<CallPath, Settle>) -> Self {
+        let mut history = Self { settle, ..Self::default() };
+        history.began_ms = records.first().map_or(0, |record| record.at_ms);
+        history.last_ms = records.last().map_or(0, |record| record.at_ms);
+        for Record { at_ms, path, step, body, .. } in records {
+            if let Body::RunResumed { idle_ms, .. } = body {
+                history.idle_ms += idle_ms;
+                continue;
+            }
+            let at_ms = at_ms.saturating_sub(history.idle_ms);
+            let past = history.steps.entry(path).or_default().entry(step).or_default();
+            match body {
+                // The run's own frame, and ends that only say that the run stopped there.
+                Body::RunStarted { .. }
+                | Body::RunEnded { .. }
+                | Body::CallEnded { ending: Ending::Suspended, .. } => {}
+                // What was cut off counts as not ended.
+                Body::Cancelled => past.ended = None,
+                begun @ (Body::Asked(_) | Body::ToolStarted { .. } | Body::ModelRequested { .. }) => {
+                    past.begun = Some((begun, at_ms));
+                    past.ended = None;
+                }
+                Body::Settled { again: true } => {}
+                ended => past.ended = Some((ended, at_ms)),
+            }
+        }
+        history
+    }
+
+    /// How long nothing happened until `now_ms`.
+    pub(crate) fn idle_until(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.last_ms)
+    }
+
+    /// The questions that nobody has answered, by their places.
+    pub fn open_questions(&self) -> BTreeMap<&CallPath, &Ask> {
+        let asked = self.steps.iter().filter_map(|(path, steps)| {
+            steps.values().find_map(|past| match (&past.begun, &past.ended) {
+                (Some((Body::Asked(ask), _)), None) => Some((path, ask)),
+                _ => None,
+            })
+        });
+        asked.collect()
+    }
+
+    /// Whether the operator was asked about that call and has answered.
+    pub fn is_answered(&self, path: &CallPath) -> bool {
+        let answered = |past: &Past| matches!(past.ended, Some((Body::Answered(_) | Body::Recalled(_), _)));
+        self.steps.get(path).is_some_and(|steps| steps.values().any(answered))
+    }
+
+    /// The leaves that had begun and not ended, and that may have had their effect: places and functions.
+    pub fn unsettled(&self) -> BTreeMap<&CallPath, &Arc<str>> {
+        let cut = self.steps.iter().filter_map(|(path, steps)| {
+            steps.values().find_map(|past| match (&past.begun, &past.ended) {
+                (Some((Body::ToolStarted { function, risk, .. }, _)), None) if *risk != Risk::Read => {
+                    Some((path, function))
+                }
+                _ => None,
+            })
+        });
+        cut.collect()
+    }
+
+    /// Whether a conversation was begun by that call.
+    pub fn has_conversation(&self, path: &CallPath) -> bool {
+        let is_start = |past: &Past| matches!(past.ended, Some((Body::ConversationStarted { .. }, _)));
+        self.steps.get(path).is_some_and(|steps| steps.values().any(is_start))
+    }
+
+    pub(crate) fn find(&self, path: &CallPath, step: &str) -> Found<'_> {
+        let Some(past) = self.steps.get(path).and_then(|steps| steps.get(step)) else {
+            return Found::Nothing;
+        };
+        past.seen.store(true, Ordering::Relaxed);
+        match (&past.begun, &past.ended) {
+            (begun, Some((body, at_ms))) => {
+                let began_ms = begun.as_ref().map_or(*at_ms, |(_, at_ms)| *at_ms);
+                Found::Ended { body, began_ms, at_ms: *at_ms }
+            }
+            (Some((body, at_ms)), None) => Found::Begun(body, *at_ms),
+            (None, None) => Found::Nothing,
+        }
+    }
+
+    /// What was begun under that key, whether it ended or not.
+    pub(crate) fn begun(&self, path: &CallPath, step: &str) -> Option<&Body> {
+        self.steps.get(path)?.get(step)?.begun.as_ref().map(|(body, _)| body)
+    }
+
+    /// What becomes of a leaf that had begun and not ended.
+    ///
+    /// # Errors
+    /// Only the operator knows, and hasn't said.
+    pub(crate) fn settle(&self, path: &CallPath, begun: &Body) -> Result<Settle, Halt> {
+        match begun {
+            Body::ToolStarted { function, risk, .. } if *risk != Risk::Read => self
+                .settle
+                .get(path)
+                .cloned()
+                .ok_or_else(|| Halt::Unsettled { path: path.clone(), function: Arc::clone(function) }),
+            // A model's answer that nobody got, and a look that changes nothing.
+            _ => Ok(Settle::Again),
+        }
+    }
+
+    /// A call below `path` that the run made before and that it has not come by again: its code went another way.
+    pub(crate) fn left_out(&self, path: &CallPath) -> Option<&CallPath> {
+        let below = |other: &CallPath| other.parent().is_some_and(|parent| parent == *path);
+        let unseen = |steps: &BTreeMap<String, Past>| {
+            steps.get("call").is_some_and(|call| call.ended.is_some() && !call.seen.load(Ordering::Relaxed))
+        };
+        self.steps.iter().find(|(other, steps)| below(other) && unseen(steps)).map(|(other, _)| other)
+    }
+}
