@@ -530,6 +530,7 @@ pub(crate) struct ResumeArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  llm-do grants list\n  llm-do grants revoke my-project")]
 pub(crate) enum GrantsCommand {
     /// List what was granted, and to which program
     #[command(after_help = "Examples:\n  llm-do grants list\n  llm-do grants list --json")]

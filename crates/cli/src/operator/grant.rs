@@ -55,9 +55,9 @@ mod tests {
             grants: vec![Grant::parse("network=a.example").unwrap()],
         }];
         insta::assert_snapshot!(question(Path::new("/p\u{1b}]0;x"), &missing, Paint::NEVER), @r"
-        /p\u{1b}]0;x asks for more than its own folder:
+        /p\x1b]0;x asks for more than its own folder:
           to use the network: a.example
-            asked for at evil\u{1b}[2J.worker:3:1; --grant network=a.example
+            asked for at evil\x1b[2J.worker:3:1; --grant network=a.example
         Grant it?  [y]es, this once  [r]emember for this program  [n]o
         ");
     }

@@ -189,6 +189,7 @@ fn a_deferred_call_suspends_the_run() {
     --- stderr
     suspended: the run waits for 1 approval:
       0/0.0  main wants to call write_file {"path":"a.txt","content":"a"}
+    hint: decide with `llm-do runs resume [RUN] --approve 0/0.0` or `--deny 0/0.0`
     "#);
     assert_eq!(story.read("a.txt"), None);
 }
