@@ -121,6 +121,9 @@ Examples:
     /// Look at past runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Ask the gate what it would decide, and why
+    #[command(subcommand)]
+    Gate(GateCommand),
     /// See and take back what programs were granted
     #[command(subcommand)]
     Grants(GrantsCommand),
@@ -197,21 +200,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) model: ModelFlags,
 
-    /// What happens to calls that need an approval
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Approval")]
-    pub(crate) approval: Option<ApprovalMode>,
-    /// Run calls that match without asking
-    #[arg(long, value_name = "RULE", help_heading = "Approval")]
-    pub(crate) allow: Vec<String>,
-    /// Ask about calls that match
-    #[arg(long, value_name = "RULE", help_heading = "Approval")]
-    pub(crate) ask: Vec<String>,
-    /// Refuse calls that match
-    #[arg(long, value_name = "RULE", help_heading = "Approval")]
-    pub(crate) deny: Vec<String>,
-    /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE, process=uv, unconfined
-    #[arg(long, value_name = "CAPABILITY", help_heading = "Approval")]
-    pub(crate) grant: Vec<String>,
+    #[command(flatten)]
+    pub(crate) approval: ApprovalFlags,
 
     /// Show the program's workers instead of running it (`llm-do list`)
     #[arg(long, conflicts_with = "check", help_heading = "Instead of running")]
@@ -219,6 +209,27 @@ pub(crate) struct RunArgs {
     /// Report what is wrong with the program instead of running it (`llm-do check`)
     #[arg(long, help_heading = "Instead of running")]
     pub(crate) check: bool,
+}
+
+/// Who decides about calls, and what the program gets.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Approval")]
+pub(crate) struct ApprovalFlags {
+    /// What happens to calls that need an approval
+    #[arg(long = "approval", value_enum, value_name = "MODE")]
+    pub(crate) mode: Option<ApprovalMode>,
+    /// Run calls that match without asking
+    #[arg(long, value_name = "RULE")]
+    pub(crate) allow: Vec<String>,
+    /// Ask about calls that match
+    #[arg(long, value_name = "RULE")]
+    pub(crate) ask: Vec<String>,
+    /// Refuse calls that match
+    #[arg(long, value_name = "RULE")]
+    pub(crate) deny: Vec<String>,
+    /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE, process=uv, unconfined
+    #[arg(long, value_name = "CAPABILITY")]
+    pub(crate) grant: Vec<String>,
 }
 
 /// `--approval`.
@@ -527,6 +538,41 @@ pub(crate) struct ResumeArgs {
     /// Count a tool that had begun and not ended as done, with this result
     #[arg(long, value_name = "CALL=JSON", help_heading = "Decisions")]
     pub(crate) result: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  llm-do gate explain write_file '{\"path\": \"out/a.md\", \"content\": \"\"}'"
+)]
+pub(crate) enum GateCommand {
+    /// Say which rule decides about a call, and what the others say
+    #[command(after_help = "\
+Nothing is sent, asked or run.
+
+Examples:
+  llm-do gate explain write_file '{\"path\": \"out/a.md\", \"content\": \"\"}'
+  llm-do gate explain shell '{\"command\": \"git push\"}' --in my-project --entry release
+  llm-do gate explain delete_file '{\"path\": \"a.txt\"}' --deny 'delete_file(*.txt)'")]
+    Explain(Box<ExplainArgs>),
+}
+
+/// A call that is to be explained.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The tool, as the model sees it
+    pub(crate) tool: String,
+    /// Its arguments as JSON, or @FILE
+    #[arg(default_value = "{}")]
+    pub(crate) arguments: String,
+    /// The project's directory or a worker file [default: the current directory]
+    #[arg(long = "in", value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) input: InputFlags,
+    #[command(flatten)]
+    pub(crate) program: ProgramFlags,
+    #[command(flatten)]
+    pub(crate) approval: ApprovalFlags,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod doctor;
+pub(crate) mod gate;
 pub(crate) mod grants;
 pub(crate) mod init;
 pub(crate) mod lib;

@@ -15,7 +15,7 @@ mod staged;
 mod terminal;
 mod visible;
 
-use args::{CheckArgs, Cli, Command, Format, GrantsCommand, RunsCommand};
+use args::{CheckArgs, Cli, Command, Format, GateCommand, GrantsCommand, RunsCommand};
 use clap::CommandFactory;
 use exit::{Complaint, Exit};
 use render::Output;
@@ -71,6 +71,7 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::Resume(resume)) => {
             folders(resume.target.as_deref()).map(|folders| commands::resume::run(&folders, resume, &output))
         }
+        Command::Gate(GateCommand::Explain(explain)) => commands::gate::explain(explain, &output),
         Command::Grants(GrantsCommand::List) => commands::grants::list(&output).map(|()| Exit::Done),
         Command::Grants(GrantsCommand::Revoke { target, all }) => {
             commands::grants::revoke(target.as_deref(), *all, &output).map(|()| Exit::Done)

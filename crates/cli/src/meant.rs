@@ -12,14 +12,20 @@ const LONGEST: u64 = 16 << 20;
 
 /// The value of `--input`: JSON, `@FILE` with JSON, or `-` for JSON on stdin.
 pub(crate) fn input(text: &str) -> Result<Value, Complaint> {
+    json("--input", text)
+}
+
+/// JSON, `@FILE` or `-` for stdin, of an argument with that name.
+pub(crate) fn json(name: &str, text: &str) -> Result<Value, Complaint> {
     let (from, json) = match text.strip_prefix('@') {
         Some(path) => {
-            let file =
-                File::open(path).map_err(|error| Complaint::wrong(format!("--input @{path}: {error}")))?;
-            (format!("--input @{path}"), read(file, &format!("--input @{path}"))?)
+            let from = format!("{name} @{path}");
+            let file = File::open(path).map_err(|error| Complaint::wrong(format!("{from}: {error}")))?;
+            let json = read(file, &from)?;
+            (from, json)
         }
-        None if text == "-" => ("--input -".to_owned(), read(io::stdin().lock(), "--input -")?),
-        None => ("--input".to_owned(), text.to_owned()),
+        None if text == "-" => (format!("{name} -"), read(io::stdin().lock(), &format!("{name} -"))?),
+        None => (name.to_owned(), text.to_owned()),
     };
     serde_json::from_str(&json).map_err(|error| {
         Complaint::wrong(format!("{from} is not JSON: {error}")).hint(

@@ -5,10 +5,12 @@
 //! record: resolve, validate the input, authority, rule, memory, mode, ask, execute, validate the output.
 
 mod by_code;
+mod explain;
 mod frame;
 mod outcome;
 
 pub use by_code::{CodeCall, CodeCalls};
+pub use explain::Explained;
 pub use frame::{Budget, Deadline, Frame, Link};
 pub use outcome::{End, Failure, FailureKind, Halt, Outcome, Principal};
 
@@ -178,33 +180,10 @@ impl Engine {
         let mut input = Arc::clone(&call.input);
         let mut edits = 0u32;
         loop {
-            let meta = &call.function.meta;
-            if let Body::Composite(composite) = &call.function.body
-                && let Some(whole) = composite.complete(self, call.frame, &input)
-            {
-                input = Arc::new(whole);
-            }
-            if let Err(wrong) = meta.input.validate(&input) {
-                return Ok(Err(invalid_input(&meta.name, &wrong)));
-            }
-            let effects = match &call.function.body {
-                Body::Leaf(leaf) => leaf.effects(&input),
-                Body::Composite(composite) => {
-                    if let Err(failure) = composite.admit(self, call.frame) {
-                        return Ok(Err(End::Failed(failure)));
-                    }
-                    composite.effects(&input)
-                }
+            let admitted = match self.examine(call, input, edits).await? {
+                Ok(admitted) => admitted,
+                Err(failure) => return Ok(Err(End::Failed(failure))),
             };
-            let places = match self.locate(call, &effects) {
-                Ok(places) => places,
-                Err(refusal) => {
-                    return Ok(Err(End::Failed(Failure::new(FailureKind::Authority, refusal.to_string()))));
-                }
-            };
-            let subjects = subjects(&input, &effects, &places);
-            let stated = self.stated(call, &input, edits).await?;
-            let admitted = Admitted { input: Arc::clone(&input), effects, places, subjects, stated };
             match self.judge(call, &admitted, edits > 0).await? {
                 Judged::Run => return Ok(Ok(admitted)),
                 Judged::Refuse(end) => return Ok(Err(end)),
@@ -214,6 +193,40 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Everything before the rules: completes and validates the arguments, and finds out what they touch.
+    async fn examine(
+        &self,
+        call: &Call<'_>,
+        mut input: Arc<Value>,
+        edits: u32,
+    ) -> Result<Result<Admitted, Failure>, Halt> {
+        let meta = &call.function.meta;
+        if let Body::Composite(composite) = &call.function.body
+            && let Some(whole) = composite.complete(self, call.frame, &input)
+        {
+            input = Arc::new(whole);
+        }
+        if let Err(wrong) = meta.input.validate(&input) {
+            return Ok(Err(invalid_input(&meta.name, &wrong)));
+        }
+        let effects = match &call.function.body {
+            Body::Leaf(leaf) => leaf.effects(&input),
+            Body::Composite(composite) => {
+                if let Err(failure) = composite.admit(self, call.frame) {
+                    return Ok(Err(failure));
+                }
+                composite.effects(&input)
+            }
+        };
+        let places = match self.locate(call, &effects) {
+            Ok(places) => places,
+            Err(refusal) => return Ok(Err(Failure::new(FailureKind::Authority, refusal.to_string()))),
+        };
+        let subjects = subjects(&input, &effects, &places);
+        let stated = self.stated(call, &input, edits).await?;
+        Ok(Ok(Admitted { input, effects, places, subjects, stated }))
     }
 
     fn locate(&self, call: &Call<'_>, effects: &Effects) -> Result<Vec<Located>, Refusal> {
@@ -273,32 +286,7 @@ impl Engine {
         approved_by_edit: bool,
     ) -> Result<Judged, Halt> {
         let meta = &call.function.meta;
-        let own_effects = own_effects(meta, &admitted.places);
-        let foreign = call.frame.is_foreign() || !self.is_own(meta);
-        // What a function says of itself loosens only what files of the program may loosen at all.
-        let stated = admitted.stated.map(|rule| (rule, format!("the approval function of `{}`", meta.name)));
-        let of_itself = stated.into_iter().chain(admitted.effects.rules.iter().cloned());
-        let of_itself = of_itself.filter(|(rule, _)| *rule != Rule::PreApproved || (own_effects && !foreign));
-        let mounts: Vec<(Rule, String)> = admitted
-            .places
-            .iter()
-            .zip(&admitted.effects.touches)
-            .filter_map(|(place, touch)| mount_rule(place, touch))
-            .chain(of_itself)
-            .collect();
-        let callers = call.frame.rules_above();
-        let verdict = self.host.gate.decide(&Query {
-            names: &names(call.function, call.frame),
-            risk: meta.risk,
-            wildcard: meta.wildcard,
-            subjects: &admitted.subjects,
-            worker: call.frame.rules(),
-            callers: &callers,
-            toolset: meta.policy.as_deref(),
-            mounts: &mounts,
-            own_effects,
-            foreign,
-        });
+        let verdict = self.weigh(call, admitted, Gate::decide);
         let record = |rule, by: &str, reason: Option<&str>| {
             let body = Record::Verdict { rule, by: by.into(), reason: reason.map(Into::into) };
             self.host.driver.record(&call.path, "verdict".into(), body)
@@ -385,6 +373,38 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Shows the gate a call as rules see it.
+    fn weigh<T>(&self, call: &Call<'_>, admitted: &Admitted, look: impl FnOnce(&Gate, &Query<'_>) -> T) -> T {
+        let meta = &call.function.meta;
+        let own_effects = own_effects(meta, &admitted.places);
+        let foreign = call.frame.is_foreign() || !self.is_own(meta);
+        // What a function says of itself loosens only what files of the program may loosen at all.
+        let stated = admitted.stated.map(|rule| (rule, format!("the approval function of `{}`", meta.name)));
+        let of_itself = stated.into_iter().chain(admitted.effects.rules.iter().cloned());
+        let of_itself = of_itself.filter(|(rule, _)| *rule != Rule::PreApproved || (own_effects && !foreign));
+        let mounts: Vec<(Rule, String)> = admitted
+            .places
+            .iter()
+            .zip(&admitted.effects.touches)
+            .filter_map(|(place, touch)| mount_rule(place, touch))
+            .chain(of_itself)
+            .collect();
+        let callers = call.frame.rules_above();
+        let query = Query {
+            names: &names(call.function, call.frame),
+            risk: meta.risk,
+            wildcard: meta.wildcard,
+            subjects: &admitted.subjects,
+            worker: call.frame.rules(),
+            callers: &callers,
+            toolset: meta.policy.as_deref(),
+            mounts: &mounts,
+            own_effects,
+            foreign,
+        };
+        look(&self.host.gate, &query)
     }
 
     async fn question(&self, call: &Call<'_>, admitted: &Admitted, rule: String) -> Ask {
@@ -639,9 +659,9 @@ fn list(wrong: &[Violation]) -> String {
     wrong.iter().map(|violation| format!("\n- {violation}")).collect()
 }
 
-fn invalid_input(name: &str, wrong: &[Violation]) -> End {
+fn invalid_input(name: &str, wrong: &[Violation]) -> Failure {
     let message = format!("The arguments of `{name}` don't fit its schema:{}", list(wrong));
-    End::Failed(Failure::new(FailureKind::InvalidInput, message))
+    Failure::new(FailureKind::InvalidInput, message)
 }
 
 fn invalid_output(name: &str, wrong: &[Violation]) -> End {

@@ -26,7 +26,7 @@ pub enum Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::PreApproved => "preApproved",
             Self::Ask => "ask",
             Self::Blocked => "blocked",
@@ -90,6 +90,17 @@ pub enum Source {
     Project,
 }
 
+impl Source {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "command line",
+            Self::Worker => "worker",
+            Self::Toolset => "toolset",
+            Self::Project => "project",
+        }
+    }
+}
+
 /// An `approval {default, tools, risks}` block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
@@ -139,8 +150,17 @@ pub struct Query<'a> {
     pub foreign: bool,
 }
 
+/// What one source says of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Statement {
+    /// The source: `command line`, `worker`, `toolset`, `project`, `callers`, `mount`, `default`.
+    pub source: &'static str,
+    /// What it says; `None` where it does not speak of the call.
+    pub said: Option<Verdict>,
+}
+
 /// What the rules say of a call, and which rule said it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// The outcome.
     pub rule: Rule,
@@ -178,6 +198,34 @@ impl Gate {
             |(_, lines, policy)| said(query, lines, policy).filter(|said| said.rule > verdict.rule),
         );
         tighter.unwrap_or(verdict)
+    }
+
+    /// What each source says of a call, in the order of [`Gate::decide`].
+    pub fn statements(&self, query: &Query<'_>) -> Vec<Statement> {
+        let mut statements: Vec<Statement> = self
+            .sources(query)
+            .map(|(source, lines, policy)| Statement {
+                source: source.name(),
+                said: lines
+                    .iter()
+                    .find(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects))
+                    .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() })
+                    .or_else(|| said(query, lines, policy)),
+            })
+            .collect();
+        let above = query.callers.iter().flat_map(|lines| lines.iter());
+        let blocked = above
+            .filter(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects))
+            .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() })
+            .next();
+        statements.push(Statement { source: "callers", said: blocked });
+        let mounts = query.mounts.iter().max_by_key(|(rule, _)| *rule);
+        let mounts = mounts.map(|(rule, origin)| Verdict { rule: *rule, decided_by: origin.clone() });
+        statements.push(Statement { source: "mount", said: mounts });
+        let decided_by = format!("default for risk `{}`", query.risk);
+        let default = Verdict { rule: risk_default(query.risk, query.wildcard), decided_by };
+        statements.push(Statement { source: "default", said: Some(default) });
+        statements
     }
 
     /// Whether any arguments could pass without an operator: if not, and nobody can be asked, the tool is not offered

@@ -7,5 +7,5 @@ mod run;
 
 pub use code::*;
 pub use definition::*;
-pub use run::{ModelChoice, function, media_type};
+pub use run::{ModelChoice, explain, function, media_type};
 pub(crate) use run::{show, show_failure};

@@ -8,7 +8,7 @@ use llm_do_core::{
     authority::Authority,
     call_path::CallPath,
     driver::{Driver, MemoryDriver},
-    engine::{Call, End, Engine, Failure, FailureKind, Frame, Halt, Host, Outcome},
+    engine::{Call, End, Engine, Explained, Failure, FailureKind, Frame, Halt, Host, Outcome},
     gate::{Gate, Mode},
     journal::{Body, FORMAT, RunStatus, Runtime, UsedDefinition},
     model::{
@@ -277,6 +277,22 @@ impl Shared {
                 attachments: &start.attachments,
             })
             .await
+    }
+
+    /// Explains what the gate would say of a call that the entry's model makes.
+    pub(crate) async fn explain(
+        &self,
+        start: &Start,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<Explained, Failure> {
+        let driver = Arc::new(MemoryDriver::new(0, None));
+        let engine = self.engine("explain".into(), today(), driver as _, Arc::clone(&self.models));
+        let frame = Frame::operator(Arc::new(start.authority.clone()));
+        let input = Arc::new(start.input.clone());
+        let explained = worker::explain(&engine, &self.entry, &frame, &input, tool, arguments).await;
+        self.python.end(&engine.host().run).await;
+        explained.unwrap_or_else(|halt| Err(Failure::new(FailureKind::Tool, halt.to_string())))
     }
 
     /// Goes as far as the entry's first request and gives back its record instead of sending it. Nothing is written.

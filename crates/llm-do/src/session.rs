@@ -443,6 +443,20 @@ impl Session {
         self.shared.preview(&self.prepare(input, true)?).await.map_err(Problem::Preview)
     }
 
+    /// What the gate would say of a call that the entry's model makes, and which rule decides. Nothing is sent, asked or
+    /// run, and nothing is written.
+    ///
+    /// # Errors
+    /// As [`Session::start`], or the entry has no such tool.
+    pub async fn explain(
+        &self,
+        input: &Input,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<llm_do_core::engine::Explained, Problem> {
+        self.shared.explain(&self.prepare(input, true)?, tool, arguments).await.map_err(Problem::Preview)
+    }
+
     fn prepare(&self, input: &Input, attach: bool) -> Result<Start, Problem> {
         let entry = &self.shared.entry;
         let given = Given {

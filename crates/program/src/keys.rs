@@ -177,6 +177,8 @@ pub const TOOL_RULE_KEYS: &[Key] = &[
     Key::new("pre_approved", Shape::Flag, "true: run; false: ask"),
     Key::new("timeout", Shape::Duration, "deadline of the call"),
     Key::new("retries", Shape::Later, "further attempts"),
+    Key::new("match", Shape::Texts, "arguments that the pattern must fit; it is an error if it doesn't"),
+    Key::new("not_match", Shape::Texts, "arguments that the pattern must not fit"),
 ];
 
 /// `sandbox`.

@@ -96,8 +96,14 @@ impl FileSystem for NativeFileSystem {
         offset: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<(Vec<u8>, u64), FsError>> {
-        let at = at.clone();
-        blocking(move |_| read(&at, offset, limit))
+        Box::pin(async move {
+            #[cfg(target_os = "linux")]
+            if let Some(read) = crate::warm::read(at, offset, limit) {
+                return Ok(read);
+            }
+            let at = at.clone();
+            blocking(move |_| read(&at, offset, limit)).await
+        })
     }
 
     fn write<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {

@@ -14,6 +14,8 @@ mod open;
 mod place;
 mod resolve;
 mod tree;
+#[cfg(target_os = "linux")]
+mod warm;
 
 pub use file_system::NativeFileSystem;
 pub use place::place_of;

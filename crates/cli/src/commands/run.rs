@@ -148,12 +148,12 @@ pub(crate) fn surrounded() -> Result<Settings, Complaint> {
 /// What a command line says of a run, where nobody can be asked.
 pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
     let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
-    let grants = args.grant.iter().map(|text| Grant::parse(text)).collect::<Result<_, _>>();
+    let grants = args.approval.grant.iter().map(|text| Grant::parse(text)).collect::<Result<_, _>>();
     let mut rules = Vec::new();
     for (flag, given, rule) in [
-        ("--deny", &args.deny, Rule::Blocked),
-        ("--ask", &args.ask, Rule::Ask),
-        ("--allow", &args.allow, Rule::PreApproved),
+        ("--deny", &args.approval.deny, Rule::Blocked),
+        ("--ask", &args.approval.ask, Rule::Ask),
+        ("--allow", &args.approval.allow, Rule::PreApproved),
     ] {
         for text in given {
             let pattern =
@@ -165,7 +165,7 @@ pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
         request: args.into(),
         model: model.map_err(|error| Complaint::wrong(format!("--model: {error}")))?,
         set: model_settings(&args.model.set)?,
-        mode: args.approval.map(|mode| match mode {
+        mode: args.approval.mode.map(|mode| match mode {
             ApprovalMode::Interactive => Mode::Interactive,
             ApprovalMode::ApproveAll => Mode::ApproveAll,
             ApprovalMode::AutoDeny => Mode::AutoDeny,

@@ -1,7 +1,7 @@
 //! `llm-do show`: a worker after the merge, or what its model would be sent (SPEC §5).
 
 use crate::{
-    args::{Format, InputFlags, ProgramArgs, ProgramFlags, RunArgs, ShowArgs},
+    args::{ApprovalFlags, Format, InputFlags, ProgramArgs, ProgramFlags, RunArgs, ShowArgs},
     commands::list::tools_line,
     commands::run::{NotReady, given, said, settings},
     exit::{Complaint, Exit},
@@ -10,7 +10,7 @@ use crate::{
     visible,
 };
 use llm_do::{
-    Problem, Session,
+    Problem, Session, Settings,
     core::{journal::Body, model::Part},
     program::{Program, Shown, diagnostics::json::to_json, target},
 };
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
             },
             program,
             model: args.model.clone(),
-            grant: args.grant.clone(),
+            approval: ApprovalFlags { grant: args.grant.clone(), ..ApprovalFlags::default() },
             ..RunArgs::default()
         };
         return prompt(&run, output);
@@ -106,10 +106,11 @@ fn text(shown: &Shown, output: &Output) -> String {
 }
 
 fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
-    let (session, input) = match opened(run).and_then(|session| Ok((given(run, &session)?, session))) {
-        Ok((input, session)) => (session, input),
-        Err(not_ready) => return Ok(said(not_ready, output)),
-    };
+    let (session, input) =
+        match opened(|| settings(run)).and_then(|session| Ok((given(run, &session)?, session))) {
+            Ok((input, session)) => (session, input),
+            Err(not_ready) => return Ok(said(not_ready, output)),
+        };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -127,10 +128,10 @@ fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
 }
 
 /// The session that a run would have. Nothing is sent, so that it needs no key either.
-fn opened(run: &RunArgs) -> Result<Session, NotReady> {
-    match Session::open(settings(run)?) {
+pub(crate) fn opened(settings: impl Fn() -> Result<Settings, Complaint>) -> Result<Session, NotReady> {
+    match Session::open(settings()?) {
         Err(Problem::Model { .. }) => {
-            let mut settings = settings(run)?;
+            let mut settings = settings()?;
             let environment = settings.environment;
             settings.environment = Arc::new(move |name| {
                 environment(name).or_else(|| name.ends_with("_API_KEY").then(|| "none".to_owned()))

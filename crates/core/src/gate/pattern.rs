@@ -21,6 +21,12 @@ impl Subject {
     }
 }
 
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// A pattern that doesn't parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a rule pattern: {reason}. Write `tool`, `tool_*` or `tool(argument pattern)`")]
@@ -108,6 +114,11 @@ impl Pattern {
     /// Whether it speaks of every call of such a function.
     pub fn speaks_of_all(&self, names: &[&str]) -> bool {
         self.arguments.is_none() && self.names_one_of(names)
+    }
+
+    /// Whether its part in brackets fits that argument.
+    pub fn fits_arguments(&self, subject: &Subject) -> bool {
+        self.arguments.as_ref().is_none_or(|arguments| arguments.matches(subject))
     }
 
     /// For rules that tighten: whether it speaks of any part of the call.

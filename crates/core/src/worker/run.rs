@@ -3,6 +3,7 @@
 mod attachments;
 mod calls;
 mod code;
+mod explain;
 mod prepare;
 
 use super::{WorkerDefinition, retry::wait_before_retry};
@@ -24,6 +25,7 @@ use crate::{
 };
 pub use attachments::media_type;
 pub(crate) use calls::{show, show_failure};
+pub use explain::explain;
 use prepare::Prepared;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};

@@ -84,6 +84,7 @@ codes! {
     UNKNOWN_VARIABLE = "E0413", "a template uses a variable that does not exist";
     MISSING_TEMPLATE = "E0414", "a template names another that does not exist";
     TEMPLATE_CYCLE = "E0415", "templates include each other";
+    RULE_EXAMPLE = "E0416", "a rule does not do what its examples say";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without configuration is not there";

@@ -7,8 +7,10 @@ use crate::{
     yaml::Node,
 };
 use llm_do_core::{
-    gate::{Rule, RuleLine},
+    gate::{Pattern, Rule, RuleLine, Subject},
     model::ModelSettings,
+    toolset::ToolsetKind,
+    toolsets::filesystem::Filesystem,
     worker::{AttachmentPolicy, CallOverride, Limits},
 };
 
@@ -16,6 +18,7 @@ pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>,
     let (mut lines, mut overrides) = (Vec::new(), Vec::new());
     for entry in keys.get("tool_rules").map(Node::entries).unwrap_or_default() {
         let Some(pattern) = manifest::pattern(&entry.key, &entry.key_span, found) else { continue };
+        examples(&pattern, &entry.value, found);
         let flag = |key: &str| entry.value.get(key).and_then(Node::as_flag);
         let (required, pre_approved) = (flag("approval_required"), flag("pre_approved"));
         if required.is_some() && required == pre_approved {
@@ -44,6 +47,29 @@ pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>,
         }
     }
     (lines, overrides)
+}
+
+/// What a rule's author expects of its pattern: a rule that speaks of other calls than was meant is no rule to rely on.
+fn examples(pattern: &Pattern, rule: &Node, found: &mut Vec<Diagnostic>) {
+    let of_files = Filesystem.tools().iter().any(|tool| pattern.names_one_of(&[tool]));
+    let fits = |example: &str| match (pattern.has_arguments(), of_files) {
+        (false, _) => pattern.names_one_of(&[example]),
+        (true, true) => pattern.fits_arguments(&Subject::Path(example.trim_start_matches('/').to_owned())),
+        (true, false) => pattern.fits_arguments(&Subject::Text(example.to_owned())),
+    };
+    for (key, expected) in [("match", true), ("not_match", false)] {
+        for (example, span) in rule.get(key).into_iter().flat_map(Node::texts) {
+            if fits(example) != expected {
+                let not = if expected { "does not fit" } else { "fits" };
+                found.push(
+                    Diagnostic::error(codes::RULE_EXAMPLE, format!("`{pattern}` {not} `{example}`"))
+                        .at(span)
+                        .note("in paths `*` does not cross `/`, and `**` does; elsewhere `*` stands for anything")
+                        .help("change the pattern, or the example"),
+                );
+            }
+        }
+    }
 }
 
 pub(super) fn attachment_policy(node: &Node) -> AttachmentPolicy {
