@@ -1,6 +1,6 @@
 //! The command line as typed. What it means is worked out in [`crate::meant`].
 
-use crate::paint::ColourChoice;
+use crate::{operator::Channel, paint::ColourChoice};
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, styling},
@@ -227,6 +227,9 @@ pub(crate) struct ApprovalFlags {
     /// Refuse calls that match
     #[arg(long, value_name = "RULE")]
     pub(crate) deny: Vec<String>,
+    /// Let another program answer: unix:PATH, fd:N or fd:READ,WRITE
+    #[arg(long, value_name = "CHANNEL")]
+    pub(crate) operator: Option<Channel>,
     /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE, process=uv, unconfined
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) grant: Vec<String>,
@@ -535,6 +538,9 @@ pub(crate) struct ResumeArgs {
     /// Run a tool again that had begun and not ended
     #[arg(long, value_name = "CALL", help_heading = "Decisions")]
     pub(crate) again: Vec<String>,
+    /// Let another program answer: unix:PATH, fd:N or fd:READ,WRITE
+    #[arg(long, value_name = "CHANNEL", help_heading = "Decisions")]
+    pub(crate) operator: Option<Channel>,
     /// Count a tool that had begun and not ended as done, with this result
     #[arg(long, value_name = "CALL=JSON", help_heading = "Decisions")]
     pub(crate) result: Vec<String>,

@@ -1,10 +1,12 @@
 //! The operator at the terminal: shows what a call would do, and takes the answer (SPEC §9.4).
 
+mod channel;
 mod editor;
 mod entry;
 mod grant;
 mod view;
 
+pub(crate) use channel::{Channel, Taken};
 pub(crate) use grant::TerminalGrantor;
 
 use crate::{

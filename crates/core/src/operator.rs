@@ -91,10 +91,18 @@ impl Operator for Later {
     fn answer<'a>(&'a self, _ask: &'a Ask) -> BoxFuture<'a, Answer> {
         Box::pin(async { Answer::Later })
     }
+    fn takes_several(&self) -> bool {
+        true
+    }
 }
 
 /// Somebody, or some program, who answers.
 pub trait Operator: MaybeSend + MaybeSync {
-    /// Answers one question. Called for one at a time, in order of arrival.
+    /// Answers one question. Called for one at a time, in order of arrival, unless it takes several at once. Dropped when
+    /// nobody waits for the answer any more.
     fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer>;
+    /// Whether it tells questions apart by their calls, and so may be asked several at once. People are not.
+    fn takes_several(&self) -> bool {
+        false
+    }
 }

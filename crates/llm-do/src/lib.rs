@@ -15,6 +15,7 @@
 //! ```
 
 mod grant;
+mod program_operator;
 mod python;
 mod resume;
 mod run;
@@ -28,6 +29,7 @@ pub use llm_do_program as program;
 pub use llm_do_python as python_tools;
 pub use llm_do_runs as runs;
 pub use llm_do_sandbox::{confine, place_of};
+pub use program_operator::{PROTOCOL, ProgramOperator};
 pub use python::{PythonFor, code_reader, toolset_kinds};
 pub use resume::{Decisions, Invocation, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};

@@ -374,6 +374,9 @@ impl Operator for Decided {
             None => self.rest.answer(ask),
         }
     }
+    fn takes_several(&self) -> bool {
+        self.rest.takes_several()
+    }
 }
 
 /// Stands where nobody answers.

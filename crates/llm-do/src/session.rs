@@ -6,6 +6,7 @@ use crate::{
     resume::{Decisions, Invocation, PastRun, ResumeError},
     run::{Run, Shared, Start},
 };
+use globset::{Glob, GlobMatcher};
 use llm_do_core::{
     authority::{Access, Extent, Network, Place},
     gate::{Gate, Mode, RuleLine},
@@ -26,7 +27,7 @@ use llm_do_program::{
     target::{self, Request, Surroundings},
 };
 use llm_do_python::{Custom, Python};
-use llm_do_runs::{CreateError, EventSink, Redactor, secret_variables};
+use llm_do_runs::{CreateError, EventSink, Redactor};
 use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -250,6 +251,7 @@ impl Session {
         let mut warnings = found.warnings;
         warnings.extend(loaded.warnings);
 
+        let user = user_config(&home)?;
         let mut because = None;
         let named = environment("LLM_DO_MODEL").filter(|name| !name.trim().is_empty());
         let default = match named {
@@ -262,7 +264,7 @@ impl Session {
             }
             None => match program.model() {
                 Some(name) => Some(name.clone()),
-                None => user_config(&home)?.model,
+                None => user.model.clone(),
             },
         };
         let mut choice = ModelChoice { forced: settings.model.clone(), default };
@@ -338,7 +340,11 @@ impl Session {
             definitions: Arc::clone(&program) as _,
             toolsets: Arc::new(toolsets),
             gate: Arc::new(gate),
-            redactor: Arc::new(Redactor::for_environment(key_variables(&program, &environment))),
+            redactor: Arc::new(Redactor::for_environment(key_variables(
+                &program,
+                &environment,
+                &user.secrets,
+            ))),
             entry: Arc::clone(program.entry()),
             used: used.collect(),
             runtimes: runtimes(&workers, &python),
@@ -637,11 +643,18 @@ fn custom(declared: &Provider) -> CustomProvider {
     }
 }
 
-/// Keys that the manifest names: their values must not be told, whatever the variables are called.
-fn key_variables(program: &Program, environment: &Environment) -> Vec<(String, String)> {
+/// Keys that the manifest names, and what the operator lists: their values must not be told, whatever the variables are
+/// called.
+fn key_variables(program: &Program, environment: &Environment, listed: &[String]) -> Vec<(String, String)> {
     let named = program.providers().values().filter_map(|provider| provider.api_key_env.clone());
     let found = named.filter_map(|name| Some((name.clone(), environment(&name)?)));
-    found.chain(secret_variables(std::env::vars_os())).collect()
+    let globs: Vec<GlobMatcher> =
+        listed.iter().filter_map(|name| Some(Glob::new(name).ok()?.compile_matcher())).collect();
+    let listed = std::env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        globs.iter().any(|glob| glob.is_match(&name)).then_some((name, value))
+    });
+    found.chain(listed).collect()
 }
 
 /// Opens a worker's model and checks that it takes the worker's settings: everything that would fail at its first

@@ -4,18 +4,23 @@ use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
     shape::{self, Key, Shape},
     span::SourceFile,
-    yaml,
+    yaml::{self, Node},
 };
+use globset::Glob;
 use llm_do_core::model::ModelName;
 
-const KEYS: &[Key] =
-    &[Key::new("model", Shape::Text, "the model where neither worker nor project names one")];
+const KEYS: &[Key] = &[
+    Key::new("model", Shape::Text, "the model where neither worker nor project names one"),
+    Key::new("secrets", Shape::Texts, "environment variables whose values are secret: names or globs"),
+];
 
 /// What a user sets for all programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserConfig {
     /// The model where neither a worker, nor the environment, nor a project names one.
     pub model: Option<ModelName>,
+    /// Environment variables whose values are secret, whatever they are called: names, or globs of names.
+    pub secrets: Vec<String>,
 }
 
 impl UserConfig {
@@ -39,7 +44,17 @@ impl UserConfig {
                 })
                 .ok()
         });
-        if found.is_empty() { Ok(Self { model }) } else { Err(Diagnostics(found)) }
+        let mut secrets = Vec::new();
+        for (name, span) in keys.get("secrets").into_iter().flat_map(Node::texts) {
+            match Glob::new(name) {
+                Ok(_) => secrets.push(name.to_owned()),
+                Err(error) => {
+                    let message = format!("`{name}` is not a glob: {}", error.kind());
+                    found.push(Diagnostic::error(codes::BAD_GLOB, message).at(span));
+                }
+            }
+        }
+        if found.is_empty() { Ok(Self { model, secrets }) } else { Err(Diagnostics(found)) }
     }
 }
 

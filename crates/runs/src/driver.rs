@@ -325,7 +325,10 @@ impl Driver for LocalDriver {
             self.journal.flush()?;
             let answer = async {
                 // The engine remembers an answer in the same poll in which it gets it, before the next turn begins.
-                let _turn = self.operator_turn.lock().await;
+                let _turn = match self.operator.takes_several() {
+                    true => None,
+                    false => Some(self.operator_turn.lock().await),
+                };
                 match memory.recall() {
                     Some(answer) => Body::Recalled(answer),
                     None => Body::Answered(self.operator.answer(&ask).await),

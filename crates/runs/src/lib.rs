@@ -20,7 +20,7 @@ pub use history::{History, Settle};
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, RecordRef, ReopenError, Written};
 pub use list::{FindError, Open, RunState, RunSummary, find_run, list_runs};
 pub use read::{Journal, Problem, ReadError, read_journal};
-pub use redactor::{Redactor, SHORTEST_SECRET, is_secret_name, secret_variables};
+pub use redactor::{Redactor, SHORTEST_SECRET, is_secret_name};
 pub use render::{Line, Tone, duration, render, thousands};
 pub use run_id::is_run_id;
 pub use tree::{CallNode, CallState, Decision, RunTree};

@@ -204,7 +204,7 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 /// Those of the variables that hold secrets, going by their names. Values that are not UTF-8 can't appear in a record.
-pub fn secret_variables(
+fn secret_variables(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (String, String)> {
     variables

@@ -1,13 +1,12 @@
 //! `llm-do runs resume`: a run goes on from where it was suspended or cut off (SPEC §12).
 
-use super::run::{NotReady, asking, carry_out, said, surrounded};
+use super::run::{Asked, NotReady, asking, carry_out, said, surrounded};
 use crate::{
     args::ResumeArgs,
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     program::show_complaint,
     render::{Output, show_questions, show_unsettled},
-    terminal::Terminal,
 };
 use llm_do::{Decisions, PastRun, Problem, Session};
 use llm_do_core::{call_path::CallPath, gate::Mode, operator::Answer};
@@ -16,14 +15,17 @@ use std::path::PathBuf;
 
 /// Carries out the command.
 pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Exit {
-    let terminal = Terminal::open();
-    let interrupts = match Interrupts::listen(terminal.clone()) {
+    let mut asked = match Asked::open(args.operator.as_ref()) {
+        Ok(asked) => asked,
+        Err(complaint) => return show_complaint(&complaint, output),
+    };
+    let interrupts = match Interrupts::listen(asked.terminal.clone()) {
         Ok(interrupts) => interrupts,
         Err(error) => {
             return show_complaint(&Complaint::failed(format!("cannot listen to signals: {error}")), output);
         }
     };
-    let resumed = (|| {
+    let mut resumed = || {
         let dir = super::runs::find(folders, &args.run)?;
         let past = PastRun::open(&dir).map_err(Problem::from)?;
         let decisions = decisions(args, &past)?;
@@ -42,11 +44,11 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Ex
             return Ok(Exit::Suspended);
         }
         let settings = past.settings(surrounded()?).map_err(Problem::from)?;
-        let session = Session::open(asking(settings, terminal.as_ref(), output))?;
+        let session = Session::open(asking(settings, &asked, output))?;
         let start = |operator, events| session.resume(past, decisions, operator, Some(events));
-        carry_out(start, terminal.clone(), &interrupts, output)
-    })();
-    resumed.unwrap_or_else(|not_ready: NotReady| said(not_ready, output))
+        carry_out(start, &mut asked, &interrupts, output)
+    };
+    resumed().unwrap_or_else(|not_ready: NotReady| said(not_ready, output))
 }
 
 /// What the command line decides.

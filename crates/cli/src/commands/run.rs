@@ -5,7 +5,7 @@ use crate::{
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     meant,
-    operator::{TerminalGrantor, TerminalOperator},
+    operator::{Channel, Taken, TerminalGrantor, TerminalOperator},
     program::{findings, home, show_complaint, show_problem, surroundings},
     render::{Output, Renderer, show_report},
     terminal::Terminal,
@@ -27,22 +27,54 @@ use std::sync::{Arc, OnceLock};
 
 /// Carries out the command.
 pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
-    let terminal = Terminal::open();
-    let interrupts = match Interrupts::listen(terminal.clone()) {
+    let mut asked = match Asked::open(args.approval.operator.as_ref()) {
+        Ok(asked) => asked,
+        Err(complaint) => return show_complaint(&complaint, output),
+    };
+    let interrupts = match Interrupts::listen(asked.terminal.clone()) {
         Ok(interrupts) => interrupts,
         Err(error) => {
             return show_complaint(&Complaint::failed(format!("cannot listen to signals: {error}")), output);
         }
     };
-    let (session, input) = match ready(args, terminal.as_ref(), output) {
+    let (session, input) = match ready(args, &asked, output) {
         Ok(ready) => ready,
         Err(not_ready) => return said(not_ready, output),
     };
     say(&session, output);
     let start = |operator, events| session.start(&input, operator, Some(events));
-    match carry_out(start, terminal, &interrupts, output) {
+    match carry_out(start, &mut asked, &interrupts, output) {
         Ok(exit) => exit,
         Err(not_ready) => said(not_ready, output),
+    }
+}
+
+/// Who can be asked.
+pub(crate) struct Asked {
+    /// The terminal, if there is one.
+    pub(crate) terminal: Option<Arc<Terminal>>,
+    /// Another program, which then answers what calls ask.
+    program: Option<Taken>,
+}
+
+impl Asked {
+    /// The terminal, and the program if one is to answer.
+    pub(crate) fn open(channel: Option<&Channel>) -> Result<Self, Complaint> {
+        let program = channel.map(Channel::take).transpose();
+        let program = program.map_err(|error| Complaint::wrong(format!("--operator: {error}")))?;
+        Ok(Self { terminal: Terminal::open(), program })
+    }
+
+    /// Who answers what calls ask. To be called inside a runtime.
+    fn operator(&mut self, output: &Output) -> Result<Option<Arc<dyn Operator>>, Complaint> {
+        if let Some(program) = self.program.take() {
+            let talk = program.talk().map_err(|error| Complaint::wrong(format!("--operator: {error}")))?;
+            return Ok(Some(Arc::new(talk)));
+        }
+        Ok(self.terminal.clone().map(|terminal| {
+            Arc::new(TerminalOperator::new(terminal, Arc::clone(&output.screen), output.err))
+                as Arc<dyn Operator>
+        }))
     }
 }
 
@@ -73,15 +105,11 @@ impl From<Complaint> for NotReady {
 }
 
 /// Loads the program, and reads what it is given.
-pub(crate) fn ready(
-    args: &RunArgs,
-    terminal: Option<&Arc<Terminal>>,
-    output: &Output,
-) -> Result<(Session, Input), NotReady> {
-    let settings = || Ok::<_, Complaint>(asking(settings(args)?, terminal, output));
+pub(crate) fn ready(args: &RunArgs, asked: &Asked, output: &Output) -> Result<(Session, Input), NotReady> {
+    let settings = || Ok::<_, Complaint>(asking(settings(args)?, asked, output));
     let session = match Session::open(settings()?) {
         Err(Problem::NoModel) => {
-            get_model(terminal.map(|terminal| &**terminal), output)?;
+            get_model(asked.terminal.as_deref(), output)?;
             Session::open(settings()?)?
         }
         opened => opened?,
@@ -90,12 +118,12 @@ pub(crate) fn ready(
     Ok((session, input))
 }
 
-/// With somebody who can be asked, if there is a terminal.
-pub(crate) fn asking(mut settings: Settings, terminal: Option<&Arc<Terminal>>, output: &Output) -> Settings {
-    if let Some(terminal) = terminal {
+/// With somebody who can be asked, if there is anybody.
+pub(crate) fn asking(mut settings: Settings, asked: &Asked, output: &Output) -> Settings {
+    settings.can_ask = asked.terminal.is_some() || asked.program.is_some();
+    if let Some(terminal) = &asked.terminal {
         let terminal = Arc::clone(terminal);
         let remembered = RememberedGrants::of(&settings.home);
-        settings.can_ask = true;
         settings.grantor = Arc::new(TerminalGrantor { remembered, terminal, paint: output.err });
     }
     settings
@@ -212,7 +240,7 @@ fn say(session: &Session, output: &Output) {
 /// Carries a run out, to the exit code.
 pub(crate) fn carry_out(
     start: impl FnOnce(Option<Arc<dyn Operator>>, Arc<dyn EventSink>) -> Result<Run, Problem>,
-    terminal: Option<Arc<Terminal>>,
+    asked: &mut Asked,
     interrupts: &Interrupts,
     output: &Output,
 ) -> Result<Exit, NotReady> {
@@ -221,9 +249,6 @@ pub(crate) fn carry_out(
         .enable_all()
         .build()
         .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
-    let operator = terminal.map(|terminal| {
-        Arc::new(TerminalOperator::new(terminal, Arc::clone(&output.screen), output.err)) as Arc<dyn Operator>
-    });
     let canceller = Arc::new(OnceLock::<llm_do::runs::Canceller>::new());
     let cancel = {
         let canceller = Arc::clone(&canceller);
@@ -237,7 +262,7 @@ pub(crate) fn carry_out(
     let events = Arc::clone(&renderer) as Arc<dyn EventSink>;
     let run = {
         let _context = runtime.enter();
-        start(operator, events)?
+        start(asked.operator(output)?, events)?
     };
     // Set once, here.
     let _ = canceller.set(run.canceller());

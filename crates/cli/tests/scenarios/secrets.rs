@@ -1,0 +1,119 @@
+//! Nothing that a run leaves behind, shows or sends to its model holds a secret.
+
+use crate::story::Story;
+use std::{fs, path::Path};
+
+/// By its name.
+const KEY: &str = "sk-acme-5ecret/\"quoted\"\\value";
+/// By the operator's list.
+const LISTED: &str = "plain but listed 7781";
+
+fn story() -> Story {
+    let story = Story::new()
+        .file("project.yaml", "sandbox: {paths: {data: {root: data, mode: rw}}}\n")
+        .file(
+            "main.worker",
+            "---\nmodel: script:s.yaml\nparameters: {topic: string}\ntoolsets: [filesystem]\nallow_workers: [child]\n---\n\
+             About {{ topic }}: {{ file('prompts/notes.txt') }}\n",
+        )
+        .file("workers/child.worker", "---\nmodel: script:s.yaml\n---\nYou answer.\n")
+        .file("prompts/notes.txt", &format!("key {KEY}, code {LISTED}\n"))
+        .file("data/leak.txt", &format!("{KEY}\n{LISTED}\nc2stYWNtZS01ZWNyZXQvInF1b3RlZCJcdmFsdWU=\n"))
+        .file(
+            "tools.py",
+            "import base64, os, sys\n\n\
+             def leak(path: str) -> dict:\n    \"\"\"Tells everything it can find.\"\"\"\n    text = open('/data/leak.txt').read()\n    print(text, dict(os.environ))\n    print(text, file=sys.stderr)\n    return {text.splitlines()[0]: [text, dict(os.environ), base64.b64encode(text.encode()).decode()]}\n\n\
+             def fail(path: str) -> str:\n    \"\"\"Fails with it.\"\"\"\n    raise ValueError(open('/data/leak.txt').read())\n",
+        )
+        .file(
+            "s.yaml",
+            &format!(
+                "answers:\n  - when: {{worker: child}}\n    text: {0}\n  - when: {{turn: 0}}\n    calls:\n      - {{tool: read_file, arguments: {{path: data/leak.txt}}}}\n      - {{tool: leak, arguments: {{path: x}}}}\n      - {{tool: fail, arguments: {{path: x}}}}\n      - {{tool: child, arguments: {{input: {0}}}}}\n      - {{tool: write_file, arguments: {{path: data/{1}, content: {0}}}}}\n      - {{tool: no_such_tool, arguments: {{x: {0}}}}}\n  - text: {0}\n",
+                serde_json::to_string(&format!("{KEY} and {LISTED}")).unwrap(),
+                LISTED.replace(' ', "_"),
+            ),
+        )
+        .env("ACME_API_KEY", KEY)
+        .env("HOUSE_CODE", LISTED);
+    let config = story.home().join("home/.llm-do");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("config.yaml"), "secrets: [HOUSE_*]\n").unwrap();
+    story
+}
+
+/// All that lies below a folder.
+fn walk(folder: &Path, look: &mut dyn FnMut(&Path, &[u8])) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, look);
+        } else if path.is_file() {
+            look(&path, &fs::read(&path).unwrap());
+        }
+    }
+}
+
+/// The forms in which somebody could read them.
+fn forms() -> Vec<String> {
+    let escaped = serde_json::to_string(KEY).unwrap();
+    let twice = serde_json::to_string(&escaped).unwrap();
+    vec![
+        KEY.into(),
+        escaped.trim_matches('"').into(),
+        twice[3..twice.len() - 3].into(),
+        LISTED.into(),
+        "c2stYWNtZS01ZWNyZXQvInF1b3RlZCJcdmFsdWU".into(),
+    ]
+}
+
+fn assert_clean(what: &str, bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for form in forms() {
+        assert!(!text.contains(&form), "`{form}` stands in {what}");
+    }
+}
+
+#[test]
+fn nothing_that_a_run_leaves_behind_holds_a_secret() {
+    for format in ["text", "json", "stream-json"] {
+        let story = story();
+        let param = format!("topic={KEY}");
+        let arguments = [".", "--param", &param, "--approval", "approve_all", "-vv", "--output", format];
+        let told = story.run(&arguments);
+        assert_eq!(told.code, Some(0), "{told}");
+        assert_clean("stdout", told.stdout.as_bytes());
+        assert_clean("stderr", told.stderr.as_bytes());
+        assert!(told.stdout.contains("[secret ACME_API_KEY]"), "{told}");
+        // What the model was sent is in the journal: the records that follow from it are held to that by other tests.
+        let journal = serde_json::to_string(&story.journal()).unwrap();
+        assert!(journal.contains("[secret HOUSE_CODE]") && journal.contains("conversation_started"));
+        let mut looked_at = 0;
+        // The program's own files, and the file that a tool was asked to write it to, hold it: nothing else does.
+        let theirs = ["leak.txt", "notes.txt", "s.yaml", "plain_but_listed_7781"];
+        walk(story.home(), &mut |path, bytes| {
+            if !theirs.iter().any(|name| path.ends_with(name)) {
+                looked_at += 1;
+                assert_clean(&path.display().to_string(), bytes);
+            }
+        });
+        assert!(looked_at > 5, "{looked_at} files");
+        for arguments in [&["runs", "show", "--json"][..], &["runs", "show"], &["runs", "list"]] {
+            let told = story.run(arguments);
+            assert_clean("runs", format!("{}{}", told.stdout, told.stderr).as_bytes());
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_program_holds_no_secret() {
+    let story = story();
+    // Not JSON, a template that fails, a tool that is not there.
+    let wrong = format!("{{{KEY}");
+    let told = story.run(&[".", "--input", &wrong]);
+    assert_eq!(told.code, Some(2), "{told}");
+    let deny = format!("write_file({LISTED})");
+    let told =
+        story.run(&[".", "--param", "topic=x", "--approval", "defer", "--deny", &deny, "--output", "json"]);
+    assert_clean("stderr", told.stderr.as_bytes());
+    assert_clean("stdout", told.stdout.as_bytes());
+}
