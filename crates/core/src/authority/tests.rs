@@ -546,6 +546,49 @@ proptest! {
     }
 
     #[test]
+    fn whoever_calls_whom_nothing_reaches_more_than_the_beginning_allows(
+        first in any_authority(),
+        workers in prop::collection::vec((any_narrowing(), prop::collection::vec((any_path(), any_access()), 0..3), 0usize..4), 1..7),
+    ) {
+        // A tree of workers: each is called by one that was made before it, and may be a library's or a generated one.
+        let mut made = vec![first];
+        for (mut by, asked, caller) in workers {
+            let caller = made[caller % made.len()].clone();
+            // What is handed over is located in the caller's view first, as the engine does.
+            let held: Vec<Located> =
+                asked.iter().filter_map(|(path, access)| caller.locate(path.as_str(), *access).ok()).collect();
+            by.handed = held
+                .iter()
+                .enumerate()
+                .map(|(number, located)| Mount {
+                    at: at(&format!("/p{number}")),
+                    place: located.place(),
+                    access: located.access,
+                    ..located.mount.clone()
+                })
+                .collect();
+            let Ok(callee) = caller.narrow("c", &by) else { continue };
+            prop_assert!(callee.bounds().is_within(caller.bounds()));
+            prop_assert!(callee.bounds().is_within(made[0].bounds()));
+            let seen = paths(&[&caller, &callee]);
+            for (place, access) in reach(&callee, &seen) {
+                prop_assert!(made[0].bounds().covering(&place, access).is_some(), "{access:?} {place}");
+                prop_assert!(caller.bounds().covering(&place, access).is_some(), "{access:?} {place}");
+                if by.foreign {
+                    let handed = held.iter().any(|h| place.is_within(&h.place()) && access <= h.access);
+                    let held = caller.view().mounts().iter().any(|mount| {
+                        place.rest(&mount.place).is_some_and(|rest| {
+                            caller.locate(mount.at.join(rest).as_str(), access).is_ok_and(|l| l.place() == place)
+                        })
+                    });
+                    prop_assert!(handed || held, "{access:?} {place} is reached by a foreign callee alone");
+                }
+            }
+            made.push(callee);
+        }
+    }
+
+    #[test]
     fn a_restricted_worker_reaches_only_what_restrict_names(a in any_authority(), kept in prop::collection::vec(any_path(), 1..3)) {
         let by = Narrowing { restrict: kept.clone(), ..Narrowing::default() };
         let callee = a.narrow("c", &by).unwrap();
