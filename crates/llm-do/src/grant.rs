@@ -1,6 +1,6 @@
 //! Grants: what the operator allows beyond the program's own tree (SPEC §6.5).
 
-use llm_do_core::authority::{Access, Extent, Network};
+use llm_do_core::authority::{Access, Domain, Extent, Network};
 use llm_do_sandbox::place_of;
 use std::path::Path;
 
@@ -43,7 +43,8 @@ impl Grant {
             return Ok(Self::Network(Network::On));
         }
         if let Some(domain) = text.strip_prefix("network=") {
-            return Ok(Self::Network(Network::Domains(vec![domain.to_owned()])));
+            let domain = Domain::parse(domain).map_err(|error| bad(error.to_string()))?;
+            return Ok(Self::Network(Network::Domains(vec![domain])));
         }
         if let Some(endpoint) = text.strip_prefix("endpoint=") {
             let (host, variable) = match endpoint.split_once(',') {
@@ -86,7 +87,7 @@ pub(crate) fn network(grants: &[Grant]) -> Network {
             _ => {}
         }
     }
-    if domains.is_empty() { Network::Off } else { Network::Domains(domains) }
+    Network::domains(domains)
 }
 
 /// Whether a manifest may send requests there with that key. Without a key, this machine needs no grant.
@@ -107,8 +108,15 @@ mod tests {
     fn grants_say_what_they_allow() {
         assert_eq!(
             Grant::parse("network=a.example"),
-            Ok(Grant::Network(Network::Domains(vec!["a.example".into()])))
+            Ok(Grant::Network(Network::domains(Domain::parse("a.example"))))
         );
+        let grants = ["network=b.example", "network=*.a.example", "network=A.example"];
+        let grants: Vec<Grant> = grants.into_iter().map(|grant| Grant::parse(grant).unwrap()).collect();
+        let wanted =
+            Network::domains(["x.a.example", "b.example", "c.example"].map(|d| Domain::parse(d).unwrap()));
+        let left = Network::domains(["b.example", "x.a.example"].map(|d| Domain::parse(d).unwrap()));
+        assert_eq!(network(&grants).narrow(&wanted), left);
+        assert!(Grant::parse("network=https://a.example").unwrap_err().reason.contains("without a scheme"));
         assert!(Grant::parse("/etc").unwrap_err().reason.contains("PATH:ro"));
         assert!(matches!(Grant::parse("/:ro"), Ok(Grant::Place(Extent { access: Access::Read, .. }))));
     }
