@@ -14,6 +14,7 @@ mod kernel;
 mod lifetime;
 mod limits;
 mod metadata;
+mod network;
 mod ordinary_user;
 mod processes;
 mod sockets;
