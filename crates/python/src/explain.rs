@@ -1,7 +1,8 @@
 //! What went wrong in Python, in words for models and for people.
 
 use crate::{interpreter::Interpreter, python::Given, wire::Trouble};
-use llm_do_core::authority::Place;
+use llm_do_core::authority::{Network, Place};
+use llm_do_sandbox::confine::Denial;
 use std::path::Path;
 
 /// Where code stands, as people read it: relative to the root of its package where it lies inside.
@@ -46,12 +47,39 @@ fn denied(trouble: &Trouble, left_out: &[String]) -> String {
             "\nThe tool's process may not touch `{path}`: it is confined to the files of its worker. \
              Declare the place under `sandbox.paths` (`mode: rw` to write), or give the file to the worker."
         ),
-        None => "\nThe tool's process may not do that. Network needs `sandbox.network_enabled` and the operator's \
-                 `--grant network`."
-            .to_owned(),
+        None => "\nThe tool's process may not do that.".to_owned(),
     };
     text.push_str(&not_given(left_out));
     text
+}
+
+/// What the network had to do with it, and the keys that would allow it (SPEC §6.6).
+pub(crate) fn network(trouble: &Trouble, allowed: &Network, denials: &[Denial]) -> String {
+    // An exception that names a file is about that.
+    let refused = trouble.kind == "denied" && trouble.path.is_none();
+    match allowed {
+        Network::On => String::new(),
+        Network::Off if refused => {
+            "\nNetwork needs `sandbox.network_enabled` and the operator's `--grant network`.".to_owned()
+        }
+        Network::Off => String::new(),
+        Network::Domains(_) if denials.is_empty() && (refused || trouble.class.ends_with("gaierror")) => {
+            "\nThe tool's process reaches the domains of `sandbox.network_enabled` by HTTP and TLS through the proxy that \
+             `HTTPS_PROXY` names, and nothing else: use a library that goes by that variable. All of the network needs \
+             `network_enabled: true` and the operator's `--grant network`."
+                .to_owned()
+        }
+        Network::Domains(_) => denials.iter().map(denial).collect(),
+    }
+}
+
+fn denial(denial: &Denial) -> String {
+    match denial.missing() {
+        Some(entry) => format!(
+            "\nRefused by the network: {denial}. To allow it, list `{entry}` there and run with `--grant network={entry}`."
+        ),
+        None => format!("\nRefused by the network: {denial}."),
+    }
 }
 
 /// The mounts that the worker sees and its processes don't, with the reason of each.
