@@ -5,7 +5,7 @@
 //! `CONNECT` for TLS, absolute URLs for plain HTTP. Names are resolved on this side and compared with the list as
 //! [`Host`](llm_do_core::authority::Host) reads them; a connection goes to the very address that was judged. An address of
 //! this machine or of a local network must stand on the list itself, whatever name leads there. Port 443 is for TLS whose
-//! handshake names the host that was asked for, port 80 for plain HTTP, and any other port carries what its entry's
+//! handshake names the host that was asked for (of an address there is nothing to compare), port 80 for plain HTTP, and any other port carries what its entry's
 //! author expects there.
 //!
 //! What it does not do: it reads nothing inside TLS. A server that answers for other hosts too can be asked for them

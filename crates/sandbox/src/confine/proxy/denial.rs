@@ -49,8 +49,7 @@ impl Denial {
         match self {
             Self::NotListed { host, port } => Some(entry(host, port)),
             Self::Local { address, port, .. } => Some(entry(&Host::Address(*address), port)),
-            Self::OtherServer { named, .. } => named.clone(),
-            Self::Malformed(_) => None,
+            Self::OtherServer { .. } | Self::Malformed(_) => None,
         }
     }
 }

@@ -311,3 +311,38 @@ async fn everything_ends_with_the_proxy() {
     };
     timeout(PATIENCE, gone).await.expect("nobody listens");
 }
+
+#[tokio::test]
+async fn answers_of_every_shape_pass() {
+    for (method, answer, body) in [
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
+            "hello",
+        ),
+        ("GET", "HTTP/1.0 200 OK\r\n\r\nhello", "hello"),
+        ("GET", "HTTP/1.1 404 Nobody knows\r\nContent-Length: 5\r\n\r\nhello", "hello"),
+        ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", ""),
+        ("DELETE", "HTTP/1.1 204 No Content\r\n\r\n", ""),
+        ("GET", "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello"),
+    ] {
+        let mut server = Server::start(answer).await;
+        let (proxy, address) = proxy(Limits::default(), &[&server.address.to_string()]);
+        let said = format!("{method} http://{}/ HTTP/1.0\r\n\r\n", server.address);
+        let got = ask(address, &said).await;
+        let (head, rest) = got.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}: {got}"));
+        let status = |text: &str| text.split(' ').nth(1).map(str::to_owned);
+        let last = answer.split("HTTP/").last().unwrap();
+        assert_eq!((status(head), rest), (status(last), body), "{answer}");
+        assert!(server.got().await.starts_with(&format!("{method} / HTTP/1.1\r\n")));
+        drop(proxy);
+    }
+    // Not that: who changes the protocol is not judged any more.
+    let server =
+        Server::start("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n").await;
+    let (_proxy, address) = proxy(Limits::default(), &[&server.address.to_string()]);
+    let said =
+        format!("GET http://{}/ HTTP/1.1\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", server.address);
+    let got = ask(address, &said).await;
+    assert!(got.starts_with("HTTP/1.1 502"), "{got}");
+}
