@@ -291,16 +291,19 @@ fn refused(filter: Filter, own: Pid) -> Rules {
     };
 
     // Refused above where nothing can be reached.
-    let types: &[u32] = if filter.network == Reach::Everything { &[1, 2] } else { &[1] };
+    let types: &[i32] = match filter.network {
+        Reach::Everything => &[libc::SOCK_STREAM, libc::SOCK_DGRAM],
+        Reach::Proxy | Reach::Nothing => &[libc::SOCK_STREAM],
+    };
     let foreign = all_of(vec![is_not(0, libc::AF_INET), is_not(0, libc::AF_INET6)]);
-    some(libc::SYS_socket, [foreign].into_iter().chain(other_types(types)).collect());
+    some(libc::SYS_socket, vec![foreign, other_types(types)]);
     if filter.network == Reach::Proxy {
         // A proxy speaks TCP, and Landlock knows nothing of its relatives.
         some(libc::SYS_socket, vec![all_of(vec![is_not(2, 0), is_not(2, libc::IPPROTO_TCP)])]);
     }
     // A pair of datagram sockets could be connected anew, to any socket that has a name.
     let foreign = all_of(vec![is_not(0, libc::AF_UNIX)]);
-    some(libc::SYS_socketpair, [foreign].into_iter().chain(other_types(&[1])).collect());
+    some(libc::SYS_socketpair, vec![foreign, other_types(&[libc::SOCK_STREAM])]);
 
     for flag in [
         libc::CLONE_NEWNS,
@@ -368,10 +371,13 @@ fn refused(filter: Filter, own: Pid) -> Rules {
     rules
 }
 
-/// Refuses sockets of all types but these.
-fn other_types(allowed: &[u32]) -> Vec<SeccompRule> {
-    const TYPE: u32 = 0xf;
-    (0..=TYPE).filter(|kind| !allowed.contains(kind)).map(|kind| all_of(vec![has(1, TYPE, kind)])).collect()
+/// Refuses sockets of all types but these, which may come with the flags that there are.
+fn other_types(allowed: &[i32]) -> SeccompRule {
+    let with_flags = |kind: &i32| {
+        let (close, block) = (libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK);
+        [*kind, kind | close, kind | block, kind | close | block]
+    };
+    all_of(allowed.iter().flat_map(with_flags).map(|kind| is_not(1, kind)).collect())
 }
 
 fn set_id(argument: u8, bit: u32) -> SeccompRule {

@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why it skips")]
 
 mod bench;
-mod cost;
 mod devices;
 mod files;
 mod kernel;
