@@ -7,10 +7,12 @@
 //! There are two makers of an [`Authority`] (the program loader and the grant resolver of the host) and one
 //! operation, `narrow`. Nothing here touches a disk: places are names, and [`crate::vfs::FileSystem`] opens them.
 
+mod domain;
 mod place;
 mod protection;
 mod view;
 
+pub use domain::{BadDomain, Domain, Host};
 pub use place::{Place, VirtualPath};
 pub use protection::{Class, Protection, TEMPORARY_PREFIX};
 pub use view::{Approvals, Located, Mount, View};
@@ -44,21 +46,25 @@ pub enum Network {
     /// None at all.
     Off,
     /// These domains.
-    Domains(Vec<String>),
+    Domains(Vec<Domain>),
     /// Everything.
     On,
 }
 
 impl Network {
+    /// These domains; none at all is no network.
+    pub fn domains(domains: impl IntoIterator<Item = Domain>) -> Self {
+        Self::Domains(domains.into_iter().collect()).normal()
+    }
+
     /// The tighter of two: what both allow.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         match (self.clone().normal(), other.clone().normal()) {
             (Self::Off, _) | (_, Self::Off) => Self::Off,
             (Self::On, x) | (x, Self::On) => x,
-            (Self::Domains(mut a), Self::Domains(b)) => {
-                a.retain(|domain| b.contains(domain));
-                Self::Domains(a).normal()
+            (Self::Domains(a), Self::Domains(b)) => {
+                Self::domains(a.iter().flat_map(|a| b.iter().filter_map(|b| a.meet(b))))
             }
         }
     }
@@ -67,12 +73,11 @@ impl Network {
     fn normal(self) -> Self {
         match self {
             Self::Domains(mut domains) => {
-                for domain in &mut domains {
-                    *domain = domain.to_lowercase();
-                }
                 domains.sort_unstable();
                 domains.dedup();
-                if domains.is_empty() { Self::Off } else { Self::Domains(domains) }
+                let covered = |one: &Domain| domains.iter().any(|other| other != one && one.is_within(other));
+                let kept: Vec<Domain> = domains.iter().filter(|one| !covered(one)).cloned().collect();
+                if kept.is_empty() { Self::Off } else { Self::Domains(kept) }
             }
             other => other,
         }

@@ -4,7 +4,7 @@ mod remembered;
 
 pub use remembered::{BadGrantsFile, Granted, RememberedGrants};
 
-use llm_do_core::authority::{Access, Extent, Network};
+use llm_do_core::authority::{Access, Domain, Extent, Network};
 use llm_do_program::mounts::Wanted;
 use llm_do_sandbox::place_of;
 use std::{fmt, path::Path};
@@ -69,8 +69,9 @@ impl Grant {
             return Ok(Self::Network(Network::On));
         }
         if let Some(domain) = text.strip_prefix("network=") {
-            let domains = domain.split(',').map(str::to_owned).collect();
-            return Ok(Self::Network(Network::Domains(domains)));
+            let domains = domain.split(',').map(Domain::parse).collect::<Result<Vec<_>, _>>();
+            let domains = domains.map_err(|error| bad(error.to_string()))?;
+            return Ok(Self::Network(Network::domains(domains)));
         }
         if let Some(endpoint) = text.strip_prefix("endpoint=") {
             let (host, variable) = match endpoint.split_once(',') {
@@ -108,7 +109,10 @@ impl fmt::Display for Grant {
         match self {
             Self::Place(Extent { place, access: Access::Read }) => write!(f, "{place}:ro"),
             Self::Place(Extent { place, access: Access::Write }) => write!(f, "{place}:rw"),
-            Self::Network(Network::Domains(domains)) => write!(f, "network={}", domains.join(",")),
+            Self::Network(Network::Domains(domains)) => {
+                let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
+                write!(f, "network={}", domains.join(","))
+            }
             Self::Network(_) => f.write_str("network"),
             Self::Endpoint { host, variable: Some(variable) } => write!(f, "endpoint={host},{variable}"),
             Self::Endpoint { host, variable: None } => write!(f, "endpoint={host}"),
@@ -137,7 +141,7 @@ pub(crate) fn network(grants: &[Grant]) -> Network {
             _ => {}
         }
     }
-    if domains.is_empty() { Network::Off } else { Network::Domains(domains) }
+    Network::domains(domains)
 }
 
 /// Whether a manifest may send requests there with that key. Without a key, this machine needs no grant.
@@ -158,13 +162,20 @@ mod tests {
     fn grants_say_what_they_allow() {
         assert_eq!(
             Grant::parse("network=a.example"),
-            Ok(Grant::Network(Network::Domains(vec!["a.example".into()])))
+            Ok(Grant::Network(Network::domains(Domain::parse("a.example"))))
         );
         for text in
             ["/:ro", "/:rw", "network", "network=a.example,b.example", "endpoint=h:80,K", "endpoint=h"]
         {
             assert_eq!(Grant::parse(text).unwrap().to_string(), text);
         }
+        let grants = ["network=b.example", "network=*.a.example", "network=A.example"];
+        let grants: Vec<Grant> = grants.into_iter().map(|grant| Grant::parse(grant).unwrap()).collect();
+        let wanted =
+            Network::domains(["x.a.example", "b.example", "c.example"].map(|d| Domain::parse(d).unwrap()));
+        let left = Network::domains(["b.example", "x.a.example"].map(|d| Domain::parse(d).unwrap()));
+        assert_eq!(network(&grants).narrow(&wanted), left);
+        assert!(Grant::parse("network=https://a.example").unwrap_err().reason.contains("without a scheme"));
         assert!(Grant::parse("/etc").unwrap_err().reason.contains("PATH:ro"));
         assert!(matches!(Grant::parse("/:ro"), Ok(Grant::Place(Extent { access: Access::Read, .. }))));
     }

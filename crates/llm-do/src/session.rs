@@ -560,6 +560,7 @@ fn missing_place(required: &RequiredGrant) -> MissingGrant {
             Wanted::Place { place, access: Access::Read } => format!("to read {place}"),
             Wanted::Place { place, access: Access::Write } => format!("to write {place}"),
             Wanted::Network(Network::Domains(domains)) => {
+                let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
                 format!("to use the network: {}", domains.join(", "))
             }
             Wanted::Network(_) => "to use the network".into(),

@@ -8,7 +8,7 @@ use crate::{
     yaml::{Entry, Node},
 };
 use llm_do_core::{
-    authority::{Access, Approvals, Mount, Narrowing, Network, Place, VirtualPath},
+    authority::{Access, Approvals, Domain, Mount, Narrowing, Network, Place, VirtualPath},
     gate::Rule,
 };
 
@@ -90,7 +90,7 @@ pub fn merge(
     merged.narrowing.declared = declares;
     merged.narrowing.readonly = both.iter().any(|s| s.get("readonly").and_then(Node::as_flag) == Some(true));
     merged.narrowing.restrict = restrict(&both, found);
-    merged.narrowing.network = network(&both, &mut merged.grants);
+    merged.narrowing.network = network(&both, &mut merged.grants, found);
     merged
 }
 
@@ -331,14 +331,23 @@ fn restrict(both: &[&Node], found: &mut Vec<Diagnostic>) -> Vec<VirtualPath> {
     kept.unwrap_or_default()
 }
 
-fn network(both: &[&Node], grants: &mut Vec<RequiredGrant>) -> Option<Network> {
+fn network(both: &[&Node], grants: &mut Vec<RequiredGrant>, found: &mut Vec<Diagnostic>) -> Option<Network> {
     let mut merged: Option<Network> = None;
     let mut place = None;
     for value in both.iter().filter_map(|sandbox| sandbox.get("network_enabled")) {
         let this = match value.as_flag() {
             Some(true) => Network::On,
             Some(false) => Network::Off,
-            None => Network::Domains(value.texts().map(|(domain, _)| domain.to_lowercase()).collect()),
+            None => {
+                let read = value.texts().filter_map(|(text, span)| match Domain::parse(text) {
+                    Ok(domain) => Some(domain),
+                    Err(error) => {
+                        found.push(Diagnostic::error(codes::BAD_VALUE, error.to_string()).at(span));
+                        None
+                    }
+                });
+                Network::domains(read)
+            }
         };
         merged = Some(merged.map_or(this.clone(), |before| before.narrow(&this)));
         place = Some(&value.span);
@@ -397,11 +406,16 @@ mod tests {
         assert_eq!(found, []);
         let paths: Vec<&str> = both.narrowing.restrict.iter().map(VirtualPath::as_str).collect();
         assert_eq!(paths, ["/a/deep", "/b/c"]);
-        assert_eq!(both.narrowing.network, Some(Network::Domains(vec!["y.org".into()])));
-        assert_eq!(both.grants[0].what, Wanted::Network(Network::Domains(vec!["y.org".into()])));
+        let y = Network::domains(Domain::parse("y.org"));
+        assert_eq!(both.narrowing.network, Some(y.clone()));
+        assert_eq!(both.grants[0].what, Wanted::Network(y));
         let (off, _) = merged("network_enabled: false", "network_enabled: true");
         assert_eq!(off.narrowing.network, Some(Network::Off));
         assert!(off.grants.is_empty());
+        let (both, found) = merged("{}", "network_enabled: [b.org, https://x.org/, a.org]");
+        assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), [codes::BAD_VALUE]);
+        assert!(found[0].message.contains("without a scheme"), "{found:?}");
+        assert_eq!(both.grants[0].what.flags(), ["network=a.org", "network=b.org"]);
         let (_, found) = merged("restrict: /a", "restrict: /b");
         assert_eq!(found[0].code, codes::CONFLICT);
     }

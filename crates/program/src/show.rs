@@ -336,7 +336,7 @@ fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>
         None => Value::Null,
         Some(Network::Off) => false.into(),
         Some(Network::On) => true.into(),
-        Some(Network::Domains(domains)) => domains.clone().into(),
+        Some(Network::Domains(domains)) => domains.iter().map(ToString::to_string).collect(),
     };
     for (key, value) in
         [("restrict", restrict.into()), ("readonly", narrowing.readonly.into()), ("network_enabled", network)]

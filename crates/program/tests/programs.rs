@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
-    authority::{Access, Extent, Network, Place},
+    authority::{Access, Domain, Extent, Network, Place},
     gate::{Mode, Rule},
     template::{Origin, render},
     toolset::ToolsetRegistry,
@@ -279,7 +279,7 @@ fn mounts_outside_the_program_need_a_grant() {
         wanted,
         [
             Wanted::Place { place: data.clone(), access: Access::Write },
-            Wanted::Network(Network::Domains(vec!["x.org".into()])),
+            Wanted::Network(Network::domains(Domain::parse("x.org"))),
         ]
     );
     let read = Extent { place: data.clone(), access: Access::Read };

@@ -1,7 +1,8 @@
 //! What went wrong in Python, in words for models and for people.
 
 use crate::{interpreter::Interpreter, python::Given, wire::Trouble};
-use llm_do_core::authority::Place;
+use llm_do_core::authority::{Network, Place};
+use llm_do_sandbox::confine::Denial;
 use std::path::Path;
 
 /// Where code stands, as people read it: relative to the root of its package where it lies inside.
@@ -46,12 +47,46 @@ fn denied(trouble: &Trouble, left_out: &[String]) -> String {
             "\nThe tool's process may not touch `{path}`: it is confined to the files of its worker. \
              Declare the place under `sandbox.paths` (`mode: rw` to write), or give the file to the worker."
         ),
-        None => "\nThe tool's process may not do that. Network needs `sandbox.network_enabled` and the operator's \
-                 `--grant network`."
-            .to_owned(),
+        None => "\nThe tool's process may not do that.".to_owned(),
     };
     text.push_str(&not_given(left_out));
     text
+}
+
+/// What the network had to do with it, and the keys that would allow it (SPEC §6.6).
+pub(crate) fn network(trouble: &Trouble, allowed: &Network, denials: &[Denial]) -> String {
+    // An exception that names a file is about that.
+    let refused = trouble.kind == "denied" && trouble.path.is_none();
+    match allowed {
+        Network::On => String::new(),
+        Network::Off if refused => {
+            "\nNetwork needs `sandbox.network_enabled` and the operator's `--grant network`.".to_owned()
+        }
+        Network::Off => String::new(),
+        Network::Domains(_) if denials.is_empty() && (refused || found_nobody(trouble)) => {
+            "\nThe tool's process reaches the domains of `sandbox.network_enabled` by HTTP and TLS through the proxy that \
+             `HTTPS_PROXY` names, and nothing else: use a library that goes by that variable. All of the network needs \
+             `network_enabled: true` and the operator's `--grant network`."
+                .to_owned()
+        }
+        Network::Domains(_) => denials.iter().map(denial).collect(),
+    }
+}
+
+/// What a program hears in a network without names, routes and servers, where Landlock does not refuse it first.
+fn found_nobody(trouble: &Trouble) -> bool {
+    const UNREACHABLE: &str = "[Errno 101]"; // ENETUNREACH, for which Python has no class
+    ["gaierror", "ConnectionRefusedError"].iter().any(|class| trouble.class.ends_with(class))
+        || trouble.message.contains(UNREACHABLE)
+}
+
+fn denial(denial: &Denial) -> String {
+    match denial.missing() {
+        Some(entry) => format!(
+            "\nRefused by the network: {denial}. To allow it, list `{entry}` there and run with `--grant network={entry}`."
+        ),
+        None => format!("\nRefused by the network: {denial}."),
+    }
 }
 
 /// The mounts that the worker sees and its processes don't, with the reason of each.
@@ -113,4 +148,45 @@ pub(crate) fn install(package: &str, interpreter: &Interpreter) -> String {
         _ => format!("install it: `{path} -m pip install {package}`"),
     };
     format!("`{package}` is not installed for {interpreter}; {way}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use llm_do_core::authority::{Domain, Host};
+
+    #[test]
+    fn what_the_network_refused_is_told_with_its_key() {
+        let trouble = |kind: &str, class: &str, message: &str, path: Option<&str>| Trouble {
+            kind: kind.into(),
+            class: class.into(),
+            message: message.into(),
+            path: path.map(str::to_owned),
+            ..Trouble::default()
+        };
+        let denied = trouble("denied", "PermissionError", "[Errno 1]", None);
+        let file = trouble("denied", "PermissionError", "[Errno 13]", Some("/etc/shadow"));
+        let unknown = trouble("exception", "gaierror", "[Errno -2]", None);
+        let nobody = trouble("exception", "OSError", "[Errno 101] Network is unreachable", None);
+        let other = trouble("exception", "ValueError", "no", None);
+        let list = Network::domains(Domain::parse("example.org"));
+        assert!(network(&denied, &Network::Off, &[]).contains("`--grant network`"));
+        for trouble in [&denied, &unknown, &nobody] {
+            assert!(network(trouble, &list, &[]).contains("HTTPS_PROXY"), "{trouble:?}");
+            assert_eq!(network(trouble, &Network::On, &[]), "");
+        }
+        for trouble in [&file, &other] {
+            assert_eq!(network(trouble, &list, &[]) + &network(trouble, &Network::Off, &[]), "");
+        }
+        let host = |text: &str| Host::with_port(text).unwrap().0;
+        let missing = Denial::NotListed { host: host("x.example"), port: 8080 };
+        assert_eq!(
+            network(&other, &list, &[missing]),
+            "\nRefused by the network: `x.example:8080` is not on the list of this worker's `sandbox.network_enabled`. \
+             To allow it, list `x.example:8080` there and run with `--grant network=x.example:8080`."
+        );
+        let elsewhere = Denial::OtherServer { host: host("example.org"), named: Some("evil.net".into()) };
+        let told = network(&unknown, &list, &[elsewhere]);
+        assert!(told.contains("`evil.net`") && !told.contains("--grant"), "{told}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::wire::{self, FromHost, Module, Op, ToHost, Trouble};
 use llm_do_core::model::Blob;
-use llm_do_sandbox::confine::{Exit, Process, Running};
+use llm_do_sandbox::confine::{Denial, Denials, Exit, Process, Running};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -52,6 +52,8 @@ pub(crate) struct Host {
     frames: mpsc::UnboundedSender<Vec<u8>>,
     orders: mpsc::UnboundedSender<Order>,
     next: AtomicU64,
+    /// What its process was refused of the network, where it has a list of domains.
+    denials: Option<Denials>,
 }
 
 /// What its tasks and its callers see of it.
@@ -96,6 +98,7 @@ impl Host {
             process.start().await.map_err(|error| HostError(format!("Python cannot be started: {error}")))?;
         let (mut from, to) = UnixStream::from_std(ours).map_err(failed)?.into_split();
         let printed = (running.stdout(), running.stderr());
+        let denials = running.denials();
         let ready = tokio::time::timeout(START, wire::read(&mut from)).await;
         match ready {
             Ok(Ok(Some(FromHost::Ready {}))) => {}
@@ -124,7 +127,7 @@ impl Host {
         if let Some(err) = printed.1 {
             tokio::spawn(read_lines(err, Arc::clone(&shared)));
         }
-        Ok(Self { shared, frames, orders, next: AtomicU64::new(1) })
+        Ok(Self { shared, frames, orders, next: AtomicU64::new(1), denials })
     }
 
     /// Whether it has ended.
@@ -136,6 +139,7 @@ impl Host {
     pub(crate) fn begin<'a>(self: &Arc<Self>, message: impl FnOnce(u64) -> ToHost<'a>) -> Ongoing {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, events) = mpsc::unbounded_channel();
+        let denied = self.denials.as_ref().map_or(0, Denials::count);
         {
             let mut state = self.shared.lock();
             match &state.ended {
@@ -145,7 +149,7 @@ impl Host {
             }
         }
         self.send(&message(id));
-        Ongoing { host: Arc::clone(self), id, events, ended: false }
+        Ongoing { host: Arc::clone(self), id, events, denied, ended: false }
     }
 
     /// Asks something that is no call: what modules expose, what a class looks like. One at a time.
@@ -188,6 +192,8 @@ pub(crate) struct Ongoing {
     host: Arc<Host>,
     id: u64,
     events: mpsc::UnboundedReceiver<Event>,
+    /// What had been denied when it began.
+    denied: u64,
     ended: bool,
 }
 
@@ -210,6 +216,11 @@ impl Ongoing {
     /// Answers a callback when the call itself is in other hands.
     pub(crate) fn replier(&self) -> Replier {
         Replier { host: Arc::clone(&self.host), id: self.id }
+    }
+
+    /// What its process was refused of the network since it began: by its doing, or that of a call beside it.
+    pub(crate) fn denials(&self) -> Vec<Denial> {
+        self.host.denials.as_ref().map(|denials| denials.since(self.denied)).unwrap_or_default()
     }
 
     /// Whether it has come to an end by itself.

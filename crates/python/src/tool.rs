@@ -113,11 +113,14 @@ impl PythonTool {
     }
 
     /// What the caller is told of a failure.
-    async fn explain(&self, trouble: &Trouble) -> String {
+    async fn explain(&self, trouble: &Trouble, flight: &mut InFlight) -> String {
         match self.python.interpreter().await {
             Ok(interpreter) => {
                 let given = self.python.given(&self.reach);
-                explain::failure(trouble, &self.reach.package.root, &interpreter, given.as_deref().ok())
+                let mut text =
+                    explain::failure(trouble, &self.reach.package.root, &interpreter, given.as_deref().ok());
+                text.push_str(&explain::network(trouble, &self.reach.network(), &flight.ongoing().denials()));
+                text
             }
             Err(_) => trouble.message.clone(),
         }
@@ -144,7 +147,7 @@ impl Leaf for PythonTool {
             let result = loop {
                 match flight.next().await {
                     Event::Result(value, blobs) => break Ok((value, blobs)),
-                    Event::Failed(trouble) => break Err(self.explain(&trouble).await),
+                    Event::Failed(trouble) => break Err(self.explain(&trouble, &mut flight).await),
                     Event::Died(reason) => break Err(self.died(&reason)),
                     Event::Callback { cb, .. } => {
                         let message = "only a function that takes a ToolContext makes calls";
@@ -282,7 +285,7 @@ impl<'a> Orchestration<'a, '_> {
                         return Ok(End::Done(Arc::new(self.call.engine.host().redact.value(value))));
                     }
                     Event::Failed(trouble) => {
-                        let message = self.tool.explain(&trouble).await;
+                        let message = self.tool.explain(&trouble, &mut self.flight).await;
                         let message = self.call.engine.host().redact.text(&message).into_owned();
                         return Ok(End::Failed(Failure::new(FailureKind::Tool, message)));
                     }
@@ -297,7 +300,7 @@ impl<'a> Orchestration<'a, '_> {
                     Event::StepEnd { cb, value, error } => {
                         let result = match error {
                             None => Ok(value),
-                            Some(trouble) => Err(self.tool.explain(&trouble).await),
+                            Some(trouble) => Err(self.tool.explain(&trouble, &mut self.flight).await),
                         };
                         if let Some(step) = steps.remove(&cb) {
                             let _ = step.send(result);

@@ -1,7 +1,7 @@
 //! Confined processes (SPEC §6.6): the one way in which llm-do starts a program that isn't its own.
 //!
 //! A program sees the real places of its worker's view and the machine's programs, and nothing else; it has no network
-//! without a grant, no environment but what it is given, and ends with the call or run that started it, with everything
+//! without a grant (and with a list of domains a proxy that knows it), no environment but what it is given, and ends with the call or run that started it, with everything
 //! that it started. Two tiers hold it to that:
 //!
 //! - **A**, [`Tier::Namespaces`]: a file system, processes and network of its own. What must not be seen inside a given
@@ -34,6 +34,8 @@ mod landlock;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
+mod proxy;
+#[cfg(target_os = "linux")]
 mod root;
 #[cfg(target_os = "linux")]
 mod seccomp;
@@ -45,6 +47,8 @@ pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
 #[cfg(target_os = "linux")]
 pub use process::{Exit, Process, Refused, Running, StartError};
+#[cfg(target_os = "linux")]
+pub use proxy::{Denial, Denials};
 pub use view::{LeftOut, ProcessView, Shown};
 
 use serde::{Deserialize, Serialize};

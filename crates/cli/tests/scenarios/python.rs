@@ -8,6 +8,7 @@ mod ended;
 mod examples;
 mod hostile;
 mod importing;
+mod network;
 mod packages;
 mod results;
 mod tale;

@@ -358,10 +358,14 @@ fn only_the_programs_own_tree_is_made_on_demand() {
 
 #[test]
 fn network_only_narrows() {
-    let some = |domains: &[&str]| Network::Domains(domains.iter().map(|&d| d.to_owned()).collect());
+    let some = |domains: &[&str]| Network::domains(domains.iter().map(|d| Domain::parse(d).unwrap()));
     assert_eq!(some(&["b.org", "A.org"]).narrow(&some(&["a.org", "c.org"])), some(&["a.org"]));
     assert_eq!(some(&["b.org"]).narrow(&some(&["a.org"])), Network::Off);
     assert_eq!(Network::On.narrow(&some(&["b", "a", "b"])), some(&["a", "b"]));
+    let wide = some(&["*.a.org", "b.org", "c.org:8080"]);
+    let tight = some(&["x.a.org", "a.org", "b.org:443", "*.b.org", "c.org"]);
+    assert_eq!(wide.narrow(&tight), some(&["x.a.org", "b.org:443"]));
+    assert_eq!(some(&["x.a.org", "*.a.org", "a.org:443", "a.org"]), some(&["*.a.org", "a.org"]));
     let a = program(vec![]);
     let off = a.narrow("w", &Narrowing { network: Some(Network::Off), ..Narrowing::default() }).unwrap();
     let on = off.narrow("c", &Narrowing { network: Some(Network::On), ..Narrowing::default() }).unwrap();
@@ -400,8 +404,7 @@ fn any_network() -> impl Strategy<Value = Network> {
     prop_oneof![
         Just(Network::Off),
         Just(Network::On),
-        prop::collection::vec(prop::sample::select(vec!["a.org", "B.org", "b.org", "c.org"]), 0..3)
-            .prop_map(|domains| Network::Domains(domains.into_iter().map(str::to_owned).collect())),
+        prop::collection::vec(super::domain::tests::any_domain(), 0..3).prop_map(Network::Domains),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Runs one command confined, to try the layers by hand and to supervise for tests.
 //!
 //! ```text
-//! llm-do-confine [--tier a|b|none] [--read PLACE]… [--write PLACE]… [--cwd FOLDER] [--network] PROGRAM [ARG]…
+//! llm-do-confine [--tier a|b|none] [--read PLACE]… [--write PLACE]… [--cwd FOLDER] [--network | --domain DOMAIN…] PROGRAM [ARG]…
 //! llm-do-confine --probe
 //! ```
 //!
@@ -22,7 +22,7 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use llm_do_core::authority::Network;
+    use llm_do_core::authority::{Domain, Network};
     use llm_do_sandbox::confine::{Confinement, Process, ProcessView, Tier, env_allowlist, install, probe};
     use std::{
         ffi::OsString,
@@ -49,6 +49,7 @@ mod linux {
         let mut tier = None;
         let (mut readable, mut writable, mut cwd) = (Vec::new(), Vec::new(), None);
         let mut network = Network::Off;
+        let mut domains = Vec::new();
         let program = loop {
             let arg = args.next().ok_or("which program? usage: llm-do-confine [OPTION]… PROGRAM [ARG]…")?;
             let mut value = || args.next().ok_or(format!("{} needs a value", arg.display()));
@@ -59,6 +60,11 @@ mod linux {
                 Some("--write") => writable.push(value()?.into()),
                 Some("--cwd") => cwd = Some(value()?.into()),
                 Some("--network") => network = Network::On,
+                Some("--domain") => {
+                    let domain = value()?.into_string().map_err(|_| "a domain is text")?;
+                    domains.push(Domain::parse(&domain).map_err(|error| error.to_string())?);
+                    network = Network::domains(domains.clone());
+                }
                 Some(option) if option.starts_with("--") => {
                     return Err(format!("there is no option {option}"));
                 }

@@ -89,6 +89,21 @@ pub(super) fn default_signals() {
     }
 }
 
+/// Switches the loopback interface of this network namespace on, which begins without.
+pub(super) fn switch_loopback_on() -> Result<()> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // SAFETY: the structure is plain data, for which zeros are valid; its name ends with the zeros behind it.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = libc::c_char::from_ne_bytes([*from]);
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).map_err(|_| Errno::RANGE)?;
+    // SAFETY: the request reads one such structure, which lives through the call.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into())?;
+    Ok(())
+}
+
 /// A descriptor that becomes readable when a child changes state; the signal itself is held back from then on.
 pub(super) fn child_events() -> Result<OwnedFd> {
     // SAFETY: the set is initialised before use and lives through all calls; the new descriptor has no other owner.

@@ -2,12 +2,12 @@
 
 use super::{
     kernel,
-    plan::{Fault, Plan},
-    system,
+    plan::{Fault, Plan, Reach},
+    proxy, system,
 };
 use ::landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope, make_bitflags,
 };
 use rustix::{
     fd::OwnedFd,
@@ -72,7 +72,7 @@ enum From {
 pub(super) fn confine(plan: &Plan, temporary_folders: &[PathBuf], alone: bool) -> Result<(), Fault> {
     let mut rules = Vec::new();
     if alone {
-        for place in system::places(plan.network) {
+        for place in system::places(plan.network == Reach::Everything) {
             rules.push(Rule { place, rights: reading(), from: From::System });
         }
     } else {
@@ -98,7 +98,8 @@ pub(super) fn confine(plan: &Plan, temporary_folders: &[PathBuf], alone: bool) -
     Ok(())
 }
 
-fn empty_set(network: bool) -> Result<RulesetCreated, Fault> {
+/// A set of rules without files. It knows of a network only what is allowed there.
+fn empty_set(network: Reach) -> Result<RulesetCreated, Fault> {
     let fault = |error| Fault::new("landlock", error);
     let mut set = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -106,10 +107,14 @@ fn empty_set(network: bool) -> Result<RulesetCreated, Fault> {
         .map_err(fault)?
         .scope(Scope::from_all(WRITTEN_FOR))
         .map_err(fault)?;
-    if !network {
+    if network != Reach::Everything {
         set = set.handle_access(AccessNet::from_all(WRITTEN_FOR)).map_err(fault)?;
     }
-    set.create().map_err(fault)
+    let set = set.create().map_err(fault)?;
+    if network == Reach::Proxy {
+        return set.add_rule(NetPort::new(proxy::PORT, AccessNet::ConnectTcp)).map_err(fault);
+    }
+    Ok(set)
 }
 
 fn add(set: RulesetCreated, rule: &Rule) -> Result<RulesetCreated, Fault> {

@@ -20,7 +20,7 @@ pub(super) struct Plan {
     pub(super) cwd: PathBuf,
     pub(super) places: Vec<Given>,
     pub(super) holes: Vec<Hole>,
-    pub(super) network: bool,
+    pub(super) network: Reach,
     pub(super) limits: Limits,
     /// Whether a descriptor came along that the program gets as its number 3.
     pub(super) channel: bool,
@@ -36,6 +36,17 @@ pub(super) enum Task {
     Unconfined,
     /// Tries whether tier A can be made here.
     TryNamespaces,
+}
+
+/// Whom the program can speak to over a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Reach {
+    /// Nobody.
+    Nothing,
+    /// The proxy, in a network that has nothing else.
+    Proxy,
+    /// Everybody.
+    Everything,
 }
 
 /// A real place that the program may touch.
@@ -87,6 +98,8 @@ impl Fault {
 /// What the supervisor says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
+    /// The socket at which the program will find its proxy comes along.
+    Listening,
     /// The program is executed.
     Started,
     /// It is not, and never was.

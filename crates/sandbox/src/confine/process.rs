@@ -2,10 +2,11 @@
 
 use super::{
     Confinement, Limits, ProcessView, Tier,
-    plan::{Fault, INTERRUPT, Plan, Report, Task, frame},
+    plan::{Fault, INTERRUPT, Plan, Reach, Report, Task, frame},
+    proxy::{self, Denials, Proxy},
     supervisor, system,
 };
-use llm_do_core::authority::Network;
+use llm_do_core::authority::{Domain, Network};
 use rustix::net::SendFlags;
 use std::{
     ffi::OsString,
@@ -18,6 +19,7 @@ use std::{
     process::{Command, Stdio},
 };
 use tokio::{
+    io::Interest,
     net::UnixStream,
     process::{Child, ChildStderr, ChildStdout},
 };
@@ -29,13 +31,15 @@ pub struct Process {
     pub program: PathBuf,
     /// Its arguments, without its own name.
     pub args: Vec<OsString>,
-    /// Its whole environment, but for `HOME` and `TMPDIR`, which the launcher sets to the private temporary folder.
+    /// Its whole environment, but for `HOME` and `TMPDIR`, which the launcher sets to the private temporary folder, and with
+    /// a list of domains those that lead to its proxy (`HTTPS_PROXY` and its relatives).
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory, a real path; `None`: the private temporary folder's parent, `/`.
     pub cwd: Option<PathBuf>,
     /// What it may touch.
     pub view: ProcessView,
-    /// Whether it may use the network.
+    /// Whether it may use the network. A list of domains needs [`Tier::Namespaces`], and is a proxy on this runtime: what
+    /// blocks it holds the process up.
     pub network: Network,
     /// What it may use up.
     pub limits: Limits,
@@ -68,9 +72,13 @@ impl Process {
     /// instead.
     pub async fn start(mut self) -> Result<Running, StartError> {
         let channel = self.channel.take();
+        let list = match &mut self.network {
+            Network::Domains(list) => std::mem::take(list),
+            Network::Off | Network::On => Vec::new(),
+        };
         let plan = self.plan(channel.is_some())?;
         let (ours, theirs) = StdStream::pair().map_err(StartError::system)?;
-        supervisor::hand_over(&ours, channel.as_ref()).map_err(StartError::system)?;
+        supervisor::hand_over(&ours, &[0], channel.as_ref()).map_err(StartError::system)?;
         drop(channel);
         ours.set_nonblocking(true).map_err(StartError::system)?;
         let mut control = UnixStream::from_std(ours).map_err(StartError::system)?;
@@ -79,15 +87,29 @@ impl Process {
         let mut child = tokio::process::Command::from(command).spawn().map_err(StartError::system)?;
         let sent = tokio::io::AsyncWriteExt::write_all(&mut control, &frame(&plan)).await;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let mut running = Running { child, control, stdout, stderr, received: Vec::new(), exit: None };
+        let mut running = Running {
+            child,
+            control,
+            stdout,
+            stderr,
+            received: Vec::new(),
+            descriptor: None,
+            proxy: None,
+            exit: None,
+        };
+        let mut report = running.report().await;
+        if let Ok(Some(Report::Listening)) = &report {
+            running.serve(list)?;
+            report = running.report().await;
+        }
         // A supervisor that ended early has said why.
-        match running.report().await {
+        match report {
             Ok(Some(Report::Started)) => Ok(running),
             Ok(Some(Report::Failed(fault))) => {
                 let _ = running.child.wait().await;
                 Err(StartError::Refused(fault.into()))
             }
-            Ok(Some(Report::Ended { .. } | Report::TooMany) | None) => {
+            Ok(Some(Report::Listening | Report::Ended { .. } | Report::TooMany) | None) => {
                 Err(StartError::Supervisor(match sent {
                     Ok(()) => "it ended before the program was started".into(),
                     Err(error) => error.to_string(),
@@ -99,10 +121,15 @@ impl Process {
 
     fn plan(self, channel: bool) -> Result<Plan, StartError> {
         let network = match self.network {
-            Network::Off => false,
-            Network::On => true,
+            Network::Off => Reach::Nothing,
+            Network::On => Reach::Everything,
+            Network::Domains(_) if self.confinement == Confinement::Tier(Tier::Namespaces) => Reach::Proxy,
             Network::Domains(_) => return Err(StartError::Domains),
         };
+        let mut env = self.env;
+        if network == Reach::Proxy {
+            env.extend(proxy::environment());
+        }
         let task = match self.confinement {
             Confinement::Tier(Tier::Namespaces) => Task::Namespaces,
             Confinement::Tier(Tier::Landlock) => Task::Landlock,
@@ -127,7 +154,7 @@ impl Process {
             task,
             program: real_folder_of(&self.program).into(),
             args: self.args,
-            env: self.env,
+            env,
             cwd: self.cwd.map_or_else(|| "/".into(), |cwd| cwd.canonicalize().unwrap_or(cwd)),
             places,
             holes,
@@ -167,14 +194,14 @@ pub(super) fn try_out(task: Task) -> Result<(), StartError> {
         cwd: "/".into(),
         places: Vec::new(),
         holes: Vec::new(),
-        network: false,
+        network: Reach::Nothing,
         limits: Limits::default(),
         channel: false,
     };
     let (mut ours, theirs) = StdStream::pair().map_err(StartError::system)?;
     let mut command = command(theirs.into())?;
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    supervisor::hand_over(&ours, None).map_err(StartError::system)?;
+    supervisor::hand_over(&ours, &[0], None).map_err(StartError::system)?;
     let mut child = command.spawn().map_err(StartError::system)?;
     // It holds the other end, which must not stay open here when the supervisor is gone.
     drop(command);
@@ -204,6 +231,9 @@ pub struct Running {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     received: Vec<u8>,
+    /// One that came with a report.
+    descriptor: Option<OwnedFd>,
+    proxy: Option<Proxy>,
     exit: Option<Exit>,
 }
 
@@ -227,6 +257,20 @@ impl Running {
     /// What the program writes to standard error. `None` the second time.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.stderr.take()
+    }
+
+    /// What it has asked of the network and was refused; `None` if it has no list of domains. What is returned stays good
+    /// after its end.
+    pub fn denials(&self) -> Option<Denials> {
+        self.proxy.as_ref().map(|proxy| proxy.denials().clone())
+    }
+
+    fn serve(&mut self, list: Vec<Domain>) -> Result<(), StartError> {
+        let Some(listener) = self.descriptor.take() else {
+            return Err(StartError::Supervisor("the socket for the proxy did not arrive".into()));
+        };
+        self.proxy = Some(Proxy::start(listener.into(), list).map_err(StartError::system)?);
+        Ok(())
     }
 
     /// Interrupts the program itself (`SIGINT`), not what it started.
@@ -275,9 +319,13 @@ impl Running {
             }
             self.control.readable().await?;
             let mut bytes = [0; 4096];
-            match self.control.try_read(&mut bytes) {
-                Ok(0) => return Ok(None),
-                Ok(count) => self.received.extend_from_slice(&bytes[..count]),
+            let receive = || Ok(supervisor::receive(&self.control, &mut bytes)?);
+            match self.control.try_io(Interest::READABLE, receive) {
+                Ok((0, _)) => return Ok(None),
+                Ok((count, descriptor)) => {
+                    self.received.extend_from_slice(&bytes[..count]);
+                    self.descriptor = descriptor.or(self.descriptor.take());
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
                 Err(error) => return Err(error),
@@ -343,7 +391,8 @@ pub enum StartError {
     NotInstalled,
     /// A list of domains.
     #[error(
-        "a list of domains needs the filtering proxy, which comes later; use `network_enabled: true` or `false`"
+        "a list of domains in `sandbox.network_enabled` needs namespaces (tier A), and this process has none: make them \
+         possible (`llm-do doctor` says what is missing), or decide between `network_enabled: true` and `false`"
     )]
     Domains,
     /// A layer could not be set up, or the program not be executed.

@@ -6,7 +6,7 @@
 
 use super::{
     kernel, landlock, limits,
-    plan::{Fault, HoleKind, Plan},
+    plan::{Fault, HoleKind, Plan, Reach},
     system,
 };
 use rustix::{
@@ -370,7 +370,7 @@ fn write_settings(root: &OwnedFd, plan: &Plan) -> Result<(), Fault> {
         ("passwd", format!("user:x:{user}:{group}::{home}:/bin/sh\n")),
         ("group", format!("user:x:{group}:\n")),
     ];
-    if plan.network {
+    if plan.network == Reach::Everything {
         for path in system::NETWORK_SETTINGS {
             if let (Some(name), Ok(text)) = (path.strip_prefix("/etc/"), fs::read_to_string(path)) {
                 files.push((name, text));

@@ -2,7 +2,7 @@
 //! the kernel, into other processes or over a socket is refused with `EPERM`, and what is newer than this file doesn't
 //! exist.
 
-use super::plan::Fault;
+use super::plan::{Fault, Reach};
 use libc::c_long;
 use rustix::process::Pid;
 use seccompiler::{
@@ -24,8 +24,8 @@ const F_SETOWN_EX: i32 = 15;
 /// What the filter depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
-    /// Internet sockets are allowed.
-    pub(super) network: bool,
+    /// Which internet sockets are allowed.
+    pub(super) network: Reach,
     /// Nothing but Landlock stands between the program and the machine's files and processes.
     pub(super) alone: bool,
     /// Signals may go to no process but this one, since nothing else holds them back.
@@ -270,15 +270,11 @@ fn refused(filter: Filter, own: Pid) -> Rules {
         always(UNSEEN);
         always(UNSEEN_HERE);
     }
-    if !filter.network {
-        always(&[
-            libc::SYS_socket,
-            libc::SYS_connect,
-            libc::SYS_bind,
-            libc::SYS_listen,
-            libc::SYS_accept,
-            libc::SYS_accept4,
-        ]);
+    if filter.network == Reach::Nothing {
+        always(&[libc::SYS_socket, libc::SYS_connect]);
+    }
+    if filter.network != Reach::Everything {
+        always(&[libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4]);
     }
     if filter.only_signals_itself {
         always(&[libc::SYS_tkill, libc::SYS_pidfd_send_signal]);
@@ -294,13 +290,20 @@ fn refused(filter: Filter, own: Pid) -> Rules {
         }
     };
 
-    if filter.network {
-        let foreign = all_of(vec![is_not(0, libc::AF_INET), is_not(0, libc::AF_INET6)]);
-        some(libc::SYS_socket, [foreign].into_iter().chain(other_types(&[1, 2])).collect());
+    // Refused above where nothing can be reached.
+    let types: &[i32] = match filter.network {
+        Reach::Everything => &[libc::SOCK_STREAM, libc::SOCK_DGRAM],
+        Reach::Proxy | Reach::Nothing => &[libc::SOCK_STREAM],
+    };
+    let foreign = all_of(vec![is_not(0, libc::AF_INET), is_not(0, libc::AF_INET6)]);
+    some(libc::SYS_socket, vec![foreign, other_types(types)]);
+    if filter.network == Reach::Proxy {
+        // A proxy speaks TCP, and Landlock knows nothing of its relatives.
+        some(libc::SYS_socket, vec![all_of(vec![is_not(2, 0), is_not(2, libc::IPPROTO_TCP)])]);
     }
     // A pair of datagram sockets could be connected anew, to any socket that has a name.
     let foreign = all_of(vec![is_not(0, libc::AF_UNIX)]);
-    some(libc::SYS_socketpair, [foreign].into_iter().chain(other_types(&[1])).collect());
+    some(libc::SYS_socketpair, vec![foreign, other_types(&[libc::SOCK_STREAM])]);
 
     for flag in [
         libc::CLONE_NEWNS,
@@ -368,10 +371,13 @@ fn refused(filter: Filter, own: Pid) -> Rules {
     rules
 }
 
-/// Refuses sockets of all types but these.
-fn other_types(allowed: &[u32]) -> Vec<SeccompRule> {
-    const TYPE: u32 = 0xf;
-    (0..=TYPE).filter(|kind| !allowed.contains(kind)).map(|kind| all_of(vec![has(1, TYPE, kind)])).collect()
+/// Refuses sockets of all types but these, which may come with the flags that there are.
+fn other_types(allowed: &[i32]) -> SeccompRule {
+    let with_flags = |kind: &i32| {
+        let (close, block) = (libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK);
+        [*kind, kind | close, kind | block, kind | close | block]
+    };
+    all_of(allowed.iter().flat_map(with_flags).map(|kind| is_not(1, kind)).collect())
 }
 
 fn set_id(argument: u8, bit: u32) -> SeccompRule {

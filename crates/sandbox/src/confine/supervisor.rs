@@ -7,8 +7,8 @@
 use super::{
     crowd::{Crowd, INTERVAL},
     kernel, landlock, limits,
-    plan::{Fault, INTERRUPT, LARGEST_PLAN, Plan, Report, Task, frame},
-    root, seccomp,
+    plan::{Fault, INTERRUPT, LARGEST_PLAN, Plan, Reach, Report, Task, frame},
+    proxy, root, seccomp,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -33,9 +33,9 @@ use std::{
     fs,
     io::{IoSlice, IoSliceMut, Read, Write},
     mem::MaybeUninit,
+    net::{Ipv4Addr, TcpListener},
     os::unix::{
         fs::{DirBuilderExt, PermissionsExt},
-        net::UnixStream,
         process::CommandExt,
     },
     path::{Path, PathBuf},
@@ -49,6 +49,16 @@ impl Starter {
     fn say(&mut self, report: &Report) {
         // Nobody is left to tell if that fails.
         let _ = self.0.write_all(&frame(report));
+    }
+
+    /// Makes the socket at which the program will find its proxy, in the network where this process is, and hands it over:
+    /// who accepts there need not be in that network.
+    fn give_listener(&self) -> Result<(), Fault> {
+        let fault = |error: std::io::Error| Fault::new("network", error);
+        kernel::switch_loopback_on().map_err(|error| fault(error.into()))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, proxy::PORT)).map_err(fault)?;
+        hand_over(&self.0, &frame(&Report::Listening), Some(&listener.into()))
+            .map_err(|error| fault(error.into()))
     }
 }
 
@@ -85,24 +95,25 @@ fn connect() -> Result<(Starter, OwnedFd), Errno> {
     // Our own number 3 is the channel's from here on: the first descriptor that is free.
     let nothing_above = fcntl_dupfd_cloexec(&nothing, 4)?;
     drop(nothing);
-    let channel = match receive(&socket)? {
-        Some(fd) => fd,
-        None => fcntl_dupfd_cloexec(&nothing_above, 3)?,
+    // The one byte that comes before all else.
+    let channel = match receive(&socket, &mut [0])? {
+        (_, Some(fd)) => fd,
+        _ => fcntl_dupfd_cloexec(&nothing_above, 3)?,
     };
     rustix::stdio::dup2_stdin(&nothing_above)?;
     Ok((Starter(socket.into()), channel))
 }
 
-/// Takes the one byte that comes before all else, and the descriptor that may come with it.
-fn receive(socket: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
-    let mut byte = [0];
+/// Takes what has come, and the descriptor that may come with it.
+pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    Ok(ancillary.drain().find_map(|message| match message {
+    let came = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let fd = ancillary.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
-    }))
+    });
+    Ok((came.bytes, fd))
 }
 
 fn read_plan(from: &mut impl Read) -> Result<Plan, Fault> {
@@ -133,7 +144,10 @@ fn carry_out(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(),
 
 /// Tier A: the outer supervisor.
 fn in_namespaces(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
-    enter_namespaces(plan.network)?;
+    enter_namespaces(plan.network == Reach::Everything)?;
+    if plan.network == Reach::Proxy {
+        starter.give_listener()?;
+    }
     match kernel::fork().map_err(fault("namespaces"))? {
         None => {
             let failed = first_of_namespace(plan, starter, channel).err();
@@ -175,7 +189,7 @@ fn wait_for(child: Pid) {
 /// New namespaces of every kind, with the same user and group as outside and no others. Where that user is root it stays
 /// root to the files that root owns, because mounts that are given must stay usable; what else root may do hangs on
 /// capabilities, of which the program has none, and on `/proc`, which is masked.
-fn enter_namespaces(network: bool) -> Result<(), Fault> {
+fn enter_namespaces(machine_network: bool) -> Result<(), Fault> {
     let layer = "namespaces";
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     // Only root can leave its further groups; others keep theirs, which give nothing that the view doesn't show.
@@ -186,7 +200,7 @@ fn enter_namespaces(network: bool) -> Result<(), Fault> {
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
-    if !network {
+    if !machine_network {
         flags |= UnshareFlags::NEWNET;
     }
     kernel::unshare(flags).map_err(|error| {
@@ -298,15 +312,15 @@ fn start(
     }
 }
 
-/// Sends the one byte that comes before all else, and a descriptor with it.
-pub(super) fn hand_over(to: &UnixStream, fd: Option<&OwnedFd>) -> Result<(), Errno> {
+/// Sends bytes, few enough to go at once, and a descriptor with them.
+pub(super) fn hand_over(to: impl AsFd, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<(), Errno> {
     let fds: Vec<_> = fd.into_iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     }
-    sendmsg(to, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::empty())?;
+    sendmsg(to, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty())?;
     Ok(())
 }
 

@@ -7,13 +7,13 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why it skips")]
 
 mod bench;
-mod cost;
 mod devices;
 mod files;
 mod kernel;
 mod lifetime;
 mod limits;
 mod metadata;
+mod network;
 mod ordinary_user;
 mod processes;
 mod sockets;

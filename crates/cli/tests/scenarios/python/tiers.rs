@@ -100,3 +100,19 @@ fn a_mount_with_something_to_hide_is_not_given_and_the_error_says_so() {
     assert_eq!(told.code, Some(0), "{told}");
     holds(&failure(&story, "0/0.0"), &["/notes.txt", "Not given to processes: `/`"]);
 }
+
+#[test]
+fn a_list_of_domains_is_refused_with_a_way_out() {
+    if !has_python() {
+        return;
+    }
+    let worker = "---\nmodel: script:s.yaml\ntoolsets: [custom]\nsandbox: {network_enabled: [example.org]}\n---\nGo.\n";
+    let story = Story::new()
+        .file("main.worker", worker)
+        .file("tools.py", TOOLS)
+        .file("s.yaml", &script(&[json!({"tool": "add", "arguments": {"a": 2, "b": 3}})]));
+    let arguments = [".", "--approval", "approve_all", "--grant", "network=example.org"];
+    let Some(told) = without_namespaces(&story, &arguments) else { return };
+    assert_eq!(told.code, Some(0), "{told}");
+    holds(&failure(&story, "0/0.0"), &["tier A", "llm-do doctor", "network_enabled: true"]);
+}

@@ -1,0 +1,271 @@
+//! The filtering proxy: all that a process with a list of domains can reach (SPEC §6.6, tier A).
+//!
+//! Such a process has a network of its own with nothing in it but one listening socket, which its supervisor has made and
+//! handed to us. So what connects there is that process or one that it has started, and whatever leaves goes through here:
+//! `CONNECT` for TLS, absolute URLs for plain HTTP. Names are resolved on this side and compared with the list as
+//! [`Host`](llm_do_core::authority::Host) reads them; a connection goes to the very address that was judged. An address of
+//! this machine or of a local network must stand on the list itself, whatever name leads there. Port 443 is for TLS whose
+//! handshake names the host that was asked for (of an address there is nothing to compare), port 80 for plain HTTP, and any other port carries what its entry's
+//! author expects there.
+//!
+//! What it does not do: it reads nothing inside TLS. A server that answers for other hosts too can be asked for them
+//! inside a connection to an allowed one (domain fronting, encrypted server names), and whatever is sent to an allowed
+//! host may go on from there. With `*.example.org` the names that are looked up tell that domain's own servers something.
+//! The environment's own proxy variables are not used: it connects directly.
+
+mod address;
+mod client;
+mod denial;
+mod forward;
+mod request;
+mod tunnel;
+
+pub use denial::{Denial, Denials};
+
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
+    ext::ReasonPhrase,
+    header::{CONNECTION, CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use llm_do_core::authority::Domain;
+use std::{
+    convert::Infallible,
+    ffi::OsString,
+    net::TcpListener as StdListener,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{JoinHandle, JoinSet},
+};
+use tunnel::Tunnel;
+
+/// Where a process finds it. Nothing else lives in that network, so the port is always free.
+pub(super) const PORT: u16 = 3128;
+
+/// The variables by which programs find their proxy.
+pub(super) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
+    let proxy = format!("http://127.0.0.1:{PORT}");
+    [("HTTP_PROXY", &*proxy), ("HTTPS_PROXY", &*proxy), ("ALL_PROXY", &*proxy), ("NO_PROXY", "")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into_iter()
+        .flat_map(|(name, value)| [(name.to_lowercase(), value.clone()), (name, value)])
+        .map(|(name, value)| (name.into(), value.into()))
+}
+
+/// What one process may take of us.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Most connections at once; further ones wait.
+    connections: usize,
+    /// Longest that a request's head may take, and a connection between two requests.
+    head: Duration,
+    /// After how long without a byte to or from the process a connection ends, or after up to twice that.
+    idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // Models and other slow services are silent for minutes before they answer.
+        Self { connections: 128, head: Duration::from_secs(30), idle: Duration::from_secs(15 * 60) }
+    }
+}
+
+/// Most bytes of a request's head.
+const LONGEST_HEAD: usize = 64 * 1024;
+
+/// A proxy at work, for one process. It ends, with all of its connections, when this is dropped.
+#[derive(Debug)]
+pub(super) struct Proxy {
+    _task: Task,
+    denials: Denials,
+}
+
+impl Proxy {
+    /// Serves what connects to `listener`. Needs a tokio runtime.
+    pub(super) fn start(listener: StdListener, list: Vec<Domain>) -> std::io::Result<Self> {
+        Self::within(Limits::default(), listener, list)
+    }
+
+    fn within(limits: Limits, listener: StdListener, list: Vec<Domain>) -> std::io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let denials = Denials::default();
+        let gate = Arc::new(Gate { list, limits, denials: denials.clone() });
+        Ok(Self { _task: Task::spawn(accept(listener, gate)), denials })
+    }
+
+    /// What it has refused.
+    pub(super) fn denials(&self) -> &Denials {
+        &self.denials
+    }
+}
+
+/// A task that ends with its owner.
+#[derive(Debug)]
+struct Task(JoinHandle<()>);
+
+impl Task {
+    fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What all connections of a process share.
+struct Gate {
+    list: Vec<Domain>,
+    limits: Limits,
+    denials: Denials,
+}
+
+async fn accept(listener: TcpListener, gate: Arc<Gate>) {
+    // Its connections end with it.
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.len() >= gate.limits.connections {
+            connections.join_next().await;
+        }
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(serve(stream, Arc::clone(&gate)))),
+                // There are no descriptors left for now, or the client has gone already.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Serves one connection to its end.
+async fn serve(stream: TcpStream, gate: Arc<Gate>) {
+    let (client, movement) = client::watched(stream);
+    let tunnel = Arc::new(Mutex::new(None));
+    let service = service_fn(|request| {
+        let (gate, tunnel) = (Arc::clone(&gate), Arc::clone(&tunnel));
+        async move { Ok::<_, Infallible>(answer(&gate, request, &tunnel).await) }
+    });
+    let requests = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(gate.limits.head)
+        .max_header_size(LONGEST_HEAD)
+        .serve_connection(TokioIo::new(client), service)
+        .with_upgrades();
+    let work = async {
+        // What the client did wrong it has been told.
+        let _ = requests.await;
+        let begun = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(begun) = begun {
+            Tunnel::run(begun, &gate.denials).await;
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = movement.ends(gate.limits.idle) => {}
+    }
+}
+
+/// Why a request is not carried out.
+enum Stop {
+    /// It may not be.
+    Denied(Denial),
+    /// It can't be, for now.
+    Unreachable(String),
+}
+
+async fn answer(
+    gate: &Gate,
+    mut request: Request<Incoming>,
+    tunnel: &Mutex<Option<Tunnel>>,
+) -> Response<Answer> {
+    let carried_out = async {
+        let target = request::judge(&request, &gate.list).map_err(Stop::Denied)?;
+        let stream = address::connect(&target, &gate.list).await?;
+        if request.method() == Method::CONNECT {
+            let client = hyper::upgrade::on(&mut request);
+            *tunnel.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(Tunnel::new(client, stream, target));
+            return Ok(Response::new(Answer::Text(None)));
+        }
+        forward::forward(request, &target, stream).await
+    };
+    match carried_out.await {
+        Ok(response) => response,
+        Err(Stop::Denied(denial)) => {
+            let status = match denial {
+                Denial::Malformed(_) => StatusCode::BAD_REQUEST,
+                _ => StatusCode::FORBIDDEN,
+            };
+            let text = denial.to_string();
+            gate.denials.note(denial);
+            said(status, text)
+        }
+        Err(Stop::Unreachable(reason)) => said(StatusCode::BAD_GATEWAY, reason),
+    }
+}
+
+/// An answer of our own, after which the connection ends. Its text stands in the first line too: that is all that many
+/// clients tell of an answer to `CONNECT`.
+fn said(status: StatusCode, text: String) -> Response<Answer> {
+    let reason = ReasonPhrase::try_from(text.clone());
+    let mut response = Response::new(Answer::Text(Some(format!("{text}\n").into())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    if let Ok(reason) = reason {
+        response.extensions_mut().insert(reason);
+    }
+    response
+}
+
+/// The body of an answer.
+enum Answer {
+    /// Ours.
+    Text(Option<Bytes>),
+    /// The server's, with what keeps the connection to it going.
+    Passed { body: Incoming, _connection: Task },
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Self::Passed { body, .. } => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_none(),
+            Self::Passed { body, .. } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Text(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Self::Passed { body, .. } => body.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
