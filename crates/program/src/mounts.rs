@@ -415,7 +415,8 @@ mod tests {
         let (both, found) = merged("{}", "network_enabled: [b.org, https://x.org/, a.org]");
         assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), [codes::BAD_VALUE]);
         assert!(found[0].message.contains("without a scheme"), "{found:?}");
-        assert_eq!(both.grants[0].what.flags(), ["network=a.org", "network=b.org"]);
+        let listed = Network::domains(["a.org", "b.org"].map(|domain| Domain::parse(domain).unwrap()));
+        assert_eq!(both.grants[0].what, Wanted::Network(listed));
         let (_, found) = merged("restrict: /a", "restrict: /b");
         assert_eq!(found[0].code, codes::CONFLICT);
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Default)]
 pub struct Confiner {
     unconfined: AtomicBool,
+    always: Option<Confinement>,
 }
 
 /// Nothing can confine a process here, and the operator has not granted to run one without.
@@ -19,6 +20,11 @@ pub struct Confiner {
 pub struct Unconfinable;
 
 impl Confiner {
+    /// Confines by this, and not by the most that this machine can.
+    pub fn always(confinement: Confinement) -> Self {
+        Self { always: Some(confinement), ..Self::default() }
+    }
+
     /// The operator's `--grant unconfined`: processes run where the kernel can't confine them. Where it can, it does.
     pub fn allow_unconfined(&self) {
         self.unconfined.store(true, Ordering::Release);
@@ -29,6 +35,9 @@ impl Confiner {
     /// # Errors
     /// They can't be, and nobody granted to do without.
     pub fn confinement(&self) -> Result<Confinement, Unconfinable> {
+        if let Some(always) = self.always {
+            return Ok(always);
+        }
         match probe().tier {
             Some(tier) => Ok(Confinement::Tier(tier)),
             None if self.unconfined.load(Ordering::Acquire) => Ok(Confinement::Unconfined),
