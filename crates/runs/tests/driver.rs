@@ -250,14 +250,15 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
 #[tokio::test(start_paused = true)]
 async fn asks_are_answered_one_at_a_time_in_order_of_arrival() {
     let run = run();
-    let paths: Vec<CallPath> = [3, 1, 2, 0].map(|index| CallPath::root().call(0, index)).into();
+    // Fifty, and not in the order of their places.
+    let paths: Vec<CallPath> = (0..50).map(|index| CallPath::root().call(0, index * 7 % 50)).collect();
     let asks = paths.iter().map(|path| run.driver.ask(path, "ask".into(), ask(path), &()));
     let answers = futures_util::future::join_all(asks).await;
     let waited: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().waited.as_secs()).collect();
-    assert_eq!(waited, [1, 2, 3, 4]);
+    assert_eq!(waited, (1..=50).collect::<Vec<u64>>());
     assert_eq!(*run.operator.0.lock().unwrap(), paths);
     // All questions are recorded when they arise, not when their turn comes.
-    assert_eq!(run.kinds()[..4], ["asked", "asked", "asked", "asked"]);
+    assert!(run.kinds()[..50].iter().all(|kind| kind == "asked"));
 }
 
 /// Knows the answer once it is set.
