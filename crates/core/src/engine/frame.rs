@@ -273,3 +273,19 @@ impl Reservation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_people_counts_for_no_deadline_and_once() {
+        let deadline = Deadline::new(Duration::from_secs(10), 1_000);
+        assert_eq!(deadline.remaining(3_000), Duration::from_secs(8));
+        // Two questions at once, an hour long: the time is left out once.
+        deadline.waited(3_000, 3_603_000);
+        deadline.waited(3_500, 3_603_000);
+        assert_eq!(deadline.remaining(3_604_000), Duration::from_secs(7));
+        assert_eq!(deadline.remaining(9_999_000), Duration::ZERO);
+    }
+}
