@@ -2,7 +2,11 @@
 
 use crate::{interpreter::Interpreter, python::Given, wire::Trouble};
 use llm_do_core::authority::Place;
+use llm_do_sandbox::confine::{denied, unseen};
 use std::path::Path;
+
+/// What the kernel confines.
+const WHO: &str = "The tool's process";
 
 /// Where code stands, as people read it: relative to the root of its package where it lies inside.
 pub(crate) fn shown<'a>(file: &'a str, root: &Place) -> &'a str {
@@ -24,9 +28,9 @@ pub(crate) fn failure(
         _ if trouble.message.is_empty() => trouble.class.clone(),
         _ => format!("{}: {}", trouble.class, trouble.message),
     };
-    let left_out = given.map(|given| given.left_out.as_slice()).unwrap_or_default();
     if trouble.kind == "denied" {
-        text.push_str(&denied(trouble, left_out));
+        text.push('\n');
+        text.push_str(&denied(WHO, trouble.path.as_deref(), given.map(|given| &given.view)));
     } else if let (Some(path), Some(given)) = (&trouble.path, given) {
         text.push_str(&hidden(path, given));
     }
@@ -39,27 +43,7 @@ pub(crate) fn failure(
     text
 }
 
-/// What the kernel refused, and the key that would allow it (SPEC §6.6).
-fn denied(trouble: &Trouble, left_out: &[String]) -> String {
-    let mut text = match &trouble.path {
-        Some(path) => format!(
-            "\nThe tool's process may not touch `{path}`: it is confined to the files of its worker. \
-             Declare the place under `sandbox.paths` (`mode: rw` to write), or give the file to the worker."
-        ),
-        None => "\nThe tool's process may not do that. Network needs `sandbox.network_enabled` and the operator's \
-                 `--grant network`."
-            .to_owned(),
-    };
-    text.push_str(&not_given(left_out));
-    text
-}
-
-/// The mounts that the worker sees and its processes don't, with the reason of each.
-fn not_given(left_out: &[String]) -> String {
-    left_out.iter().map(|mount| format!("\nNot given to processes: {mount}")).collect()
-}
-
-/// What may be the reason that a file is not there. Whether it exists outside is not looked at, and not told.
+/// What may be the reason that a file is not there.
 fn hidden(path: &str, given: &Given) -> String {
     let file = Path::new(path);
     let shown = given.mounts.iter().any(|mount| file.starts_with(&mount.path));
@@ -68,12 +52,7 @@ fn hidden(path: &str, given: &Given) -> String {
     if shown || own || !file.is_absolute() {
         return String::new();
     }
-    let mut text = format!(
-        "\nThe tool's process sees nothing there: it is confined to the files of its worker. \
-         Declare the place of `{path}` under `sandbox.paths`, or give the file to the worker."
-    );
-    text.push_str(&not_given(&given.left_out));
-    text
+    format!("\n{}", unseen(WHO, path, Some(&given.view)))
 }
 
 /// Why a module can't be imported, with the place.

@@ -51,10 +51,8 @@ pub struct Python {
 
 /// What a process of one reach is given.
 pub(crate) struct Given {
-    view: ProcessView,
+    pub(crate) view: ProcessView,
     pub(crate) mounts: Vec<MountGiven>,
-    /// Mounts that processes are not given, with the reason.
-    pub(crate) left_out: Vec<String>,
 }
 
 impl Python {
@@ -75,15 +73,7 @@ impl Python {
     /// # Errors
     /// It can't, and the operator has not granted to run them without.
     pub fn confinement(&self) -> Result<Confinement, String> {
-        match confine::probe().tier {
-            Some(tier) => Ok(Confinement::Tier(tier)),
-            None if self.settings.unconfined => Ok(Confinement::Unconfined),
-            None => Err(
-                "this system can't confine Python tools (`llm-do doctor` says why); `--grant unconfined` runs \
-                 them with all of your own rights"
-                    .to_owned(),
-            ),
-        }
+        Confinement::here(self.settings.unconfined, "Python tools")
     }
 
     /// The environment that the program asks for, unless the operator or a `.venv` has chosen another.
@@ -253,15 +243,7 @@ impl Python {
                 .map_err(|error| HostError(format!("the tool's view can't be made: {error}")))?,
             None => ProcessView::empty(),
         };
-        let given = Given {
-            mounts: crate::view::given(&view),
-            left_out: view
-                .left_out()
-                .iter()
-                .map(|mount| format!("`{}`: {}", mount.at, mount.reason))
-                .collect(),
-            view,
-        };
+        let given = Given { mounts: crate::view::given(&view), view };
         Ok(Arc::clone(lock().entry(Arc::clone(&reach.key)).or_insert(Arc::new(given))))
     }
 

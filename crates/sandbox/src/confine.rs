@@ -18,6 +18,7 @@
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "elsewhere nothing is started yet"))]
 
+mod explain;
 mod limits;
 mod plan;
 mod probe;
@@ -39,10 +40,12 @@ mod seccomp;
 #[cfg(target_os = "linux")]
 mod supervisor;
 
+pub use explain::{denied, unseen};
 pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
 #[cfg(target_os = "linux")]
 pub use process::{Exit, Process, Refused, Running, StartError};
+pub(crate) use view::unfit;
 pub use view::{LeftOut, ProcessView, Shown};
 
 use serde::{Deserialize, Serialize};
@@ -78,6 +81,24 @@ pub enum Confinement {
     Tier(Tier),
     /// Nothing but a clean environment and an end with its caller: only on the operator's explicit grant.
     Unconfined,
+}
+
+impl Confinement {
+    /// What holds the processes of this session. `unconfined`: the operator has granted to run them without confinement
+    /// where there is none. `what` names them, in the plural.
+    ///
+    /// # Errors
+    /// There is none, and it was not granted, in words that say what to do.
+    pub fn here(unconfined: bool, what: &str) -> Result<Self, String> {
+        match probe().tier {
+            Some(tier) => Ok(Self::Tier(tier)),
+            None if unconfined => Ok(Self::Unconfined),
+            None => Err(format!(
+                "this system can't confine {what} (`llm-do doctor` says why); `--grant unconfined` runs them with all \
+                 of your own rights"
+            )),
+        }
+    }
 }
 
 /// The binary that supervises.
