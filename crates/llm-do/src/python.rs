@@ -9,7 +9,10 @@ use llm_do_core::{
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
 use llm_do_python::{Custom, ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted};
-use llm_do_sandbox::confine::{Confinement, Tier};
+use llm_do_sandbox::{
+    confine::{Confinement, Tier},
+    shell::Shell,
+};
 use serde_json::Value;
 use std::{path::Path, sync::Arc};
 
@@ -18,6 +21,7 @@ use std::{path::Path, sync::Arc};
 pub fn toolset_kinds() -> ToolsetRegistry {
     let mut kinds = ToolsetRegistry::built_in();
     kinds.register(Arc::new(Custom::unbound()));
+    kinds.register(Arc::new(Shell::unbound()));
     kinds
 }
 

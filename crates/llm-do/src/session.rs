@@ -26,7 +26,7 @@ use llm_do_program::{
 };
 use llm_do_python::{Custom, Python};
 use llm_do_runs::{CreateError, EventSink, Redactor, secret_variables};
-use llm_do_sandbox::{NativeFileSystem, place_of};
+use llm_do_sandbox::{NativeFileSystem, place_of, shell::Shell};
 use serde_json::Value;
 use std::{
     fs, io,
@@ -216,6 +216,8 @@ impl Session {
         };
         let python = python.python();
         toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
+        let unconfined = settings.grants.contains(&Grant::Unconfined);
+        toolsets.register(Arc::new(Shell::new(Arc::clone(&environment), unconfined)));
         if settings.grants.contains(&Grant::Uv)
             && let Some(wanted) = python.unprepared()
         {

@@ -18,9 +18,10 @@ pub use tool::Environment;
 
 use crate::confine::Confinement;
 use llm_do_core::{
-    authority::Network,
+    authority::{Authority, Network},
     engine::LEAF_TIMEOUT,
     function::{Body, Function, FunctionMeta, FunctionSource, Risk},
+    gate::Policy,
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
@@ -40,13 +41,23 @@ pub struct Shell {
 struct Host {
     environment: Environment,
     unconfined: bool,
+    held_by: Option<Confinement>,
 }
 
 impl Shell {
     /// The kind, with the environment's variables. `unconfined`: the operator has granted to run programs where the kernel
     /// can't confine them.
     pub fn new(environment: Environment, unconfined: bool) -> Self {
-        Self { host: Some(Host { environment, unconfined }) }
+        Self { host: Some(Host { environment, unconfined, held_by: None }) }
+    }
+
+    /// The same with processes that are held so, and not by the most that this machine can.
+    #[must_use]
+    pub fn held_by(mut self, confinement: Confinement) -> Self {
+        if let Some(host) = &mut self.host {
+            host.held_by = Some(confinement);
+        }
+        self
     }
 
     /// The kind alone, for reading programs that will not be run: building its tool is an error.
@@ -103,28 +114,30 @@ impl ToolsetKind for Shell {
         configuration: &'a Value,
         context: &'a ToolsetContext<'a>,
     ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
-        Box::pin(async move {
-            self.function(configuration, context).map(|function| function.into_iter().collect())
-        })
+        let made = self.made_for(configuration, context.authority, context.policy.as_ref());
+        Box::pin(async { made.map(|function| function.into_iter().collect()) })
     }
 }
 
 impl Shell {
-    /// The tool; none where no command could ever pass.
-    fn function(
+    /// The tool for a worker of that authority, under the toolset's `approval`; none where no command could ever pass.
+    ///
+    /// # Errors
+    /// A pattern or path in the configuration that can't be one.
+    pub fn made_for(
         &self,
         configuration: &Value,
-        context: &ToolsetContext<'_>,
+        authority: &Authority,
+        policy: Option<&Arc<Policy>>,
     ) -> Result<Option<Function>, String> {
-        let Host { environment, unconfined } = self.host.as_ref().ok_or("nothing runs programs here")?;
+        let host = self.host.as_ref().ok_or("nothing runs programs here")?;
         let written = serde_json::from_value(configuration.clone()).map_err(|error| error.to_string())?;
         let rules = Rules::new(written)?;
         if rules.allow_nothing() {
             return Ok(None);
         }
         let timeout = configuration.get("timeout").and_then(duration).unwrap_or(LEAF_TIMEOUT);
-        let authority = context.authority;
-        let confinement = Confinement::here(*unconfined, "commands");
+        let confinement = host.held_by.map_or_else(|| Confinement::here(host.unconfined, "commands"), Ok);
         let held =
             *authority.bounds().network() == Network::Off && confinement != Ok(Confinement::Unconfined);
         let meta = FunctionMeta {
@@ -141,12 +154,12 @@ impl Shell {
             timeout: Some(timeout + 2 * run::ENDING),
             contained: held,
             wildcard: false,
-            policy: context.policy.clone(),
+            policy: policy.cloned(),
         };
         let tool = ShellTool {
             rules,
             authority: Arc::new(authority.clone()),
-            environment: Arc::clone(environment),
+            environment: Arc::clone(&host.environment),
             confinement,
             timeout,
         };

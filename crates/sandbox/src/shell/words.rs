@@ -307,13 +307,13 @@ impl Word {
         }
     }
 
-    /// Its text with some ordinary character for each wildcard: what can be said of it without looking at files.
+    /// Its text with `?` for each wildcard: what can be said of it without looking at files.
     pub fn likeness(&self) -> String {
         self.0
             .iter()
             .map(|part| match part {
                 Part::Text(text) => text.as_str(),
-                _ => "x",
+                _ => "?",
             })
             .collect()
     }
