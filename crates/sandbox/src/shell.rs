@@ -21,7 +21,7 @@ use llm_do_core::{
     authority::{Authority, Network},
     engine::LEAF_TIMEOUT,
     function::{Body, Function, FunctionMeta, FunctionSource, Risk},
-    gate::Policy,
+    gate::{Pattern, Policy, Rule, RuleLine},
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
@@ -154,7 +154,7 @@ impl Shell {
             timeout: Some(timeout + 2 * run::ENDING),
             contained: held,
             wildcard: false,
-            policy: policy.cloned(),
+            policy: policy_of(&rules, policy)?,
         };
         let tool = ShellTool {
             rules,
@@ -165,6 +165,21 @@ impl Shell {
         };
         Ok(Some(Function { meta, body: Body::Leaf(Arc::new(tool)), rule: None }))
     }
+}
+
+/// The toolset's `approval`. Where some commands run unasked a line says so that speaks of no command: which ones they are
+/// is said call by call, and a tool that nothing could pass would not be offered to a model (SPEC §9.2).
+fn policy_of(rules: &Rules, policy: Option<&Arc<Policy>>) -> Result<Option<Arc<Policy>>, String> {
+    if !rules.allow_some_unasked() {
+        return Ok(policy.cloned());
+    }
+    let mut policy = policy.map_or_else(Policy::default, |policy| (**policy).clone());
+    policy.lines.push(RuleLine {
+        pattern: Pattern::parse("shell()").map_err(|error| error.to_string())?,
+        rule: Rule::PreApproved,
+        origin: "toolsets.shell.rules".into(),
+    });
+    Ok(Some(Arc::new(policy)))
 }
 
 fn description(rules: &Rules, folder: &str) -> String {

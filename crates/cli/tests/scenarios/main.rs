@@ -12,5 +12,6 @@ mod python;
 mod runs;
 mod schema;
 mod session;
+mod shell;
 mod story;
 mod wires;

@@ -104,6 +104,12 @@ impl Rules {
         self.rules.is_empty() && self.default.is_none()
     }
 
+    /// Whether some command may run unasked.
+    pub(crate) fn allow_some_unasked(&self) -> bool {
+        let all = self.rules.iter().map(|rule| rule.rule).chain(self.default);
+        all.into_iter().any(|rule| rule == Rule::PreApproved)
+    }
+
     /// The commands that rules speak of, as a list for people and models.
     pub(crate) fn allowed(&self) -> String {
         let patterns = self.rules.iter().map(|rule| format!("`{}`", words::line(&rule.pattern)));

@@ -187,6 +187,8 @@ impl ShellTool {
             "Name or service not known",
             "unable to resolve",
         ];
+        const METADATA: &str = "Without namespaces commands can't change modes, owners, times and extended attributes, also \
+                                of files that they may write.";
         let offline = *self.authority.bounds().network() == Network::Off;
         stderr.lines().find_map(|line| {
             let holds = |signs: &[&str]| signs.iter().any(|sign| line.contains(sign));
@@ -194,16 +196,17 @@ impl ShellTool {
                 return Some(denied(WHO, None, Some(view)));
             }
             let path = path_in(line);
+            let shown = path
+                .and_then(|path| view.shown().iter().find(|shown| Path::new(path).starts_with(&shown.place)));
             if holds(&REFUSED) {
+                let writable = shown.is_some_and(|shown| shown.access == Access::Write);
+                if writable && self.confinement == Ok(Confinement::Tier(Tier::Landlock)) {
+                    return Some(METADATA.to_owned());
+                }
                 return Some(denied(WHO, path, Some(view)));
             }
             let path = path.filter(|path| line.contains("No such file") && path.starts_with('/'))?;
-            let shown = view.shown().iter().any(|shown| Path::new(path).starts_with(&shown.place));
-            let held = self
-                .authority
-                .locate(path, Access::Read)
-                .is_ok_and(|located| view.real(&located.path).is_some());
-            (!shown && !held).then(|| unseen(WHO, path, Some(view)))
+            shown.is_none().then(|| unseen(WHO, path, Some(view)))
         })
     }
 }
