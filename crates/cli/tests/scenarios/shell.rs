@@ -232,7 +232,7 @@ fn outside_is_nothing_and_the_hint_names_the_key() {
     let commands = [
         format!("cat {key}"),
         format!("cat {env}"),
-        "env".into(),
+        "printenv".into(),
         format!("cp a.txt {key}"),
         "touch a.txt".into(),
     ];
@@ -360,4 +360,19 @@ fn commands_are_confined_without_namespaces_too() {
     let result = output(&story, 2);
     holds(&result.to_string(), &["Not given to processes: `/`", ".env"]);
     assert!(!output(&story, 3).to_string().contains(SECRET));
+}
+
+#[test]
+fn the_example_counts_notes() {
+    let examples =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().expect("the examples");
+    let text = |path: &str| fs::read_to_string(examples.join(path)).expect("a file of the example");
+    let story = Story::new()
+        .file("main.worker", &text("notes/main.worker"))
+        .file("notes/monday.md", &text("notes/notes/monday.md"))
+        .file("notes/tuesday.md", &text("notes/notes/tuesday.md"));
+    let script = format!("script:{}", examples.join("scripts/notes.yaml").display());
+    let told = succeed(&story, &[".", "How much is still to do?", "--model", &script]);
+    assert_eq!(told.stdout, "Three things are open, two of them from Tuesday.\n");
+    assert_eq!(printed(&story, 0), "monday.md:1\ntuesday.md:2\n");
 }

@@ -9,7 +9,7 @@ use super::{
     words::{self, NotWords, Word},
 };
 use llm_do_core::{
-    authority::{Access, Authority, VirtualPath},
+    authority::{Access, Authority, Place, VirtualPath},
     gate::Rule,
 };
 use serde::Deserialize;
@@ -191,8 +191,15 @@ fn own_program(command: &[Word], authority: &Authority) -> Option<String> {
     } else {
         format!("{}/{program}", working_directory(authority))
     };
-    authority.locate(&path, Access::Write).ok()?;
-    Some(format!("`{program}` is a program that this worker may change"))
+    if VirtualPath::parse(&path).is_err() {
+        return Some(format!("`{program}` is no plain path"));
+    }
+    let place = Place::new(program);
+    let extents = authority.bounds().extents();
+    let real = program.starts_with('/')
+        && extents.iter().any(|e| e.access == Access::Write && place.is_within(&e.place));
+    (real || authority.locate(&path, Access::Write).is_ok())
+        .then(|| format!("`{program}` is a program that this worker may change"))
 }
 
 impl CommandRule {
@@ -220,7 +227,7 @@ impl CommandRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use llm_do_core::authority::{Bounds, Extent, Mount, Network, Place, Protection, View};
+    use llm_do_core::authority::{Bounds, Extent, Mount, Network, Protection, View};
     use serde_json::{Value, json};
     use std::sync::Arc;
 
@@ -335,6 +342,13 @@ mod tests {
         assert_eq!(said(&rules, "/out/run"), Rule::Ask, "the worker may write it");
         assert_eq!(said(&rules, "out/run"), Rule::Ask);
         assert_eq!(said(&rules, "./run"), Rule::PreApproved);
+        let all = super::tests::rules(json!({"default": {"approval_required": false}}));
+        for program in
+            ["out/run", "x/../out/run", "/p/out/run", "/out/../out/run", "./out//run", "../p/out/run"]
+        {
+            assert_eq!(said(&all, program), Rule::Ask, "{program}");
+        }
+        assert_eq!(said(&all, "/usr/bin/ls"), Rule::PreApproved);
     }
 
     #[test]

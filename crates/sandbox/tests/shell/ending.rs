@@ -4,6 +4,7 @@ use crate::{
     bench::{both_tiers, eventually, processes_with},
     worker::{MOUNTS, Worker},
 };
+use llm_do_core::gate::Rule;
 use llm_do_sandbox::confine::Confinement;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -92,4 +93,20 @@ async fn a_call_that_is_given_up_ends_its_process(tier: Confinement) {
         () = begun => {}
     }
     eventually("the end of its process", || processes_with(&mark).is_empty());
+}
+
+/// Where the operator has granted to run without confinement the rules are all there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_confinement_commands_run_and_end_all_the_same() {
+    let rules = json!({"rules": [
+        {"pattern": "sh"},
+        {"pattern": "cat", "approval_required": false, "sandbox_paths": ["/rw"]},
+    ]});
+    let worker = Worker::with(crate::bench::NONE, MOUNTS, rules);
+    assert_eq!(worker.rule("cat theirs.txt"), Rule::Ask, "any word may be a path");
+    assert_eq!(worker.rule("cat /rw/mine.txt"), Rule::PreApproved);
+    let mark = mark();
+    let result = worker.run(&format!("sh -c 'cat theirs.txt; setsid sleep {mark} & '")).await;
+    assert_eq!((&result["exit_code"], &result["stdout"]), (&json!(0), &json!("to be read")));
+    assert_eq!(processes_with(&mark), [0; 0]);
 }
