@@ -85,7 +85,8 @@ impl ToolsetKind for Shell {
                     "items": {
                         "type": "object",
                         "properties": {
-                            "pattern": {"type": "string", "minLength": 1},
+                            // What no command can hold unquoted, and no pattern needs.
+                            "pattern": {"type": "string", "minLength": 1, "pattern": "^[^|&;<>`\\n]*$"},
                             "approval_required": asks,
                             "sandbox_paths": {"type": "array", "items": {"type": "string", "minLength": 1}},
                         },

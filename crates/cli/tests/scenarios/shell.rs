@@ -91,9 +91,9 @@ fn failure(story: &Story, turn: usize) -> String {
 fn verdict(story: &Story, turn: usize) -> (String, String) {
     let path = format!("0/{turn}.0");
     let journal = story.journal();
-    let verdicts =
+    let mut verdicts =
         journal.iter().filter(|record| record["path"] == path.as_str() && record["kind"] == "verdict");
-    let last = verdicts.last().unwrap_or_else(|| panic!("no verdict at {path} in {journal:#?}"));
+    let last = verdicts.next_back().unwrap_or_else(|| panic!("no verdict at {path} in {journal:#?}"));
     let text = |key: &str| last[key].as_str().unwrap_or_default().to_owned();
     (text("rule"), text("by"))
 }
@@ -324,6 +324,9 @@ fn check_knows_its_configuration() {
     let told = story.run(&["check"]);
     assert_eq!(told.code, Some(2), "{told}");
     holds(&told.to_string(), &["patern", "did you mean `default`?"]);
+    let told = project("{rules: [{pattern: 'ls | wc'}]}", &[]).run(&["check"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    holds(&told.to_string(), &["E0412", "/rules/0/pattern"]);
 }
 
 /// Runs it where no namespaces can be made. `None`, and a word, where that itself is not possible.
