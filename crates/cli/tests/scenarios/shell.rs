@@ -234,7 +234,7 @@ fn outside_is_nothing_and_the_hint_names_the_key() {
         format!("cat {env}"),
         "printenv".into(),
         format!("cp a.txt {key}"),
-        "touch a.txt".into(),
+        "touch /usr/a.txt".into(),
     ];
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let script = fs::read_to_string(project(all, &commands).project().join("s.yaml")).expect("a script");
