@@ -119,7 +119,9 @@ impl ShellTool {
         let expansion = Expansion { authority: &self.authority, files: call.files, cwd: &cwd };
         let command = expansion.expand(&written).await.map_err(ToolError::new)?;
         let again = self.judge(&command);
-        if again.rule > judged.rule {
+        // Who was asked was asked about what was written.
+        let other_reason = again.rule == Rule::Ask && again.why != judged.why;
+        if again.rule > judged.rule || other_reason {
             return Err(ToolError::new(format!(
                 "with the files that its wildcards stand for the command needs more than was allowed ({}). Write the \
                  names themselves.",

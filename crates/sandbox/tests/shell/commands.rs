@@ -97,6 +97,11 @@ async fn expanded_words_are_judged_again(tier: Confinement) {
     assert_eq!(worker.rule("tar ?[I] a"), Rule::PreApproved);
     let said = worker.error("tar ?[I] a").await;
     assert!(said.contains("Write the names themselves") && said.contains("tar xI"), "{said}");
+    // Nor was somebody asked about that who was asked about the wildcard.
+    let worker = Worker::with(tier, MOUNTS, json!({"rules": [{"pattern": "tar"}]}));
+    fs::write(worker.bench.path("project/ro/xI"), "").unwrap();
+    assert_eq!(worker.rule("tar ?[I] a"), Rule::Ask);
+    assert!(worker.error("tar ?[I] a").await.contains("Write the names themselves"));
 }
 
 async fn both_streams_and_the_exit_code_come_back(tier: Confinement) {
