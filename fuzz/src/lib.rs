@@ -7,6 +7,7 @@ mod findings;
 pub mod front_matter;
 pub mod manifest;
 pub mod reference;
+pub mod shell_words;
 pub mod template;
 
 /// A line that parts the texts of one input.

@@ -9,7 +9,10 @@ use llm_do_core::{
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
 use llm_do_python::{Custom, ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted};
-use llm_do_sandbox::confine::{Confinement, Confiner, Tier};
+use llm_do_sandbox::{
+    confine::{Confinement, Confiner, Tier},
+    shell::Shell,
+};
 use serde_json::Value;
 use std::{path::Path, sync::Arc};
 
@@ -18,6 +21,7 @@ use std::{path::Path, sync::Arc};
 pub fn toolset_kinds() -> ToolsetRegistry {
     let mut kinds = ToolsetRegistry::built_in();
     kinds.register(Arc::new(Custom::unbound()));
+    kinds.register(Arc::new(Shell::unbound()));
     kinds
 }
 
@@ -53,17 +57,23 @@ pub fn code_reader(python: Arc<Python>) -> Arc<dyn CodeReader> {
 /// The interpreter as a journal tells of it, if there is one that can run.
 pub(crate) fn runtime_of(python: &Arc<Python>) -> Option<Runtime> {
     let interpreter = wait(python.interpreter()).ok()?.ok()?;
-    let confinement = match python.confiner().confinement().ok()? {
-        Confinement::Tier(Tier::Namespaces) => "namespaces",
-        Confinement::Tier(Tier::Landlock) => "landlock",
-        Confinement::Unconfined => "unconfined",
-    };
+    let confinement = confinement_of(python.confiner())?;
     Some(Runtime {
         name: "python".into(),
         version: interpreter.version.as_str().into(),
         path: interpreter.path.to_string_lossy().into(),
-        confinement: confinement.into(),
+        confinement,
     })
+}
+
+/// How processes are confined, as a journal tells of it.
+pub(crate) fn confinement_of(confiner: &Confiner) -> Option<Arc<str>> {
+    let confinement = match confiner.confinement().ok()? {
+        Confinement::Tier(Tier::Namespaces) => "namespaces",
+        Confinement::Tier(Tier::Landlock) => "landlock",
+        Confinement::Unconfined => "unconfined",
+    };
+    Some(confinement.into())
 }
 
 /// Fetches the packages that a program asks for.

@@ -2,7 +2,7 @@
 
 use crate::{
     grant::{self, BadGrantsFile, Grant, Grantor, MissingGrant, RememberedGrants},
-    python::{PythonFor, code_reader, prepare, runtime_of},
+    python::{PythonFor, code_reader, confinement_of, prepare, runtime_of},
     resume::{Decisions, Invocation, PastRun, ResumeError},
     run::{Run, Shared, Start},
 };
@@ -28,7 +28,7 @@ use llm_do_program::{
 };
 use llm_do_python::{Custom, Python};
 use llm_do_runs::{CreateError, EventSink, Redactor};
-use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
+use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of, shell::Shell};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -237,6 +237,7 @@ impl Session {
         };
         let python = python.python();
         toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
+        toolsets.register(Arc::new(Shell::new(Arc::clone(&environment), Arc::clone(&confiner))));
         if settings.grants.contains(&Grant::Uv)
             && let Some(wanted) = python.unprepared()
         {
@@ -347,7 +348,7 @@ impl Session {
             ))),
             entry: Arc::clone(program.entry()),
             used: used.collect(),
-            runtimes: runtimes(&workers, &python),
+            runtimes: runtimes(&workers, &python, &environment),
             python,
             target: request.positionals.first().map_or(".", String::as_str).into(),
             runs_dir,
@@ -506,6 +507,11 @@ fn runs_code(worker: &WorkerDefinition) -> bool {
     worker.code.is_some() || !worker.tools.is_empty()
 }
 
+/// Whether a worker has commands.
+fn runs_commands(worker: &WorkerDefinition) -> bool {
+    worker.toolsets.iter().any(|(name, _)| &**name == "shell")
+}
+
 /// The packages of the program's Python tools, where nobody has fetched them yet.
 fn missing_packages(workers: &[Arc<WorkerDefinition>], python: &Python) -> Option<MissingGrant> {
     if !workers.iter().any(|worker| runs_code(worker)) {
@@ -521,7 +527,7 @@ fn missing_packages(workers: &[Arc<WorkerDefinition>], python: &Python) -> Optio
 
 /// Processes of its tools, where nothing can confine them.
 fn missing_confinement(workers: &[Arc<WorkerDefinition>], confiner: &Confiner) -> Option<MissingGrant> {
-    let worker = workers.iter().find(|worker| runs_code(worker))?;
+    let worker = workers.iter().find(|worker| runs_code(worker) || runs_commands(worker))?;
     confiner.confinement().is_err().then(|| MissingGrant {
         what: "to run processes with all of your own rights, since this system can't confine them \
                (`llm-do doctor` says why)"
@@ -532,11 +538,24 @@ fn missing_confinement(workers: &[Arc<WorkerDefinition>], confiner: &Confiner) -
 }
 
 /// What will run the code of the program's tools. That it can't run is said where it is needed.
-fn runtimes(workers: &[Arc<WorkerDefinition>], python: &Arc<Python>) -> Vec<Runtime> {
-    if !workers.iter().any(|worker| runs_code(worker)) {
-        return Vec::new();
+fn runtimes(
+    workers: &[Arc<WorkerDefinition>],
+    python: &Arc<Python>,
+    environment: &Environment,
+) -> Vec<Runtime> {
+    let mut runtimes = Vec::new();
+    if workers.iter().any(|worker| runs_code(worker)) {
+        runtimes.extend(runtime_of(python));
     }
-    runtime_of(python).into_iter().collect()
+    if workers.iter().any(|worker| runs_commands(worker)) {
+        runtimes.extend(confinement_of(python.confiner()).map(|confinement| Runtime {
+            name: "shell".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            path: environment("PATH").unwrap_or_default().into(),
+            confinement,
+        }));
+    }
+    runtimes
 }
 
 fn granted_places(grants: &[Grant]) -> Vec<Extent> {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Toolsets that are known and come later.
-const LATER: [&str; 2] = ["mcp", "shell"];
+const LATER: [&str; 1] = ["mcp"];
 
 /// Merged configurations by canonical name.
 pub type Toolsets = BTreeMap<Arc<str>, Node>;
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(codes("files: {tools: 3}"), ["E0202"]);
         assert_eq!(codes("files: {approval: {default: never}}"), ["E0203"]);
         assert_eq!(codes("files: {approval: {tools: {'x(': ask}}}"), ["E0404"]);
-        assert_eq!(codes("{filse: {}, shell: {}}"), ["E0406", "E0204"]);
+        assert_eq!(codes("{filse: {}, mcp: {}}"), ["E0406", "E0204"]);
         assert_eq!(codes("{files: {}, fs: {}}"), ["E0108"]);
         assert_eq!(codes("files: yes"), ["E0202"]);
     }

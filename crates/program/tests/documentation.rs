@@ -110,3 +110,8 @@ fn every_file_of_the_page_on_libraries_is_one() {
     }
     assert_eq!(kinds, ["library", "manifest", "lock"], "the page has lost its examples");
 }
+
+#[test]
+fn every_worker_of_the_page_on_commands_loads() {
+    check("shell.md", 2, |_| Some("main.worker"));
+}

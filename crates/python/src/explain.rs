@@ -2,8 +2,11 @@
 
 use crate::{interpreter::Interpreter, python::Given, wire::Trouble};
 use llm_do_core::authority::{Network, Place};
-use llm_do_sandbox::confine::Denial;
+use llm_do_sandbox::confine::{self, Denial, denied, unseen};
 use std::path::Path;
+
+/// What the kernel confines.
+const WHO: &str = "The tool's process";
 
 /// Where code stands, as people read it: relative to the root of its package where it lies inside.
 pub(crate) fn shown<'a>(file: &'a str, root: &Place) -> &'a str {
@@ -25,9 +28,9 @@ pub(crate) fn failure(
         _ if trouble.message.is_empty() => trouble.class.clone(),
         _ => format!("{}: {}", trouble.class, trouble.message),
     };
-    let left_out = given.map(|given| given.left_out.as_slice()).unwrap_or_default();
     if trouble.kind == "denied" {
-        text.push_str(&denied(trouble, left_out));
+        text.push('\n');
+        text.push_str(&denied(WHO, trouble.path.as_deref(), given.map(|given| &given.view)));
     } else if let (Some(path), Some(given)) = (&trouble.path, given) {
         text.push_str(&hidden(path, given));
     }
@@ -40,37 +43,12 @@ pub(crate) fn failure(
     text
 }
 
-/// What the kernel refused, and the key that would allow it (SPEC §6.6).
-fn denied(trouble: &Trouble, left_out: &[String]) -> String {
-    let mut text = match &trouble.path {
-        Some(path) => format!(
-            "\nThe tool's process may not touch `{path}`: it is confined to the files of its worker. \
-             Declare the place under `sandbox.paths` (`mode: rw` to write), or give the file to the worker."
-        ),
-        None => "\nThe tool's process may not do that.".to_owned(),
-    };
-    text.push_str(&not_given(left_out));
-    text
-}
-
 /// What the network had to do with it, and the keys that would allow it (SPEC §6.6).
 pub(crate) fn network(trouble: &Trouble, allowed: &Network, denials: &[Denial]) -> String {
     // An exception that names a file is about that.
     let refused = trouble.kind == "denied" && trouble.path.is_none();
-    match allowed {
-        Network::On => String::new(),
-        Network::Off if refused => {
-            "\nNetwork needs `sandbox.network_enabled` and the operator's `--grant network`.".to_owned()
-        }
-        Network::Off => String::new(),
-        Network::Domains(_) if denials.is_empty() && (refused || found_nobody(trouble)) => {
-            "\nThe tool's process reaches the domains of `sandbox.network_enabled` by HTTP and TLS through the proxy that \
-             `HTTPS_PROXY` names, and nothing else: use a library that goes by that variable. All of the network needs \
-             `network_enabled: true` and the operator's `--grant network`."
-                .to_owned()
-        }
-        Network::Domains(_) => denials.iter().map(denial).collect(),
-    }
+    let told = confine::network(WHO, refused, found_nobody(trouble), allowed, denials);
+    told.iter().map(|told| format!("\n{told}")).collect()
 }
 
 /// What a program hears in a network without names, routes and servers, where Landlock does not refuse it first.
@@ -80,21 +58,7 @@ fn found_nobody(trouble: &Trouble) -> bool {
         || trouble.message.contains(UNREACHABLE)
 }
 
-fn denial(denial: &Denial) -> String {
-    match denial.missing() {
-        Some(entry) => format!(
-            "\nRefused by the network: {denial}. To allow it, list `{entry}` there and run with `--grant network={entry}`."
-        ),
-        None => format!("\nRefused by the network: {denial}."),
-    }
-}
-
-/// The mounts that the worker sees and its processes don't, with the reason of each.
-fn not_given(left_out: &[String]) -> String {
-    left_out.iter().map(|mount| format!("\nNot given to processes: {mount}")).collect()
-}
-
-/// What may be the reason that a file is not there. Whether it exists outside is not looked at, and not told.
+/// What may be the reason that a file is not there.
 fn hidden(path: &str, given: &Given) -> String {
     let file = Path::new(path);
     let shown = given.mounts.iter().any(|mount| file.starts_with(&mount.path));
@@ -103,12 +67,7 @@ fn hidden(path: &str, given: &Given) -> String {
     if shown || own || !file.is_absolute() {
         return String::new();
     }
-    let mut text = format!(
-        "\nThe tool's process sees nothing there: it is confined to the files of its worker. \
-         Declare the place of `{path}` under `sandbox.paths`, or give the file to the worker."
-    );
-    text.push_str(&not_given(&given.left_out));
-    text
+    format!("\n{}", unseen(WHO, path, Some(&given.view)))
 }
 
 /// Why a module can't be imported, with the place.

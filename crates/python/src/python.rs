@@ -51,10 +51,8 @@ pub struct Python {
 
 /// What a process of one reach is given.
 pub(crate) struct Given {
-    view: ProcessView,
+    pub(crate) view: ProcessView,
     pub(crate) mounts: Vec<MountGiven>,
-    /// Mounts that processes are not given, with the reason.
-    pub(crate) left_out: Vec<String>,
 }
 
 impl Python {
@@ -238,15 +236,7 @@ impl Python {
                 .map_err(|error| HostError(format!("the tool's view can't be made: {error}")))?,
             None => ProcessView::empty(),
         };
-        let given = Given {
-            mounts: crate::view::given(&view),
-            left_out: view
-                .left_out()
-                .iter()
-                .map(|mount| format!("`{}`: {}", mount.at, mount.reason))
-                .collect(),
-            view,
-        };
+        let given = Given { mounts: crate::view::given(&view), view };
         Ok(Arc::clone(lock().entry(Arc::clone(&reach.key)).or_insert(Arc::new(given))))
     }
 

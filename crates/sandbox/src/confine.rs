@@ -19,6 +19,7 @@
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "elsewhere nothing is started yet"))]
 
 mod confiner;
+mod explain;
 mod limits;
 mod plan;
 mod probe;
@@ -43,12 +44,14 @@ mod seccomp;
 mod supervisor;
 
 pub use confiner::{Confiner, Unconfinable};
+pub use explain::{denied, network, unseen};
 pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
 #[cfg(target_os = "linux")]
 pub use process::{Exit, Process, Refused, Running, StartError};
 #[cfg(target_os = "linux")]
 pub use proxy::{Denial, Denials};
+pub(crate) use view::unfit;
 pub use view::{LeftOut, ProcessView, Shown};
 
 use serde::{Deserialize, Serialize};

@@ -13,6 +13,8 @@ mod file_system;
 mod open;
 mod place;
 mod resolve;
+#[cfg(target_os = "linux")]
+pub mod shell;
 mod tree;
 #[cfg(target_os = "linux")]
 mod warm;

@@ -17,5 +17,6 @@ mod runs;
 mod schema;
 mod secrets;
 mod session;
+mod shell;
 mod story;
 mod wires;

@@ -42,10 +42,11 @@ impl ToolsetKind for Custom {
     }
 }
 
-/// The built-in kinds and that of Python.
+/// The built-in kinds, that of Python, and that of commands.
 pub(crate) fn registry() -> ToolsetRegistry {
     let mut registry = ToolsetRegistry::built_in();
     registry.register(Arc::new(Custom));
+    registry.register(Arc::new(llm_do_sandbox::shell::Shell::unbound()));
     registry
 }
 

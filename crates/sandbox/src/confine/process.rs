@@ -288,21 +288,26 @@ impl Running {
     /// Waits until the program has ended and nothing is left of what it started. May be asked again, and given up and
     /// asked anew.
     pub async fn wait(&mut self) -> Exit {
-        if let Some(exit) = &self.exit {
-            return exit.clone();
-        }
-        let report = self.report().await;
-        let _ = self.child.wait().await;
-        let ended =
-            |reason: &str| Exit { code: None, signal: Some(libc::SIGKILL), reason: Some(reason.to_owned()) };
-        let exit = match report {
-            Ok(Some(Report::Ended { code, signal })) => {
-                Exit { code, signal, reason: signal.and_then(reason_of).map(str::to_owned) }
+        let exit = match &self.exit {
+            Some(exit) => exit.clone(),
+            None => {
+                let ended = |reason: &str| Exit {
+                    code: None,
+                    signal: Some(libc::SIGKILL),
+                    reason: Some(reason.to_owned()),
+                };
+                let exit = match self.report().await {
+                    Ok(Some(Report::Ended { code, signal })) => {
+                        Exit { code, signal, reason: signal.and_then(reason_of).map(str::to_owned) }
+                    }
+                    Ok(Some(Report::TooMany)) => ended("it had more processes and threads than the limit"),
+                    _ => ended("it was ended from outside"),
+                };
+                // Kept before anything else is waited for: the report does not come twice.
+                self.exit.insert(exit).clone()
             }
-            Ok(Some(Report::TooMany)) => ended("it had more processes and threads than the limit"),
-            _ => ended("it was ended from outside"),
         };
-        self.exit = Some(exit.clone());
+        let _ = self.child.wait().await;
         exit
     }
 

@@ -379,7 +379,7 @@ impl Hole {
 }
 
 /// Why no process is given a mount; file tools judge each access there.
-fn unfit(mount: &Mount) -> Option<&'static str> {
+pub(crate) fn unfit(mount: &Mount) -> Option<&'static str> {
     let asks = |rule: Option<Rule>| rule.is_some_and(|rule| rule != Rule::PreApproved);
     let approvals = &mount.approvals;
     if !mount.suffixes.is_empty() {

@@ -1,0 +1,381 @@
+//! Commands (SPEC §8.4): what rules, operator and kernel let them do, and what a model hears of it.
+
+use crate::{
+    session::Session,
+    story::{Story, Told},
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// What no command may come to know.
+const SECRET: &str = "plainly-secret-4410";
+
+/// Longest that anything may take, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A project whose model runs these commands one after another, with files to read, a folder to write in, and secrets.
+fn project(shell: &str, commands: &[&str]) -> Story {
+    let calls: Vec<Value> =
+        commands.iter().map(|command| json!({"tool": "shell", "arguments": {"command": command}})).collect();
+    calling(shell, &calls)
+}
+
+fn calling(shell: &str, calls: &[Value]) -> Story {
+    let mut answers: Vec<Value> = calls
+        .iter()
+        .enumerate()
+        .map(|(turn, call)| json!({"when": {"turn": turn}, "calls": [call]}))
+        .collect();
+    answers.push(json!({"text": "done"}));
+    let worker = format!(
+        "---\nmodel: script:s.yaml\ntoolsets: {{shell: {shell}}}\n\
+         sandbox: {{root: ./data, paths: {{out: {{root: ./out, mode: rw}}}}}}\n---\nGo.\n"
+    );
+    Story::new()
+        .file("main.worker", &worker)
+        .file("s.yaml", &json!({ "answers": answers }).to_string())
+        .file("data/a.txt", "one\ntwo\n")
+        .file("data/b.txt", "three\n")
+        .file("data/notes/c.txt", "four\n")
+        .file("data/.env", SECRET)
+        .file("private/key.txt", SECRET)
+        .file("out/.keep", "")
+        .env("OPENAI_API_KEY", SECRET)
+}
+
+/// Runs it to its end.
+fn succeed(story: &Story, arguments: &[&str]) -> Told {
+    let told = story.run(arguments);
+    assert_eq!(told.code, Some(0), "{told}");
+    told
+}
+
+/// How the command of this turn ended: what a model was told, or why it was not run.
+fn ending(story: &Story, turn: usize) -> Value {
+    let path = format!("0/{turn}.0");
+    let journal = story.journal();
+    let last = journal.iter().rev().find(|record| {
+        record["path"] == path.as_str()
+            && ["tool_ended", "call_ended"].contains(&record["kind"].as_str().unwrap_or_default())
+    });
+    last.unwrap_or_else(|| panic!("no end of {path} in {journal:#?}"))["ending"].clone()
+}
+
+fn output(story: &Story, turn: usize) -> Value {
+    let ending = ending(story, turn);
+    assert!(ending.get("output").is_some(), "turn {turn} failed: {ending:#}");
+    ending["output"].clone()
+}
+
+fn printed(story: &Story, turn: usize) -> String {
+    let output = output(story, turn);
+    assert_eq!(output["exit_code"], 0, "{output}");
+    output["stdout"].as_str().expect("a text").to_owned()
+}
+
+fn failure(story: &Story, turn: usize) -> String {
+    let ending = ending(story, turn);
+    match ending["failure"]["message"].as_str() {
+        Some(message) => story.steady(message),
+        None => panic!("turn {turn} did not fail: {ending:#}"),
+    }
+}
+
+/// The rule that decided, and what it said.
+fn verdict(story: &Story, turn: usize) -> (String, String) {
+    let path = format!("0/{turn}.0");
+    let journal = story.journal();
+    let mut verdicts =
+        journal.iter().filter(|record| record["path"] == path.as_str() && record["kind"] == "verdict");
+    let last = verdicts.next_back().unwrap_or_else(|| panic!("no verdict at {path} in {journal:#?}"));
+    let text = |key: &str| last[key].as_str().unwrap_or_default().to_owned();
+    (text("rule"), text("by"))
+}
+
+fn holds(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
+    }
+}
+
+const LOOKING: &str = "{rules: [{pattern: cat, approval_required: false}, {pattern: ls, approval_required: false}, \
+     {pattern: git diff, approval_required: false}, {pattern: touch}, {pattern: find, approval_required: false}]}";
+
+#[test]
+fn allowed_commands_run_and_others_are_refused_with_what_is_allowed() {
+    let story =
+        project(LOOKING, &["cat a.txt /notes/c.txt", "wc a.txt", "lsblk", "git difftool", "cat nothing"]);
+    succeed(&story, &["."]);
+    assert_eq!(printed(&story, 0), "one\ntwo\nfour\n");
+    assert_eq!(verdict(&story, 0), ("preApproved".into(), "toolsets.shell.rules[0] (cat)".into()));
+    for (turn, program) in [(1, "wc"), (2, "lsblk"), (3, "git")] {
+        let said = failure(&story, turn);
+        holds(&said, &["blocked", &format!("`{program}`"), "`cat`, `ls`, `git diff`, `touch`, `find`"]);
+        assert_eq!(verdict(&story, turn).0, "blocked");
+    }
+    let result = output(&story, 4);
+    assert_eq!((&result["exit_code"], &result["stdout"]), (&json!(1), &json!("")));
+    holds(result["stderr"].as_str().expect("a text"), &["nothing", "No such file"]);
+}
+
+#[test]
+fn what_needs_a_shell_is_refused_with_what_to_do_instead() {
+    let commands = [
+        "cat a.txt | wc -l",
+        "cat a.txt > out/x",
+        "cat $HOME",
+        "cat `ls`",
+        "ls; ls",
+        "X=1 ls",
+        "ls ~",
+        "ls 'x",
+    ];
+    let story = project(LOOKING, &commands);
+    // Whatever the operator allows: there is nothing to run.
+    succeed(&story, &[".", "--approval", "approve_all", "--allow", "shell"]);
+    let instead = [
+        "once for each program",
+        "write_file",
+        "write the value itself",
+        "call shell for it first",
+        "once for each command",
+        "write the program first",
+        "from `/`",
+        "is not closed",
+    ];
+    for (turn, instead) in instead.iter().enumerate() {
+        holds(&failure(&story, turn), &[instead]);
+    }
+    assert_eq!(story.read("out/x"), None);
+}
+
+#[test]
+fn wildcards_are_files_that_the_worker_sees() {
+    let story = project(LOOKING, &["cat *.txt", "ls */*", "ls '*.txt'", "ls *.md", "cat .e*"]);
+    succeed(&story, &["."]);
+    assert_eq!(printed(&story, 0), "one\ntwo\nthree\n");
+    assert_eq!(printed(&story, 1), "notes/c.txt\n");
+    assert_ne!(output(&story, 2)["exit_code"], 0);
+    holds(&failure(&story, 3), &["nothing fits `*.md`"]);
+    holds(&failure(&story, 4), &["nothing fits `.e*`"]);
+}
+
+#[test]
+fn nobody_is_asked_means_no() {
+    let story = project(LOOKING, &["touch /out/x", "find . -delete", "find . -name a.txt"]);
+    succeed(&story, &["."]);
+    for turn in [0, 1] {
+        holds(&failure(&story, turn), &["needs an approval"]);
+    }
+    assert_eq!(printed(&story, 2), "./a.txt\n");
+    assert!(story.read("out/x").is_none() && story.read("data/a.txt").is_some());
+}
+
+#[test]
+fn the_operator_is_asked_with_the_reason() {
+    let story = project(LOOKING, &["touch /out/x", "find /out -name x -delete"]);
+    let mut session = Session::start(story.command_on_terminal(&["."]));
+    session.expect("main wants to call shell  (risk: exec)");
+    session.expect("toolsets.shell.rules[3] (touch)");
+    session.expect("touch /out/x");
+    session.expect_prompt();
+    assert_eq!(story.read("out/x"), None);
+    session.type_keys("a");
+    session.expect("`find -delete` runs another program, deletes");
+    session.expect("find /out -name x -delete");
+    session.expect_prompt();
+    session.type_keys("d");
+    session.expect("reason");
+    session.type_keys("\r");
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(story.read("out/x").as_deref(), Some(""));
+    assert_eq!(printed(&story, 0), "");
+}
+
+#[test]
+fn rules_of_the_operator_match_the_words_and_not_how_they_are_quoted() {
+    let all = "{default: {approval_required: false}}";
+    let story = project(all, &["rm out/x", "r''m  \"-f\" /out/x", "'rm -f' x", "cat a.txt"]);
+    succeed(&story, &[".", "--deny", "shell(rm *)"]);
+    for turn in [0, 1] {
+        holds(&failure(&story, turn), &["blocked"]);
+    }
+    holds(&failure(&story, 2), &["no program `rm -f`"]);
+    assert_eq!(printed(&story, 3), "one\ntwo\n");
+}
+
+#[test]
+fn places_of_a_rule_hold_its_commands() {
+    let places = "{rules: [{pattern: cat, approval_required: false, sandbox_paths: [/notes]}]}";
+    let story = project(places, &["cat notes/c.txt", "cat ./a.txt", "cat a.txt", "cat notes/../a.txt"]);
+    succeed(&story, &["."]);
+    assert_eq!(printed(&story, 0), "four\n");
+    for turn in [1, 3] {
+        holds(&failure(&story, turn), &["needs an approval"]);
+    }
+    assert_ne!(output(&story, 2)["exit_code"], 0, "the kernel holds what the words don't show");
+}
+
+#[test]
+fn outside_is_nothing_and_the_hint_names_the_key() {
+    let all = "{default: {approval_required: false}}";
+    let story = project(all, &[]);
+    let outside = |path: &str| story.project().join(path).display().to_string();
+    let (key, env) = (outside("private/key.txt"), outside("data/.env"));
+    let commands = [
+        format!("cat {key}"),
+        format!("cat {env}"),
+        "printenv".into(),
+        format!("cp a.txt {key}"),
+        "touch /usr/a.txt".into(),
+    ];
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let script = fs::read_to_string(project(all, &commands).project().join("s.yaml")).expect("a script");
+    let story = story.file("s.yaml", &script);
+    succeed(&story, &["."]);
+    for turn in 0..5 {
+        let result = output(&story, turn);
+        assert!(!result.to_string().contains(SECRET), "{result}");
+        // An invisible file is an empty one to a process.
+        if ![1, 2].contains(&turn) {
+            assert_ne!(result["exit_code"], 0, "{result}");
+            holds(&result.to_string(), &["sandbox.paths"]);
+        }
+    }
+    assert_eq!(fs::read_to_string(&key).expect("it is there"), SECRET);
+    let env = printed(&story, 2);
+    assert!(env.contains("PATH=") && !env.contains("API_KEY"), "{env}");
+}
+
+#[test]
+fn the_network_needs_a_grant() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let all = "{default: {approval_required: false}}";
+    let story = project(all, &[&format!("bash -c 'echo > /dev/tcp/127.0.0.1/{port}'")]);
+    succeed(&story, &[".", "--approval", "approve_all"]);
+    let result = output(&story, 0);
+    assert_ne!(result["exit_code"], 0, "{result}");
+    listener.set_nonblocking(true).expect("it does not wait");
+    assert!(listener.accept().is_err(), "somebody has connected");
+}
+
+#[test]
+fn what_takes_too_long_or_says_too_much_is_cut() {
+    let all = "{default: {approval_required: false}, timeout: 2s}";
+    let mark = format!("97{}.5", std::process::id());
+    let story = project(
+        all,
+        &[
+            &format!("sh -c 'echo begun; setsid sleep {mark} & sleep {mark}'"),
+            "seq 200000",
+            &format!("sh -c 'sleep {mark} & echo left'"),
+        ],
+    );
+    succeed(&story, &[".", "--approval", "approve_all"]);
+    let result = output(&story, 0);
+    assert_eq!(result["ended"], "it ran for longer than 2 s and was ended");
+    assert_eq!(result["stdout"], "begun\n");
+    let result = output(&story, 1);
+    // Long texts stand beside the journal.
+    let hash = result["stdout"]["$blob"]
+        .as_str()
+        .and_then(|name| name.strip_prefix("sha256:"))
+        .expect("a long text");
+    let run = story.runs().pop().expect("a run");
+    let stdout = fs::read_to_string(run.join("blobs").join(hash)).expect("the text");
+    assert!(stdout.starts_with("1\n2\n") && stdout.ends_with("\n200000\n") && stdout.len() < 20_000);
+    holds(&stdout, &["bytes are left out here"]);
+    assert_eq!(printed(&story, 2), "left\n");
+    let start = Instant::now();
+    while is_running(&mark) {
+        assert!(start.elapsed() < PATIENCE, "a process is left behind");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process of this machine has that among its arguments.
+fn is_running(mark: &str) -> bool {
+    fs::read_dir("/proc").expect("procfs").flatten().any(|entry| {
+        let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&arguments).split('\0').any(|argument| argument == mark)
+    })
+}
+
+#[test]
+fn without_a_rule_or_default_there_is_no_shell() {
+    let story = project("{}", &["ls"]);
+    succeed(&story, &["."]);
+    let journal = story.journal();
+    let started = journal.iter().find(|record| record["kind"] == "conversation_started").expect("a start");
+    assert_eq!(started["tools"], json!([]));
+}
+
+#[test]
+fn check_knows_its_configuration() {
+    let story = project("{rules: [{patern: ls}], defualt: {}}", &[]);
+    let told = story.run(&["check"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    holds(&told.to_string(), &["patern", "did you mean `default`?"]);
+    let told = project("{rules: [{pattern: 'ls | wc'}]}", &[]).run(&["check"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    holds(&told.to_string(), &["E0412", "/rules/0/pattern"]);
+}
+
+/// Runs it where no namespaces can be made. `None`, and a word, where that itself is not possible.
+#[allow(clippy::print_stderr, reason = "a test that skips says so")]
+fn without_namespaces(story: &Story, arguments: &[&str]) -> Option<Told> {
+    const LIMIT: &str = "echo 0 > /proc/sys/user/max_user_namespaces";
+    let can = Command::new("unshare").args(["-Ur", "sh", "-c", LIMIT]).output();
+    if !can.is_ok_and(|can| can.status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "CI can make namespaces");
+        eprintln!("skipped: no namespace can be made here to run without namespaces in");
+        return None;
+    }
+    let plain = story.command(arguments);
+    let mut command = Command::new("unshare");
+    command.args(["-Ur", "sh", "-c", &format!("{LIMIT}; exec \"$0\" \"$@\"")]);
+    command.arg(plain.get_program()).args(plain.get_args());
+    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(plain.get_current_dir().unwrap_or(Path::new("/")));
+    Some(story.told(command.output().expect("it starts")))
+}
+
+#[test]
+fn commands_are_confined_without_namespaces_too() {
+    let all = "{default: {approval_required: false}}";
+    let story = project(
+        all,
+        &["cp /dev/null /out/x", "cat /notes/c.txt", "cat a.txt", "cat /out/../private/key.txt"],
+    );
+    let Some(told) = without_namespaces(&story, &["."]) else { return };
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!(printed(&story, 0), "");
+    assert_eq!(story.read("out/x").as_deref(), Some(""));
+    // Without namespaces a folder with something to hide is not given at all, and the hint says so.
+    let result = output(&story, 2);
+    holds(&result.to_string(), &["Not given to processes: `/`", ".env"]);
+    assert!(!output(&story, 3).to_string().contains(SECRET));
+}
+
+#[test]
+fn the_example_counts_notes() {
+    let examples =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().expect("the examples");
+    let text = |path: &str| fs::read_to_string(examples.join(path)).expect("a file of the example");
+    let story = Story::new()
+        .file("main.worker", &text("notes/main.worker"))
+        .file("notes/monday.md", &text("notes/notes/monday.md"))
+        .file("notes/tuesday.md", &text("notes/notes/tuesday.md"));
+    let script = format!("script:{}", examples.join("scripts/notes.yaml").display());
+    let told = succeed(&story, &[".", "How much is still to do?", "--model", &script]);
+    assert_eq!(told.stdout, "Three things are open, two of them from Tuesday.\n");
+    assert_eq!(printed(&story, 0), "monday.md:1\ntuesday.md:2\n");
+}

@@ -1,0 +1,67 @@
+//! What a confined process could not do, in words for models and for people: with the key that would allow it (SPEC §6.6).
+
+use super::{Denial, ProcessView};
+use llm_do_core::authority::Network;
+
+/// What the kernel refused. `who` is `The command` or the like; `path` what it was about, if that is known.
+pub fn denied(who: &str, path: Option<&str>, view: Option<&ProcessView>) -> String {
+    let mut text = match path {
+        Some(path) => format!(
+            "{who} may not touch `{path}`: it is confined to the files of its worker. Declare the place under \
+             `sandbox.paths` (`mode: rw` to write), or give the file to the worker."
+        ),
+        None => format!("{who} may not do that."),
+    };
+    text.push_str(&not_given(view));
+    text
+}
+
+/// What the network had to do with a failure, and the keys that would allow it; several, one a host. `refused`: the kernel
+/// has refused something that was no file. `found_nobody`: a name or a server was not found.
+pub fn network(
+    who: &str,
+    refused: bool,
+    found_nobody: bool,
+    allowed: &Network,
+    denials: &[Denial],
+) -> Vec<String> {
+    match allowed {
+        Network::Off if refused => {
+            vec!["Network needs `sandbox.network_enabled` and the operator's `--grant network`.".to_owned()]
+        }
+        Network::Domains(_) if denials.is_empty() && (refused || found_nobody) => vec![format!(
+            "{who} reaches the domains of `sandbox.network_enabled` by HTTP and TLS through the proxy that \
+             `HTTPS_PROXY` names, and nothing else: use what goes by that variable. All of the network needs \
+             `network_enabled: true` and the operator's `--grant network`."
+        )],
+        Network::Domains(_) => denials.iter().map(denial).collect(),
+        Network::On | Network::Off => Vec::new(),
+    }
+}
+
+fn denial(denial: &Denial) -> String {
+    match denial.missing() {
+        Some(entry) => format!(
+            "Refused by the network: {denial}. To allow it, list `{entry}` there and run with `--grant network={entry}`."
+        ),
+        None => format!("Refused by the network: {denial}."),
+    }
+}
+
+/// What may be the reason that a file is not there. Whether it exists outside is not looked at, and not told.
+pub fn unseen(who: &str, path: &str, view: Option<&ProcessView>) -> String {
+    format!(
+        "{who} sees nothing there: it is confined to the files of its worker. Declare the place of `{path}` under \
+         `sandbox.paths`, or give the file to the worker.{}",
+        not_given(view)
+    )
+}
+
+/// The mounts that the worker sees and its processes don't, with the reason of each.
+fn not_given(view: Option<&ProcessView>) -> String {
+    let left_out = view.map(ProcessView::left_out).unwrap_or_default();
+    left_out
+        .iter()
+        .map(|mount| format!("\nNot given to processes: `{}`: {}", mount.at, mount.reason))
+        .collect()
+}

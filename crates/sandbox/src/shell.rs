@@ -1,0 +1,250 @@
+//! The toolset kind `shell` (SPEC §8.4): programs of the machine as one tool, `shell(command, timeout)`.
+//!
+//! No shell reads a command. It is taken apart into words here ([`words`]), judged by the worker's rules and by what is known
+//! of dangerous arguments, its wildcards become files that the worker sees, and it runs as one confined process.
+
+mod dangerous;
+mod expand;
+mod output;
+mod paths;
+mod program;
+mod rules;
+mod run;
+mod scripts;
+mod tool;
+pub mod words;
+
+pub use tool::Environment;
+
+use crate::confine::{Confinement, Confiner};
+use llm_do_core::{
+    authority::{Authority, Network},
+    engine::LEAF_TIMEOUT,
+    function::{Body, Function, FunctionMeta, FunctionSource, Risk},
+    gate::{Pattern, Policy, Rule, RuleLine},
+    schema::Schema,
+    send::BoxFuture,
+    toolset::{ToolsetContext, ToolsetKind},
+};
+use rules::Rules;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use tool::ShellTool;
+
+/// Programs of the machine.
+#[derive(Default)]
+pub struct Shell {
+    host: Option<Host>,
+}
+
+/// What must be known to run programs.
+struct Host {
+    environment: Environment,
+    confiner: Arc<Confiner>,
+}
+
+impl Shell {
+    /// The kind, with the environment's variables and what confines its processes.
+    pub fn new(environment: Environment, confiner: Arc<Confiner>) -> Self {
+        Self { host: Some(Host { environment, confiner }) }
+    }
+
+    /// The kind alone, for reading programs that will not be run: building its tool is an error.
+    pub fn unbound() -> Self {
+        Self::default()
+    }
+}
+
+impl ToolsetKind for Shell {
+    fn name(&self) -> &'static str {
+        "shell"
+    }
+
+    fn tools(&self) -> &'static [&'static str] {
+        &["shell"]
+    }
+
+    fn configuration(&self) -> Schema {
+        let asks = json!({"type": "boolean", "default": true});
+        Schema::built_in(json!({
+            "type": "object",
+            "properties": {
+                "rules": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            // What no command can hold unquoted, and no pattern needs.
+                            "pattern": {"type": "string", "minLength": 1, "pattern": "^[^|&;<>`\\n]*$"},
+                            "approval_required": asks,
+                            "sandbox_paths": {"type": "array", "items": {"type": "string", "minLength": 1}},
+                        },
+                        "required": ["pattern"],
+                        "additionalProperties": false,
+                    },
+                },
+                "default": {
+                    "type": "object",
+                    "properties": {"approval_required": asks},
+                    "additionalProperties": false,
+                },
+                "timeout": {
+                    "anyOf": [
+                        {"type": "number", "minimum": 0.001, "maximum": 1_000_000_000},
+                        {"type": "string", "pattern": r"^\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ms|s|m|h)\s*$"},
+                    ],
+                },
+            },
+            "additionalProperties": false,
+        }))
+    }
+
+    fn build<'a>(
+        &'a self,
+        configuration: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
+        let made = self.made_for(configuration, context.authority, context.policy.as_ref());
+        Box::pin(async { made.map(|function| function.into_iter().collect()) })
+    }
+}
+
+impl Shell {
+    /// The tool for a worker of that authority, under the toolset's `approval`; none where no command could ever pass.
+    ///
+    /// # Errors
+    /// A pattern or path in the configuration that can't be one.
+    pub fn made_for(
+        &self,
+        configuration: &Value,
+        authority: &Authority,
+        policy: Option<&Arc<Policy>>,
+    ) -> Result<Option<Function>, String> {
+        let host = self.host.as_ref().ok_or("nothing runs programs here")?;
+        let written = serde_json::from_value(configuration.clone()).map_err(|error| error.to_string())?;
+        let rules = Rules::new(written)?;
+        if rules.allow_nothing() {
+            return Ok(None);
+        }
+        let timeout = configuration.get("timeout").and_then(duration).unwrap_or(LEAF_TIMEOUT);
+        let confinement = host.confiner.confinement().map_err(|error| error.to_string());
+        let held =
+            *authority.bounds().network() == Network::Off && confinement != Ok(Confinement::Unconfined);
+        let meta = FunctionMeta {
+            source: FunctionSource::Toolset(self.name().into()),
+            name: self.name().into(),
+            tool_name: self.name().into(),
+            aliases: &[],
+            description: description(&rules, &paths::working_directory(authority).to_string()).into(),
+            input: Arc::new(Schema::built_in(input(timeout))),
+            output: Some(Arc::new(Schema::built_in(tool::output()))),
+            risk: Risk::Exec,
+            parallel: false,
+            // What it printed is told when it is ended here, and lost where its call is given up.
+            timeout: Some(timeout + 2 * run::ENDING),
+            contained: held,
+            wildcard: false,
+            policy: policy_of(&rules, policy)?,
+        };
+        let tool = ShellTool {
+            rules,
+            authority: Arc::new(authority.clone()),
+            environment: Arc::clone(&host.environment),
+            confinement,
+            timeout,
+        };
+        Ok(Some(Function { meta, body: Body::Leaf(Arc::new(tool)), rule: None }))
+    }
+}
+
+/// The toolset's `approval`. Where some commands run unasked a line says so that speaks of no command: which ones they are
+/// is said call by call, and a tool that nothing could pass would not be offered to a model (SPEC §9.2).
+fn policy_of(rules: &Rules, policy: Option<&Arc<Policy>>) -> Result<Option<Arc<Policy>>, String> {
+    if !rules.allow_some_unasked() {
+        return Ok(policy.cloned());
+    }
+    let mut policy = policy.map_or_else(Policy::default, |policy| (**policy).clone());
+    policy.lines.push(RuleLine {
+        pattern: Pattern::parse("shell()").map_err(|error| error.to_string())?,
+        rule: Rule::PreApproved,
+        origin: "toolsets.shell.rules".into(),
+    });
+    Ok(Some(Arc::new(policy)))
+}
+
+fn description(rules: &Rules, folder: &str) -> String {
+    let others = if rules.allows_others() { " Others may be refused." } else { " Nothing else runs." };
+    let allowed = match rules.allowed().as_str() {
+        "" => String::new(),
+        allowed => format!(" Allowed, each with further arguments: {allowed}.{others}"),
+    };
+    format!(
+        "Run one program and wait for its end. The command is a program and its arguments, quoted as for a shell; `*`, `?` \
+         and `[...]` stand for files. There is no shell: no pipes, redirections, variables, `;` or `&&`. Call it once for \
+         each program. Commands run in `{folder}`, and absolute paths are the same as those of the file tools. Standard \
+         input is empty.{allowed}"
+    )
+}
+
+fn input(timeout: Duration) -> Value {
+    let most = timeout.as_secs_f64();
+    json!({
+        "type": "object",
+        "properties": {
+            "command": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The program and its arguments, for example `grep -n TODO notes/plan.md`",
+            },
+            "timeout": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "description": format!("Seconds after which it is ended; {most} at most and if it is left out"),
+            },
+        },
+        "required": ["command"],
+        "additionalProperties": false,
+    })
+}
+
+/// Seconds, or a number with a unit; as the schema has let through.
+fn duration(value: &Value) -> Option<Duration> {
+    if let Some(seconds) = value.as_f64() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let text = value.as_str()?.trim();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+    let seconds = match text[number.len()..].trim() {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration(&json!(1.5)), Some(Duration::from_millis(1500)));
+        assert_eq!(duration(&json!("500ms")), Some(Duration::from_millis(500)));
+        assert_eq!(duration(&json!(" 2 m ")), Some(Duration::from_secs(120)));
+        assert_eq!(duration(&json!("2 days")), None);
+    }
+
+    #[test]
+    fn the_description_says_what_runs() {
+        let rules = |written: Value| Rules::new(serde_json::from_value(written).unwrap()).unwrap();
+        let told = description(&rules(json!({"rules": [{"pattern": "ls"}]})), "/notes");
+        assert!(
+            told.contains("run in `/notes`") && told.ends_with("arguments: `ls`. Nothing else runs."),
+            "{told}"
+        );
+        let told = description(&rules(json!({"rules": [{"pattern": "ls"}], "default": {}})), "/");
+        assert!(told.ends_with("`ls`. Others may be refused."), "{told}");
+    }
+}

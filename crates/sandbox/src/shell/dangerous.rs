@@ -1,0 +1,428 @@
+//! Arguments that make an ordinary program do something that no rule has looked at: run another program, run code from the
+//! command line, write a file.
+//!
+//! Nothing is parsed as the programs themselves would do it, which each does in its own way. A word counts wherever it
+//! stands, behind `--` too (it may be the value of the option before it), and where a program takes short options together
+//! a letter counts wherever it stands among them. The worst that comes of it is a question too many.
+
+use super::{scripts, words::Word};
+
+/// What gives a danger away.
+pub(crate) enum Sign {
+    /// The program itself.
+    Program,
+    /// What it runs stands in this many words that are no options; asks unless the rule's pattern spells them.
+    Runs(usize),
+    /// Words that come first among those that are no options, and behind which one more counts as for [`Sign::Runs`].
+    RunsNext(&'static str),
+    /// `--name`, `--name=value`, and each abbreviation.
+    Long(&'static str),
+    /// Short options, alone or among others: `-c`, `-xc`, `-cvalue`.
+    Short(&'static str),
+    /// A short option whose value stands in the same word: `-mvalue`.
+    Attached(char),
+    /// Words that begin so: `-exec`, `-fplugin=x`.
+    Begins(&'static str),
+    /// The first word that is no option.
+    Subcommand(&'static str),
+    /// An option before the first word that is none.
+    Before,
+    /// `NAME=value`.
+    Assignment,
+    /// Letters of a first word without a dash: `tar xIf`.
+    Bare(&'static str),
+    /// A script among the words that is more than plain.
+    Script(fn(&[String]) -> bool),
+}
+
+/// One line of what is known: programs, the sign, and what it means. Lists are words with one space between them.
+pub(crate) struct Known(pub(crate) &'static str, pub(crate) Sign, pub(crate) &'static str);
+
+use Sign::{
+    Assignment, Attached, Bare, Before, Begins, Long, Program, Runs, RunsNext, Script, Short, Subcommand,
+};
+
+const OTHER: &str = "runs another program, which no rule has looked at";
+const CODE: &str = "runs code from the command line";
+const FILE: &str = "runs what a file says, which no rule has looked at";
+const WRITES: &str = "writes a file";
+const INTERACTIVE: &str = "can run any program from its own commands";
+const SETTINGS: &str = "takes settings that can make it run other programs";
+
+/// Everything that is known.
+pub(crate) const KNOWN: &[Known] = &[
+    // Programs that only run others.
+    Known(
+        "busybox bwrap capsh choom coreutils chpst chroot chrt cpulimit doas entr env expect fakeroot firejail \
+         flock gdb hyperfine ionice ld-linux-aarch64.so.1 ld-linux-x86-64.so.2 ld.so ldd linux32 linux64 ltrace \
+         nice nohup nsenter numactl parallel perf pkexec prlimit proot rlwrap run-parts runuser screen script \
+         setarch setpriv setsid sg start-stop-daemon stdbuf strace su sudo systemd-run taskset time timeout tmux \
+         toybox unbuffer unshare valgrind watch xargs xvfb-run",
+        Program,
+        OTHER,
+    ),
+    Known("at batch crontab", Program, "runs a command later"),
+    Known("ssh rsh slogin docker podman kubectl", Program, "runs commands in another place"),
+    Known(
+        "dc ed editor elinks emacs ex ftp info joe less lftp lynx m4 micro more most mutt mysql nano nvim pager \
+         pico psql rview rvim sensible-browser sensible-editor sensible-pager sqlite3 telnet vi view vim vimdiff \
+         w3m",
+        Program,
+        INTERACTIVE,
+    ),
+    Known("tee", Program, WRITES),
+    Known("patch", Program, "changes whatever files a patch names"),
+    Known("erl ghci iex jshell swipl", Program, CODE),
+    // Interpreters.
+    Known("ash bash dash fish ksh mksh sh zsh", Short("c"), CODE),
+    Known("bash fish", Long("rcfile init-file command init-command"), CODE),
+    Known("ash bash dash fish ksh mksh sh zsh", Runs(1), FILE),
+    Known("csh elvish nu pwsh rbash tcsh xonsh", Short("cC"), CODE),
+    Known("pwsh nu", Long("commands execute"), CODE),
+    Known("csh elvish nu pwsh rbash tcsh xonsh", Runs(1), FILE),
+    Known("python pypy", Short("c"), CODE),
+    Known("python pypy", Attached('m'), FILE),
+    Known("perl", Short("eEMmdI"), CODE),
+    Known("ruby", Short("erI"), CODE),
+    Known("node nodejs", Short("epr"), CODE),
+    Known("node nodejs", Long("eval print require import loader experimental-loader env-file"), CODE),
+    Known("deno bun", Short("ep"), CODE),
+    Known("deno bun", Subcommand("eval repl x"), CODE),
+    Known("php", Short("rBREdac"), CODE),
+    Known("lua luajit", Short("el"), CODE),
+    Known("Rscript R julia octave ghc osascript gnuplot", Short("eEL"), CODE),
+    Known("Rscript R julia octave", Long("eval print load"), CODE),
+    Known(
+        "python pypy perl ruby node nodejs deno php lua luajit Rscript julia octave runghc osascript gnuplot \
+         tclsh wish guile clisp elixir groovy java kotlin ocaml racket runhaskell sbcl scala ts-node tsx",
+        Runs(1),
+        FILE,
+    ),
+    Known("awk gawk mawk nawk original-awk", Script(scripts::awk), "its script is more than plain"),
+    Known("awk gawk mawk nawk original-awk", Short("fiElD"), FILE),
+    Known("awk gawk mawk nawk", Long("file exec include load debug source"), FILE),
+    Known("sed gsed", Script(scripts::sed), "its script is more than plain, or not seen"),
+    Known("sed gsed", Long("file in-place"), "takes its script from a file, or writes files"),
+    // What builds and runs projects does what their files say.
+    Known(
+        "ansible ansible-playbook ant bazel bun bundle cargo cmake composer ctest dotnet gmake go gradle gradlew \
+         just make meson mix mvn mvnw ninja nox npm npx pip pipx pnpm poetry prove pytest rake scons stack swift \
+         terraform tox uv uvx yarn zig",
+        Runs(1),
+        "runs what the files of a project say",
+    ),
+    Known(
+        "npm pnpm yarn bun uv poetry bundle pipx composer dotnet",
+        RunsNext("run run-script exec x dlx tool create"),
+        "runs what the files of a project say",
+    ),
+    Known("make gmake", Short("fCEI"), "takes other rules than those of the project"),
+    Known(
+        "make gmake",
+        Long("file makefile directory eval include-dir"),
+        "takes other rules than those of the project",
+    ),
+    Known("make gmake", Assignment, "sets a variable that its commands use"),
+    Known("cargo", Long("config manifest-path"), SETTINGS),
+    Known("npm pnpm yarn", Long("script-shell prefix node-options userconfig"), SETTINGS),
+    Known("go", Begins("-exec --exec -toolexec --toolexec -overlay -modfile -C"), OTHER),
+    // Finding files.
+    Known(
+        "find gfind",
+        Begins("-exec -ok -delete -fprint -fls"),
+        "runs another program, deletes or writes files",
+    ),
+    Known("fd fdfind", Short("xX"), OTHER),
+    Known("fd fdfind", Long("exec exec-batch"), OTHER),
+    Known("rg ripgrep", Long("pre hostname-bin"), OTHER),
+    Known("ag ack", Long("pager"), OTHER),
+    Known("locate plocate", Short("d"), "takes another index"),
+    // git.
+    Known("git", Before, "an option before git's command, by which rules for the command don't hold"),
+    Known(
+        "git",
+        Subcommand(
+            "archive bisect citool clone config credential cvsserver daemon difftool fast-import filter-branch \
+         for-each-repo gui help hook instaweb maintenance mergetool remote-ext replay send-email shell submodule \
+         upload-pack web--browse",
+        ),
+        "runs other programs, or sets which ones git runs",
+    ),
+    Known(
+        "git",
+        Long(
+            "config config-env exec exec-path ext-diff extcmd open-files-in-pager output output-directory \
+         receive-pack server-option template textconv tool trailer upload-pack",
+        ),
+        "runs another program, or writes a file",
+    ),
+    Known("git", Short("cOx"), "runs another program, or sets which one git runs"),
+    Known("git", Begins("ext:: fd::"), OTHER),
+    // Archives, copies, texts.
+    Known(
+        "tar gtar bsdtar",
+        Long(
+            "to-command checkpoint-action use-compress-program info-script new-volume-script rsh-command rmt-command \
+         absolute-names files-from",
+        ),
+        OTHER,
+    ),
+    Known("tar gtar bsdtar", Short("IFPT"), OTHER),
+    Known("tar gtar bsdtar", Bare("IFPT"), OTHER),
+    Known("zip", Long("unzip-command TT"), OTHER),
+    Known("zip", Begins("-TT -T"), "tests the archive with a program that can be chosen"),
+    Known("install", Long("strip-program"), OTHER),
+    Known("cpio", Long("rsh-command"), OTHER),
+    Known("rsync", Short("eM"), OTHER),
+    Known("rsync", Long("rsh rsync-path remote-option daemon config"), OTHER),
+    Known("scp sftp", Short("oSFDJ"), OTHER),
+    Known("sort", Long("compress-program"), OTHER),
+    Known("sort", Short("o"), WRITES),
+    Known("sort", Long("output"), WRITES),
+    Known("split", Long("filter"), OTHER),
+    Known("man", Short("PHCp"), OTHER),
+    Known("man", Long("pager html config-file preprocessor"), OTHER),
+    Known("yq", Short("i"), WRITES),
+    Known("yq", Long("inplace in-place"), WRITES),
+    Known("pandoc", Short("FL"), OTHER),
+    Known("pandoc", Long("filter lua-filter pdf-engine defaults"), OTHER),
+    Known(
+        "tex latex pdflatex xelatex lualatex pdftex luatex",
+        Begins("-shell-escape --shell-escape -enable-write18 --enable-write18"),
+        OTHER,
+    ),
+    // Compilers and the network.
+    Known(
+        "cc c++ gcc g++ clang clang++",
+        Begins("-B -fplugin -wrapper --wrapper -specs --specs -Xclang @ -fuse-ld"),
+        SETTINGS,
+    ),
+    Known("curl", Short("K"), SETTINGS),
+    Known("curl", Long("config"), SETTINGS),
+    Known("wget", Short("e"), SETTINGS),
+    Known("wget", Long("execute config use-askpass"), SETTINGS),
+    Known("nc ncat netcat", Short("ec"), OTHER),
+    Known("ncat", Long("exec sh-exec lua-exec"), OTHER),
+    Known("nmap", Long("script"), OTHER),
+    Known("socat", Begins("EXEC: SYSTEM: exec: system:"), OTHER),
+];
+
+/// What is dangerous in a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Danger {
+    /// The program and the word, as an operator reads it.
+    pub(crate) what: String,
+    /// What it does.
+    pub(crate) reason: &'static str,
+}
+
+/// The first danger in a command, of whose words the matching rule's pattern spells that many.
+pub(crate) fn find(words: &[Word], spelled: usize) -> Option<Danger> {
+    let texts: Vec<String> = words.iter().map(Word::likeness).collect();
+    let (program, arguments) = texts.split_first()?;
+    let name = program.rsplit('/').next().unwrap_or(program);
+    // `python3.12`, `clang-14`.
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    KNOWN.iter().filter(|Known(programs, ..)| listed(programs, name) || listed(programs, plain)).find_map(
+        |Known(_, sign, reason)| {
+            let word = sign.found(arguments, spelled)?;
+            let what = [name, word].join(" ").trim_end().to_owned();
+            Some(Danger { what, reason })
+        },
+    )
+}
+
+impl Sign {
+    /// The word that gives it away; empty for the program itself.
+    fn found<'a>(&self, arguments: &'a [String], spelled: usize) -> Option<&'a str> {
+        let any = |is: &dyn Fn(&str) -> bool| arguments.iter().map(String::as_str).find(|word| is(word));
+        let subcommand = || arguments.iter().find(|word| !is_option(word)).map(String::as_str);
+        match self {
+            Program => Some(""),
+            Runs(count) => runs(arguments, *count, spelled),
+            RunsNext(first) => listed(first, subcommand()?).then(|| runs(arguments, 2, spelled))?,
+            Long(names) => any(&|word| names.split(' ').any(|name| is_long(word, name))),
+            Short(letters) => {
+                any(&|word| cluster(word).is_some_and(|all| all.contains(|c| letters.contains(c))))
+            }
+            Attached(letter) => {
+                any(&|word| cluster(word).is_some_and(|all| all.contains(*letter) && !all.ends_with(*letter)))
+            }
+            Begins(beginnings) => {
+                any(&|word| beginnings.split(' ').any(|beginning| word.starts_with(beginning)))
+            }
+            Subcommand(names) => subcommand().filter(|word| listed(names, word)),
+            Before => arguments.first().map(String::as_str).filter(|word| is_option(word)),
+            Assignment => any(&|word| {
+                let name = word.split_once('=').map_or("", |(name, _)| name);
+                !name.is_empty() && !is_option(word)
+            }),
+            Bare(letters) => {
+                let first = arguments.first().filter(|word| !is_option(word))?;
+                first.contains(|c| letters.contains(c)).then_some(first)
+            }
+            Script(more_than_plain) => more_than_plain(arguments).then_some(""),
+        }
+    }
+}
+
+/// The last of the first `count` words that are no options, if the pattern does not spell all up to it.
+fn runs(arguments: &[String], count: usize, spelled: usize) -> Option<&str> {
+    let named = arguments.iter().enumerate().filter(|(_, word)| !is_option(word)).take(count);
+    let (at, word) = named.last()?;
+    // The program itself is the first word of the pattern.
+    (at + 1 >= spelled).then_some(word)
+}
+
+/// Whether a list of words holds one.
+fn listed(list: &str, word: &str) -> bool {
+    list.split(' ').any(|listed| listed == word)
+}
+
+fn is_option(word: &str) -> bool {
+    word.starts_with(['-', '+'])
+}
+
+fn is_long(word: &str, name: &str) -> bool {
+    let Some(given) = word.strip_prefix("--") else { return false };
+    let given = given.split_once('=').map_or(given, |(given, _)| given);
+    !given.is_empty() && name.starts_with(given)
+}
+
+/// The letters of a word of short options.
+fn cluster(word: &str) -> Option<&str> {
+    word.strip_prefix('-').filter(|rest| !rest.starts_with('-') && !rest.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::words::parse;
+
+    fn danger(command: &str, spelled: usize) -> Option<Danger> {
+        find(&parse(command).unwrap(), spelled)
+    }
+
+    fn asks(command: &str) -> bool {
+        danger(command, 1).is_some()
+    }
+
+    /// Commands that show one line of the table.
+    fn examples(program: &str, sign: &Sign) -> Vec<String> {
+        let each = |words: &str, make: &dyn Fn(&str) -> Vec<String>| -> Vec<String> {
+            words.split(' ').flat_map(make).map(|word| format!("{program} x '{word}'")).collect()
+        };
+        match sign {
+            Program => vec![program.to_owned(), format!("{program} x"), format!("/usr/bin/{program}")],
+            Runs(1) => vec![format!("{program} x"), format!("{program} -q x y")],
+            Runs(_) => panic!("there is none yet"),
+            RunsNext(first) => first.split(' ').map(|word| format!("{program} {word} x")).collect(),
+            Long(names) => each(names, &|name| {
+                let short: String = name.chars().take(2).collect();
+                [name.to_owned(), format!("{name}=v"), short].map(|name| format!("--{name}")).to_vec()
+            }),
+            Short(letters) => letters
+                .chars()
+                .flat_map(|c| [format!("-{c}"), format!("-q{c}"), format!("-{c}v")])
+                .map(|word| format!("{program} {word}"))
+                .collect(),
+            Attached(c) => vec![format!("{program} -{c}value"), format!("{program} -I{c}value")],
+            Begins(words) => each(words, &|word| vec![word.to_owned(), format!("{word}x")]),
+            Subcommand(names) => names.split(' ').map(|name| format!("{program} {name}")).collect(),
+            Before => vec![format!("{program} --no-pager x"), format!("{program} -C x y")],
+            Assignment => vec![format!("{program} SHELL=/x")],
+            Bare(letters) => letters.chars().map(|c| format!("{program} x{c}f")).collect(),
+            Script(_) => vec![format!("{program} 's/a/b/e; system(1)' f")],
+        }
+    }
+
+    #[test]
+    fn each_line_of_the_table_asks() {
+        for Known(programs, sign, reason) in KNOWN {
+            for program in programs.split(' ') {
+                assert!(!program.is_empty(), "a list has two spaces: {programs}");
+                for example in examples(program, sign) {
+                    assert!(asks(&example), "{example} runs unasked, which {reason}");
+                    let words: Vec<String> =
+                        parse(&example).unwrap().iter().skip(1).map(Word::likeness).collect();
+                    assert!(sign.found(&words, 1).is_some(), "{example} is no example of its line");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_ordinary_runs() {
+        for command in [
+            "ls -la /notes",
+            "find . -name '*.md' -type f",
+            "git diff --stat HEAD",
+            "git log --oneline -n 5",
+            "git status",
+            "tar tf a.tar",
+            "tar -xzf a.tar",
+            "sort -n a.txt",
+            "sed -n 1,5p a.txt",
+            "awk '{print $1}' a.txt",
+            "rg --pretty x",
+            "grep -e x a.txt",
+            "python3",
+            "make",
+            "rsync -av a b",
+            "zip -r a.zip b",
+            "gcc -Wall -c a.c",
+            "cat preface",
+        ] {
+            assert_eq!(danger(command, 1), None, "{command}");
+        }
+    }
+
+    #[test]
+    fn disguises_are_seen_through() {
+        for command in [
+            "find . '-exec' rm x",
+            "find . -e\"xec\"dir rm x",
+            "find -- . -delete",
+            "tar x --to-com=sh",
+            "tar -C -- --to-command=sh -xf a",
+            "tar cfI a.tar sh",
+            "/usr/bin/../bin/find . -delete",
+            "python3.12 -c 1",
+            "python3 -Ic 1",
+            "perl -lne 1",
+            "bash -lc id",
+            "git --git-dir=x log",
+            "git diff --ext-d",
+            "env",
+            "./find . -delete",
+            "clang-14 -fplugin=x.so a.c",
+            "make all CC=evil",
+        ] {
+            assert!(asks(command), "{command} runs unasked");
+        }
+    }
+
+    #[test]
+    fn what_the_pattern_spells_out_is_the_authors_word() {
+        assert!(danger("make test", 1).is_some());
+        assert_eq!(danger("make test", 2), None);
+        assert!(danger("make test install", 2).is_none(), "further words are the rule's");
+        assert!(danger("npm run build", 2).is_some());
+        assert_eq!(danger("npm run build", 3), None);
+        assert_eq!(danger("npm test", 2), None);
+        assert!(danger("python3 -m pip install x", 1).is_some());
+        assert_eq!(danger("python3 -m pytest -q", 3), None);
+        assert!(danger("make -j4 evil", 2).is_some());
+        // Options are looked at all the same.
+        assert!(danger("python3 -c 1", 3).is_some());
+        assert!(danger("find . -delete", 3).is_some());
+        assert!(danger("xargs rm", 2).is_some());
+    }
+
+    #[test]
+    fn a_danger_is_told_with_its_word() {
+        let told = danger("find . -name x -exec rm y", 1).unwrap();
+        assert_eq!(told.what, "find -exec");
+        assert_eq!(danger("/bin/env", 1).unwrap().what, "env");
+    }
+}

@@ -1,0 +1,107 @@
+//! What a process prints, without ever holding more of it than is shown.
+
+use std::collections::VecDeque;
+
+/// Bytes that are kept of the beginning and of the end of each stream.
+const KEPT: usize = 8 * 1024;
+
+/// One stream: its beginning and its end.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// All bytes that came.
+    pub(crate) total: u64,
+}
+
+impl Printed {
+    /// Takes what was printed next.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let (head, rest) = bytes.split_at(bytes.len().min(KEPT - self.head.len()));
+        self.head.extend_from_slice(head);
+        let rest = &rest[rest.len().saturating_sub(KEPT)..];
+        self.tail.drain(..(self.tail.len() + rest.len()).saturating_sub(KEPT));
+        self.tail.extend(rest);
+    }
+
+    /// How many bytes are not kept.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
+    /// What is kept, as text: with what is no UTF-8 replaced, and a line that says how much is missing.
+    pub(crate) fn text(mut self) -> String {
+        let left_out = self.left_out();
+        if left_out == 0 {
+            self.head.extend(self.tail);
+            return String::from_utf8_lossy(&self.head).into_owned();
+        }
+        // A character that was cut is not one that the process got wrong.
+        let head = &self.head[..self.head.len() - cut_at_end(&self.head)];
+        let tail: Vec<u8> = self.tail.into_iter().collect();
+        let begins = tail.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
+        let missing = left_out + (self.head.len() - head.len() + begins) as u64;
+        format!(
+            "{}\n[{missing} bytes are left out here]\n{}",
+            String::from_utf8_lossy(head),
+            String::from_utf8_lossy(&tail[begins..])
+        )
+    }
+}
+
+/// Bytes at the end that begin a character and don't finish it.
+fn cut_at_end(bytes: &[u8]) -> usize {
+    let back = bytes.iter().rev().take(4).position(|byte| byte & 0xC0 != 0x80);
+    let Some(back) = back else { return 0 };
+    let length = match bytes[bytes.len() - 1 - back] {
+        0xC0..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF7 => 4,
+        _ => 1,
+    };
+    if length > back + 1 { back + 1 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn printed(bytes: &[u8], at_once: usize) -> Printed {
+        let mut printed = Printed::default();
+        bytes.chunks(at_once.max(1)).for_each(|chunk| printed.push(chunk));
+        printed
+    }
+
+    #[test]
+    fn short_output_is_whole() {
+        let all = vec![b'x'; 2 * KEPT];
+        assert_eq!(printed(&all, 1000).text(), String::from_utf8(all).unwrap());
+        assert_eq!(printed(b"a\xffb", 1).text(), "a\u{fffd}b");
+        assert_eq!(printed(b"", 1).text(), "");
+    }
+
+    #[test]
+    fn of_long_output_beginning_and_end_are_kept() {
+        let all: String = (0..10_000).map(|n| format!("line {n}\n")).collect();
+        let text = printed(all.as_bytes(), 4096).text();
+        assert!(text.starts_with("line 0\n") && text.ends_with("line 9999\n"), "{text}");
+        let missing = all.len() - 2 * KEPT;
+        assert!(text.contains(&format!("\n[{missing} bytes are left out here]\n")), "{text}");
+        // Characters are not cut.
+        let text = printed("日本語".repeat(20_000).as_bytes(), 777).text();
+        assert!(!text.contains('\u{fffd}'), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_comes_the_same_is_kept(length in 0..5 * KEPT, a in 1..3 * KEPT, b in 1..100_usize) {
+            let all: Vec<u8> = (0..length).map(|n| b'a' + u8::try_from(n * 7 % 26).unwrap()).collect();
+            let (one, other) = (printed(&all, a), printed(&all, b));
+            prop_assert!(one.head.len() <= KEPT && one.tail.len() <= KEPT);
+            prop_assert_eq!(one.total, length as u64);
+            prop_assert_eq!(one.text(), other.text());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which file a command's first word names.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Words that a shell has built in, and what to do without them.
+const OF_A_SHELL: &[(&[&str], &str)] = &[
+    (&["cd", "pushd", "popd"], "each command runs in the same folder; write paths from there"),
+    (
+        &["export", "set", "unset", "declare", "local", "readonly", "alias"],
+        "variables are not kept between commands",
+    ),
+    (&["exec", "eval", "source", ".", "command", "builtin"], "write the program itself and its arguments"),
+    (&["exit", "return", "wait", "jobs", "bg", "fg"], "each command ends by itself"),
+    (
+        &["if", "for", "while", "until", "case", "function", "do", "done", "then", "fi", "!"],
+        "call shell once for each command, and decide what to do next",
+    ),
+];
+
+/// The file of a program that is given by its name, sought in the folders of `path`.
+///
+/// # Errors
+/// There is none, in words for a model.
+pub(crate) fn find(name: &str, path: &str) -> Result<PathBuf, String> {
+    let found = path.split(':').map(|folder| Path::new(folder).join(name)).find(|file| is_program(file));
+    found.ok_or_else(|| match OF_A_SHELL.iter().find(|(words, _)| words.contains(&name)) {
+        Some((_, instead)) => {
+            format!("`{name}` is a word of a shell, and no shell runs the command: {instead}.")
+        }
+        None => format!("There is no program `{name}` on this machine (in {}).", path.replace(':', ", ")),
+    })
+}
+
+fn is_program(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find;
+
+    #[test]
+    fn programs_are_found_by_name_and_what_is_none_is_told() {
+        let path = "/usr/local/bin:/usr/bin:/bin";
+        assert!(find("ls", path).unwrap().ends_with("bin/ls"));
+        assert!(find("cd", path).unwrap_err().contains("write paths from there"));
+        let said = find("no-such-program", path).unwrap_err();
+        assert!(said.contains("no program `no-such-program`") && said.contains("/usr/bin, /bin"), "{said}");
+        // A folder is no program.
+        assert!(find("bin", "/usr").is_err());
+    }
+}

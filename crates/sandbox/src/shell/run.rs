@@ -1,0 +1,86 @@
+//! One process: its limits, its end, and what it printed.
+
+use super::output::Printed;
+use crate::confine::{Denial, Exit, Process, StartError};
+use std::{pin::pin, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    time::{Instant, sleep_until},
+};
+
+/// Most bytes that a command may print, both streams together. Nobody reads so much, and it must not go on for ever.
+const MOST_PRINTED: u64 = 64 << 20;
+
+/// How long the end of a process that is ended may take, and the rest of its output.
+pub(crate) const ENDING: Duration = Duration::from_secs(5);
+
+/// What became of a process.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) exit: Exit,
+    pub(crate) stdout: Printed,
+    pub(crate) stderr: Printed,
+    /// Why it was ended, if it did not end by itself.
+    pub(crate) ended: Option<String>,
+    /// What the proxy of a list of domains refused it.
+    pub(crate) denials: Vec<Denial>,
+}
+
+/// Runs a process to its end, at the latest after that time. Dropped before, the process and all that it started end.
+///
+/// # Errors
+/// It could not be started.
+pub(crate) async fn run(process: Process, timeout: Duration) -> Result<Ran, StartError> {
+    let mut running = process.start().await?;
+    let (mut out, mut err) = (running.stdout(), running.stderr());
+    let (mut stdout, mut stderr) = (Printed::default(), Printed::default());
+    let (mut out_buffer, mut err_buffer) = (vec![0; 32 * 1024], vec![0; 32 * 1024]);
+    let mut exit = None;
+    let mut ended = None;
+    let mut deadline = pin!(sleep_until(Instant::now() + timeout));
+    while exit.is_none() || out.is_some() || err.is_some() {
+        tokio::select! {
+            read = read(&mut out, &mut out_buffer), if out.is_some() => match read {
+                0 => out = None,
+                count => stdout.push(&out_buffer[..count]),
+            },
+            read = read(&mut err, &mut err_buffer), if err.is_some() => match read {
+                0 => err = None,
+                count => stderr.push(&err_buffer[..count]),
+            },
+            found = running.wait(), if exit.is_none() => {
+                exit = Some(found);
+                // Whatever holds the pipes open now is none of ours.
+                deadline.as_mut().reset(Instant::now() + ENDING);
+            }
+            () = &mut deadline => {
+                if exit.is_some() || ended.is_some() {
+                    break;
+                }
+                ended = Some(format!("it ran for longer than {} and was ended", seconds(timeout)));
+                running.kill();
+                deadline.as_mut().reset(Instant::now() + ENDING);
+            }
+        }
+        if ended.is_none() && stdout.total + stderr.total > MOST_PRINTED {
+            ended = Some(format!("it printed more than {} MiB and was ended", MOST_PRINTED >> 20));
+            running.kill();
+            deadline.as_mut().reset(Instant::now() + ENDING);
+        }
+    }
+    let exit = exit.unwrap_or(Exit { code: None, signal: None, reason: None });
+    let denials = running.denials().map(|denials| denials.since(0)).unwrap_or_default();
+    Ok(Ran { exit, stdout, stderr, ended, denials })
+}
+
+/// The next bytes; none at the end, and where the system has no more to say.
+async fn read(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
+    match pipe {
+        Some(pipe) => pipe.read(buffer).await.unwrap_or(0),
+        None => std::future::pending().await,
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}

@@ -1,0 +1,288 @@
+//! The function `shell`: from a command to what it came to.
+
+use super::{
+    expand::Expansion,
+    paths::{self, working_directory},
+    program,
+    rules::{Judgement, Rules},
+    run::{self, Ran},
+    words::{self, Word},
+};
+use crate::confine::{
+    Confinement, Denial, Process, ProcessView, Tier, denied, env_allowlist, network, unseen,
+};
+use llm_do_core::{
+    authority::{Access, Authority, Narrowing, Network, VirtualPath},
+    function::{Effects, Leaf, LeafCall, ToolError, ToolOutput},
+    gate::{Rule, Subject},
+    send::BoxFuture,
+};
+use serde_json::{Map, Value, json};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// What the environment says about a variable.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// `shell`, for one worker.
+pub(crate) struct ShellTool {
+    pub(crate) rules: Rules,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) environment: Environment,
+    /// What holds its processes; why nothing can.
+    pub(crate) confinement: Result<Confinement, String>,
+    /// Longest that a command may take.
+    pub(crate) timeout: Duration,
+}
+
+/// A command as it is judged: a program, and arguments that may have wildcards.
+fn command(input: &Value) -> Result<Vec<Word>, String> {
+    let text = input.get("command").and_then(Value::as_str).unwrap_or_default();
+    let words = words::parse(text).map_err(|error| error.to_string())?;
+    match words.first().map(Word::text) {
+        Some(None) => Err("the program is named by a wildcard: write its name".to_owned()),
+        Some(Some("")) => Err("the program's name is empty: write a program first".to_owned()),
+        Some(Some(program)) if program.contains('=') => Err(format!(
+            "`{program}` sets a variable for the command, which is not there: write the program first"
+        )),
+        _ => Ok(words),
+    }
+}
+
+impl ShellTool {
+    fn judge(&self, command: &[Word]) -> Judgement {
+        let unconfined = self.confinement == Ok(Confinement::Unconfined);
+        self.rules.judge(command, &self.authority, unconfined)
+    }
+
+    /// What the process may touch: the worker's view, within the places of the rule.
+    async fn view(
+        &self,
+        confinement: Confinement,
+        within: Option<Vec<VirtualPath>>,
+    ) -> Result<ProcessView, ToolError> {
+        let failed =
+            |reason: String| ToolError::new(format!("the view of the command can't be made: {reason}"));
+        let authority = match within {
+            None => Arc::clone(&self.authority),
+            // No places at all, which `restrict` would take for all of them.
+            Some(paths) if paths.is_empty() => return Ok(ProcessView::empty()),
+            Some(restrict) => {
+                let narrowing = Narrowing { restrict, ..Narrowing::default() };
+                let narrowed = self.authority.narrow("shell", &narrowing);
+                Arc::new(narrowed.map_err(|refusal| failed(refusal.to_string()))?)
+            }
+        };
+        let tier = match confinement {
+            Confinement::Tier(tier) => tier,
+            Confinement::Unconfined => Tier::Namespaces,
+        };
+        let made = tokio::task::spawn_blocking(move || ProcessView::of(&authority, tier)).await;
+        made.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+    }
+
+    /// Where it runs: the real working directory, if its view leads there.
+    fn folder(&self, view: &ProcessView, confinement: Confinement) -> Option<PathBuf> {
+        let cwd = working_directory(&self.authority);
+        let located = self.authority.view().mounts().iter().find(|mount| mount.at == cwd)?;
+        let folder = PathBuf::from(located.place.as_str());
+        // Without a view of its own a process sees all folders, whether or not it may look into them.
+        let own_root = confinement == Confinement::Tier(Tier::Namespaces);
+        let leads_there = !own_root || view.shown().iter().any(|shown| shown.place.starts_with(&folder));
+        (leads_there && folder.is_dir()).then_some(folder)
+    }
+
+    /// The file of the program.
+    async fn program(
+        &self,
+        word: &str,
+        call: &LeafCall<'_>,
+        folder: Option<&Path>,
+        path: &str,
+    ) -> Result<PathBuf, ToolError> {
+        if !word.contains('/') {
+            return program::find(word, path).map_err(ToolError::new);
+        }
+        if word.starts_with('/') {
+            let real = paths::real(word, &self.authority, call.files).await;
+            return Ok(real.unwrap_or_else(|| word.to_owned()).into());
+        }
+        Ok(folder.unwrap_or(Path::new("/")).join(word))
+    }
+
+    async fn call(&self, call: LeafCall<'_>) -> Result<ToolOutput, ToolError> {
+        let confinement = self.confinement.clone().map_err(ToolError::new)?;
+        let written = command(call.input).map_err(ToolError::new)?;
+        let judged = self.judge(&written);
+        let cwd = working_directory(&self.authority);
+        let expansion = Expansion { authority: &self.authority, files: call.files, cwd: &cwd };
+        let command = expansion.expand(&written).await.map_err(ToolError::new)?;
+        let again = self.judge(&command);
+        // Who was asked was asked about what was written.
+        let other_reason = again.rule == Rule::Ask && again.why != judged.why;
+        if again.rule > judged.rule || other_reason {
+            return Err(ToolError::new(format!(
+                "with the files that its wildcards stand for the command needs more than was allowed ({}). Write the \
+                 names themselves.",
+                again.why
+            )));
+        }
+        let view = self.view(confinement, judged.within).await?;
+        let folder = self.folder(&view, confinement);
+        let env = env_allowlist(|name| (self.environment)(name));
+        let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
+        let mut texts = command.iter().filter_map(Word::text);
+        let program = texts.next().unwrap_or_default();
+        let file = self.program(program, &call, folder.as_deref(), path).await?;
+        let mut args = Vec::with_capacity(command.len());
+        for text in texts {
+            args.push(paths::given(text, &self.authority, call.files).await.into());
+        }
+        let process = Process {
+            args,
+            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            cwd: folder,
+            network: self.authority.bounds().network().clone(),
+            ..Process::new(file, view.clone(), confinement)
+        };
+        let asked = call.input.get("timeout").and_then(Value::as_f64);
+        let asked =
+            asked.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(self.timeout);
+        let ran = run::run(process, asked.min(self.timeout)).await;
+        let ran = ran.map_err(|error| ToolError::new(format!("`{program}` can't be run: {error}")))?;
+        Ok(ToolOutput::new(self.result(ran, &view)))
+    }
+
+    fn result(&self, ran: Ran, view: &ProcessView) -> Value {
+        let Ran { exit, stdout, stderr, ended, denials } = ran;
+        let left_out = stdout.left_out() + stderr.left_out();
+        let (stdout, stderr) = (stdout.text(), stderr.text());
+        let mut result = Map::new();
+        let ended = ended.or_else(|| match (&exit.reason, exit.signal) {
+            (Some(reason), _) => Some(reason.clone()),
+            (None, Some(signal)) => Some(format!("signal {signal} ended it")),
+            (None, None) => None,
+        });
+        match ended {
+            Some(ended) => drop(result.insert("ended".into(), ended.into())),
+            None => drop(result.insert("exit_code".into(), exit.code.into())),
+        }
+        let hint = (exit.code != Some(0)).then(|| self.hint(&stderr, view, &denials)).flatten();
+        result.insert("stdout".into(), stdout.into());
+        result.insert("stderr".into(), stderr.into());
+        if left_out > 0 {
+            result.insert("left_out_bytes".into(), left_out.into());
+        }
+        result.extend(hint.map(|hint| ("hint".to_owned(), hint.into())));
+        Value::Object(result)
+    }
+
+    /// What the kernel refused, as far as the program's own words tell.
+    fn hint(&self, stderr: &str, view: &ProcessView, denials: &[Denial]) -> Option<String> {
+        const WHO: &str = "The command";
+        const REFUSED: [&str; 3] = ["Permission denied", "Operation not permitted", "Read-only file system"];
+        const UNREACHABLE: [&str; 5] = [
+            "Network is unreachable",
+            "Could not resolve",
+            "name resolution",
+            "Name or service not known",
+            "unable to resolve",
+        ];
+        const METADATA: &str = "Without namespaces commands can't change modes, owners, times and extended attributes, also \
+                                of files that they may write.";
+        let allowed = self.authority.bounds().network();
+        let network = |found_nobody| {
+            let told = network(WHO, *allowed == Network::Off, found_nobody, allowed, denials);
+            (!told.is_empty()).then(|| told.join("\n"))
+        };
+        if !denials.is_empty() {
+            return network(false);
+        }
+        stderr.lines().find_map(|line| {
+            let holds = |signs: &[&str]| signs.iter().any(|sign| line.contains(sign));
+            if holds(&UNREACHABLE) {
+                return network(true);
+            }
+            let path = path_in(line);
+            let shown = path
+                .and_then(|path| view.shown().iter().find(|shown| Path::new(path).starts_with(&shown.place)));
+            if holds(&REFUSED) {
+                let writable = shown.is_some_and(|shown| shown.access == Access::Write);
+                if writable && self.confinement == Ok(Confinement::Tier(Tier::Landlock)) {
+                    return Some(METADATA.to_owned());
+                }
+                let mut told = denied(WHO, path, Some(view));
+                if path.is_none() {
+                    told.extend(network(false).map(|network| format!(" {network}")));
+                }
+                return Some(told);
+            }
+            let path = path.filter(|path| line.contains("No such file") && path.starts_with('/'))?;
+            shown.is_none().then(|| unseen(WHO, path, Some(view)))
+        })
+    }
+}
+
+/// The path that a line like `cat: /x: Permission denied` or `rm: cannot remove '/x': …` is about.
+fn path_in(line: &str) -> Option<&str> {
+    let (before, _) = line.rsplit_once(": ")?;
+    let last = before.rsplit(": ").next()?;
+    let quotes = ['\'', '‘', '’', '"', '`'];
+    let path = match last.find(quotes) {
+        Some(_) => last.split(quotes).nth(1)?,
+        None => last,
+    };
+    (path.contains('/') || !path.contains(' '))
+        .then_some(path)
+        .filter(|path| !path.is_empty() && *path != before)
+}
+
+impl Leaf for ShellTool {
+    fn effects(&self, input: &Value) -> Effects {
+        let judged = self.confinement.clone().and_then(|_| command(input)).map(|command| {
+            let Judgement { rule, why, .. } = self.judge(&command);
+            (words::line(&command), rule, why)
+        });
+        let (line, rule, why) = judged.unwrap_or_else(|reason| {
+            let text = input.get("command").and_then(Value::as_str).unwrap_or_default();
+            (text.to_owned(), Rule::Blocked, reason)
+        });
+        Effects { subjects: vec![Subject::Text(line)], rules: vec![(rule, why)], ..Effects::default() }
+    }
+
+    fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(self.call(call))
+    }
+}
+
+/// The schema of what it returns.
+pub(crate) fn output() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "exit_code": {"type": ["integer", "null"]},
+            "ended": {"type": "string"},
+            "stdout": {"type": "string"},
+            "stderr": {"type": "string"},
+            "left_out_bytes": {"type": "integer"},
+            "hint": {"type": "string"},
+        },
+        "required": ["stdout", "stderr"],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path_in;
+
+    #[test]
+    fn the_path_that_a_program_complains_about_is_found() {
+        assert_eq!(path_in("cat: /x/y: Permission denied"), Some("/x/y"));
+        assert_eq!(path_in("touch: cannot touch '/p/a b': Read-only file system"), Some("/p/a b"));
+        assert_eq!(path_in("sh: 1: cannot create out: Permission denied"), None);
+        assert_eq!(path_in("Permission denied"), None);
+    }
+}

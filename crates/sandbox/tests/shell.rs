@@ -1,0 +1,16 @@
+//! Commands on real files, confined in both tiers (SPEC §8.4): what runs, what it may touch, how it ends.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why it skips")]
+
+#[path = "confine/bench.rs"]
+#[allow(dead_code, reason = "the attacks on confinement use the rest")]
+mod bench;
+#[path = "shell/commands.rs"]
+mod commands;
+#[path = "shell/confined.rs"]
+mod confined;
+#[path = "shell/ending.rs"]
+mod ending;
+#[path = "shell/worker.rs"]
+mod worker;
