@@ -400,6 +400,7 @@ impl Engine {
             worker: call.frame.rules(),
             callers: &callers,
             toolset: meta.policy.as_deref(),
+            of_toolset: admitted.effects.says.as_ref(),
             mounts: &mounts,
             own_effects,
             foreign,
@@ -532,6 +533,7 @@ impl Engine {
             worker: frame.rules(),
             callers: &frame.rules_above(),
             toolset: meta.policy.as_deref(),
+            of_toolset: None,
             mounts: &mounts,
             own_effects: match meta.risk {
                 Risk::Write | Risk::Destructive if !meta.contained => declared,

@@ -151,8 +151,11 @@ pub struct Effects {
     /// What rules match as arguments, where that isn't the paths (a command line, a worker's ID). Empty: the paths,
     /// or without any the canonical arguments.
     pub subjects: Vec<Subject>,
-    /// What the toolset's own configuration says of these arguments, with the place where it says so. It stands beside
-    /// what mounts say: the strictest counts, and `preApproved` only where files of the program may pre-approve.
+    /// What the toolset's own configuration says of these arguments, with the place where it says so: as its `approval`
+    /// would, and so less than the operator's word and the worker's.
+    pub says: Option<(Rule, String)>,
+    /// What is known of these arguments whatever anybody allows, with the reason. It stands beside what mounts say: the
+    /// strictest counts.
     pub rules: Vec<(Rule, String)>,
 }
 

@@ -142,6 +142,8 @@ pub struct Query<'a> {
     pub callers: &'a [Arc<[RuleLine]>],
     /// The toolset's `approval`.
     pub toolset: Option<&'a Policy>,
+    /// What the toolset's own configuration says of these arguments, beside its `approval`.
+    pub of_toolset: Option<&'a (Rule, String)>,
     /// What the mounts say that the call touches.
     pub mounts: &'a [(Rule, String)],
     /// Whether every effect lies inside mounts that the program declares, so that its files may pre-approve it.
@@ -195,7 +197,9 @@ impl Gate {
             decided_by: format!("default for risk `{}`", query.risk),
         });
         let tighter = self.sources(query).filter(|(source, ..)| only_tightens(*source, query)).find_map(
-            |(_, lines, policy)| said(query, lines, policy).filter(|said| said.rule > verdict.rule),
+            |(source, lines, policy)| {
+                said(source, query, lines, policy).filter(|said| said.rule > verdict.rule)
+            },
         );
         tighter.unwrap_or(verdict)
     }
@@ -210,7 +214,7 @@ impl Gate {
                     .iter()
                     .find(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects))
                     .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() })
-                    .or_else(|| said(query, lines, policy)),
+                    .or_else(|| said(source, query, lines, policy)),
             })
             .collect();
         let above = query.callers.iter().flat_map(|lines| lines.iter());
@@ -315,6 +319,9 @@ impl Gate {
                 return Some(verdict(&format!("{}: default", policy.origin)));
             }
         }
+        if let Some((Rule::Blocked, origin)) = query.of_toolset {
+            return Some(verdict(origin));
+        }
         let above = query.callers.iter().flat_map(|lines| lines.iter());
         if let Some(line) = above
             .into_iter()
@@ -327,8 +334,9 @@ impl Gate {
 
     fn first_speaker(&self, query: &Query<'_>) -> Option<Verdict> {
         let mut speakers = self.sources(query).filter(|(source, ..)| !only_tightens(*source, query));
-        let (source, said) = speakers
-            .find_map(|(source, lines, policy)| said(query, lines, policy).map(|said| (source, said)))?;
+        let (source, said) = speakers.find_map(|(source, lines, policy)| {
+            said(source, query, lines, policy).map(|said| (source, said))
+        })?;
         if said.rule == Rule::PreApproved && !may_loosen(source, query) {
             let why = "the effect lies outside the mounts that the program declares, so the operator decides";
             return Some(Verdict { rule: Rule::Ask, decided_by: format!("{} ({why})", said.decided_by) });
@@ -352,7 +360,7 @@ fn may_loosen(source: Source, query: &Query<'_>) -> bool {
 }
 
 /// What one source says of a call, if it speaks.
-fn said(query: &Query<'_>, lines: &[RuleLine], policy: Option<&Policy>) -> Option<Verdict> {
+fn said(source: Source, query: &Query<'_>, lines: &[RuleLine], policy: Option<&Policy>) -> Option<Verdict> {
     // An `ask` speaks when it touches any argument, a `preApproved` only when it covers all of them; the stricter of a
     // source's matching lines counts, so that the order of lines is never a trap.
     let ask = lines.iter().find(|l| l.rule == Rule::Ask && l.pattern.touches(query.names, query.subjects));
@@ -367,6 +375,9 @@ fn said(query: &Query<'_>, lines: &[RuleLine], policy: Option<&Policy>) -> Optio
     };
     if let Some(line) = line {
         return Some(Verdict { rule: line.rule, decided_by: line.origin.to_string() });
+    }
+    if let (Source::Toolset, Some((rule, origin))) = (source, query.of_toolset) {
+        return Some(Verdict { rule: *rule, decided_by: origin.clone() });
     }
     let policy = policy?;
     let decided_by = match policy.risks.contains_key(&query.risk) {

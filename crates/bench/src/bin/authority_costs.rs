@@ -90,6 +90,7 @@ fn deciding() -> Result<f64, Failure> {
         worker: &[],
         callers: &[],
         toolset: None,
+        of_toolset: None,
         mounts: &[],
         own_effects: true,
         foreign: false,

@@ -30,6 +30,7 @@ fn query<'a>(subjects: &'a [Subject]) -> Query<'a> {
         worker: &[],
         callers: &[],
         toolset: None,
+        of_toolset: None,
         mounts: &[],
         own_effects: true,
         foreign: false,
@@ -382,4 +383,42 @@ fn what_passes_is_offered() {
             }
         }
     }
+}
+
+#[test]
+fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
+    let says = (Rule::Ask, "toolsets.shell.rules[0]".to_owned());
+    let subjects = [Subject::Text("git push".into())];
+    let query = |of_toolset| Query {
+        names: &["shell"],
+        risk: Risk::Exec,
+        wildcard: false,
+        subjects: &subjects,
+        worker: &[],
+        callers: &[],
+        toolset: None,
+        of_toolset,
+        mounts: &[],
+        own_effects: true,
+        foreign: false,
+    };
+    let allow = RuleLine {
+        pattern: Pattern::parse("shell(git push*)").unwrap(),
+        rule: Rule::PreApproved,
+        origin: "--allow".into(),
+    };
+    let told = |gate: &Gate, says| gate.decide(&query(says)).decided_by;
+    let gate = Gate { operator: vec![allow.clone()], ..Gate::default() };
+    assert_eq!(told(&gate, Some(&says)), "--allow");
+    let gate = Gate { project: Policy { lines: vec![allow], ..Policy::default() }, ..Gate::default() };
+    assert_eq!(told(&gate, Some(&says)), "toolsets.shell.rules[0]");
+    let blocked = (Rule::Blocked, "none".to_owned());
+    let gate = Gate::default();
+    assert_eq!(gate.decide(&query(Some(&blocked))).rule, Rule::Blocked);
+    let allowed = (Rule::PreApproved, "rule".to_owned());
+    assert_eq!(gate.decide(&query(Some(&allowed))).rule, Rule::PreApproved);
+    let foreign = Query { foreign: true, ..query(Some(&allowed)) };
+    assert_eq!(gate.decide(&foreign).rule, Rule::Ask);
+    let outside = Query { own_effects: false, ..query(Some(&allowed)) };
+    assert_eq!(gate.decide(&outside).rule, Rule::Ask);
 }

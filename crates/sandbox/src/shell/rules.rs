@@ -67,6 +67,8 @@ pub(crate) struct Judgement {
     pub(crate) why: String,
     /// The places that the process is held to beside its worker's view.
     pub(crate) within: Option<Vec<VirtualPath>>,
+    /// Whether it asks for what is known of its arguments, whatever a rule says.
+    pub(crate) dangerous: bool,
 }
 
 impl Rules {
@@ -146,15 +148,21 @@ impl Rules {
         let Some(rule) = holding.max_by_key(|rule| rule.rule) else {
             let (text, place) = out.unwrap_or_default();
             let why = format!("{place}: `{text}` is outside of its `sandbox_paths`");
-            return Judgement { rule: Rule::Ask, why, within: None };
+            return Judgement { rule: Rule::Ask, why, within: None, dangerous: false };
         };
-        let judgement = Judgement { rule: rule.rule, why: rule.place.clone(), within: rule.paths.clone() };
+        let judgement = Judgement {
+            rule: rule.rule,
+            why: rule.place.clone(),
+            within: rule.paths.clone(),
+            dangerous: false,
+        };
         judgement.with_dangers(command, rule.spelled(), authority)
     }
 
     fn otherwise(&self, command: &[Word], authority: &Authority) -> Judgement {
         if let Some(rule) = self.default {
-            let judgement = Judgement { rule, why: "toolsets.shell.default".to_owned(), within: None };
+            let judgement =
+                Judgement { rule, why: "toolsets.shell.default".to_owned(), within: None, dangerous: false };
             return judgement.with_dangers(command, 0, authority);
         }
         let program = command.first().map(Word::to_string).unwrap_or_default();
@@ -165,7 +173,7 @@ impl Rules {
                  with further arguments"
             ),
         };
-        Judgement { rule: Rule::Blocked, why, within: None }
+        Judgement { rule: Rule::Blocked, why, within: None, dangerous: false }
     }
 }
 
@@ -178,6 +186,7 @@ impl Judgement {
         if let Some(danger) = danger {
             self.rule = self.rule.max(Rule::Ask);
             self.why = format!("{}: {danger}", self.why);
+            self.dangerous = true;
         }
         self
     }

@@ -243,14 +243,19 @@ fn path_in(line: &str) -> Option<&str> {
 impl Leaf for ShellTool {
     fn effects(&self, input: &Value) -> Effects {
         let judged = self.confinement.clone().and_then(|_| command(input)).map(|command| {
-            let Judgement { rule, why, .. } = self.judge(&command);
-            (words::line(&command), rule, why)
+            let Judgement { rule, why, dangerous, .. } = self.judge(&command);
+            (words::line(&command), rule, why, dangerous)
         });
-        let (line, rule, why) = judged.unwrap_or_else(|reason| {
+        let (line, rule, why, dangerous) = judged.unwrap_or_else(|reason| {
             let text = input.get("command").and_then(Value::as_str).unwrap_or_default();
-            (text.to_owned(), Rule::Blocked, reason)
+            (text.to_owned(), Rule::Blocked, reason, false)
         });
-        Effects { subjects: vec![Subject::Text(line)], rules: vec![(rule, why)], ..Effects::default() }
+        // What is dangerous asks whoever allows it; the rest is as the toolset's `approval`.
+        let (says, rules) = match dangerous {
+            true => (None, vec![(rule, why)]),
+            false => (Some((rule, why)), Vec::new()),
+        };
+        Effects { subjects: vec![Subject::Text(line)], says, rules, ..Effects::default() }
     }
 
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {

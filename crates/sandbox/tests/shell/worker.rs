@@ -44,12 +44,18 @@ impl Worker {
         Self { bench, authority, leaf }
     }
 
+    /// What the toolset says of a command, and why.
+    pub(crate) fn judged(&self, command: &str) -> (Rule, String) {
+        let effects = self.effects(command);
+        effects.says.or_else(|| effects.rules.first().cloned()).unwrap()
+    }
+
     pub(crate) fn effects(&self, command: &str) -> Effects {
         self.leaf.effects(&json!({"command": command}))
     }
 
     pub(crate) fn rule(&self, command: &str) -> Rule {
-        self.effects(command).rules[0].0
+        self.judged(command).0
     }
 
     pub(crate) async fn call(&self, input: Value) -> Result<Value, String> {
