@@ -19,7 +19,11 @@ mod attempt;
 mod table;
 mod world;
 
+mod kernel;
+mod machine;
 mod paths;
+mod probe;
+mod processes;
 
 use attempt::{Attempt, Group};
 use std::{
@@ -39,7 +43,14 @@ const LEAST: usize = 150;
 
 /// What takes longest comes first, so that nothing is waited for alone at the end.
 fn groups() -> Vec<Group> {
-    vec![paths::group()]
+    vec![
+        processes::limits(),
+        processes::others(),
+        processes::sockets(),
+        kernel::group(),
+        machine::group(),
+        paths::group(),
+    ]
 }
 
 #[test]

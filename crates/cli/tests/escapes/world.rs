@@ -59,6 +59,7 @@ struct Doors {
     tcp: TcpListener,
     udp: UdpSocket,
     hidden: UnixListener,
+    name: String,
 }
 
 impl World {
@@ -100,8 +101,9 @@ impl World {
             .unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind(tcp.local_addr().unwrap()).unwrap();
-        let hidden = SocketAddr::from_abstract_name(&secret).unwrap();
-        let doors = Doors { tcp, udp, hidden: UnixListener::bind_addr(&hidden).unwrap() };
+        let name = format!("door-{:016x}", random());
+        let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let doors = Doors { tcp, udp, hidden, name };
         doors.tcp.set_nonblocking(true).unwrap();
         doors.udp.set_nonblocking(true).unwrap();
         doors.hidden.set_nonblocking(true).unwrap();
@@ -144,6 +146,11 @@ impl World {
 
     pub(crate) fn port(&self) -> u16 {
         self.doors.tcp.local_addr().unwrap().port()
+    }
+
+    /// The name of a socket outside that no file system holds.
+    pub(crate) fn hidden_door(&self) -> &str {
+        &self.doors.name
     }
 
     /// Notes what the attacker was told.
@@ -227,13 +234,6 @@ impl World {
         Ok(())
     }
 
-    /// Opens the doors: what a control has knocked at counts no more.
-    pub(crate) fn forget_knocks(&self) {
-        while self.doors.tcp.accept().is_ok() {}
-        while self.doors.udp.recv(&mut [0]).is_ok() {}
-        while self.doors.hidden.accept().is_ok() {}
-    }
-
     /// Processes of this machine that see this world's folder: by their command, environment, folder or mounts.
     pub(crate) fn processes(&self) -> Vec<String> {
         let name = self.top.file_name().unwrap().to_string_lossy().into_owned();
@@ -315,7 +315,8 @@ impl World {
         tool: &str,
         input: &Value,
     ) -> Result<String, String> {
-        let leaf = self.leaf(authority, tool).ok_or_else(|| format!("there is no tool {tool} in this view"))?;
+        let leaf =
+            self.leaf(authority, tool).ok_or_else(|| format!("there is no tool {tool} in this view"))?;
         let places = leaf
             .effects(input)
             .touches
