@@ -16,14 +16,15 @@
 )]
 
 mod attempt;
-mod table;
-mod world;
-
 mod kernel;
+mod links;
 mod machine;
 mod paths;
 mod probe;
 mod processes;
+mod races;
+mod table;
+mod world;
 
 use attempt::{Attempt, Group};
 use std::{
@@ -44,12 +45,14 @@ const LEAST: usize = 150;
 /// What takes longest comes first, so that nothing is waited for alone at the end.
 fn groups() -> Vec<Group> {
     vec![
+        races::group(),
         processes::limits(),
         processes::others(),
         processes::sockets(),
         kernel::group(),
         machine::group(),
         paths::group(),
+        links::group(),
     ]
 }
 

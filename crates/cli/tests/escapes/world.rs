@@ -20,7 +20,7 @@ use std::{
         unix::net::{SocketAddr, UnixListener},
     },
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock, Mutex, OnceLock},
+    sync::{Arc, LazyLock, Mutex},
     time::{Duration, Instant, UNIX_EPOCH},
 };
 use tempfile::TempDir;
@@ -46,7 +46,7 @@ pub(crate) struct World {
     pub(crate) secret: String,
     /// What the attacker was told, all of it.
     heard: Mutex<String>,
-    before: OnceLock<Vec<String>>,
+    before: Mutex<Option<Vec<String>>>,
     doors: Doors,
     files: NativeFileSystem,
     results: Results,
@@ -112,7 +112,7 @@ impl World {
             top,
             secret,
             heard: Mutex::default(),
-            before: OnceLock::new(),
+            before: Mutex::default(),
             doors,
             files: NativeFileSystem::new(),
             results: Results::default(),
@@ -162,7 +162,12 @@ impl World {
 
     /// From here on nothing outside may change. What prepares an attack comes before.
     pub(crate) fn arm(&self) {
-        self.before.get_or_init(|| self.guarded());
+        self.before.lock().unwrap().get_or_insert_with(|| self.guarded());
+    }
+
+    /// The same anew, after the attempt itself had to change something outside.
+    pub(crate) fn rearm(&self) {
+        *self.before.lock().unwrap() = Some(self.guarded());
     }
 
     /// What may not change: all that is outside, and what the project protects. Names, kinds, contents, and the time of the last
@@ -201,7 +206,27 @@ impl World {
 
     /// The oracles.
     pub(crate) fn nothing_got_out(&self) -> Result<(), Escape> {
-        if let Some(before) = self.before.get() {
+        self.nothing_got_out_of_files()?;
+        let quiet = |error: std::io::Error| error.kind() == ErrorKind::WouldBlock;
+        if !self.doors.tcp.accept().map_or_else(quiet, |_| false) {
+            return Err("ESCAPE: somebody connected to a socket outside".into());
+        }
+        if !self.doors.udp.recv(&mut [0]).map_or_else(quiet, |_| false) {
+            return Err("ESCAPE: somebody sent to a socket outside".into());
+        }
+        if !self.doors.hidden.accept().map_or_else(quiet, |_| false) {
+            return Err("ESCAPE: somebody connected to a hidden socket outside".into());
+        }
+        let gone = eventually(Duration::from_secs(30), || self.processes().is_empty());
+        if !gone {
+            return Err(format!("ESCAPE: processes are left: {:#?}", self.processes()).into());
+        }
+        Ok(())
+    }
+
+    /// Nothing outside has changed, and the secret was not heard.
+    pub(crate) fn nothing_got_out_of_files(&self) -> Result<(), Escape> {
+        if let Some(before) = &*self.before.lock().unwrap() {
             let now = self.guarded();
             if *before != now {
                 let gone: Vec<_> = before.iter().filter(|entry| !now.contains(entry)).collect();
@@ -216,20 +241,6 @@ impl World {
             let around: String =
                 heard[..at].chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
             return Err(format!("ESCAPE: the secret came out after: {around}").into());
-        }
-        let quiet = |error: std::io::Error| error.kind() == ErrorKind::WouldBlock;
-        if !self.doors.tcp.accept().map_or_else(quiet, |_| false) {
-            return Err("ESCAPE: somebody connected to a socket outside".into());
-        }
-        if !self.doors.udp.recv(&mut [0]).map_or_else(quiet, |_| false) {
-            return Err("ESCAPE: somebody sent to a socket outside".into());
-        }
-        if !self.doors.hidden.accept().map_or_else(quiet, |_| false) {
-            return Err("ESCAPE: somebody connected to a hidden socket outside".into());
-        }
-        let gone = eventually(Duration::from_secs(30), || self.processes().is_empty());
-        if !gone {
-            return Err(format!("ESCAPE: processes are left: {:#?}", self.processes()).into());
         }
         Ok(())
     }
