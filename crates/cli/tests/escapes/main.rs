@@ -16,6 +16,8 @@
 )]
 
 mod attempt;
+mod binary;
+mod delegation;
 mod kernel;
 mod links;
 mod machine;
@@ -53,6 +55,7 @@ fn groups() -> Vec<Group> {
         machine::group(),
         paths::group(),
         links::group(),
+        delegation::group(),
     ]
 }
 
