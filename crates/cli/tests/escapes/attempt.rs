@@ -68,6 +68,8 @@ pub(crate) enum Need {
     Root,
     /// `/usr/bin/python3`.
     Python,
+    /// `git`.
+    Git,
     /// Both tiers of confinement.
     Tiers,
     /// The lists of traversal strings beside the checkout.
@@ -97,6 +99,8 @@ pub(crate) enum Outcome {
     Redacted,
     /// Nothing stops it; the text says what there is instead.
     Undefended(&'static str),
+    /// It gets through, and is to be mended; the text says what it gains.
+    Escapes(&'static str),
     /// This machine can't try it.
     NotTried(String),
 }
@@ -114,6 +118,7 @@ impl fmt::Display for Outcome {
             Self::Asked => f.write_str("asked anew"),
             Self::Redacted => f.write_str("redacted"),
             Self::Undefended(instead) => write!(f, "**undefended**: {instead}"),
+            Self::Escapes(gains) => write!(f, "**escapes**: {gains}"),
             Self::NotTried(why) => write!(f, "not tried: {why}"),
         }
     }

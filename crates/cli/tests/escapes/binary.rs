@@ -136,7 +136,20 @@ impl World {
             }
         }
         answers.push(json!({"text": "done"}));
-        self.put("script.json", json!({ "answers": answers }).to_string());
+        self.answers(&json!({ "answers": answers }));
+    }
+
+    /// A script as it is. In YAML, of which JSON is a part, some characters must be written as escapes.
+    pub(crate) fn answers(&self, script: &Value) {
+        let mut text = String::new();
+        for c in script.to_string().chars() {
+            if c.is_ascii() && !c.is_ascii_control() {
+                text.push(c);
+            } else {
+                text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+        }
+        self.put("script.json", text);
     }
 }
 

@@ -191,15 +191,52 @@ pub(crate) fn group() -> Group {
                 must(calls <= 6, format!("ESCAPE: {calls} calls"))?;
                 Ok(Outcome::Bounded)
             }),
-            row(Model, Gate, "children that share a budget ask for more than is left", "one ledger for the tree", |world| {
-                workers(world, &[("main", "allow_workers: [child]\nlimits: {max_tool_calls: 3}"), ("child", &format!("{WRITES}\nlimits: {{max_tool_calls: 100}}"))]);
-                let writes = (0..10).map(|n| call("write_file", json!({"path": format!("/rw/n{n}"), "content": "x"}))).collect();
-                world.script(&[("main", vec![ask("child"), ask("child")]), ("child", writes)]);
-                world.run(APPROVED);
-                let made = fs::read_dir(world.project("rw")).unwrap().flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with('n')).count();
-                must(made <= 3, format!("ESCAPE: {made} calls were made"))?;
-                Ok(Outcome::Bounded)
-            }),
+            row(
+                Model,
+                Gate,
+                "children at once ask for more tokens than the caller has",
+                "one ledger for the tree; a request reserves what it may use",
+                |world| {
+                    workers(world, &[
+                        ("main", "allow_workers: [child]\nlimits: {max_tokens: 2000}\nmodel_settings: {max_tokens: 300}"),
+                        ("child", "toolsets: [filesystem]\nlimits: {max_tokens: 100000}\nmodel_settings: {max_tokens: 300}"),
+                    ]);
+                    let usage = json!({"input_tokens": 100, "output_tokens": 300});
+                    let ask: Vec<Value> = (0..6).map(|_| ask("child")).collect();
+                    let look = |turn: u32| json!({"tool": "read_file", "arguments": {"path": format!("/notes/{turn}")}});
+                    let mut answers = vec![json!({"when": {"worker": "main", "turn": 0}, "calls": ask, "usage": usage})];
+                    answers.extend((0..5).map(|turn| json!({"when": {"worker": "child", "turn": turn}, "calls": [look(turn)], "usage": usage})));
+                    answers.push(json!({"text": "done", "usage": {"input_tokens": 1, "output_tokens": 1}}));
+                    world.answers(&json!({ "answers": answers }));
+                    let told = world.run(APPROVED);
+                    let answered = told.journal.iter().filter(|record| record["kind"] == "model_answered");
+                    let tokens = |record: &Value, kind: &str| record["usage"][kind].as_u64().unwrap_or(0);
+                    let used: u64 = answered.map(|record| tokens(record, "input_tokens") + tokens(record, "output_tokens")).sum();
+                    must((800..=2400).contains(&used), format!("ESCAPE: {used} tokens of 2,000: {told:?}"))?;
+                    Ok(Outcome::Bounded)
+                },
+            ),
+            row(
+                Model,
+                Gate,
+                "a caller's `max_tool_calls`, spent by its children",
+                "counts the worker's own calls",
+                |world| {
+                    workers(world, &[
+                        ("main", "allow_workers: [child]\nlimits: {max_tool_calls: 3}"),
+                        ("child", &format!("{WRITES}\nlimits: {{max_tool_calls: 100}}")),
+                    ]);
+                    let writes = (0..10)
+                        .map(|n| call("write_file", json!({"path": format!("/rw/n{n}"), "content": "x"})))
+                        .collect();
+                    world.script(&[("main", vec![ask("child")]), ("child", writes)]);
+                    world.run(APPROVED);
+                    let made = fs::read_dir(world.project("rw")).unwrap().flatten();
+                    let made = made.filter(|entry| entry.file_name().to_string_lossy().starts_with('n')).count();
+                    must(made == 10, format!("it is bounded now ({made}); say so"))?;
+                    Ok(Outcome::Undefended("counted for the whole tree are tokens, time and depth; give each worker a limit of its own"))
+                },
+            ),
             row(Model, Gate, "a worker that is not on the allowlist, by every spelling", "the allowlist, exact names", |world| {
                 workers(world, &[("main", "allow_workers: [\"help*\"]"), ("helper", "description: x"), ("other", WRITES)]);
                 let names = ["other", "./workers/other", "workers/other", "other.worker", "helper/../other", "OTHER", "οther", "helper\u{200b}", "help*", "*", "../x", "/etc/passwd", "lib:other", "helper other"];

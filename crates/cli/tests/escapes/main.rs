@@ -17,14 +17,20 @@
 
 mod attempt;
 mod binary;
+mod code;
 mod delegation;
 mod kernel;
 mod links;
+mod loading;
 mod machine;
+mod operator;
 mod paths;
 mod probe;
 mod processes;
 mod races;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "../scenarios/session.rs"]
+mod session;
 mod table;
 mod world;
 
@@ -56,6 +62,11 @@ fn groups() -> Vec<Group> {
         paths::group(),
         links::group(),
         delegation::group(),
+        loading::group(),
+        operator::approvals(),
+        operator::terminal(),
+        code::group(),
+        code::journal(),
     ]
 }
 

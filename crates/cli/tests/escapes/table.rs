@@ -31,14 +31,16 @@ pub(crate) fn compare(groups: &[Group], results: &[Outcome]) {
 }
 
 fn written(groups: &[Group], results: &[Outcome], before: &[String]) -> String {
-    let undefended = results.iter().filter(|outcome| matches!(outcome, Outcome::Undefended(_))).count();
     let mut out = String::new();
     let mut results_left = results.iter();
+    let count = |is: fn(&&Outcome) -> bool| results.iter().filter(is).count();
     let _ = writeln!(
         out,
-        "{} attempts in {} groups. Escapes: 0. Undefended and said so: {undefended}.\n",
+        "{} attempts in {} groups. Escapes: {}. Undefended, and said so: {}.\n",
         results.len(),
         groups.len(),
+        count(|outcome| matches!(outcome, Outcome::Escapes(_))),
+        count(|outcome| matches!(outcome, Outcome::Undefended(_))),
     );
     for group in groups {
         let _ = writeln!(out, "### {}\n\n{}\n", group.title, group.about);

@@ -245,6 +245,11 @@ impl World {
         Ok(())
     }
 
+    /// Whether somebody has connected since this was last asked.
+    pub(crate) fn was_knocked_at(&self) -> bool {
+        self.doors.tcp.accept().is_ok()
+    }
+
     /// Processes of this machine that see this world's folder: by their command, environment, folder or mounts.
     pub(crate) fn processes(&self) -> Vec<String> {
         let name = self.top.file_name().unwrap().to_string_lossy().into_owned();
@@ -377,6 +382,7 @@ impl Need {
             Self::Python => {
                 (!Path::new("/usr/bin/python3").exists()).then(|| "there is no /usr/bin/python3".to_owned())
             }
+            Self::Git => (!Path::new("/usr/bin/git").exists()).then(|| "there is no /usr/bin/git".into()),
             Self::Corpus => {
                 corpus().is_none().then(|| "the list of strings is not beside the checkout".into())
             }
