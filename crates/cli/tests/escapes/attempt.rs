@@ -142,6 +142,9 @@ impl<T: Into<String>> From<T> for Escape {
 
 pub(crate) type Tried = Result<Outcome, Escape>;
 
+/// What is done in an attempt.
+pub(crate) type Attack = fn(&World) -> Tried;
+
 /// One attack: who makes it, what stops it by which means, and how it is made.
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,

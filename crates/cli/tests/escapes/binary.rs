@@ -11,6 +11,7 @@ use std::{
     io::Read,
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
+    sync::atomic::Ordering,
     thread::spawn,
 };
 
@@ -87,6 +88,7 @@ impl World {
 
     /// The same, for whom gives it a terminal.
     pub(crate) fn command_on_terminal(&self, arguments: &[&str]) -> Command {
+        self.launched.store(true, Ordering::Relaxed);
         let mut command = Command::new(env!("CARGO_BIN_EXE_llm-do"));
         command.args(arguments).current_dir(self.project("")).env_clear().stdin(Stdio::null());
         command.env("HOME", self.top.join("home")).env("PATH", "/usr/bin:/bin").env("TZ", "UTC");

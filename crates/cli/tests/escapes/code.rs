@@ -326,7 +326,7 @@ pub(crate) fn group() -> Group {
                 "a tool that goes on when llm-do is killed",
                 "A: the process namespace ends; B: the supervisor sees the socket close",
                 |world| {
-                    let code = "import os, time\ndef stays() -> int:\n    if os.fork() == 0:\n        os.setsid()\n    open('/rw-ready', 'w') if False else None\n    print('x', flush=True)\n    while True:\n        time.sleep(100)\n";
+                    let code = "import os, time\ndef stays() -> int:\n    if os.fork() == 0:\n        os.setsid()\n    print('x', flush=True)\n    while True:\n        time.sleep(100)\n";
                     tools(world, code, vec![call("stays", json!({}))]);
                     world.arm();
                     let mut child =
@@ -481,7 +481,7 @@ pub(crate) fn journal() -> Group {
                 Project,
                 Journal,
                 "`.llm-do` that is a link to outside",
-                "the folder of runs is opened as it is, links and all",
+                "the folder of runs is used as it is, links and all",
                 |world| {
                     let _ = fs::remove_dir_all(world.project(".llm-do"));
                     symlink(world.outside(""), world.project(".llm-do")).unwrap();
@@ -491,8 +491,8 @@ pub(crate) fn journal() -> Group {
                     let written = world.outside("runs").exists();
                     let _ = fs::remove_file(world.project(".llm-do"));
                     if written {
-                        Ok(Outcome::Undefended(
-                            "runs are written where the link leads, in new folders of their own; nothing there is read or replaced",
+                        Ok(Outcome::Escapes(
+                            "a run makes new folders and a `.gitignore` where the link leads; nothing there is read or replaced",
                         ))
                     } else {
                         Ok(Outcome::Refused)

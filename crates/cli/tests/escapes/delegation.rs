@@ -92,7 +92,7 @@ fn library(world: &World, files: &[(&str, &str)]) {
 }
 
 /// Runs with the libraries of the world.
-fn with_library<'a>(world: &World, arguments: &[&'a str]) -> Told {
+fn with_library(world: &World, arguments: &[&str]) -> Told {
     let libs = world.top.join("libs").display().to_string();
     let all: Vec<&str> = arguments.iter().copied().chain(["--lib", &libs]).collect();
     world.run(&all)

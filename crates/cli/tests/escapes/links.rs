@@ -405,7 +405,7 @@ pub(crate) fn group() -> Group {
             .needs(Need::Root),
             on_files(
                 Project,
-                "a sparse file of a terabyte",
+                "a sparse file of a terabyte, met by the file tools",
                 "reads are slices, searches and edits have a limit",
                 |world| {
                     File::create(world.project("sparse")).unwrap().set_len(1 << 40).unwrap();
@@ -427,14 +427,14 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Project,
-                "a folder of 20,000 files, a line of 10 MB",
+                "a folder of 5,000 files, a line of 2 MB",
                 "a listing and a search have a limit",
                 |world| {
                     fs::create_dir(world.project("many")).unwrap();
-                    for n in 0..20_000 {
+                    for n in 0..5_000 {
                         File::create(world.project(&format!("many/{n}"))).unwrap();
                     }
-                    world.put("line", "x".repeat(10_000_000));
+                    world.put("line", "x".repeat(2_000_000));
                     let authority = world.whole();
                     for (tool, input) in [
                         ("list_files", json!({})),
@@ -449,11 +449,11 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Project,
-                "3,000 folders inside each other",
-                "walks hold one descriptor for each level, up to a limit",
+                "folders inside each other, far deeper than descriptors are kept open",
+                "a walk holds 32 descriptors at most, without recursion",
                 |world| {
                     let mut at = fs::File::open(world.project("")).unwrap();
-                    for _ in 0..3000 {
+                    for _ in 0..200 {
                         rustix::fs::mkdirat(&at, "d", Mode::from_raw_mode(0o755)).unwrap();
                         let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::RDONLY;
                         at = rustix::fs::openat(&at, "d", flags, Mode::empty()).unwrap().into();

@@ -1,11 +1,11 @@
-//! What a project or a library brings along: references, links, YAML, templates, grants, libraries, git.
+//! What a project or a library brings along: references, links, YAML, grants, libraries, git.
 
 use crate::{
     attempt::{
         Attempt, Group,
-        Layer::{self, Authority, Gate, Loader, Templates},
+        Layer::{self, Authority, Gate, Loader},
         Need, Outcome, Tried,
-        Who::{self, Document, Library, Project},
+        Who::{self, Library, Project},
         holds, must,
     },
     binary::call,
@@ -18,9 +18,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-const RUN: &[&str] = &[".", "--approval", "approve_all"];
+pub(crate) const RUN: &[&str] = &[".", "--approval", "approve_all"];
 
-fn row(
+pub(crate) fn row(
     who: Who,
     layer: Layer,
     name: &'static str,
@@ -30,13 +30,13 @@ fn row(
     Attempt::new(who, layer, name, mechanism, attack)
 }
 
-fn main_worker(world: &World, front: &str, instructions: &str) {
+pub(crate) fn main_worker(world: &World, front: &str, instructions: &str) {
     world.put("main.worker", format!("---\nmodel: script:script.json\n{front}\n---\n{instructions}\n"));
     world.script(&[]);
 }
 
 /// The program does not load with any of these entries, and with the last, which is the control, it does.
-fn none_loads(world: &World, programs: &[(&str, &str)], control: (&str, &str)) -> Tried {
+pub(crate) fn none_loads(world: &World, programs: &[(&str, &str)], control: (&str, &str)) -> Tried {
     for (front, instructions) in programs {
         main_worker(world, front, instructions);
         world.rearm();
@@ -306,7 +306,7 @@ pub(crate) fn group() -> Group {
                                     world.outside("").display()
                                 ),
                                 "x",
-                            )
+                            );
                         },
                         |world| format!("{}:rw", world.outside("").display()),
                     )?;
@@ -412,125 +412,6 @@ pub(crate) fn group() -> Group {
                 holds(&told.stdout, &["the operator's model"])?;
                 Ok(Outcome::NotThere)
             }),
-            row(
-                Project,
-                Templates,
-                "`file()` and `include` of what is outside or hidden",
-                "names below the roots, opened without following links out",
-                |world| {
-                    let absolute = format!("{{{{ file('{}') }}}}", world.outside("canary.txt").display());
-                    symlink(world.outside("canary.txt"), world.project("linked.txt")).unwrap();
-                    fs::create_dir(world.project("templates")).unwrap();
-                    symlink("../../outside", world.project("templates/folder")).unwrap();
-                    world.put("good.txt", "fine");
-                    none_loads(
-                        world,
-                        &[
-                            ("", "{{ file('../outside/canary.txt') }}"),
-                            ("", &absolute),
-                            ("", "{{ file('.env') }}"),
-                            ("", "{{ file('.ENV') }}"),
-                            ("", "{{ file('linked.txt') }}"),
-                            ("", "{% include 'folder/canary.txt' %}"),
-                            ("", "{% include '.env' %}"),
-                            ("", "{% include '.llm-do/journal' ignore missing %}"),
-                            ("", "{% extends '../outside/canary.txt' %}"),
-                            ("", "{% import '.env' as e %}{{ e }}"),
-                        ],
-                        ("", "{{ file('good.txt') }}"),
-                    )
-                },
-            ),
-            row(
-                Document,
-                Templates,
-                "names that the input chooses (`include input`)",
-                "names below the roots, checked when rendered",
-                |world| {
-                    main_worker(world, "parameters: {name: string}", "{% include name %}");
-                    world.put("good.txt", "fine");
-                    let outside = world.outside("canary.txt").display().to_string();
-                    for name in [
-                        "../outside/canary.txt",
-                        ".env",
-                        &outside,
-                        "templates/../../outside/canary.txt",
-                        "..\\outside\\canary.txt",
-                        "foreign:../x",
-                    ] {
-                        let told = world.run(&[".", "--param", &format!("name={name}")]);
-                        must(told.code != Some(0), format!("ESCAPE: {name}: {told:?}"))?;
-                    }
-                    world.run(&[".", "--param", "name=good.txt"]).ended(0)?;
-                    Ok(Outcome::Refused)
-                },
-            ),
-            row(
-                Document,
-                Templates,
-                "template syntax in the message and in files that are read",
-                "data is never rendered",
-                |world| {
-                    let evil = "{{ file('.env') }} {{ 7 * 191 }} {% include '.env' %}";
-                    world.put("evil.txt", evil);
-                    main_worker(world, "parameters: {text: string}", "{{ text }} {{ file('evil.txt') }}");
-                    let told = world.run(&[".", "--param", &format!("text={evil}")]);
-                    told.ended(0)?;
-                    must(
-                        told.all().matches("7 * 191").count() >= 2 && !told.all().contains("1337"),
-                        format!("ESCAPE: {}", told.all()),
-                    )?;
-                    Ok(Outcome::Literal)
-                },
-            ),
-            row(
-                Project,
-                Templates,
-                "Python's back doors (`__class__`, `__globals__`, `cycler`)",
-                "no Python objects",
-                |world| {
-                    none_loads(
-                        world,
-                        &[
-                            ("", "{{ ''.__class__.__mro__[1].__subclasses__() }}"),
-                            ("", "{{ cycler.__init__.__globals__.os.popen('id').read() }}"),
-                            ("", "{{ self.__init__.__globals__ }}"),
-                            ("", "{{ lipsum.__globals__['os'] }}"),
-                            ("", "{{ environ }}"),
-                            ("", "{{ request.application }}"),
-                        ],
-                        ("", "{{ ''.upper() }}"),
-                    )
-                },
-            ),
-            row(
-                Library,
-                Templates,
-                "templates that never end or print without end",
-                "250,000 steps, ten includes, 4 MiB",
-                |world| {
-                    world.put("templates/loop.jinja", "{% include 'loop.jinja' %}");
-                    none_loads(
-                        world,
-                        &[
-                            (
-                                "",
-                                "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}",
-                            ),
-                            ("", "{% include 'loop.jinja' %}"),
-                            ("", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
-                            ("", "{{ 'x'.center(2000000000) }}"),
-                            (
-                                "",
-                                "{% for a in range(9999) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'.center(9999) }}{% endfor %}",
-                            ),
-                            ("", "{{ range(2000000000)|list|length }}"),
-                        ],
-                        ("", "{% for a in range(9) %}{{ a }}{% endfor %}"),
-                    )?;
-                    Ok(Outcome::Bounded)
-                },
-            ),
             row(
                 Library,
                 Loader,

@@ -32,6 +32,7 @@ mod races;
 #[path = "../scenarios/session.rs"]
 mod session;
 mod table;
+mod templates;
 mod world;
 
 use attempt::{Attempt, Group};
@@ -50,22 +51,23 @@ const AT_ONCE: usize = 6;
 /// The fewest that the table may hold.
 const LEAST: usize = 150;
 
-/// What takes longest comes first, so that nothing is waited for alone at the end.
+/// In the order of the table, and in which they are tried: what takes long is not at the end, where one would wait for it alone.
 fn groups() -> Vec<Group> {
     vec![
-        races::group(),
-        processes::limits(),
-        processes::others(),
-        processes::sockets(),
-        kernel::group(),
-        machine::group(),
         paths::group(),
         links::group(),
+        races::group(),
+        machine::group(),
+        processes::others(),
+        kernel::group(),
+        processes::sockets(),
+        processes::limits(),
+        code::group(),
         delegation::group(),
-        loading::group(),
         operator::approvals(),
         operator::terminal(),
-        code::group(),
+        loading::group(),
+        templates::group(),
         code::journal(),
     ]
 }

@@ -154,8 +154,11 @@ fn decoded(text: &str) -> String {
     }
 }
 
+/// Whether a string is of a class.
+type Fits = fn(&str) -> bool;
+
 /// The classes of the corpus; each string is in the first that it fits.
-const CLASSES: [(&str, fn(&str) -> bool); 7] = [
+const CLASSES: [(&str, Fits); 7] = [
     ("nested", |line| line.contains("%%")),
     ("double", |line| line.contains("%25")),
     ("overlong", |line| line.contains("%c0") || line.contains("%c1")),
@@ -178,7 +181,19 @@ fn class(name: &'static str) -> impl Fn(&World) -> Tried {
             strings += 1;
             let outside = line.replace("{FILE}", "outside/canary.txt");
             control = control || joined_reads(world, &decoded(&outside)).is_ok();
-            each_tool(world, &authority, &outside, &mut count)?;
+            // Most strings differ in how often they repeat themselves: of each four one goes to every tool.
+            if strings % 4 == 1 {
+                each_tool(world, &authority, &outside, &mut count)?;
+            }
+            for (tool, input) in [
+                ("read_file", json!({"path": outside})),
+                ("write_file", json!({"path": outside, "content": "x"})),
+            ] {
+                match world.tool(&authority, tool, &input) {
+                    Ok(_) => count.done += 1,
+                    Err(_) => count.refused += 1,
+                }
+            }
             let machine = json!({"path": line.replace("{FILE}", "etc/passwd")});
             let said = world.tool(&authority, "read_file", &machine).unwrap_or_default();
             must(!said.contains("root:x:0"), format!("ESCAPE: {machine} reads the machine"))?;
@@ -461,7 +476,7 @@ pub(crate) fn group() -> Group {
                     let authority = world.whole();
                     world.put("notes/a.txt", "a".repeat(20_000) + "!");
                     let found = world.tool(&authority, "search_files", &json!({"pattern": "(a+)+$"}))?;
-                    must(found.starts_with("No "), format!("{found}"))?;
+                    must(found.starts_with("No "), found)?;
                     let huge = world.tool(
                         &authority,
                         "search_files",

@@ -16,7 +16,7 @@ use std::{
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, atomic::Ordering},
 };
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -49,7 +49,6 @@ pub(crate) struct Probe {
     network: bool,
     limits: Limits,
     outcome: Outcome,
-    needs: Vec<Need>,
     prepare: fn(&World),
     afterwards: fn(&World) -> Result<(), Escape>,
 }
@@ -71,7 +70,6 @@ impl Probe {
             network: false,
             limits: Limits::default(),
             outcome: Outcome::Refused,
-            needs: Vec::new(),
             prepare: |_| {},
             afterwards: |_| Ok(()),
         }
@@ -85,11 +83,6 @@ impl Probe {
     /// What lies outside: not there in A, closed in B.
     pub(crate) fn outside(name: &'static str, script: &'static str) -> Self {
         Self::new(name, ("mount namespace", "ENOENT"), ("Landlock", "EACCES"), script)
-    }
-
-    pub(crate) fn control(mut self, verdicts: &'static str) -> Self {
-        self.control = Control::Says(verdicts);
-        self
     }
 
     pub(crate) fn control_as_root(mut self, verdicts: &'static str) -> Self {
@@ -128,11 +121,6 @@ impl Probe {
         self
     }
 
-    pub(crate) fn needs(mut self, need: Need) -> Self {
-        self.needs.push(need);
-        self
-    }
-
     pub(crate) fn prepare(mut self, prepare: fn(&World)) -> Self {
         self.prepare = prepare;
         self
@@ -148,9 +136,7 @@ impl Probe {
             (a, b) if a == b => a.to_owned(),
             (a, b) => format!("A: {a}; B: {b}"),
         };
-        let needs = self.needs.clone();
-        let attempt = Attempt::new(Process, Launcher, self.name, mechanism, move |world| self.run(world));
-        needs.into_iter().fold(launched(attempt, "A, B"), Attempt::needs)
+        launched(Attempt::new(Process, Launcher, self.name, mechanism, move |world| self.run(world)), "A, B")
     }
 
     fn run(&self, world: &World) -> Tried {
@@ -164,7 +150,7 @@ impl Probe {
                 format!("{tier:?} says {verdict}, not {verdicts}: {ran:?}"),
             )?;
             (self.afterwards)(world)?;
-            world.nothing_got_out()?;
+            world.nothing_got_out_of_files()?;
         }
         Ok(self.outcome.clone())
     }
@@ -340,6 +326,7 @@ pub(crate) fn python_in(
     victim: &Victim,
 ) -> Confined {
     install_binary(env!("CARGO_BIN_EXE_llm-do"));
+    world.launched.store(true, Ordering::Relaxed);
     let (program, prefix) = &*PYTHON;
     let mut process = Confined::new(program, view.with_readable([prefix.clone()]), confinement);
     let env = env_allowlist(|_| None);

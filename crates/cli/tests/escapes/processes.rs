@@ -1,7 +1,7 @@
 //! Confined processes against other processes, against sockets, and against their own limits and end.
 
 use crate::{
-    attempt::{Attempt, Group, Layer::Launcher, Outcome, Tried, Who::Process, must},
+    attempt::{Attack, Attempt, Group, Layer::Launcher, Outcome, Tried, Who::Process, must},
     probe::{A, B, Probe, Ran, Victim, finish, launched, parts, python, python_in, run},
     world::{PATIENCE, World, eventually, wait},
 };
@@ -48,7 +48,7 @@ pub(crate) fn others() -> Group {
     .into_iter()
     .map(Probe::attempt)
     .collect();
-    let more: [(&str, &str, fn(&World) -> Tried); 6] = [
+    let more: [(&str, &str, Attack); 6] = [
         (
             "a signal to everybody (`kill(-1)`)",
             "A: process namespace; B: Landlock's scopes, or seccomp",
@@ -182,7 +182,7 @@ pub(crate) fn limits() -> Group {
     .into_iter()
     .map(Probe::attempt)
     .collect();
-    let more: [(&'static str, &'static str, &'static str, fn(&World) -> Tried); 10] = [
+    let more: [(&'static str, &'static str, &'static str, Attack); 10] = [
         (
             "processes without end (a fork bomb)",
             "A, B",

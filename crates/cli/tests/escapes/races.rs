@@ -1,7 +1,7 @@
 //! A thread swaps a path for a link to the outside, as fast as it can, while the file tools work on it.
 
 use crate::{
-    attempt::{Attempt, Group, Layer::Files, Outcome, Tried, Who::Project, must},
+    attempt::{Attack, Attempt, Group, Layer::Files, Outcome, Tried, Who::Project, must},
     world::{World, wait},
 };
 use llm_do_core::{
@@ -19,9 +19,6 @@ use std::{
     thread,
 };
 
-/// Operations of one race: a hundred thousand of them all.
-const OPERATIONS: usize = 8_400;
-
 /// How often a race must have met each side, to say something.
 const MET: usize = 20;
 
@@ -37,6 +34,7 @@ struct Met {
 /// Runs operations while `swap` exchanges two names of the project, again and again.
 fn race(
     world: &World,
+    operations: usize,
     swap: &[(&str, &str)],
     mut operation: impl FnMut(usize) -> Result<(), FsError>,
 ) -> Tried {
@@ -57,7 +55,7 @@ fn race(
             }
         });
         let mut met = Met::default();
-        for round in 0..OPERATIONS {
+        for round in 0..operations {
             match operation(round) {
                 Ok(()) => met.inside += 1,
                 Err(_) => met.refused += 1,
@@ -132,18 +130,18 @@ fn write(world: &World, authority: &Authority, path: &str) -> Result<(), FsError
 }
 
 pub(crate) fn group() -> Group {
-    let races: [(&'static str, &'static str, fn(&World) -> Tried); 12] = [
+    let races: [(&'static str, &'static str, Attack); 12] = [
         ("reading below a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
-            race(world, &FOLDER, |_| read(world, &authority, "/folder/canary.txt"))
+            race(world, 16_000, &FOLDER, |_| read(world, &authority, "/folder/canary.txt"))
         }),
         ("reading a file that is swapped for a link", "opened with `O_NOFOLLOW`", |world| {
             let authority = prepare(world);
-            race(world, &FILE, |_| read(world, &authority, "/file"))
+            race(world, 16_000, &FILE, |_| read(world, &authority, "/file"))
         }),
         ("writing below a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
-            race(world, &FOLDER, |round| {
+            race(world, 6_000, &FOLDER, |round| {
                 write(
                     world,
                     &authority,
@@ -158,7 +156,7 @@ pub(crate) fn group() -> Group {
                 let authority = prepare(world);
                 let at = at(&authority, "/file", Access::Write);
                 // What is put in place of a link takes it away, so that both are put back now and then.
-                race(world, &FILE, |round| {
+                race(world, 3_000, &FILE, |round| {
                     if round % 16 == 0 {
                         put_back(world, "file", |at| fs::write(at, "inside"));
                         put_back(world, "file-link", |at| symlink("../outside/canary.txt", at));
@@ -175,7 +173,7 @@ pub(crate) fn group() -> Group {
             let authority = prepare(world);
             let at = at(&authority, "/folder", Access::Read);
             let mut swapped = 0_usize;
-            race(world, &FOLDER, |_| {
+            race(world, 14_000, &FOLDER, |_| {
                 let found = wait(world.files().walk(&at, 100))?;
                 if found.is_empty() {
                     swapped += 1;
@@ -192,7 +190,7 @@ pub(crate) fn group() -> Group {
         ("removing below a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             let at = at(&authority, "/folder/canary.txt", Access::Write);
-            race(world, &FOLDER, |round| {
+            race(world, 8_000, &FOLDER, |round| {
                 if round % 2 == 0 {
                     wait(world.files().delete(&at))
                 } else {
@@ -203,7 +201,7 @@ pub(crate) fn group() -> Group {
         ("copying from a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             let from = at(&authority, "/folder/canary.txt", Access::Read);
-            race(world, &FOLDER, |_| {
+            race(world, 8_000, &FOLDER, |_| {
                 let copied = wait(world.files().copy(&from, &at(&authority, "/copy", Access::Write)));
                 world.hear(fs::read_to_string(world.project("copy")).unwrap_or_default());
                 let _ = fs::remove_file(world.project("copy"));
@@ -214,7 +212,7 @@ pub(crate) fn group() -> Group {
             let authority = prepare(world);
             let from = at(&authority, "/notes/plan.md", Access::Read);
             let to = at(&authority, "/folder/copy", Access::Write);
-            race(world, &FOLDER, |_| {
+            race(world, 6_000, &FOLDER, |_| {
                 let copied = wait(world.files().copy(&from, &to));
                 for folder in ["folder", "link"] {
                     if fs::symlink_metadata(world.project(folder)).is_ok_and(|found| found.is_dir()) {
@@ -228,7 +226,7 @@ pub(crate) fn group() -> Group {
             let authority = prepare(world);
             let inside = at(&authority, "/folder/canary.txt", Access::Write);
             let away = at(&authority, "/away.txt", Access::Write);
-            race(world, &FOLDER, |round| {
+            race(world, 9_000, &FOLDER, |round| {
                 let (from, to) = if round % 2 == 0 { (&inside, &away) } else { (&away, &inside) };
                 let moved = wait(world.files().rename(from, to));
                 world.hear(fs::read_to_string(world.project("away.txt")).unwrap_or_default());
@@ -243,7 +241,7 @@ pub(crate) fn group() -> Group {
             fs::write(world.outside("c/file"), &world.secret).unwrap();
             let authority = world.whole();
             // `a/b` becomes a link to the outside, and `a` becomes `x`, in which there is no file.
-            race(world, &[("a/b", "x/out"), ("a", "x")], |round| match round % 3 {
+            race(world, 6_000, &[("a/b", "x/out"), ("a", "x")], |round| match round % 3 {
                 0 => read(world, &authority, "/a/b/c/file"),
                 1 => write(world, &authority, "/a/b/c/file"),
                 _ => wait(world.files().make_directory(&at(&authority, "/a/b/c/d", Access::Write))),
@@ -255,7 +253,7 @@ pub(crate) fn group() -> Group {
             |world| {
                 prepare(world);
                 let authority = world.authority(vec![world.mount("/m", "project/folder", Access::Write)]);
-                race(world, &FOLDER, |round| {
+                race(world, 6_000, &FOLDER, |round| {
                     if round % 2 == 0 {
                         read(world, &authority, "/m/canary.txt")
                     } else {
@@ -273,12 +271,13 @@ pub(crate) fn group() -> Group {
                 fs::hard_link(&worker, world.project("notes/hard")).unwrap();
                 fs::create_dir(world.project("notes/folder")).unwrap();
                 let authority = world.whole();
-                let done = race(world, &[("file", "notes/hard"), ("file", "notes/folder")], |round| {
-                    if round % 16 == 0 {
-                        put_back(world, "notes/hard", |at| fs::hard_link(&worker, at));
-                    }
-                    write(world, &authority, "/file")
-                })?;
+                let done =
+                    race(world, 3_000, &[("file", "notes/hard"), ("file", "notes/folder")], |round| {
+                        if round % 16 == 0 {
+                            put_back(world, "notes/hard", |at| fs::hard_link(&worker, at));
+                        }
+                        write(world, &authority, "/file")
+                    })?;
                 must(world.text("workers/x.worker") == "as it was", "ESCAPE: the worker has changed")?;
                 Ok(match done {
                     Outcome::Refused => Outcome::Inside,
@@ -289,7 +288,7 @@ pub(crate) fn group() -> Group {
     ];
     Group {
         title: "Races",
-        about: "A thread exchanges two names of the project without a pause (`renameat2`), of which one leads outside, during 8,400 operations each, 100,800 in all. A race \
+        about: "A thread exchanges two names of the project without a pause (`renameat2`), of which one leads outside, during 3,000 to 16,000 operations each, 101,000 in all. A race \
                 counts only if both sides were met.",
         attempts: races
             .into_iter()
