@@ -174,7 +174,7 @@ pub(crate) fn group() -> Group {
             })
             .needs(Need::Python)
             .needs(Need::Tiers)
-            .tier("A, B"),
+            .tier("A"),
             row(Model, Gate, "calling in a circle", "a worker in the chain is refused", |world| {
                 workers(world, &[("main", "allow_workers: [a]"), ("a", "allow_workers: [b]"), ("b", "allow_workers: [a]")]);
                 world.script(&[("main", vec![ask("a")]), ("a", vec![ask("b")]), ("b", vec![ask("a")])]);

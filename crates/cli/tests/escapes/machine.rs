@@ -45,7 +45,8 @@ pub(crate) fn group() -> Group {
             ("process namespace, no capabilities", "EACCES|ENOENT"),
             ("Landlock", "EACCES"),
             "return read(f'/proc/{os.getppid() if FREE else 1}/root{CANARY}')",
-        ),
+        )
+        .control_as_root("ok"),
         Probe::new(
             "the folder of another process (`/proc/N/cwd`)",
             ("process namespace", "ENOENT"),
@@ -67,7 +68,7 @@ pub(crate) fn group() -> Group {
         .control_as_root("ok"),
         Probe::new(
             "programs of the machine, replaced or added to",
-            ("read-only mounts", "EROFS|ENOENT|EROFS+ENOENT|ENOENT+EROFS"),
+            ("read-only mounts", "EROFS|EACCES+EROFS"),
             ("Landlock", "EACCES"),
             "return each(lambda: os.open('/usr/bin/env', os.O_WRONLY), lambda: os.open('/usr/bin/probe-new', os.O_CREAT | os.O_WRONLY), lambda: os.open('/etc/passwd', os.O_WRONLY))",
         )
@@ -154,7 +155,7 @@ pub(crate) fn group() -> Group {
         .control_as_root("ok"),
         Probe::outside(
             "terminals (`/dev/tty`, `/dev/ptmx`, `/dev/console`)",
-            "return each(*[lambda n=n: os.open('/dev/' + n, os.O_RDWR | os.O_NOCTTY) for n in ('ptmx', 'console', 'tty0')])",
+            "return each(*[lambda n=n: os.open('/dev/' + n, os.O_RDWR | os.O_NOCTTY) for n in (('ptmx',) if FREE else ('ptmx', 'console', 'tty0'))])",
         ),
         Probe::outside("what the kernel shows of the machine (`/sys`)", "return each(lambda: os.listdir('/sys/kernel'), lambda: read('/sys/kernel/notes'))"),
         Probe::new(

@@ -409,3 +409,42 @@ pub(crate) fn corpus() -> Option<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/path-traversal.txt");
     fs::read_to_string(file).ok()
 }
+
+/// Whatever else passes: the oracles see what they are for.
+#[test]
+fn the_oracles_notice() {
+    let escapes = |deed: fn(&World)| {
+        let world = World::new();
+        world.arm();
+        assert!(world.nothing_got_out().is_ok());
+        deed(&world);
+        world.nothing_got_out().is_err()
+    };
+    let deeds: [fn(&World); 9] = [
+        |world| world.hear(format!("it says {}", world.secret)),
+        |world| fs::write(world.outside("canary.txt"), "changed").unwrap(),
+        |world| fs::write(world.outside("new"), "").unwrap(),
+        |world| fs::remove_file(world.outside("etc/passwd")).unwrap(),
+        // Only the time of the change tells.
+        |world| fs::hard_link(world.outside("canary.txt"), world.project("rw/link")).unwrap(),
+        |world| fs::write(world.project(".git/config"), "[core]\n\tpager = x\n").unwrap(),
+        |world| drop(std::net::TcpStream::connect(("127.0.0.1", world.port())).unwrap()),
+        |world| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.send_to(b"x", ("127.0.0.1", world.port())).unwrap();
+        },
+        |world| {
+            let door = SocketAddr::from_abstract_name(world.hidden_door()).unwrap();
+            drop(std::os::unix::net::UnixStream::connect_addr(&door).unwrap());
+        },
+    ];
+    for (number, deed) in deeds.into_iter().enumerate() {
+        assert!(escapes(deed), "deed {number} was not noticed");
+    }
+    let world = World::new();
+    let mut child = std::process::Command::new("sleep").arg("1000").current_dir(&world.top).spawn().unwrap();
+    assert!(eventually(PATIENCE, || world.processes().len() == 1), "a process was not noticed");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(world.processes().is_empty());
+}
