@@ -121,3 +121,21 @@ fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: Annota
     }
     group.element(Snippet::source(&text[start..line_end]).line_start(line).path(path).annotation(annotation))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{diagnostics::codes, span::SourceFile};
+
+    #[test]
+    fn the_name_of_a_file_moves_no_cursor() {
+        let file = SourceFile::new("evil\u{1b}]0;x\u{7}\u{202e}.worker", "a: 1\nb: 2\n");
+        for span in [Span::whole(&file), Span::new(&file, 0..1)] {
+            let mut diagnostic = Diagnostic::error(codes::UNKNOWN_KEY, "there is no such key");
+            diagnostic.span = Some(span);
+            let text = render(&[diagnostic], Colour::Never);
+            assert!(text.contains("evil") && text.contains(".worker"), "{text:?}");
+            assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+        }
+    }
+}
