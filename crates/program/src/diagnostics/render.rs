@@ -19,8 +19,8 @@ pub enum Colour {
 /// Longest source line that is shown; beyond it (a line of a megabyte, all control characters) only the place is.
 const LONGEST_LINE: usize = 2_000;
 
-/// All findings as text, one after another with an empty line between them, ending in a newline. Source text is
-/// untrusted: control characters are shown, not sent.
+/// All findings as text, one after another with an empty line between them, ending in a newline. Source text and the
+/// names of files are untrusted: control characters are shown, not sent.
 pub fn render(diagnostics: &[Diagnostic], colour: Colour) -> String {
     let renderer = match colour {
         Colour::Never => Renderer::plain(),
@@ -80,20 +80,22 @@ fn suggestion(diagnostic: &Diagnostic) -> Option<Group<'_>> {
     let start = if text[start..].starts_with('\u{feff}') { start + '\u{feff}'.len_utf8() } else { start };
     let end = text[last.end..].find('\n').map_or(text.len(), |newline| last.end + newline);
     if end - start > LONGEST_LINE || first.start < start {
-        return Some(group.element(Origin::path(file.path().as_ref())));
+        return Some(group.element(Origin::path(normalize_untrusted_str(file.path()))));
     }
     let (line, _) = fix.edits[0].span.line_column()?;
     let patches = fix.edits.iter().filter_map(|edit| {
         let range = edit.span.range()?;
         Some(Patch::new(range.start - start..range.end - start, edit.text.as_str()))
     });
-    let snippet =
-        Snippet::source(&text[start..end]).line_start(line).path(file.path().as_ref()).patches(patches);
+    let snippet = Snippet::source(&text[start..end])
+        .line_start(line)
+        .path(normalize_untrusted_str(file.path()))
+        .patches(patches);
     Some(group.element(snippet))
 }
 
 fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: AnnotationKind) -> Group<'a> {
-    let path = span.file().path().as_ref();
+    let path = normalize_untrusted_str(span.file().path());
     let label = label.map(normalize_untrusted_str);
     let Some(range) = span.range() else {
         let group = group.element(Origin::path(path));
@@ -118,4 +120,22 @@ fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: Annota
         annotation = annotation.label(label);
     }
     group.element(Snippet::source(&text[start..line_end]).line_start(line).path(path).annotation(annotation))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{diagnostics::codes, span::SourceFile};
+
+    #[test]
+    fn the_name_of_a_file_moves_no_cursor() {
+        let file = SourceFile::new("evil\u{1b}]0;x\u{7}\u{202e}.worker", "a: 1\nb: 2\n");
+        for span in [Span::whole(&file), Span::new(&file, 0..1)] {
+            let mut diagnostic = Diagnostic::error(codes::UNKNOWN_KEY, "there is no such key");
+            diagnostic.span = Some(span);
+            let text = render(&[diagnostic], Colour::Never);
+            assert!(text.contains("evil") && text.contains(".worker"), "{text:?}");
+            assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+        }
+    }
 }
