@@ -21,7 +21,7 @@ use std::{
 
 /// Variables of the operator's environment, by what they would do to a process that had them.
 const LOADER: &[&str] =
-    &["LD_PRELOAD_32", "LD_LIBRARY_PATH", "LD_AUDIT_X", "GCONV_PATH", "GLIBC_TUNABLES", "MALLOC_TRACE"];
+    &["LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GCONV_PATH", "GLIBC_TUNABLES", "MALLOC_TRACE"];
 const PYTHON: &[&str] = &[
     "PYTHONPATH",
     "PYTHONSTARTUP",
@@ -113,7 +113,10 @@ fn environment(name: &'static str, variables: &'static [&'static str]) -> Attemp
         let code = "import os\ndef look() -> list:\n    return sorted(os.environ)\ndef values() -> list:\n    return [value[::-1] for value in os.environ.values()]\n";
         tools(world, code, vec![call("look", json!({})), call("values", json!({}))]);
         let mut command = world.command(APPROVED);
-        command.envs(variables.iter().map(|name| (name, &world.secret)));
+        // The loader of llm-do itself takes these two: what can't be loaded it complains of, with the value.
+        let loaded = |name: &str| ["LD_PRELOAD", "LD_AUDIT"].contains(&name);
+        let value = |name: &str| if loaded(name) { "libm.so.6" } else { world.secret.as_str() };
+        command.envs(variables.iter().map(|name| (name, value(name))));
         // The control: a child that is started plainly has them.
         let names = Command::new("/usr/bin/env")
             .env_clear()

@@ -4,7 +4,6 @@ use crate::{
     attempt::{Group, Outcome, must},
     probe::Probe,
 };
-use rustix::process::geteuid;
 use std::{fs, os::unix::fs::MetadataExt};
 
 pub(crate) fn group() -> Group {
@@ -70,10 +69,10 @@ pub(crate) fn group() -> Group {
             "programs of the machine, replaced or added to",
             ("read-only mounts", "EROFS|EACCES+EROFS"),
             ("Landlock", "EACCES"),
-            "return each(lambda: os.open('/usr/bin/env', os.O_WRONLY), lambda: os.open('/usr/bin/probe-new', os.O_CREAT | os.O_WRONLY), lambda: os.open('/etc/passwd', os.O_WRONLY))",
+            "new = [] if FREE else [lambda: os.open('/usr/bin/llm-do-probe', os.O_CREAT | os.O_WRONLY)]\nreturn each(lambda: os.open('/usr/bin/env', os.O_WRONLY), lambda: os.open('/etc/passwd', os.O_WRONLY), *new)",
         )
         .control_as_root("ok")
-        .afterwards(|_| must(!fs::exists("/usr/bin/probe-new").unwrap_or(false) || geteuid().is_root(), "ESCAPE: /usr/bin/probe-new")),
+        .afterwards(|_| must(!fs::exists("/usr/bin/llm-do-probe").unwrap(), "ESCAPE: a program was added")),
         Probe::new("writing where only reading is given", ro, ("Landlock", "EACCES"), "return each(lambda: write(RO + '/theirs.txt'), lambda: write(RO + '/theirs.txt', how='a'), lambda: os.truncate(RO + '/theirs.txt', 0))"),
         Probe::new(
             "making, removing and replacing where only reading is given",

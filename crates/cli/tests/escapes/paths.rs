@@ -305,7 +305,7 @@ pub(crate) fn group() -> Group {
             model("other case of a hidden name (`.ENV`, `.LLM-DO`)", NAMES, |world| {
                 all_refused(world, &[".ENV", ".Env.local", ".LLM-DO/journal", ".Llm-Do"])
             }),
-            model("letters that fold to a hidden name (`ſ`, `K`, no width)", NAMES, |world| {
+            model("characters without width inside a hidden name", NAMES, |world| {
                 all_refused(
                     world,
                     &[".\u{200c}env", ".e\u{feff}nv", ".llm\u{200d}-do/journal", ".llm-do\u{200e}"],
