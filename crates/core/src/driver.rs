@@ -90,6 +90,10 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// Milliseconds since 1970 of the last thing that happened. Never differs between a run and its resume where that
     /// could matter.
     fn now_ms(&self) -> u64;
+    /// Whether a resumed run came past that step before: then what it found out is in the records and not in the world.
+    fn recorded(&self, _path: &CallPath, _step: &str) -> bool {
+        false
+    }
     /// Waits for work that is not recorded, because it is done again on a resume (what tools there are is found out), until
     /// the run is cancelled.
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {

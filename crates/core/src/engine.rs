@@ -15,7 +15,7 @@ pub use frame::{Budget, Deadline, Frame, Link};
 pub use outcome::{End, Failure, FailureKind, Halt, Outcome, Principal};
 
 use crate::{
-    authority::{Access, Located, Refusal},
+    authority::{Access, Located, Place, Refusal},
     call_path::CallPath,
     driver::{Driver, Step, StepEnd, StepName},
     event::Event,
@@ -105,6 +105,8 @@ struct Admitted {
     input: Arc<Value>,
     effects: Effects,
     places: Vec<Located>,
+    /// Where the paths lead when links are followed: what rules and memory go by.
+    real: Vec<Place>,
     subjects: Vec<Subject>,
     /// What the code of the function's author says.
     stated: Option<Rule>,
@@ -224,9 +226,10 @@ impl Engine {
             Ok(places) => places,
             Err(refusal) => return Ok(Err(Failure::new(FailureKind::Authority, refusal.to_string()))),
         };
-        let subjects = subjects(&input, &effects, &places);
+        let real = self.follow(call, &effects, &places, edits).await?;
+        let subjects = subjects(&input, &effects, &places, &real);
         let stated = self.stated(call, &input, edits).await?;
-        Ok(Ok(Admitted { input, effects, places, subjects, stated }))
+        Ok(Ok(Admitted { input, effects, places, real, subjects, stated }))
     }
 
     fn locate(&self, call: &Call<'_>, effects: &Effects) -> Result<Vec<Located>, Refusal> {
@@ -246,6 +249,48 @@ impl Engine {
                 })
             })
             .collect()
+    }
+
+    /// Where paths lead when links are followed: a rule for one folder is not one for what a link in it leads to (SPEC §9.3).
+    /// Recorded where it differs from what is written, which it seldom does.
+    async fn follow(
+        &self,
+        call: &Call<'_>,
+        effects: &Effects,
+        places: &[Located],
+        edits: u32,
+    ) -> Result<Vec<Place>, Halt> {
+        let named: Vec<Place> = places.iter().map(Located::place).collect();
+        if named.is_empty() {
+            return Ok(named);
+        }
+        let driver = &*self.host.driver;
+        let name: StepName = if edits == 0 { "links".into() } else { format!("links.{edits}").into() };
+        let mut real = named.clone();
+        if !driver.recorded(&call.path, &name) {
+            if ["verdict", "ask"].iter().any(|step| driver.recorded(&call.path, step)) {
+                return Ok(named);
+            }
+            let look = async {
+                for ((place, touch), real) in places.iter().zip(&effects.touches).zip(&mut real) {
+                    // What can't be followed is refused by the operation itself.
+                    if let Ok(rest) = self.host.files.real(place, !touch.delete).await {
+                        *real = place.base.join(&rest);
+                    }
+                }
+            };
+            driver.unrecorded(Box::pin(look)).await?;
+            if real == named {
+                return Ok(named);
+            }
+        }
+        let run = Box::pin(async { Record::LinksFollowed { places: real } });
+        let step = Step { path: &call.path, name: name.clone(), intent: None, deadline: None, run };
+        match driver.step(step).await?.end {
+            StepEnd::Done(Record::LinksFollowed { places }) => Ok(places),
+            StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
+            StepEnd::TimedOut => Ok(named),
+        }
     }
 
     /// Asks the code of the function's author, if it has any to ask.
@@ -602,13 +647,13 @@ fn passes_on(function: &Function) -> bool {
 }
 
 /// A call's arguments as rules match them.
-fn subjects(input: &Value, effects: &Effects, places: &[Located]) -> Vec<Subject> {
+fn subjects(input: &Value, effects: &Effects, places: &[Located], real: &[Place]) -> Vec<Subject> {
     if !effects.subjects.is_empty() {
         effects.subjects.clone()
     } else if places.is_empty() {
         vec![Subject::Text(canonical(input))]
     } else {
-        places.iter().map(|place| Subject::Path(place.rule_path())).collect()
+        places.iter().zip(real).map(|(place, real)| Subject::Path(place.rule_path(real))).collect()
     }
 }
 
@@ -640,10 +685,10 @@ fn own_effects(meta: &FunctionMeta, places: &[Located]) -> bool {
 fn memory_key(function: &Function, admitted: &Admitted) -> String {
     let mut input = (*admitted.input).clone();
     if let Value::Object(map) = &mut input {
-        for (touch, place) in admitted.effects.touches.iter().zip(&admitted.places) {
+        for (touch, real) in admitted.effects.touches.iter().zip(&admitted.real) {
             // One argument for each path, marked: a content that reads like a path must stay a content.
             if let Some(value) = map.values_mut().find(|value| value.as_str() == Some(&touch.path)) {
-                *value = Value::String(format!("\0{}", place.place()));
+                *value = Value::String(format!("\0{real}"));
             }
         }
     }

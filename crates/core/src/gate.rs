@@ -314,8 +314,8 @@ impl Gate {
             if policy.risks.get(&query.risk) == Some(&Rule::Blocked) {
                 return Some(verdict(&format!("{}: risk `{}`", policy.origin, query.risk)));
             }
-            let named = lines.iter().any(|l| l.pattern.covers(query.names, query.subjects));
-            if policy.default == Some(Rule::Blocked) && !named {
+            let named = || lines.iter().any(|l| l.pattern.covers(query.names, query.subjects));
+            if policy.default == Some(Rule::Blocked) && !named() {
                 return Some(verdict(&format!("{}: default", policy.origin)));
             }
         }

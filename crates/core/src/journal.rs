@@ -6,6 +6,7 @@ pub(crate) use fold::timed_out;
 pub use fold::{FoldError, conversation_at};
 
 use crate::{
+    authority::Place,
     call_path::CallPath,
     engine::{Failure, Principal},
     function::{FunctionSource, Risk},
@@ -146,6 +147,11 @@ pub enum Body {
         principal: Principal,
         /// The arguments as given; shared with the caller's record of them.
         input: Arc<Value>,
+    },
+    /// Links lead elsewhere than the paths of a call say: rules are matched on these places.
+    LinksFollowed {
+        /// The real place of each path that the call touches, in order.
+        places: Vec<Place>,
     },
     /// What the code of a tool's author says of a call (`@tool(approval=…)`); one source of the verdict among others.
     RuleStated {

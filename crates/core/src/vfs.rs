@@ -151,6 +151,11 @@ pub trait FileSystem: MaybeSend + MaybeSync {
         offset: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<(Vec<u8>, u64), FsError>>;
+    /// The path from [`Located::base`] that is left when links on the way are followed, and the last name too where `last`
+    /// says so. What does not exist is as it is written.
+    fn real<'a>(&'a self, at: &'a Located, _last: bool) -> BoxFuture<'a, Result<String, FsError>> {
+        Box::pin(async { Ok(at.rest.clone()) })
+    }
     /// Replaces or makes the file, with missing folders, atomically. The mode bits of an existing file are kept.
     fn write<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>>;
     /// Appends, making the file if it is missing. Atomic as [`FileSystem::write`].

@@ -328,10 +328,9 @@ impl Session {
             sha256: sha256(worker.text.as_bytes()),
             text: Arc::clone(&worker.text),
         });
-        let runs_dir = if lone {
-            home.join("runs")
-        } else {
-            Path::new(program.root().as_str()).join(".llm-do").join("runs")
+        let runs_dir = match lone {
+            true => home.join("runs"),
+            false => own_runs(Path::new(program.root().as_str()))?,
         };
         let here = place_of(&around.here).unwrap_or_else(|_| program.root().clone());
         let shared = Shared {
@@ -490,6 +489,20 @@ impl Session {
         let attachments = read_attachments(entry, attached)?;
         Ok(Start { input: value, attachments, authority })
     }
+}
+
+/// The folder of a project's runs. It is the project's own: a link in its place, which somebody may have put into what was
+/// cloned, would have journals written wherever it leads.
+fn own_runs(root: &Path) -> Result<PathBuf, CreateError> {
+    let (home, runs) = (root.join(".llm-do"), root.join(".llm-do").join("runs"));
+    for folder in [home, runs.clone()] {
+        if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_symlink()) {
+            let source =
+                io::Error::other("it is a symbolic link, and a project keeps its runs in its own folder");
+            return Err(CreateError { path: folder, source });
+        }
+    }
+    Ok(runs)
 }
 
 /// The user's own configuration; a file that isn't there says nothing.

@@ -374,6 +374,10 @@ impl Driver for LocalDriver {
         Ok(value)
     }
 
+    fn recorded(&self, path: &CallPath, step: &str) -> bool {
+        self.history.has(path, step)
+    }
+
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
         Box::pin(async move {
             tokio::select! {

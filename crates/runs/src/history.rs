@@ -151,6 +151,11 @@ impl History {
         }
     }
 
+    /// Whether anything stands under that key.
+    pub(crate) fn has(&self, path: &CallPath, step: &str) -> bool {
+        self.steps.get(path).is_some_and(|steps| steps.contains_key(step))
+    }
+
     /// What was begun under that key, whether it ended or not.
     pub(crate) fn begun(&self, path: &CallPath, step: &str) -> Option<&Body> {
         self.steps.get(path)?.get(step)?.begun.as_ref().map(|(body, _)| body)

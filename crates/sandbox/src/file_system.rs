@@ -106,6 +106,18 @@ impl FileSystem for NativeFileSystem {
         })
     }
 
+    fn real<'a>(&'a self, at: &'a Located, last: bool) -> BoxFuture<'a, Result<String, FsError>> {
+        Box::pin(async move {
+            #[cfg(target_os = "linux")]
+            if crate::warm::is_plain(at) {
+                return Ok(at.rest.clone());
+            }
+            let at = at.clone();
+            let how = if last { How::Follow } else { How::Entry };
+            blocking(move |_| Ok(resolve(&at, how)?.map_or_else(|| at.rest.clone(), |spot| spot.rest))).await
+        })
+    }
+
     fn write<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {
         let (locks, at, content) = (Arc::clone(&self.locks), at.clone(), content.to_vec());
         blocking(move |_| write(&locks, &at, &content))

@@ -7,30 +7,36 @@
 
 use llm_do_core::authority::Located;
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat},
     io::{ReadWriteFlags, preadv2},
 };
 use std::io::IoSliceMut;
 
+/// From memory alone, and without links.
+const PLAIN: ResolveFlags = ResolveFlags::CACHED.union(ResolveFlags::NO_SYMLINKS);
 /// The most that is read at once, in bytes: copying more would keep others waiting.
 const MOST: u64 = 1 << 20;
+
+/// Whether there is something at that path and no link on the way, as far as that is known without waiting.
+pub(crate) fn is_plain(at: &Located) -> bool {
+    let look = OFlags::PATH | OFlags::CLOEXEC;
+    openat2(CWD, at.place().as_str(), look, Mode::empty(), PLAIN).is_ok()
+}
 
 /// The bytes and the file's size as [`FileSystem::read`](llm_do_core::vfs::FileSystem::read) gives them; `None` if they are
 /// not to be had without waiting.
 pub(crate) fn read(at: &Located, offset: u64, limit: u64) -> Option<(Vec<u8>, u64)> {
     at.admits(&at.rest).ok()?;
     at.admits_file(&at.rest).ok()?;
-    let cached = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
-    let look = OFlags::PATH | OFlags::CLOEXEC;
-    let base = openat2(CWD, at.base.as_str(), look | OFlags::DIRECTORY, Mode::empty(), cached).ok()?;
-    let beneath = cached | ResolveFlags::BENEATH;
+    let place = at.place();
     // Opening a device can have an effect, so it is looked at first; the descriptor that is read from is looked at again.
-    let is_file = |fd| fstat(fd).ok().filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
-    let looked_at = openat2(&base, &at.rest, look, Mode::empty(), beneath).ok()?;
-    is_file(&looked_at)?;
-    let open = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = openat2(&base, &at.rest, open, Mode::empty(), beneath).ok()?;
-    let size = u64::try_from(is_file(&file)?.st_size).ok()?;
+    let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+    statat(CWD, place.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok().filter(is_file)?;
+    // Without links the normalised path leads where its names say, and nowhere else.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat2(CWD, place.as_str(), flags, Mode::empty(), PLAIN).ok()?;
+    let found = fstat(&file).ok().filter(is_file)?;
+    let size = u64::try_from(found.st_size).ok()?;
     at.within_size(size).ok()?;
     let wanted = size.saturating_sub(offset).min(limit);
     if wanted > MOST {

@@ -99,8 +99,6 @@ pub(crate) enum Outcome {
     Redacted,
     /// Nothing stops it; the text says what there is instead.
     Undefended(&'static str),
-    /// It gets through, and is to be mended; the text says what it gains.
-    Escapes(&'static str),
     /// This machine can't try it.
     NotTried(String),
 }
@@ -118,7 +116,6 @@ impl fmt::Display for Outcome {
             Self::Asked => f.write_str("asked anew"),
             Self::Redacted => f.write_str("redacted"),
             Self::Undefended(instead) => write!(f, "**undefended**: {instead}"),
-            Self::Escapes(gains) => write!(f, "**escapes**: {gains}"),
             Self::NotTried(why) => write!(f, "not tried: {why}"),
         }
     }

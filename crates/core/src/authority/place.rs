@@ -8,6 +8,7 @@ use std::{fmt, sync::Arc};
 /// one; it only compares them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Place(Arc<str>);
 
 impl Place {

@@ -199,9 +199,9 @@ impl Located {
         place.rest(&self.mount.place).map_or_else(|| self.path.clone(), |below| self.mount.at.join(below))
     }
 
-    /// A path as rules match it: relative to the project's root where it lies inside, absolute elsewhere.
-    pub fn rule_path(&self) -> String {
-        self.protection.relative(&self.place())
+    /// A real place as rules match it: relative to the project's root where it lies inside, absolute elsewhere.
+    pub fn rule_path(&self, real: &Place) -> String {
+        self.protection.relative(real)
     }
 }
 
