@@ -26,6 +26,7 @@ pub(crate) enum Who {
 pub(crate) enum Layer {
     Files,
     Authority,
+    Commands,
     Gate,
     Launcher,
     Templates,
@@ -51,6 +52,7 @@ impl fmt::Display for Layer {
         f.write_str(match self {
             Self::Files => "virtual file system",
             Self::Authority => "bounds and view",
+            Self::Commands => "shell toolset",
             Self::Gate => "gate",
             Self::Launcher => "launcher",
             Self::Templates => "templates",

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Variables of the operator's environment, by what they would do to a process that had them.
-const LOADER: &[&str] =
+pub(crate) const LOADER: &[&str] =
     &["LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GCONV_PATH", "GLIBC_TUNABLES", "MALLOC_TRACE"];
 const PYTHON: &[&str] = &[
     "PYTHONPATH",
@@ -31,7 +31,7 @@ const PYTHON: &[&str] = &[
     "PYTHONWARNINGS",
     "VIRTUAL_ENV",
 ];
-const GIT: &[&str] = &[
+pub(crate) const GIT: &[&str] = &[
     "GIT_DIR",
     "GIT_SSH_COMMAND",
     "GIT_EXTERNAL_DIFF",
@@ -40,7 +40,7 @@ const GIT: &[&str] = &[
     "GIT_EDITOR",
     "GIT_PROXY_COMMAND",
 ];
-const PROGRAMS: &[&str] = &[
+pub(crate) const PROGRAMS: &[&str] = &[
     "PAGER",
     "MANPAGER",
     "EDITOR",
@@ -55,7 +55,7 @@ const PROGRAMS: &[&str] = &[
     "RUBYOPT",
     "NODE_OPTIONS",
 ];
-const DOORS: &[&str] = &[
+pub(crate) const DOORS: &[&str] = &[
     "SSH_AUTH_SOCK",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
@@ -65,7 +65,7 @@ const DOORS: &[&str] = &[
     "KUBECONFIG",
     "GPG_AGENT_INFO",
 ];
-const KEYS: &[&str] = &[
+pub(crate) const KEYS: &[&str] = &[
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",
     "AWS_SECRET_ACCESS_KEY",

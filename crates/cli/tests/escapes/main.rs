@@ -18,7 +18,9 @@
 mod attempt;
 mod binary;
 mod code;
+mod commands;
 mod delegation;
+mod domains;
 mod kernel;
 mod links;
 mod loading;
@@ -31,6 +33,7 @@ mod races;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "../scenarios/session.rs"]
 mod session;
+mod shell;
 mod table;
 mod templates;
 mod world;
@@ -62,6 +65,9 @@ fn groups() -> Vec<Group> {
         kernel::group(),
         processes::sockets(),
         processes::limits(),
+        domains::group(),
+        shell::group(),
+        commands::group(),
         code::group(),
         delegation::group(),
         operator::approvals(),
