@@ -95,6 +95,8 @@ pub(crate) enum Outcome {
     Ended,
     /// The operator sees it as it is.
     Shown,
+    /// The operator is asked, and shown why.
+    Asks,
     /// The operator is asked once more.
     Asked,
     /// The value was replaced before anybody saw it.
@@ -115,6 +117,7 @@ impl fmt::Display for Outcome {
             Self::Bounded => f.write_str("bounded"),
             Self::Ended => f.write_str("ended"),
             Self::Shown => f.write_str("shown as it is"),
+            Self::Asks => f.write_str("the operator is asked"),
             Self::Asked => f.write_str("asked anew"),
             Self::Redacted => f.write_str("redacted"),
             Self::Undefended(instead) => write!(f, "**undefended**: {instead}"),

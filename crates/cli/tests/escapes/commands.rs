@@ -298,7 +298,7 @@ fn option_value(world: &World) -> Tried {
             Ok(result) => return Err(Escape(format!("ESCAPE: {command}: {result}"))),
         }
     }
-    Ok(Outcome::Asked)
+    Ok(Outcome::Asks)
 }
 
 /// A project whose model runs these commands one after another.

@@ -223,7 +223,7 @@ impl Trick {
         }
         Ok(match self.then {
             Refused(_) => Outcome::Refused,
-            Asked(_) => Outcome::Asked,
+            Asked(_) => Outcome::Asks,
             Literal(_) => Outcome::Literal,
         })
     }
@@ -332,15 +332,16 @@ fn operators() -> Vec<Trick> {
         ]),
         trick("a folder of the operator (`~`)", NO_SHELL, Refused("`~` is not expanded"), &["cat ~/canary.txt"]),
         trick("`PATH` before the command, with a program of the worker's", NO_SHELL, Refused("sets a variable"), &["PATH=. ls"]),
-        trick("variables that programs obey before the command (`GIT_*`, `PAGER`, `BASH_ENV`)", NO_SHELL, Refused("sets a variable"), &[
+        trick("variables that programs obey before the command (`GIT_*`, `BASH_ENV`)", NO_SHELL, Refused("sets a variable"), &[
             "GIT_EXEC_PATH=. git x",
             "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!touch ../../outside/new' git x",
             "BASH_ENV=./evil.sh bash -c :",
         ]).git(),
-        trick("variables that the loader obeys before the command (`LD_PRELOAD`)", NO_SHELL, Refused("sets a variable"), &[
+        trick("other variables before the command, also with quotes (`LD_PRELOAD`, `PAGER`)", NO_SHELL, Refused("sets a variable"), &[
             "LD_PRELOAD=./x.so ls",
             "'LD_PRELOAD'=./x.so ls",
             "LD_\\AUDIT=./x.so ls",
+            "\"PAGER=./evil.sh\" git log",
         ])
         .without_control(),
         trick("NUL in the command, bare and in quotes", NO_SHELL, Refused("null"), &["echo x '\0'; touch ../../outside/new", "cat 'mine.txt\0/x'"])
@@ -479,7 +480,7 @@ fn arguments() -> Vec<Trick> {
         )
         .git(),
         trick(
-            "programs that `tar` runs (`--to-command`, `--checkpoint-action`)",
+            "programs that `tar` runs (`--checkpoint-action`, `-I`), also abbreviated",
             DANGERS,
             Asked("runs another program"),
             &[
@@ -490,6 +491,18 @@ fn arguments() -> Vec<Trick> {
                 "tar -cf /dev/null --use=./evil.sh .",
             ],
         ),
+        trick(
+            "programs that `tar` runs when it unpacks (`--to-command`)",
+            DANGERS,
+            Asked("runs another program"),
+            &[
+                "tar -xf a.tar --to-command='touch ../../outside/new'",
+                "tar -xf a.tar '--to-c' ./evil.sh",
+                "tar --rmt-c=./evil.sh -xf host:a.tar",
+                "tar -xMf a.tar -F ./evil.sh",
+            ],
+        )
+        .without_control(),
         trick(
             "scripts that run programs or write files (`awk`, `sed`)",
             DANGERS,
