@@ -23,7 +23,9 @@ pub(crate) fn is_plain(at: &Located) -> bool {
 /// The bytes and the file's size as [`FileSystem::read`](llm_do_core::vfs::FileSystem::read) gives them; `None` if they are
 /// not to be had without waiting.
 pub(crate) fn read(at: &Located, offset: u64, limit: u64) -> Option<(Vec<u8>, u64)> {
-    at.admits_file(&at.rest).ok()?;
+    if !at.admits_as_named() {
+        return None;
+    }
     let place = at.place();
     // Opening a device can have an effect, so it is looked at first; the descriptor that is read from is looked at again.
     let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_file();
