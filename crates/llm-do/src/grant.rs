@@ -94,7 +94,7 @@ impl Grant {
             Some((path, "rw")) => (path, Access::Write),
             _ => {
                 return Err(bad(
-                    "write PATH:ro, PATH:rw, network, network=DOMAIN, endpoint=HOST,VARIABLE, process=uv or unconfined"
+                    "write PATH:ro, PATH:rw, network, network=DOMAIN[,DOMAIN], endpoint=HOST,VARIABLE, process=uv or unconfined"
                         .into(),
                 ));
             }

@@ -437,12 +437,11 @@ fn same_intent(recorded: &Body, now: &Body) -> bool {
 /// The program does something else than its records tell.
 fn diverged(path: &CallPath, step: &str, recorded: &Body, now: &Body) -> Halt {
     let text = |body: &Body| {
-        let mut text = serde_json::to_string(body).unwrap_or_default();
-        if text.len() > 300 {
-            text.truncate(text.floor_char_boundary(300));
-            text.push('…');
+        let text = serde_json::to_string(body).unwrap_or_default();
+        match text.char_indices().nth(300) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
         }
-        text
     };
     let reason = format!("recorded was\n  {}\nand now it would be\n  {}", text(recorded), text(now));
     Halt::Diverged { path: path.clone(), step: step.to_owned(), reason }

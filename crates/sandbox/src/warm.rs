@@ -6,11 +6,8 @@
 //! which also finds the words for it.
 
 use llm_do_core::authority::Located;
-use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat},
-    io::{ReadWriteFlags, preadv2},
-};
-use std::io::IoSliceMut;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// From memory alone, and without links.
 const PLAIN: ResolveFlags = ResolveFlags::CACHED.union(ResolveFlags::NO_SYMLINKS);
@@ -26,8 +23,9 @@ pub(crate) fn is_plain(at: &Located) -> bool {
 /// The bytes and the file's size as [`FileSystem::read`](llm_do_core::vfs::FileSystem::read) gives them; `None` if they are
 /// not to be had without waiting.
 pub(crate) fn read(at: &Located, offset: u64, limit: u64) -> Option<(Vec<u8>, u64)> {
-    at.admits(&at.rest).ok()?;
-    at.admits_file(&at.rest).ok()?;
+    if !at.admits_as_named() {
+        return None;
+    }
     let place = at.place();
     // Opening a device can have an effect, so it is looked at first; the descriptor that is read from is looked at again.
     let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_file();
@@ -42,15 +40,26 @@ pub(crate) fn read(at: &Located, offset: u64, limit: u64) -> Option<(Vec<u8>, u6
     if wanted > MOST {
         return None;
     }
-    let mut bytes = vec![0; usize::try_from(wanted).ok()?];
-    let mut read = 0;
-    while read < bytes.len() {
-        let rest = &mut [IoSliceMut::new(&mut bytes[read..])];
-        match preadv2(&file, rest, offset + read as u64, ReadWriteFlags::NOWAIT).ok()? {
-            0 => break,
-            count => read += count,
+    let mut bytes = Vec::with_capacity(usize::try_from(wanted).ok()?);
+    while (bytes.len() as u64) < wanted {
+        let at = offset + bytes.len() as u64;
+        if read_now(&file, &mut bytes, wanted, at)? == 0 {
+            break;
         }
     }
-    bytes.truncate(read);
     Some((bytes, size))
+}
+
+/// Appends what is in memory at that offset, until `bytes` holds `wanted`; how much that was.
+fn read_now(file: &OwnedFd, bytes: &mut Vec<u8>, wanted: u64, offset: u64) -> Option<usize> {
+    let room = usize::try_from(wanted).ok()?.saturating_sub(bytes.len());
+    let spare = &mut bytes.spare_capacity_mut()[..room];
+    let slice = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: spare.len() };
+    let offset = libc::off_t::try_from(offset).ok()?;
+    // SAFETY: the kernel writes at most `iov_len` bytes to spare capacity that nothing else refers to.
+    let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const slice, 1, offset, libc::RWF_NOWAIT) };
+    let read = usize::try_from(read).ok()?;
+    // SAFETY: the kernel has written so many bytes there, and they fit, since `read <= room`.
+    unsafe { bytes.set_len(bytes.len() + read) };
+    Some(read)
 }

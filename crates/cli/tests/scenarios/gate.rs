@@ -30,54 +30,54 @@ fn it_says_which_rule_decides_and_what_the_others_say() {
       command line  -
       worker        preApproved  main.worker:5
       toolset       -
-      project       ask  project.yaml:1: default
+      project       ask          project.yaml:1: default
       callers       -
       mount         -
-      default       ask  default for risk `write`
+      default       ask          default for risk `write`
     ");
     assert_snapshot!(explain("write_file", r#"{"path": "out/a.sh", "content": "x"}"#, &[]), @"
     exit 0
     --- stdout
-    blocked  write_file by main
+    blocked      write_file by main
       decided by  main.worker:6
       matched as  out/a.sh
       command line  -
-      worker        blocked  main.worker:6
+      worker        blocked      main.worker:6
       toolset       -
-      project       ask  project.yaml:1: default
+      project       ask          project.yaml:1: default
       callers       -
       mount         -
-      default       ask  default for risk `write`
+      default       ask          default for risk `write`
     ");
     assert_snapshot!(explain("write_file", r#"{"path": "out/a.md", "content": "x"}"#, &["--ask", "write_file"]), @"
     exit 0
     --- stdout
-    ask  write_file by main
+    ask          write_file by main
       decided by  --ask write_file
       in this run it is refused: nobody can be asked
       matched as  out/a.md
-      command line  ask  --ask write_file
+      command line  ask          --ask write_file
       worker        preApproved  main.worker:5
       toolset       -
-      project       ask  project.yaml:1: default
+      project       ask          project.yaml:1: default
       callers       -
       mount         -
-      default       ask  default for risk `write`
+      default       ask          default for risk `write`
     The model is not shown this tool: no arguments could pass.
     ");
     assert_snapshot!(explain("delete_file", r#"{"path": "out/a.md"}"#, &[]), @"
     exit 0
     --- stdout
-    blocked  delete_file by main
+    blocked      delete_file by main
       decided by  project.yaml:1
       matched as  out/a.md
       command line  -
       worker        -
       toolset       -
-      project       blocked  project.yaml:1
+      project       blocked      project.yaml:1
       callers       -
       mount         -
-      default       ask  default for risk `destructive`
+      default       ask          default for risk `destructive`
     The model is not shown this tool: no arguments could pass.
     ");
     assert_snapshot!(explain("write_file", r#"{"path": "in/a.txt", "content": "x"}"#, &[]), @"

@@ -32,26 +32,26 @@ impl Client {
     }
     fn hears(&mut self) -> Value {
         let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
+        self.0.read_line(&mut line).expect("as arranged");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
     fn says(&mut self, what: &Value) {
-        self.0.get_mut().write_all(format!("{what}\n").as_bytes()).unwrap();
+        self.0.get_mut().write_all(format!("{what}\n").as_bytes()).expect("as arranged");
     }
 }
 
 fn start(story: &Story, channel: &str, arguments: &[&str]) -> Child {
     let arguments = [arguments, &["--operator", channel]].concat();
-    story.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    story.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("as arranged")
 }
 
 #[test]
 fn a_program_that_listens_answers_each_question() {
     let story = writer();
     let path = story.home().join("operator.sock");
-    let listener = UnixListener::bind(&path).unwrap();
+    let listener = UnixListener::bind(&path).expect("as arranged");
     let child = start(&story, &format!("unix:{}", path.display()), &["."]);
-    let mut client = Client::of(listener.accept().unwrap().0);
+    let mut client = Client::of(listener.accept().expect("as arranged").0);
     let asked = client.hears();
     assert_eq!((&asked["type"], &asked["id"]), (&json!("ask"), &json!("0/0.0")));
     assert_eq!(asked["ask"]["function"], "write_file");
@@ -62,7 +62,7 @@ fn a_program_that_listens_answers_each_question() {
     assert_eq!(client.hears()["type"], "accepted");
     assert_eq!(client.hears()["id"], "0/1.0");
     client.says(&json!({"id": "0/1.0", "answer": "deny", "reason": "not b"}));
-    let told = story.told(child.wait_with_output().unwrap());
+    let told = story.told(child.wait_with_output().expect("as arranged"));
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "both\n"), "{told}");
     assert_eq!((story.read("a.txt"), story.read("b.txt")), (None, None));
     assert_eq!(story.read("c.txt").as_deref(), Some("edited"));
@@ -77,22 +77,22 @@ fn a_descriptor_that_was_left_open_serves_as_well_and_reaches_no_tool() {
     let story = writer()
         .file("tools.py", tool)
         .file("s.yaml", "answers:\n  - when: {turn: 0}\n    calls: [{tool: fds}, {tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: done\n");
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    fcntl_setfd(&theirs, FdFlags::empty()).unwrap();
+    let (ours, theirs) = UnixStream::pair().expect("as arranged");
+    fcntl_setfd(&theirs, FdFlags::empty()).expect("as arranged");
     let channel = format!("fd:{}", theirs.as_raw_fd());
-    let line = rustix::fs::fstat(&theirs).unwrap().st_ino;
+    let line = rustix::fs::fstat(&theirs).expect("as arranged").st_ino;
     let child = start(&story, &channel, &["."]);
     drop(theirs);
     let mut client = Client::of(ours);
     assert_eq!(client.hears()["id"], "0/0.1");
     client.says(&json!({"id": "0/0.1", "answer": "approve"}));
-    let told = story.told(child.wait_with_output().unwrap());
+    let told = story.told(child.wait_with_output().expect("as arranged"));
     assert_eq!(told.code, Some(0), "{told}");
     assert_eq!(story.read("a.txt").as_deref(), Some("a"));
     let journal = story.journal();
     let of_tool = |record: &&Value| record["kind"] == "tool_ended" && record["path"] == "0/0.0";
-    let seen = journal.iter().find(of_tool).unwrap()["ending"]["output"].clone();
-    let seen = seen.as_array().unwrap();
+    let seen = journal.iter().find(of_tool).expect("as arranged")["ending"]["output"].clone();
+    let seen = seen.as_array().expect("as arranged");
     assert!(seen.len() >= 3 && !seen.contains(&json!(line)), "{line}: {seen:?}");
 }
 
@@ -100,22 +100,22 @@ fn a_descriptor_that_was_left_open_serves_as_well_and_reaches_no_tool() {
 fn a_program_that_goes_suspends_the_run_and_another_goes_on_with_it() {
     let story = writer();
     let path = story.home().join("operator.sock");
-    let listener = UnixListener::bind(&path).unwrap();
+    let listener = UnixListener::bind(&path).expect("as arranged");
     let channel = format!("unix:{}", path.display());
     let child = start(&story, &channel, &["."]);
-    let mut client = Client::of(listener.accept().unwrap().0);
+    let mut client = Client::of(listener.accept().expect("as arranged").0);
     assert_eq!(client.hears()["id"], "0/0.0");
     drop(client);
-    let told = story.told(child.wait_with_output().unwrap());
+    let told = story.told(child.wait_with_output().expect("as arranged"));
     assert_eq!(told.code, Some(5), "{told}");
     let child = start(&story, &channel, &["runs", "resume"]);
-    let mut client = Client::of(listener.accept().unwrap().0);
+    let mut client = Client::of(listener.accept().expect("as arranged").0);
     for id in ["0/0.0", "0/1.0"] {
         assert_eq!(client.hears()["id"], id);
         client.says(&json!({"id": id, "answer": "approve"}));
         assert_eq!(client.hears()["type"], "accepted");
     }
-    let told = story.told(child.wait_with_output().unwrap());
+    let told = story.told(child.wait_with_output().expect("as arranged"));
     assert_eq!(told.code, Some(0), "{told}");
     assert_eq!((story.read("a.txt").as_deref(), story.read("b.txt").as_deref()), (Some("a"), Some("b")));
 }

@@ -29,34 +29,34 @@ fn story() -> Story {
             "s.yaml",
             &format!(
                 "answers:\n  - when: {{worker: child}}\n    text: {0}\n  - when: {{turn: 0}}\n    calls:\n      - {{tool: read_file, arguments: {{path: data/leak.txt}}}}\n      - {{tool: leak, arguments: {{path: x}}}}\n      - {{tool: fail, arguments: {{path: x}}}}\n      - {{tool: child, arguments: {{input: {0}}}}}\n      - {{tool: write_file, arguments: {{path: data/{1}, content: {0}}}}}\n      - {{tool: no_such_tool, arguments: {{x: {0}}}}}\n  - text: {0}\n",
-                serde_json::to_string(&format!("{KEY} and {LISTED}")).unwrap(),
+                serde_json::to_string(&format!("{KEY} and {LISTED}")).expect("as arranged"),
                 LISTED.replace(' ', "_"),
             ),
         )
         .env("ACME_API_KEY", KEY)
         .env("HOUSE_CODE", LISTED);
     let config = story.home().join("home/.llm-do");
-    fs::create_dir_all(&config).unwrap();
-    fs::write(config.join("config.yaml"), "secrets: [HOUSE_*]\n").unwrap();
+    fs::create_dir_all(&config).expect("as arranged");
+    fs::write(config.join("config.yaml"), "secrets: [HOUSE_*]\n").expect("as arranged");
     story
 }
 
 /// All that lies below a folder.
 fn walk(folder: &Path, look: &mut dyn FnMut(&Path, &[u8])) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("as arranged") {
+        let path = entry.expect("as arranged").path();
         if path.is_dir() {
             walk(&path, look);
         } else if path.is_file() {
-            look(&path, &fs::read(&path).unwrap());
+            look(&path, &fs::read(&path).expect("as arranged"));
         }
     }
 }
 
 /// The forms in which somebody could read them.
 fn forms() -> Vec<String> {
-    let escaped = serde_json::to_string(KEY).unwrap();
-    let twice = serde_json::to_string(&escaped).unwrap();
+    let escaped = serde_json::to_string(KEY).expect("as arranged");
+    let twice = serde_json::to_string(&escaped).expect("as arranged");
     vec![
         KEY.into(),
         escaped.trim_matches('"').into(),
@@ -85,7 +85,7 @@ fn nothing_that_a_run_leaves_behind_holds_a_secret() {
         assert_clean("stderr", told.stderr.as_bytes());
         assert!(told.stdout.contains("[secret ACME_API_KEY]"), "{told}");
         // What the model was sent is in the journal: the records that follow from it are held to that by other tests.
-        let journal = serde_json::to_string(&story.journal()).unwrap();
+        let journal = serde_json::to_string(&story.journal()).expect("as arranged");
         assert!(journal.contains("[secret HOUSE_CODE]") && journal.contains("conversation_started"));
         let mut looked_at = 0;
         // The program's own files, and the file that a tool was asked to write it to, hold it: nothing else does.

@@ -525,6 +525,7 @@ proptest! {
             prop_assert!(!by.readonly || located.access == Read);
             prop_assert_eq!(located.virtual_of(&located.rest), located.path.clone());
             prop_assert!(located.admits(&located.rest).is_ok());
+            prop_assert_eq!(located.admits_as_named(), located.admits_file(&located.rest).is_ok());
         }
         prop_assert!(callee.can_write() || callee.locate(path.as_str(), Write).is_err());
     }

@@ -170,6 +170,14 @@ impl Located {
         }
     }
 
+    /// As [`Located::admits_file`] where no link was followed: what was located was judged under the same name, and only what
+    /// holds for files alone is left.
+    pub fn admits_as_named(&self) -> bool {
+        let real = self.rest.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(self.base.name());
+        let asked_for = self.path == self.mount.at || self.suffix_allowed(self.path.name());
+        self.path != VirtualPath::root() && asked_for && self.suffix_allowed(real)
+    }
+
     /// Whether an entry found below (its path relative to `base`) may be listed.
     pub fn shows(&self, rest: &str) -> bool {
         let seen = self.virtual_of(rest);
@@ -206,8 +214,11 @@ impl Located {
 }
 
 fn suffix_allowed(mount: &Mount, name: &str) -> bool {
+    if mount.suffixes.is_empty() {
+        return true;
+    }
     let name = name.to_lowercase();
-    mount.suffixes.is_empty() || mount.suffixes.iter().any(|s| name.ends_with(&s.to_lowercase()))
+    mount.suffixes.iter().any(|s| name.ends_with(&s.to_lowercase()))
 }
 
 fn wrong_suffix(path: &VirtualPath, mount: &Mount) -> Refusal {

@@ -99,12 +99,8 @@ impl RememberedGrants {
     pub fn revoke(&self, which: impl Fn(&Granted) -> bool) -> Result<Vec<Granted>, BadGrantsFile> {
         let mut revoked = Vec::new();
         self.change(|grants| {
-            grants.retain(|granted| {
-                !which(granted) || {
-                    revoked.push(granted.clone());
-                    false
-                }
-            })
+            let (back, kept) = std::mem::take(grants).into_iter().partition(&which);
+            (revoked, *grants) = (back, kept);
         })?;
         Ok(revoked)
     }
