@@ -42,7 +42,8 @@ pub struct BadPattern {
 pub struct Pattern {
     text: String,
     tool: Glob,
-    arguments: Option<Arguments>,
+    /// Apart, as the matchers are: a thousand rules are looked through from one end to the other.
+    arguments: Option<Box<Arguments>>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ struct Glob {
     /// What everything that fits begins with.
     prefix: String,
     /// `None`: it fits that alone.
-    matcher: Option<GlobMatcher>,
+    matcher: Option<Box<GlobMatcher>>,
 }
 
 impl Glob {
@@ -71,7 +72,7 @@ impl Glob {
             // `a/**` is left to the matcher from its slash on.
             Some(end) => Self {
                 prefix: pattern[..end].trim_end_matches('/').to_owned(),
-                matcher: Some(matcher.compile_matcher()),
+                matcher: Some(Box::new(matcher.compile_matcher())),
             },
         })
     }
@@ -120,7 +121,7 @@ impl Pattern {
             .map(|inner| {
                 let path = inner.strip_prefix("./").unwrap_or(inner).trim_start_matches('/');
                 let absolute = inner.starts_with(['/', '*']);
-                Ok(Arguments { path: glob(path, true)?, absolute, text: glob(inner, false)? })
+                Ok(Box::new(Arguments { path: glob(path, true)?, absolute, text: glob(inner, false)? }))
             })
             .transpose()?;
         Ok(Self { text: text.to_owned(), tool: glob(tool, false)?, arguments })

@@ -255,7 +255,11 @@ impl Leaf for ShellTool {
             true => (None, vec![(rule, why)]),
             false => (Some((rule, why)), Vec::new()),
         };
-        Effects { subjects: vec![Subject::Text(line)], says, rules, ..Effects::default() }
+        // A rule against `rm` speaks of `/bin/rm` too; one that allows it does not.
+        let program = line.split(' ').next().unwrap_or_default();
+        let named = program.rsplit_once('/').map(|(_, name)| format!("{name}{}", &line[program.len()..]));
+        let subjects = [Some(line.clone()), named].into_iter().flatten().map(Subject::Text).collect();
+        Effects { subjects, says, rules, ..Effects::default() }
     }
 
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {

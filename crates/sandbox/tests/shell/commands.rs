@@ -147,3 +147,12 @@ fn what_rules_match_is_the_normal_form() {
     }
     drop(Bench::new());
 }
+
+#[test]
+fn a_rule_against_a_program_speaks_of_its_path_too() {
+    let worker = Worker::new(crate::bench::B);
+    let subjects = worker.effects("/bin/rm 'a b'").subjects;
+    let text = |text: &str| Subject::Text(text.to_owned());
+    assert_eq!(subjects, [text("/bin/rm 'a b'"), text("rm 'a b'")]);
+    assert_eq!(worker.effects("rm x/y").subjects, [text("rm x/y")]);
+}
