@@ -166,7 +166,10 @@ fn is_folder(fd: impl AsFd) -> Result<bool, Fault> {
 /// Everything that the root is to hold, by path. A map, because outer places come before inner ones in its order.
 fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
     let mut nodes = BTreeMap::new();
-    for path in system::PROGRAMS.iter().chain(system::SETTINGS).map(Path::new) {
+    // Whoever is given `/etc` has its settings in it, and a link among them is none to mount on.
+    let given = |path: &Path| plan.places.iter().any(|given| path.starts_with(&given.place));
+    let settings = system::SETTINGS.iter().map(Path::new).filter(|path| !given(path));
+    for path in system::PROGRAMS.iter().map(Path::new).chain(settings) {
         if let Some(node) = system_node(path)? {
             nodes.insert(path.to_owned(), node);
         }

@@ -246,3 +246,17 @@ async fn a_folder_that_cannot_be_looked_into_is_hidden() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn whoever_is_given_the_settings_of_the_machine_has_the_machines_own() {
+    for tier in [A, B] {
+        in_tier(tier, |tier| async move {
+            let view = ProcessView::empty().with_readable(["/etc".into()]);
+            let ran =
+                run(shell(view, tier, "cat /etc/passwd; test -e /etc/ld.so.cache && echo settings")).await;
+            let machines = fs::read_to_string("/etc/passwd").unwrap();
+            assert_eq!(ran.out, format!("{machines}settings\n"), "{} {:?}", ran.err, ran.exit);
+        })
+        .await;
+    }
+}
