@@ -28,7 +28,12 @@ use llm_do_program::{
 };
 use llm_do_python::{Custom, Python};
 use llm_do_runs::{CreateError, EventSink, Redactor};
-use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of, shell::Shell};
+use llm_do_sandbox::{
+    NativeFileSystem,
+    confine::{Confiner, env_allowlist},
+    place_of,
+    shell::Shell,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -561,11 +566,17 @@ fn runtimes(
         runtimes.extend(runtime_of(python));
     }
     if workers.iter().any(|worker| runs_commands(worker)) {
-        runtimes.extend(confinement_of(python.confiner()).map(|confinement| Runtime {
-            name: "shell".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            path: environment("PATH").unwrap_or_default().into(),
-            confinement,
+        runtimes.extend(confinement_of(python.confiner()).map(|confinement| {
+            Runtime {
+                name: "shell".into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                path: env_allowlist(|name| environment(name))
+                    .into_iter()
+                    .find_map(|(name, path)| (name == "PATH").then_some(path))
+                    .unwrap_or_default()
+                    .into(),
+                confinement,
+            }
         }));
     }
     runtimes
