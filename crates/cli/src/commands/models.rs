@@ -1,16 +1,10 @@
 //! `llm-do models`: the local models (SPEC §10.5).
 
-use crate::{
-    args::ModelsCommand,
-    exit::Complaint,
-    render::Output,
-    terminal::{Terminal, Typed},
-    visible,
-};
+use crate::{args::ModelsCommand, exit::Complaint, render::Output, terminal::Terminal, visible};
 use indicatif::{ProgressBar, ProgressStyle};
 use llm_do_inference::{CATALOGUE, Entry, Progress, PullError, Source, Store, catalogue};
 use serde_json::json;
-use std::{path::Path, sync::atomic::AtomicBool};
+use std::path::Path;
 
 /// Carries out the command. `store` is the folder of the models.
 pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Result<(), Complaint> {
