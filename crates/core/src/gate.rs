@@ -361,12 +361,14 @@ fn may_loosen(source: Source, query: &Query<'_>) -> bool {
 
 /// What one source says of a call, if it speaks.
 fn said(source: Source, query: &Query<'_>, lines: &[RuleLine], policy: Option<&Policy>) -> Option<Verdict> {
+    // Few of many speak of a function; those are looked at twice.
+    let lines: Vec<&RuleLine> = lines.iter().filter(|l| l.pattern.names_one_of(query.names)).collect();
     // An `ask` speaks when it touches any argument, a `preApproved` only when it covers all of them; the stricter of a
     // source's matching lines counts, so that the order of lines is never a trap.
     let ask = lines.iter().find(|l| l.rule == Rule::Ask && l.pattern.touches(query.names, query.subjects));
     let allow =
         lines.iter().find(|l| l.rule == Rule::PreApproved && l.pattern.covers(query.names, query.subjects));
-    let line = match (ask, allow) {
+    let line = match (ask.copied(), allow.copied()) {
         // The narrower pattern wins within one source: `ask: write_file`, `allow: write_file(out/**)`.
         (Some(ask), Some(allow)) if allow.pattern.has_arguments() && !ask.pattern.has_arguments() => {
             Some(allow)
