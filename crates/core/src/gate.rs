@@ -161,6 +161,9 @@ pub struct Statement {
     pub said: Option<Verdict>,
 }
 
+/// A source, its lines that speak of a function, and its policy.
+type Speaker<'a> = (Source, Vec<&'a RuleLine>, Option<&'a Policy>);
+
 /// What the rules say of a call, and which rule said it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
@@ -183,10 +186,11 @@ impl Gate {
     /// Decides one call (SPEC §9.3): any `blocked` wins; else the strictest of the first source that speaks, the mounts'
     /// rules, and what a library's files say; where none speaks, the risk's default.
     pub fn decide(&self, query: &Query<'_>) -> Verdict {
-        if let Some(verdict) = self.blocked(query) {
+        let sources = self.sources(query);
+        if let Some(verdict) = Self::blocked(&sources, query) {
             return verdict;
         }
-        let mut verdict = self.first_speaker(query);
+        let mut verdict = Self::first_speaker(&sources, query);
         for (rule, origin) in query.mounts {
             if verdict.as_ref().is_none_or(|v| *rule > v.rule) {
                 verdict = Some(Verdict { rule: *rule, decided_by: origin.clone() });
@@ -196,11 +200,10 @@ impl Gate {
             rule: risk_default(query.risk, query.wildcard),
             decided_by: format!("default for risk `{}`", query.risk),
         });
-        let tighter = self.sources(query).filter(|(source, ..)| only_tightens(*source, query)).find_map(
-            |(source, lines, policy)| {
-                said(source, query, lines, policy).filter(|said| said.rule > verdict.rule)
-            },
-        );
+        let tighter = sources
+            .iter()
+            .filter(|(source, ..)| only_tightens(*source, query))
+            .find_map(|source| said(source, query).filter(|said| said.rule > verdict.rule));
         tighter.unwrap_or(verdict)
     }
 
@@ -208,13 +211,15 @@ impl Gate {
     pub fn statements(&self, query: &Query<'_>) -> Vec<Statement> {
         let mut statements: Vec<Statement> = self
             .sources(query)
-            .map(|(source, lines, policy)| Statement {
-                source: source.name(),
-                said: lines
+            .iter()
+            .map(|speaker| Statement {
+                source: speaker.0.name(),
+                said: speaker
+                    .1
                     .iter()
                     .find(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects))
                     .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() })
-                    .or_else(|| said(source, query, lines, policy)),
+                    .or_else(|| said(speaker, query)),
             })
             .collect();
         let above = query.callers.iter().flat_map(|lines| lines.iter());
@@ -240,11 +245,11 @@ impl Gate {
             |line: &RuleLine| line.rule == Rule::Blocked && line.pattern.speaks_of_all(query.names);
         let above = query.callers.iter().flat_map(|lines| lines.iter());
         let always_blocked = above.into_iter().any(all_blocked)
-            || self.sources(query).any(|(_, lines, policy)| {
+            || self.sources(query).iter().any(|(_, lines, policy)| {
                 // A default holds where no line speaks; a line that blocks is no way through.
                 let exempt =
                     lines.iter().any(|l| l.rule != Rule::Blocked && l.pattern.names_one_of(query.names));
-                lines.iter().any(all_blocked)
+                lines.iter().copied().any(all_blocked)
                     || policy.is_some_and(|p| {
                         p.risks.get(&query.risk) == Some(&Rule::Blocked)
                             || (p.default == Some(Rule::Blocked) && !exempt)
@@ -271,7 +276,8 @@ impl Gate {
                 continue;
             }
             let allows = |l: &&RuleLine| l.rule == Rule::PreApproved && l.pattern.names_one_of(query.names);
-            let allowed = lines.iter().filter(allows).any(|l| l.pattern.has_arguments() || !all_asked);
+            let allowed =
+                lines.iter().copied().filter(allows).any(|l| l.pattern.has_arguments() || !all_asked);
             let says_all = lines.iter().any(|l| l.pattern.speaks_of_all(query.names));
             spoken = match (allowed, all_asked, policy.and_then(|p| p.otherwise(query.risk))) {
                 (true, ..) => Some(may_loosen(source, query)),
@@ -287,23 +293,23 @@ impl Gate {
         })
     }
 
-    /// The sources in their order.
-    fn sources<'a>(
-        &'a self,
-        query: &'a Query<'_>,
-    ) -> impl Iterator<Item = (Source, &'a [RuleLine], Option<&'a Policy>)> {
+    /// The sources in their order, each with its lines that speak of the function: few of many do, and those are looked at
+    /// more than once.
+    fn sources<'a>(&'a self, query: &'a Query<'_>) -> [Speaker<'a>; 4] {
+        let of = |lines: &'a [RuleLine]| -> Vec<&'a RuleLine> {
+            lines.iter().filter(|line| line.pattern.names_one_of(query.names)).collect()
+        };
         [
-            (Source::Operator, self.operator.as_slice(), None),
-            (Source::Worker, query.worker, None),
-            (Source::Toolset, query.toolset.map_or(&[][..], |p| &p.lines), query.toolset),
-            (Source::Project, self.project.lines.as_slice(), Some(&self.project)),
+            (Source::Operator, of(&self.operator), None),
+            (Source::Worker, of(query.worker), None),
+            (Source::Toolset, of(query.toolset.map_or(&[][..], |policy| &policy.lines)), query.toolset),
+            (Source::Project, of(&self.project.lines), Some(&self.project)),
         ]
-        .into_iter()
     }
 
-    fn blocked(&self, query: &Query<'_>) -> Option<Verdict> {
+    fn blocked(sources: &[Speaker<'_>], query: &Query<'_>) -> Option<Verdict> {
         let verdict = |origin: &str| Verdict { rule: Rule::Blocked, decided_by: origin.to_owned() };
-        for (_, lines, policy) in self.sources(query) {
+        for (_, lines, policy) in sources {
             let own = lines
                 .iter()
                 .find(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects));
@@ -332,11 +338,10 @@ impl Gate {
         query.mounts.iter().find(|(rule, _)| *rule == Rule::Blocked).map(|(_, origin)| verdict(origin))
     }
 
-    fn first_speaker(&self, query: &Query<'_>) -> Option<Verdict> {
-        let mut speakers = self.sources(query).filter(|(source, ..)| !only_tightens(*source, query));
-        let (source, said) = speakers.find_map(|(source, lines, policy)| {
-            said(source, query, lines, policy).map(|said| (source, said))
-        })?;
+    fn first_speaker(sources: &[Speaker<'_>], query: &Query<'_>) -> Option<Verdict> {
+        let mut speakers = sources.iter().filter(|(source, ..)| !only_tightens(*source, query));
+        let (source, said) =
+            speakers.find_map(|speaker| said(speaker, query).map(|said| (speaker.0, said)))?;
         if said.rule == Rule::PreApproved && !may_loosen(source, query) {
             let why = "the effect lies outside the mounts that the program declares, so the operator decides";
             return Some(Verdict { rule: Rule::Ask, decided_by: format!("{} ({why})", said.decided_by) });
@@ -360,9 +365,7 @@ fn may_loosen(source: Source, query: &Query<'_>) -> bool {
 }
 
 /// What one source says of a call, if it speaks.
-fn said(source: Source, query: &Query<'_>, lines: &[RuleLine], policy: Option<&Policy>) -> Option<Verdict> {
-    // Few of many speak of a function; those are looked at twice.
-    let lines: Vec<&RuleLine> = lines.iter().filter(|l| l.pattern.names_one_of(query.names)).collect();
+fn said(&(source, ref lines, policy): &Speaker<'_>, query: &Query<'_>) -> Option<Verdict> {
     // An `ask` speaks when it touches any argument, a `preApproved` only when it covers all of them; the stricter of a
     // source's matching lines counts, so that the order of lines is never a trap.
     let ask = lines.iter().find(|l| l.rule == Rule::Ask && l.pattern.touches(query.names, query.subjects));
