@@ -230,7 +230,7 @@ pub(crate) struct ApprovalFlags {
     /// Let another program answer: unix:PATH, fd:N or fd:READ,WRITE
     #[arg(long, value_name = "CHANNEL")]
     pub(crate) operator: Option<Channel>,
-    /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN[,DOMAIN], endpoint=HOST,VARIABLE, process=uv, unconfined
+    /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN,DOMAIN, endpoint=HOST,VARIABLE, process=uv, unconfined
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) grant: Vec<String>,
 }
