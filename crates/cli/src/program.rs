@@ -18,6 +18,7 @@ use llm_do::{
     },
     toolset_kinds,
 };
+use llm_do_runs::{Problem as Line, ReadError, ReopenError};
 use serde_json::{Value, json};
 use std::{env, io, path::PathBuf, sync::Arc};
 
@@ -119,6 +120,11 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
         Problem::Resume(ResumeError::Changed { .. }) => {
             Complaint::wrong(problem.to_string()).hint("put the file back as it was, or start a new run")
         }
+        Problem::Resume(ResumeError::Key(_)) => foreign_run(problem),
+        Problem::Resume(
+            ResumeError::Read(ReadError::Line { problem: Line::Foreign, .. })
+            | ResumeError::Reopen(ReopenError::Read(ReadError::Line { problem: Line::Foreign, .. })),
+        ) => foreign_run(problem),
         Problem::Resume(ResumeError::Halt(_) | ResumeError::Reopen(_) | ResumeError::Read(_)) => {
             Complaint::failed(problem.to_string())
         }
@@ -130,6 +136,13 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
         _ => Complaint::wrong(problem.to_string()),
     };
     show_complaint(&complaint, output)
+}
+
+/// A run that nobody here has begun, as far as can be known.
+fn foreign_run(problem: &Problem) -> Complaint {
+    Complaint::wrong(problem.to_string()).hint(
+        "start the program anew; a run of yours from another machine goes on with that machine's ~/.llm-do/journal.key",
+    )
 }
 
 /// An error of this program's own.

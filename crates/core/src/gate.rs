@@ -217,16 +217,15 @@ impl Gate {
                 said: speaker
                     .1
                     .iter()
-                    .find(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects))
+                    .find(|line| blocks(line, query))
                     .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() })
                     .or_else(|| said(speaker, query)),
             })
             .collect();
-        let above = query.callers.iter().flat_map(|lines| lines.iter());
+        let mut above = query.callers.iter().flat_map(|lines| lines.iter());
         let blocked = above
-            .filter(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects))
-            .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() })
-            .next();
+            .find(|line| line.pattern.names_one_of(query.names) && blocks(line, query))
+            .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() });
         statements.push(Statement { source: "callers", said: blocked });
         let mounts = query.mounts.iter().max_by_key(|(rule, _)| *rule);
         let mounts = mounts.map(|(rule, origin)| Verdict { rule: *rule, decided_by: origin.clone() });
@@ -310,17 +309,14 @@ impl Gate {
     fn blocked(sources: &[Speaker<'_>], query: &Query<'_>) -> Option<Verdict> {
         let verdict = |origin: &str| Verdict { rule: Rule::Blocked, decided_by: origin.to_owned() };
         for (_, lines, policy) in sources {
-            let own = lines
-                .iter()
-                .find(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects));
-            if let Some(line) = own {
+            if let Some(line) = lines.iter().find(|line| blocks(line, query)) {
                 return Some(verdict(&line.origin));
             }
             let Some(policy) = policy else { continue };
             if policy.risks.get(&query.risk) == Some(&Rule::Blocked) {
                 return Some(verdict(&format!("{}: risk `{}`", policy.origin, query.risk)));
             }
-            let named = || lines.iter().any(|l| l.pattern.covers(query.names, query.subjects));
+            let named = || lines.iter().any(|l| l.pattern.covers(query.subjects));
             if policy.default == Some(Rule::Blocked) && !named() {
                 return Some(verdict(&format!("{}: default", policy.origin)));
             }
@@ -329,9 +325,8 @@ impl Gate {
             return Some(verdict(origin));
         }
         let above = query.callers.iter().flat_map(|lines| lines.iter());
-        if let Some(line) = above
-            .into_iter()
-            .find(|l| l.rule == Rule::Blocked && l.pattern.touches(query.names, query.subjects))
+        if let Some(line) =
+            above.into_iter().find(|line| line.pattern.names_one_of(query.names) && blocks(line, query))
         {
             return Some(verdict(&format!("{} (a caller's rule)", line.origin)));
         }
@@ -364,13 +359,17 @@ fn may_loosen(source: Source, query: &Query<'_>) -> bool {
         || risk_default(query.risk, query.wildcard) == Rule::PreApproved
 }
 
+/// Whether a line that speaks of the function blocks the call.
+fn blocks(line: &RuleLine, query: &Query<'_>) -> bool {
+    line.rule == Rule::Blocked && line.pattern.touches(query.subjects)
+}
+
 /// What one source says of a call, if it speaks.
 fn said(&(source, ref lines, policy): &Speaker<'_>, query: &Query<'_>) -> Option<Verdict> {
     // An `ask` speaks when it touches any argument, a `preApproved` only when it covers all of them; the stricter of a
     // source's matching lines counts, so that the order of lines is never a trap.
-    let ask = lines.iter().find(|l| l.rule == Rule::Ask && l.pattern.touches(query.names, query.subjects));
-    let allow =
-        lines.iter().find(|l| l.rule == Rule::PreApproved && l.pattern.covers(query.names, query.subjects));
+    let ask = lines.iter().find(|l| l.rule == Rule::Ask && l.pattern.touches(query.subjects));
+    let allow = lines.iter().find(|l| l.rule == Rule::PreApproved && l.pattern.covers(query.subjects));
     let line = match (ask.copied(), allow.copied()) {
         // The narrower pattern wins within one source: `ask: write_file`, `allow: write_file(out/**)`.
         (Some(ask), Some(allow)) if allow.pattern.has_arguments() && !ask.pattern.has_arguments() => {

@@ -13,7 +13,7 @@ use llm_do_core::{
     operator::{Answer, Ask},
 };
 use llm_do_program::target::Request;
-use llm_do_runs::{History, ReadError, ReopenError, Settle, read_journal};
+use llm_do_runs::{History, ReadError, ReopenError, SealKey, Settle, read_own_journal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -86,7 +86,10 @@ impl Invocation {
 /// Why a run can't be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// Its journal can't be read.
+    /// The key that tells own journals from others' can't be read.
+    #[error("no journal is known to be your own: {0}")]
+    Key(String),
+    /// Its journal can't be read, or was not written by this user's llm-do.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Its journal can't be gone on with.
@@ -123,6 +126,7 @@ pub enum ResumeError {
 #[derive(Debug)]
 pub struct PastRun {
     dir: PathBuf,
+    key: SealKey,
     records: Vec<Record>,
     invocation: Invocation,
     mode: Mode,
@@ -130,12 +134,14 @@ pub struct PastRun {
 }
 
 impl PastRun {
-    /// Reads a run that was suspended, interrupted or cut off.
+    /// Reads a run that was suspended, interrupted or cut off. What it was allowed is believed, so it must have been written
+    /// by the llm-do whose folder (`~/.llm-do`) is `home`: a project from somewhere else may bring runs along.
     ///
     /// # Errors
-    /// It can't be read, or does not tell how it was started.
-    pub fn open(dir: &Path) -> Result<Self, ResumeError> {
-        let records = read_journal(dir)?.records;
+    /// It can't be read, was written by somebody else, or does not tell how it was started.
+    pub fn open(dir: &Path, home: &Path) -> Result<Self, ResumeError> {
+        let key = SealKey::read(home).map_err(|error| ResumeError::Key(error.to_string()))?;
+        let records = read_own_journal(dir, &key)?.records;
         let Some(Record { body: Body::RunStarted { invocation, approval, date, .. }, .. }) = records.first()
         else {
             return Err(ResumeError::Unknown("it was cut off before its first record".into()));
@@ -144,12 +150,17 @@ impl PastRun {
         let invocation =
             Invocation::deserialize(invocation).map_err(|error| ResumeError::Unknown(error.to_string()))?;
         let (mode, date) = (*approval, Arc::clone(date));
-        Ok(Self { dir: dir.to_owned(), records, invocation, mode, date })
+        Ok(Self { dir: dir.to_owned(), key, records, invocation, mode, date })
     }
 
     /// Its folder.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The key that its journal is sealed with.
+    pub(crate) fn key(&self) -> &SealKey {
+        &self.key
     }
 
     /// How it was started.

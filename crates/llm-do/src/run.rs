@@ -22,9 +22,16 @@ use llm_do_core::{
     worker::{self, Definitions, ModelChoice, WorkerDefinition},
 };
 use llm_do_python::Python;
-use llm_do_runs::{Canceller, CreateError, EventSink, History, JournalWriter, LocalDriver, Redactor};
+use llm_do_runs::{
+    Canceller, CreateError, EventSink, History, JournalWriter, LocalDriver, Redactor, SealKey,
+};
 use serde_json::Value;
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -44,6 +51,15 @@ pub(crate) struct Shared {
     pub(crate) python: Arc<Python>,
     pub(crate) target: Arc<str>,
     pub(crate) runs_dir: PathBuf,
+    pub(crate) home: PathBuf,
+    pub(crate) key: OnceLock<Option<SealKey>>,
+}
+
+impl Shared {
+    /// What its journals are sealed with. Without one, where the user's folder can't be written, runs can't be resumed.
+    fn key(&self) -> Option<&SealKey> {
+        self.key.get_or_init(|| SealKey::of(&self.home).ok()).as_ref()
+    }
 }
 
 /// A run that is about to start. Its journal exists.
@@ -124,7 +140,7 @@ impl Run {
         operator: Option<Arc<dyn Operator>>,
         events: Option<Arc<dyn EventSink>>,
     ) -> Result<Self, CreateError> {
-        let journal = JournalWriter::create(&shared.runs_dir, Arc::clone(&shared.redactor))?;
+        let journal = JournalWriter::create(&shared.runs_dir, Arc::clone(&shared.redactor), shared.key())?;
         let operator = shared.operator(operator);
         let begin = |_: &str| Ok(LocalDriver::new(journal, operator));
         Self::over(shared, start, Beginning::New(invocation), events, begin)
@@ -138,7 +154,7 @@ impl Run {
         operator: Option<Arc<dyn Operator>>,
         events: Option<Arc<dyn EventSink>>,
     ) -> Result<Self, ResumeError> {
-        let (journal, records) = JournalWriter::reopen(past.dir(), Arc::clone(&shared.redactor))?;
+        let (journal, records) = JournalWriter::reopen(past.dir(), Arc::clone(&shared.redactor), past.key())?;
         // Read again under the lock: somebody else may have gone on with it in between.
         decisions.admitted_by(&records)?;
         let Decisions { answers, settle } = decisions;

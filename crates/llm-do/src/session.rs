@@ -39,7 +39,7 @@ use serde_json::Value;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// What the environment says about a variable. Injected, so that nothing reads the process's own by the way.
@@ -356,6 +356,8 @@ impl Session {
             python,
             target: request.positionals.first().map_or(".", String::as_str).into(),
             runs_dir,
+            home: home.clone(),
+            key: OnceLock::new(),
             models: Arc::new(providers),
         };
         Ok(Self {

@@ -3,9 +3,10 @@
 use crate::{
     blob::{Blobs, open_regular, private_dir, private_file},
     driver::EventSink,
-    read::{Journal, ReadError, read_journal},
+    read::{Journal, ReadError, read_own_journal, run_id_of},
     redactor::Redactor,
     run_id,
+    seal::{Chain, SealKey},
 };
 use jiff::Timestamp;
 use llm_do_core::{
@@ -54,11 +55,15 @@ pub struct JournalWriter {
 struct Tail {
     file: Box<dyn Lines>,
     blobs: Blobs,
+    /// What seals the next record, if the journal is sealed.
+    seals: Option<Chain>,
     next: u64,
     /// Bytes up to the end of the last whole line of the file.
     whole: u64,
     /// Number of the first record that is not in the file.
     unwritten: u64,
+    /// What seals that one.
+    unwritten_seals: Option<Chain>,
     /// Whole lines that are not in the file yet.
     lines: Vec<u8>,
     /// Whether lines may wait for others.
@@ -163,8 +168,13 @@ pub struct CreateError {
 
 impl JournalWriter {
     /// Begins a journal in a new folder under `runs_dir` (`.llm-do/runs`), with an ID that no other run has. The folder
-    /// above `runs_dir`, if it is `.llm-do` or new, is made to ignore itself for git.
-    pub fn create(runs_dir: &Path, redactor: Arc<Redactor>) -> Result<Self, CreateError> {
+    /// above `runs_dir`, if it is `.llm-do` or new, is made to ignore itself for git. Without a key it can be looked at
+    /// afterwards, but not gone on with.
+    pub fn create(
+        runs_dir: &Path,
+        redactor: Arc<Redactor>,
+        key: Option<&SealKey>,
+    ) -> Result<Self, CreateError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| CreateError { path, source }
@@ -192,15 +202,20 @@ impl JournalWriter {
             .map_err(failed(&path))?;
         // Where the file system has no locks the run does without: it only looks cut off while it goes on.
         let _ = file.try_lock();
-        Ok(Self::over(Box::new(file), id.into(), dir, redactor, Clock::new(now)))
+        let seals = key.map(|key| key.chain(&id));
+        Ok(Self::over(Box::new(file), id.into(), dir, redactor, seals, Clock::new(now)))
     }
 
-    /// Goes on with the journal in a run's folder, which no process may be writing, and gives back what it holds. Half a
-    /// line at its end, from a write that was cut off, is removed.
+    /// Goes on with the journal in a run's folder, which no process may be writing and which was sealed with this key,
+    /// and gives back what it holds. Half a line at its end, from a write that was cut off, is removed.
     ///
     /// # Errors
     /// See [`ReopenError`].
-    pub fn reopen(run_dir: &Path, redactor: Arc<Redactor>) -> Result<(Self, Vec<Record>), ReopenError> {
+    pub fn reopen(
+        run_dir: &Path,
+        redactor: Arc<Redactor>,
+        key: &SealKey,
+    ) -> Result<(Self, Vec<Record>), ReopenError> {
         let path = run_dir.join(JOURNAL_FILE);
         let failed = |source| ReopenError::Io { path: path.clone(), source };
         // Looked at by its own rules first, so that a link or a pipe in its place is not opened for writing.
@@ -211,13 +226,12 @@ impl JournalWriter {
             // Where the file system has no locks the run does without.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        let Journal { records, torn, whole_bytes } = read_journal(run_dir)?;
+        let Journal { records, torn, whole_bytes, seals } = read_own_journal(run_dir, key)?;
         if torn {
             file.set_len(whole_bytes).map_err(failed)?;
         }
-        let id = run_dir.file_name().unwrap_or_default().to_string_lossy().into();
-        let journal =
-            Self::over(Box::new(file), id, run_dir.to_owned(), redactor, Clock::new(Timestamp::now()));
+        let (id, clock) = (run_id_of(run_dir).into(), Clock::new(Timestamp::now()));
+        let journal = Self::over(Box::new(file), id, run_dir.to_owned(), redactor, seals, clock);
         let next = records.len() as u64;
         journal.last_ms.store(records.last().map_or(0, |record| record.at_ms), Ordering::Release);
         {
@@ -227,10 +241,19 @@ impl JournalWriter {
         Ok((journal, records))
     }
 
-    fn over(file: Box<dyn Lines>, id: Arc<str>, dir: PathBuf, redactor: Arc<Redactor>, clock: Clock) -> Self {
+    fn over(
+        file: Box<dyn Lines>,
+        id: Arc<str>,
+        dir: PathBuf,
+        redactor: Arc<Redactor>,
+        seals: Option<Chain>,
+        clock: Clock,
+    ) -> Self {
         let tail = Tail {
             file,
             blobs: Blobs::of_run(&dir),
+            unwritten_seals: seals.clone(),
+            seals,
             next: 0,
             whole: 0,
             unwritten: 0,
@@ -373,6 +396,9 @@ impl Tail {
             self.lines.truncate(start);
             return Err(error);
         }
+        if let Some(seals) = &mut self.seals {
+            seals.seal(&mut self.lines, start);
+        }
         self.lines.push(b'\n');
         self.next += 1;
         Ok(body)
@@ -388,10 +414,12 @@ impl Tail {
             Ok(()) => {
                 self.whole += self.lines.len() as u64;
                 self.unwritten = self.next;
+                self.unwritten_seals.clone_from(&self.seals);
             }
             Err(_) => {
                 self.torn = self.file.truncate(self.whole).is_err();
                 self.next = self.unwritten;
+                self.seals.clone_from(&self.unwritten_seals);
             }
         }
         self.lines.clear();
@@ -453,8 +481,11 @@ fn ignore_for_git(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{driver::LocalDriver, history::History, read::read_journal};
     use llm_do_core::journal::{Ending, RunStatus};
+    use llm_do_core::{driver::Driver, operator::Later};
     use serde_json::json;
+    use std::collections::HashMap;
 
     fn note(text: &str) -> Body {
         Body::Note { text: text.into() }
@@ -485,47 +516,58 @@ mod tests {
             Ok(written)
         }
         fn truncate(&mut self, bytes: u64) -> io::Result<()> {
-            if self.can_truncate { self.file.set_len(bytes) } else { Err(io::ErrorKind::Other.into()) }
+            if !self.can_truncate {
+                return Err(io::ErrorKind::Other.into());
+            }
+            let freed = self.file.metadata()?.len() - bytes;
+            self.room += usize::try_from(freed).unwrap();
+            self.file.set_len(bytes)
         }
     }
 
     fn almost_full(dir: &Path, room: usize, can_truncate: bool) -> JournalWriter {
         let file = OpenOptions::new().append(true).create_new(true).open(dir.join(JOURNAL_FILE)).unwrap();
         let file = AlmostFull { file, room, can_truncate };
-        let clock = Clock::new(Timestamp::now());
-        JournalWriter::over(Box::new(file), "run".into(), dir.to_owned(), Arc::default(), clock)
+        let (clock, seals) = (Clock::new(Timestamp::now()), key().chain(&run_id_of(dir)));
+        JournalWriter::over(Box::new(file), "run".into(), dir.to_owned(), Arc::default(), Some(seals), clock)
+    }
+
+    fn key() -> SealKey {
+        SealKey::from([7; 32])
     }
 
     #[test]
     fn a_full_disk_leaves_whole_lines_and_halts() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = almost_full(dir.path(), 200, true);
+        let journal = almost_full(dir.path(), 300, true);
         append(&journal, note("fits")).unwrap();
         let halt = append(&journal, note(&"x".repeat(300))).unwrap_err();
         let Halt::Journal(message) = halt else { panic!("{halt:?}") };
         assert!(message.contains(JOURNAL_FILE), "{message}");
         let read = read_journal(dir.path()).unwrap();
         assert_eq!((read.records.len(), read.torn), (1, false));
-        // The failed record took no number.
+        // The failed record took no number, and no seal.
         assert_eq!(journal.tail().next, 1);
+        append(&journal, note("fits too")).unwrap();
+        assert_eq!(read_own_journal(dir.path(), &key()).unwrap().records.len(), 2);
     }
 
     #[test]
     fn nothing_follows_half_a_line_that_could_not_be_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = almost_full(dir.path(), 200, false);
+        let journal = almost_full(dir.path(), 300, false);
         append(&journal, note("fits")).unwrap();
         append(&journal, note(&"x".repeat(300))).unwrap_err();
         append(&journal, note("would be garbled")).unwrap_err();
         let read = read_journal(dir.path()).unwrap();
         assert_eq!((read.records.len(), read.torn), (1, true));
-        assert!(read.whole_bytes < 200);
+        assert!(read.whole_bytes < 300);
     }
 
     #[test]
     fn held_records_are_written_together_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = almost_full(dir.path(), 500, true);
+        let journal = almost_full(dir.path(), 700, true);
         let written = || read_journal(dir.path()).unwrap().records.len();
         append(&journal, note("at once")).unwrap();
         let hold = journal.hold();
@@ -535,12 +577,15 @@ mod tests {
         journal.flush().unwrap();
         assert_eq!(written(), 3);
         append(&journal, note("four")).unwrap();
-        append(&journal, note(&"x".repeat(500))).unwrap();
+        append(&journal, note(&"x".repeat(700))).unwrap();
         assert!(matches!(hold.release(), Err(Halt::Journal(_))));
         assert_eq!((written(), read_journal(dir.path()).unwrap().torn), (3, false));
         // Those that could not be written took no number, and nothing is held any more.
         let tail = journal.tail();
         assert_eq!((tail.next, tail.held, tail.lines.len()), (3, false, 0));
+        drop(tail);
+        append(&journal, note("four")).unwrap();
+        assert_eq!(read_own_journal(dir.path(), &key()).unwrap().records.len(), 4);
     }
 
     #[test]
@@ -549,8 +594,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let clock = Clock::new(Timestamp::now());
-        let journal =
-            JournalWriter::over(Box::new(file), "run".into(), dir.path().to_owned(), Arc::default(), clock);
+        let journal = JournalWriter::over(
+            Box::new(file),
+            "run".into(),
+            dir.path().to_owned(),
+            Arc::default(),
+            None,
+            clock,
+        );
         assert!(matches!(append(&journal, note("any")), Err(Halt::Journal(_))));
     }
 
@@ -558,7 +609,8 @@ mod tests {
     fn what_is_recorded_holds_no_secret_and_is_what_counts() {
         let dir = tempfile::tempdir().unwrap();
         let journal =
-            JournalWriter::create(&dir.path().join("runs"), secret("API_KEY", "hunter2hunter2")).unwrap();
+            JournalWriter::create(&dir.path().join("runs"), secret("API_KEY", "hunter2hunter2"), None)
+                .unwrap();
         let long = format!("{} hunter2hunter2 {}", "x".repeat(5000), "y".repeat(5000));
         let output = json!({ "hunter2hunter2": ["a hunter2hunter2"], "long": long });
         let written = append(
@@ -583,7 +635,8 @@ mod tests {
     fn a_secret_that_is_a_word_of_the_format_leaves_records_readable() {
         for word in ["run_ended", "function", "tool_ended", "note_for_me", "max_tokens", "principal"] {
             let dir = tempfile::tempdir().unwrap();
-            let journal = JournalWriter::create(&dir.path().join("runs"), secret("TOKEN", word)).unwrap();
+            let journal =
+                JournalWriter::create(&dir.path().join("runs"), secret("TOKEN", word), None).unwrap();
             append(&journal, note(word)).unwrap();
             let ending = Ending::Output(Arc::new(json!({ word: word })));
             append(&journal, Body::ToolEnded { ending: ending.clone(), blobs: Vec::new(), log: None })
@@ -606,7 +659,7 @@ mod tests {
     fn files_are_their_owners_and_ignored_by_git() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join(".llm-do");
-        let journal = JournalWriter::create(&home.join("runs"), Arc::default()).unwrap();
+        let journal = JournalWriter::create(&home.join("runs"), Arc::default(), None).unwrap();
         append(&journal, note(&"x".repeat(5000))).unwrap();
         assert_eq!(fs::read_to_string(home.join(".gitignore")).unwrap(), "*\n");
         #[cfg(unix)]
@@ -621,10 +674,10 @@ mod tests {
         }
         // What somebody has put there stays.
         fs::write(home.join(".gitignore"), "runs/\n").unwrap();
-        JournalWriter::create(&home.join("runs"), Arc::default()).unwrap();
+        JournalWriter::create(&home.join("runs"), Arc::default(), None).unwrap();
         assert_eq!(fs::read_to_string(home.join(".gitignore")).unwrap(), "runs/\n");
         // A folder that was there before is not ours, whatever lies in it.
-        JournalWriter::create(&dir.path().join("runs"), Arc::default()).unwrap();
+        JournalWriter::create(&dir.path().join("runs"), Arc::default(), None).unwrap();
         assert!(!dir.path().join(".gitignore").exists());
     }
 
@@ -632,7 +685,7 @@ mod tests {
     fn a_folder_that_cannot_be_made_is_named() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
-        let error = JournalWriter::create(&dir.path().join("file/runs"), Arc::default()).err().unwrap();
+        let error = JournalWriter::create(&dir.path().join("file/runs"), Arc::default(), None).err().unwrap();
         assert!(error.to_string().contains("file/runs"), "{error}");
     }
 
@@ -640,12 +693,37 @@ mod tests {
     fn runs_begun_at_once_have_different_ids() {
         let dir = tempfile::tempdir().unwrap();
         let runs = dir.path().join("runs");
-        let begin = || (0..50).map(|_| JournalWriter::create(&runs, Arc::default()).unwrap().id().clone());
+        let begin =
+            || (0..50).map(|_| JournalWriter::create(&runs, Arc::default(), None).unwrap().id().clone());
         let ids: Vec<Arc<str>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| begin().collect::<Vec<_>>())).collect();
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
         let distinct: std::collections::HashSet<_> = ids.iter().collect();
         assert_eq!(distinct.len(), 200);
+    }
+
+    #[tokio::test]
+    async fn time_in_which_nothing_happened_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create_new(dir.path().join(JOURNAL_FILE)).unwrap();
+        let an_hour_ago = Timestamp::from_second(Timestamp::now().as_second() - 3600).unwrap();
+        let (clock, seals) = (Clock::new(an_hour_ago), key().chain(&run_id_of(dir.path())));
+        let dir = dir.path();
+        let journal = JournalWriter::over(
+            Box::new(file),
+            "run".into(),
+            dir.to_owned(),
+            Arc::default(),
+            Some(seals),
+            clock,
+        );
+        let at_ms = append(&journal, note("then")).unwrap().at_ms;
+        drop(journal);
+        let (journal, records) = JournalWriter::reopen(dir, Arc::default(), &key()).unwrap();
+        let history = History::of(records, HashMap::new());
+        let driver = LocalDriver::resume(journal, Arc::new(Later), history, "test").unwrap();
+        driver.record(&CallPath::root(), "more".into(), note("now")).unwrap();
+        assert!((at_ms..at_ms + 600_000).contains(&driver.now_ms()), "{} {at_ms}", driver.now_ms());
     }
 }

@@ -12,6 +12,7 @@ mod read;
 mod redactor;
 mod render;
 mod run_id;
+mod seal;
 mod tree;
 
 pub use blob::{BlobError, INLINE_BYTES};
@@ -19,8 +20,9 @@ pub use driver::{Canceller, EventSink, LocalDriver};
 pub use history::{History, Settle};
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, RecordRef, ReopenError, Written};
 pub use list::{FindError, Open, RunState, RunSummary, find_run, list_runs};
-pub use read::{Journal, Problem, ReadError, read_journal};
+pub use read::{Journal, Problem, ReadError, read_journal, read_own_journal};
 pub use redactor::{Redactor, SHORTEST_SECRET, is_secret_name};
 pub use render::{Line, Tone, duration, render, thousands};
 pub use run_id::is_run_id;
+pub use seal::SealKey;
 pub use tree::{CallNode, CallState, Decision, RunTree};

@@ -3,6 +3,7 @@
 use crate::{
     blob::{BlobError, Blobs, mentions_blob, open_regular},
     journal::JOURNAL_FILE,
+    seal::{Chain, SealKey},
 };
 use llm_do_core::journal::{Body, FORMAT, Record};
 use serde::Deserialize;
@@ -24,6 +25,8 @@ pub struct Journal {
     pub torn: bool,
     /// Bytes up to the end of the last whole line.
     pub whole_bytes: u64,
+    /// What seals the record that follows, if the seals were looked at.
+    pub(crate) seals: Option<Chain>,
 }
 
 /// A journal that can't be read.
@@ -69,18 +72,38 @@ pub enum Problem {
     /// Written by a newer version.
     #[error("written in format {0}, which this version of llm-do does not know: use a newer one")]
     Format(u32),
+    /// Not sealed with the user's key, or not where it was written.
+    #[error(
+        "this record was not written by your llm-do, or was changed since: a run goes on only from a journal of your own"
+    )]
+    Foreign,
     /// Longer than anything llm-do writes.
     #[error("the line is too long for a record")]
     TooLong,
 }
 
-/// Reads the journal in a run's folder.
+/// Reads the journal in a run's folder, whoever wrote it: good enough to look at.
 pub fn read_journal(run_dir: &Path) -> Result<Journal, ReadError> {
+    read(run_dir, None)
+}
+
+/// Reads the journal in a run's folder if each record was written there by this user's llm-do: good enough to believe
+/// what it says was allowed and done.
+pub fn read_own_journal(run_dir: &Path, key: &SealKey) -> Result<Journal, ReadError> {
+    read(run_dir, Some(key.chain(&run_id_of(run_dir))))
+}
+
+/// A run's folder bears its ID.
+pub(crate) fn run_id_of(run_dir: &Path) -> String {
+    run_dir.file_name().unwrap_or_default().to_string_lossy().into()
+}
+
+fn read(run_dir: &Path, seals: Option<Chain>) -> Result<Journal, ReadError> {
     let path = run_dir.join(JOURNAL_FILE);
     let failed = |source| ReadError::Io { path: path.clone(), source };
     let blobs = Blobs::of_run(run_dir);
     let mut file = BufReader::with_capacity(64 * 1024, open_regular(&path).map_err(failed)?);
-    let mut journal = Journal { records: Vec::new(), torn: false, whole_bytes: 0 };
+    let mut journal = Journal { records: Vec::new(), torn: false, whole_bytes: 0, seals };
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -98,6 +121,9 @@ pub fn read_journal(run_dir: &Path) -> Result<Journal, ReadError> {
             return Ok(journal);
         }
         let record = parse(&line, &blobs).map_err(wrong)?;
+        if journal.seals.as_mut().is_some_and(|seals| !seals.admits(&line[..line.len() - 1])) {
+            return Err(wrong(Problem::Foreign));
+        }
         if record.seq != expected {
             return Err(wrong(Problem::OutOfOrder { expected, found: record.seq }));
         }

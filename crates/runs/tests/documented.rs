@@ -82,7 +82,7 @@ fn every_part_and_event_is_documented() {
 #[test]
 fn long_values_are_stored_as_documented() {
     let home = tempfile::tempdir().unwrap();
-    let journal = JournalWriter::create(&home.path().join("runs"), Arc::default()).unwrap();
+    let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
     let long = "x".repeat(5000);
     let body =
         Body::ToolEnded { ending: Ending::Output(Arc::new(json!(long))), blobs: Vec::new(), log: None };

@@ -62,7 +62,7 @@ struct Run {
 
 fn run_with(redactor: Redactor) -> Run {
     let home = tempfile::tempdir().unwrap();
-    let journal = JournalWriter::create(&home.path().join("runs"), Arc::new(redactor)).unwrap();
+    let journal = JournalWriter::create(&home.path().join("runs"), Arc::new(redactor), None).unwrap();
     let (operator, events) = (Arc::new(Slow::default()), Arc::new(Events::default()));
     let dir = journal.dir().to_owned();
     let driver = LocalDriver::new(journal, operator.clone()).with_events(events.clone());
@@ -131,7 +131,7 @@ async fn an_intent_is_on_disk_before_the_step_runs() {
 #[tokio::test]
 async fn gathered_records_are_on_disk_before_a_step_runs_and_before_the_run_waits() {
     let runs = tempfile::tempdir().unwrap();
-    let journal = JournalWriter::create(runs.path(), Arc::new(Redactor::default())).unwrap();
+    let journal = JournalWriter::create(runs.path(), Arc::new(Redactor::default()), None).unwrap();
     let driver = LocalDriver::new(journal, Arc::new(Slow::default()));
     let on_disk = || read_journal(driver.journal().dir()).unwrap().records.len();
     let path = CallPath::root();
@@ -410,7 +410,7 @@ async fn deltas_are_made_only_for_those_who_want_them() {
     }
     let home = tempfile::tempdir().unwrap();
     let driver = || {
-        let journal = JournalWriter::create(&home.path().join("runs"), Arc::default()).unwrap();
+        let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
         LocalDriver::new(journal, Arc::new(Slow::default()))
     };
     assert!(!driver().listens());

@@ -50,7 +50,7 @@ fn append(journal: &JournalWriter, body: Body) {
 
 /// A finished run's folder.
 fn whole_run(runs: &Path) -> PathBuf {
-    let journal = JournalWriter::create(runs, Arc::default()).unwrap();
+    let journal = JournalWriter::create(runs, Arc::default(), None).unwrap();
     append(&journal, run_started(journal.id()));
     append(&journal, note(&"long ".repeat(2000)));
     append(&journal, run_ended());
@@ -144,7 +144,7 @@ fn what_is_no_file_is_not_waited_for() {
 #[test]
 fn a_long_journal_is_read_whole() {
     let runs = tempfile::tempdir().unwrap();
-    let journal = JournalWriter::create(runs.path(), Arc::default()).unwrap();
+    let journal = JournalWriter::create(runs.path(), Arc::default(), None).unwrap();
     for _ in 0..100_000 {
         append(&journal, note("one of many"));
     }
@@ -158,15 +158,15 @@ fn lists_are_newest_first_and_know_who_is_running() {
     let runs = home.path().join("runs");
     assert!(list_runs(&runs, 10).unwrap().is_empty());
     let done = whole_run(&runs);
-    let running = JournalWriter::create(&runs, Arc::default()).unwrap();
+    let running = JournalWriter::create(&runs, Arc::default(), None).unwrap();
     append(&running, run_started(running.id()));
     let cut_off = {
-        let journal = JournalWriter::create(&runs, Arc::default()).unwrap();
+        let journal = JournalWriter::create(&runs, Arc::default(), None).unwrap();
         append(&journal, run_started(journal.id()));
         append(&journal, note("then the power went"));
         journal.dir().to_owned()
     };
-    let empty = JournalWriter::create(&runs, Arc::default()).unwrap().dir().to_owned();
+    let empty = JournalWriter::create(&runs, Arc::default(), None).unwrap().dir().to_owned();
     fs::create_dir(runs.join("notes of mine")).unwrap();
     fs::create_dir(runs.join("20260101-000000-dead")).unwrap();
 
@@ -199,7 +199,7 @@ fn lists_are_newest_first_and_know_who_is_running() {
 fn a_last_line_longer_than_the_first_look_is_found() {
     let home = tempfile::tempdir().unwrap();
     let runs = home.path().join("runs");
-    let journal = JournalWriter::create(&runs, Arc::default()).unwrap();
+    let journal = JournalWriter::create(&runs, Arc::default(), None).unwrap();
     append(&journal, run_started(journal.id()));
     append(&journal, note(&"\u{1}".repeat(600)));
     append(
@@ -240,7 +240,7 @@ fn a_killed_process_leaves_every_record_it_was_told_of() {
     const NAME: &str = "a_killed_process_leaves_every_record_it_was_told_of";
     // Run again as the process that is killed: it says the number of each record that it has been told is written.
     if let Some(runs) = std::env::var_os("LLM_DO_TEST_RUNS_DIR") {
-        let journal = JournalWriter::create(Path::new(&runs), Arc::default()).unwrap();
+        let journal = JournalWriter::create(Path::new(&runs), Arc::default(), None).unwrap();
         append(&journal, run_started(journal.id()));
         for seq in 1.. {
             append(&journal, note(&"long ".repeat(seq % 7 * 300)));

@@ -24,7 +24,7 @@ impl Story {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         Self {
-            journal: JournalWriter::create(&home.path().join("runs"), Arc::default()).unwrap(),
+            journal: JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap(),
             _home: home,
         }
     }

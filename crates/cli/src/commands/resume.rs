@@ -5,7 +5,7 @@ use crate::{
     args::ResumeArgs,
     exit::{Complaint, Exit},
     interrupt::Interrupts,
-    program::show_complaint,
+    program::{home, show_complaint},
     render::{Output, show_questions, show_unsettled},
 };
 use llm_do::{Decisions, PastRun, Problem, Session};
@@ -27,7 +27,7 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Ex
     };
     let mut resumed = || {
         let dir = super::runs::find(folders, &args.run)?;
-        let past = PastRun::open(&dir).map_err(Problem::from)?;
+        let past = PastRun::open(&dir, &home()).map_err(Problem::from)?;
         let decisions = decisions(args, &past)?;
         past.admits(&decisions).map_err(Problem::from)?;
         // Nothing would happen but the same end.

@@ -30,6 +30,7 @@ mod paths;
 mod probe;
 mod processes;
 mod races;
+mod runs;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "../scenarios/session.rs"]
 mod session;
@@ -75,6 +76,7 @@ fn groups() -> Vec<Group> {
         loading::group(),
         templates::group(),
         code::journal(),
+        runs::group(),
     ]
 }
 

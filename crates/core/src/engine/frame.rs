@@ -214,7 +214,11 @@ impl Frame {
 
     /// The `timeout` of the caller's rules for such a call.
     pub fn timeout_of(&self, names: &[&str], subjects: &[Subject]) -> Option<Duration> {
-        self.worker()?.overrides.iter().find(|o| o.pattern.covers(names, subjects))?.timeout
+        self.worker()?
+            .overrides
+            .iter()
+            .find(|o| o.pattern.names_one_of(names) && o.pattern.covers(subjects))?
+            .timeout
     }
 
     /// Working time left to the innermost of the chain's deadlines, if there are any.

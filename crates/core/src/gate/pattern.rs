@@ -147,19 +147,16 @@ impl Pattern {
         self.arguments.as_ref().is_none_or(|arguments| arguments.matches(subject))
     }
 
-    /// For rules that tighten: whether it speaks of any part of the call.
-    pub fn touches(&self, names: &[&str], subjects: &[Subject]) -> bool {
-        self.names_one_of(names)
-            && self.arguments.as_ref().is_none_or(|arguments| subjects.iter().any(|s| arguments.matches(s)))
+    /// For rules that tighten: whether, of a function that it names, it speaks of any part of the call.
+    pub fn touches(&self, subjects: &[Subject]) -> bool {
+        self.arguments.as_ref().is_none_or(|arguments| subjects.iter().any(|s| arguments.matches(s)))
     }
 
-    /// For rules that loosen: whether it speaks of the whole call.
-    pub fn covers(&self, names: &[&str], subjects: &[Subject]) -> bool {
-        self.names_one_of(names)
-            && self
-                .arguments
-                .as_ref()
-                .is_none_or(|arguments| !subjects.is_empty() && subjects.iter().all(|s| arguments.matches(s)))
+    /// For rules that loosen: whether, of a function that it names, it speaks of the whole call.
+    pub fn covers(&self, subjects: &[Subject]) -> bool {
+        self.arguments
+            .as_ref()
+            .is_none_or(|arguments| !subjects.is_empty() && subjects.iter().all(|s| arguments.matches(s)))
     }
 }
 

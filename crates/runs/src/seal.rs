@@ -1,0 +1,202 @@
+//! Whose journal it is: each record is sealed with a key that only this user's llm-do has.
+//!
+//! A journal tells what the operator said when the run began, what was approved, and what tools gave back; whoever goes
+//! on with it believes all that. A project that somebody else made may bring journals along, so a run goes on only from
+//! one that was written here, record by record. The seal of a record is an HMAC-SHA-256 (RFC 2104) over the seal before it
+//! (before the first, the run's ID) and the record's line, cut to 128 bits.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::{
+    fmt,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::Path,
+};
+
+use crate::blob::{open_regular, private_dir, private_file};
+
+/// Name of the key's file in the user's folder (`~/.llm-do`).
+const KEY_FILE: &str = "journal.key";
+/// What stands between a record's last field and its seal.
+const FIELD: &[u8] = b",\"seal\":\"";
+/// Letters of a seal: 128 bits as Base64 without padding.
+const LETTERS: usize = 22;
+/// What every sealed line ends in.
+const TAIL_BYTES: usize = FIELD.len() + LETTERS + 2;
+
+/// The key that tells this user's journals from others'.
+#[derive(Clone)]
+pub struct SealKey(Hmac<Sha256>);
+
+impl SealKey {
+    /// The key in the user's folder (`~/.llm-do`); made if there is none.
+    ///
+    /// # Errors
+    /// It can't be read or made, or what stands there is no key.
+    pub fn of(home: &Path) -> io::Result<Self> {
+        match Self::read(home) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(home),
+            read => read,
+        }
+    }
+
+    /// The key in the user's folder.
+    ///
+    /// # Errors
+    /// There is none, it can't be read, or what stands there is no key.
+    pub fn read(home: &Path) -> io::Result<Self> {
+        let path = home.join(KEY_FILE);
+        let mut text = String::new();
+        io::Read::read_to_string(&mut io::Read::take(open_regular(&path)?, 100), &mut text)?;
+        let bytes =
+            STANDARD_NO_PAD.decode(text.trim()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        bytes.map(Self::from).ok_or_else(|| {
+            io::Error::other(format!("{} is not a key; remove it, and a new one is made", path.display()))
+        })
+    }
+
+    fn make(home: &Path) -> io::Result<Self> {
+        private_dir(home)?;
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+        // Under its name only when it is whole, and never over the key of somebody who was faster.
+        let path = home.join(KEY_FILE);
+        let new = home.join(format!("{KEY_FILE}.{}.{:08x}", std::process::id(), fastrand::u32(..)));
+        let mut file = private_file(OpenOptions::new().write(true).create_new(true)).open(&new)?;
+        let linked =
+            writeln!(file, "{}", STANDARD_NO_PAD.encode(bytes)).and_then(|()| fs::hard_link(&new, &path));
+        let _ = fs::remove_file(&new);
+        match linked {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Self::read(home),
+        }
+    }
+
+    /// The seals of a run's records.
+    pub(crate) fn chain(&self, run: &str) -> Chain {
+        Chain { key: self.clone(), before: run.as_bytes().into() }
+    }
+}
+
+impl From<[u8; 32]> for SealKey {
+    fn from(key: [u8; 32]) -> Self {
+        // It takes keys of any length.
+        #[expect(clippy::expect_used, reason = "an HMAC takes keys of any length")]
+        Self(Hmac::new_from_slice(&key).expect("an HMAC takes keys of any length"))
+    }
+}
+
+/// Says nothing of the key.
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealKey")
+    }
+}
+
+/// The seals up to a record.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    key: SealKey,
+    before: Vec<u8>,
+}
+
+impl Chain {
+    /// Adds the seal to a record's line, which has no end of line yet: as the last field of its JSON.
+    pub(crate) fn seal(&mut self, lines: &mut Vec<u8>, start: usize) {
+        let mac = self.mac(&lines[start..]);
+        // The line is a JSON object, and a record is never empty.
+        lines.pop();
+        lines.extend_from_slice(FIELD);
+        self.before.clear();
+        let mut letters = [0; LETTERS];
+        #[expect(clippy::expect_used, reason = "16 bytes are 22 letters")]
+        STANDARD_NO_PAD.encode_slice(mac, &mut letters).expect("16 bytes are 22 letters");
+        self.before.extend_from_slice(&letters);
+        lines.extend_from_slice(&letters);
+        lines.extend_from_slice(b"\"}");
+    }
+
+    /// Whether the line, without its end of line, is the next that was sealed with this key.
+    pub(crate) fn admits(&mut self, line: &[u8]) -> bool {
+        let Some((record, tail)) = line.split_last_chunk::<TAIL_BYTES>() else { return false };
+        let Some(letters) = tail.strip_prefix(FIELD).and_then(|rest| rest.strip_suffix(b"\"}")) else {
+            return false;
+        };
+        let Ok(mac) = STANDARD_NO_PAD.decode(letters) else { return false };
+        let mut own = self.key.0.clone();
+        own.update(&self.before);
+        own.update(record);
+        own.update(b"}");
+        // In constant time, though nobody is there to measure.
+        let fits = own.verify_truncated_left(&mac).is_ok();
+        self.before.clear();
+        self.before.extend_from_slice(letters);
+        fits
+    }
+
+    fn mac(&self, line: &[u8]) -> [u8; 16] {
+        let mut mac = self.key.0.clone();
+        mac.update(&self.before);
+        mac.update(line);
+        let whole: [u8; 32] = mac.finalize().into_bytes().into();
+        let (cut, _) = whole.split_at(16);
+        #[expect(clippy::expect_used, reason = "half of 32 bytes are 16")]
+        cut.try_into().expect("half of 32 bytes are 16")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(chain: &mut Chain, line: &str) -> Vec<u8> {
+        let mut lines = line.as_bytes().to_vec();
+        chain.seal(&mut lines, 0);
+        lines
+    }
+
+    #[test]
+    fn a_line_is_admitted_once_in_its_place_with_its_key() {
+        let key = SealKey::from([7; 32]);
+        let mut chain = key.chain("a");
+        let lines = [sealed(&mut chain, r#"{"seq":0}"#), sealed(&mut chain, r#"{"seq":1}"#)];
+        assert!(serde_json::from_slice::<serde_json::Value>(&lines[1]).unwrap()["seal"].is_string());
+        let mut reading = key.chain("a");
+        assert!(reading.admits(&lines[0]) && reading.admits(&lines[1]));
+        assert!(!reading.admits(&lines[1]), "twice");
+        assert!(!key.chain("a").admits(&lines[1]), "without the first");
+        assert!(!key.chain("b").admits(&lines[0]), "in another run");
+        assert!(!SealKey::from([8; 32]).chain("a").admits(&lines[0]), "with another key");
+        for place in 0..lines[0].len() {
+            let mut changed = lines[0].clone();
+            changed[place] ^= 1;
+            assert!(!key.chain("a").admits(&changed), "byte {place} is changed");
+        }
+        for bare in [&b"{\"seq\":0}"[..], b"", b"{}", b",\"seal\":\"AAAAAAAAAAAAAAAAAAAAAA\"}"] {
+            assert!(!key.chain("a").admits(bare));
+        }
+    }
+
+    #[test]
+    fn the_key_is_made_once_and_for_its_owner_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("new");
+        assert_eq!(SealKey::read(&folder).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let seals: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let made: Vec<_> = (0..8).map(|_| scope.spawn(|| SealKey::of(&folder).unwrap())).collect();
+            made.into_iter().map(|made| sealed(&mut made.join().unwrap().chain("a"), "{}")).collect()
+        });
+        assert!(seals.iter().all(|seal| *seal == seals[0]), "all have the same key");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(folder.join(KEY_FILE)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        fs::write(folder.join(KEY_FILE), "short").unwrap();
+        assert!(SealKey::of(&folder).is_err());
+    }
+}
