@@ -31,8 +31,22 @@ pub struct Step<'a> {
     pub intent: Option<Body>,
     /// Cancelled after this much time; then [`StepEnd::TimedOut`] is its recorded outcome.
     pub deadline: Option<Duration>,
+    /// What the world tells of an earlier attempt, if one had begun and not ended when the run was cut off.
+    pub cut_off: CutOff,
     /// Does it and gives what is recorded. Not polled at all if the record exists.
     pub run: BoxFuture<'a, Body>,
+}
+
+/// What has become of a step that had begun and not ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum CutOff {
+    /// Nobody knows but the operator, unless the intent alone tells (it only read).
+    #[default]
+    Unknown,
+    /// Nothing: it may run again.
+    Undone,
+    /// All of it: this is what it would have recorded.
+    Done(Body),
 }
 
 /// How a step ended.
@@ -93,6 +107,10 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// Whether a resumed run came past that step before: then what it found out is in the records and not in the world.
     fn recorded(&self, _path: &CallPath, _step: &str) -> bool {
         false
+    }
+    /// The intent of a step that had begun and not ended when the run was cut off.
+    fn begun(&self, _path: &CallPath, _step: &str) -> Option<Body> {
+        None
     }
     /// Waits for work that is not recorded, because it is done again on a resume (what tools there are is found out), until
     /// the run is cancelled.

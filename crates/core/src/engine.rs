@@ -17,11 +17,11 @@ pub use outcome::{End, Failure, FailureKind, Halt, Outcome, Principal};
 use crate::{
     authority::{Access, Located, Place, Refusal},
     call_path::CallPath,
-    driver::{Driver, Step, StepEnd, StepName},
+    driver::{CutOff, Driver, Step, StepEnd, StepName},
     event::Event,
     function::{
-        Body, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, LeafCall, Preview, Risk,
-        ToolError, ToolOutput, Touch,
+        Body, CompositeCall, Effects, Foreseen, Function, FunctionMeta, FunctionSource, LeafCall, Preview,
+        Risk, ToolError, ToolOutput, Touch,
     },
     gate::{Gate, Mode, Query, Rule, Subject},
     journal::{Body as Record, Ending, timed_out},
@@ -285,7 +285,14 @@ impl Engine {
             }
         }
         let run = Box::pin(async { Record::LinksFollowed { places: real } });
-        let step = Step { path: &call.path, name: name.clone(), intent: None, deadline: None, run };
+        let step = Step {
+            path: &call.path,
+            name: name.clone(),
+            intent: None,
+            deadline: None,
+            cut_off: CutOff::Unknown,
+            run,
+        };
         match driver.step(step).await?.end {
             StepEnd::Done(Record::LinksFollowed { places }) => Ok(places),
             StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
@@ -305,6 +312,7 @@ impl Engine {
                 name: name.clone(),
                 intent: None,
                 deadline: Some(RULE_TIMEOUT),
+                cut_off: CutOff::Unknown,
                 run: Box::pin(async {
                     match code.rule(input).await {
                         Ok(rule) => Record::RuleStated { rule, reason: None },
@@ -502,6 +510,7 @@ impl Engine {
         // The same for every attempt, now and after a resume: the place in the tree of this run.
         let key: Arc<str> = format!("{}:{}", self.host.run, call.path).into();
         let step_key = Arc::clone(&key);
+        let (cut_off, foreseen) = self.before_leaf(call, leaf, admitted).await;
         let stepped = self
             .host
             .driver
@@ -512,8 +521,10 @@ impl Engine {
                     function: Arc::clone(&meta.name),
                     risk: meta.risk,
                     idempotency_key: key,
+                    foreseen,
                 }),
                 deadline: Some(deadline),
+                cut_off,
                 run: Box::pin(async move {
                     let result = leaf.run(self.leaf_call(call, admitted, &step_key)).await;
                     let (ending, blobs, log) = match result {
@@ -546,6 +557,28 @@ impl Engine {
             }
         };
         Ok(Outcome::free(end))
+    }
+
+    /// What became of an attempt that was cut off, or else what a new one will do.
+    async fn before_leaf(
+        &self,
+        call: &Call<'_>,
+        leaf: &dyn crate::function::Leaf,
+        admitted: &Admitted,
+    ) -> (CutOff, Option<Foreseen>) {
+        let driver = &self.host.driver;
+        if call.function.meta.risk == Risk::Read {
+            return (CutOff::Unknown, None);
+        }
+        let leaf_call = || self.leaf_call(call, admitted, "");
+        match driver.begun(&call.path, "tool") {
+            Some(Record::ToolStarted { foreseen: Some(foreseen), .. }) => {
+                (leaf.look_back(leaf_call(), &foreseen).await, None)
+            }
+            Some(_) => (CutOff::Unknown, None),
+            None if driver.recorded(&call.path, "tool") => (CutOff::Unknown, None),
+            None => (CutOff::Unknown, leaf.foresee(leaf_call()).await),
+        }
     }
 
     fn is_own(&self, meta: &FunctionMeta) -> bool {

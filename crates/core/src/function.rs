@@ -3,6 +3,7 @@
 use crate::{
     authority::{Access, Authority, Located},
     call_path::CallPath,
+    driver::CutOff,
     engine::{Engine, Failure, Frame, Halt, Outcome},
     gate::{Policy, Rule, Subject},
     model::Blob,
@@ -214,6 +215,41 @@ pub enum Preview {
     },
 }
 
+/// What lies at a path, as far as it tells one state from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FileState {
+    /// Nothing.
+    Absent,
+    /// A folder.
+    Folder,
+    /// A file with this content: SHA-256 in hexadecimal.
+    File(Arc<str>),
+}
+
+/// How a path is before a call and after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct FileChange {
+    /// Virtual path.
+    pub path: Arc<str>,
+    /// Before.
+    pub before: FileState,
+    /// After.
+    pub after: FileState,
+}
+
+/// What a call will have done once it has succeeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Foreseen {
+    /// The paths that it changes.
+    pub changes: Vec<FileChange>,
+    /// Its result.
+    pub result: Arc<str>,
+}
+
 /// What a leaf works with. Its paths are located already, in the order of [`Effects::touches`].
 pub struct LeafCall<'a> {
     /// The validated input.
@@ -239,6 +275,14 @@ pub trait Leaf: MaybeSend + MaybeSync {
     /// What to show an operator who is asked. Only reads.
     fn preview<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
         Box::pin(async { None })
+    }
+    /// What it will have changed, if that can be known and looked for afterwards. Only reads.
+    fn foresee<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Foreseen>> {
+        Box::pin(async { None })
+    }
+    /// What has become of an attempt that was cut off, by what it foresaw. Only reads.
+    fn look_back<'a>(&'a self, _call: LeafCall<'a>, _foreseen: &'a Foreseen) -> BoxFuture<'a, CutOff> {
+        Box::pin(async { CutOff::Unknown })
     }
     /// Does it.
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;

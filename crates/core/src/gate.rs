@@ -8,6 +8,7 @@ mod pattern;
 pub use pattern::{BadPattern, Pattern, Subject};
 
 use crate::function::Risk;
+use pattern::Head;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -295,8 +296,11 @@ impl Gate {
     /// The sources in their order, each with its lines that speak of the function: few of many do, and those are looked at
     /// more than once.
     fn sources<'a>(&'a self, query: &'a Query<'_>) -> [Speaker<'a>; 4] {
+        let heads: Vec<Head> = query.names.iter().map(|name| Head::of(name)).collect();
         let of = |lines: &'a [RuleLine]| -> Vec<&'a RuleLine> {
-            lines.iter().filter(|line| line.pattern.names_one_of(query.names)).collect()
+            let speaks =
+                |line: &&RuleLine| line.pattern.could_name(&heads) && line.pattern.names_one_of(query.names);
+            lines.iter().filter(speaks).collect()
         };
         [
             (Source::Operator, of(&self.operator), None),

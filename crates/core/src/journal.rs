@@ -9,7 +9,7 @@ use crate::{
     authority::Place,
     call_path::CallPath,
     engine::{Failure, Principal},
-    function::{FunctionSource, Risk},
+    function::{Foreseen, FunctionSource, Risk},
     gate::{Mode, Rule},
     model::{Blob, FinishReason, Message, MessageId, ModelError, ModelName, Sees, ToolSpec, Usage},
     operator::{Answer, Ask},
@@ -186,6 +186,9 @@ pub enum Body {
         risk: Risk,
         /// The same for each attempt.
         idempotency_key: Arc<str>,
+        /// What it will have changed, where that is known before: so that a resume can tell whether it was done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        foreseen: Option<Foreseen>,
     },
     /// A leaf has ended.
     ToolEnded {

@@ -266,14 +266,14 @@ impl Decisions {
     /// Whether each is about something that waits, in a run that has no end.
     pub(crate) fn admitted_by(&self, records: &[Record]) -> Result<(), ResumeError> {
         let history = History::of(records.to_vec(), HashMap::new());
-        let (questions, unsettled) = (history.open_questions(), history.unsettled());
+        let (questions, cut_off) = (history.open_questions(), history.cut_off());
         if let Some(path) = self.answers.keys().find(|path| !questions.contains_key(path)) {
             return Err(match history.is_answered(path) {
                 true => ResumeError::AlreadyDecided(path.to_string()),
                 false => ResumeError::NotAsked(path.to_string()),
             });
         }
-        if let Some(path) = self.settle.keys().find(|path| !unsettled.contains_key(path)) {
+        if let Some(path) = self.settle.keys().find(|path| !cut_off.contains_key(path)) {
             return Err(ResumeError::NotAsked(path.to_string()));
         }
         match records.last() {

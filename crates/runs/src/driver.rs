@@ -7,7 +7,7 @@ use crate::{
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use llm_do_core::{
     call_path::CallPath,
-    driver::{Driver, Step, StepEnd, StepName, Stepped},
+    driver::{CutOff, Driver, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
     journal::{Body, Ending},
@@ -182,6 +182,7 @@ impl LocalDriver {
         path: &CallPath,
         name: &str,
         intent: Option<&Body>,
+        cut_off: CutOff,
     ) -> Result<Option<Stepped>, Halt> {
         if let (Some(begun), Some(intent)) = (self.history.begun(path, name), intent)
             && !same_intent(begun, intent)
@@ -202,15 +203,19 @@ impl LocalDriver {
                 Ok(Some(stepped(body, at_ms, at_ms.saturating_sub(began_ms))))
             }
             Found::Begun(begun, _) => {
-                let settle = self.history.settle(path, begun)?;
+                let done = match (self.history.settle(path, begun), cut_off) {
+                    (Ok(Settle::Given(value)), _) => {
+                        Some(Body::ToolEnded { ending: Ending::Output(value), blobs: Vec::new(), log: None })
+                    }
+                    (Ok(Settle::Again), _) | (Err(_), CutOff::Undone) => None,
+                    (Err(_), CutOff::Done(body)) => Some(body),
+                    (Err(unsettled), CutOff::Unknown) => return Err(unsettled),
+                };
                 if matches!(begun, Body::ToolStarted { .. }) {
-                    let again = settle == Settle::Again;
-                    self.write(path, "settle", Body::Settled { again })?;
+                    self.write(path, "settle", Body::Settled { again: done.is_none() })?;
                 }
-                let Settle::Given(value) = settle else { return Ok(None) };
-                let ending = Ending::Output(value);
-                let Written { at_ms, body } =
-                    self.write(path, name, Body::ToolEnded { ending, blobs: Vec::new(), log: None })?;
+                let Some(done) = done else { return Ok(None) };
+                let Written { at_ms, body } = self.write(path, name, done)?;
                 Ok(Some(stepped(&body, at_ms, 0)))
             }
         }
@@ -247,8 +252,8 @@ impl Driver for LocalDriver {
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
-            let Step { path, name, intent, deadline, run } = step;
-            if let Some(before) = self.ended_before(path, &name, intent.as_ref())? {
+            let Step { path, name, intent, deadline, cut_off, run } = step;
+            if let Some(before) = self.ended_before(path, &name, intent.as_ref(), cut_off)? {
                 return Ok(before);
             }
             let began_ms =
@@ -376,6 +381,13 @@ impl Driver for LocalDriver {
 
     fn recorded(&self, path: &CallPath, step: &str) -> bool {
         self.history.has(path, step)
+    }
+
+    fn begun(&self, path: &CallPath, step: &str) -> Option<Body> {
+        match self.history.find(path, step) {
+            Found::Begun(body, _) => Some(body.clone()),
+            Found::Nothing | Found::Ended { .. } => None,
+        }
     }
 
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {

@@ -3,7 +3,7 @@
 use llm_do_core::{
     call_path::CallPath,
     engine::Halt,
-    function::Risk,
+    function::{Foreseen, Risk},
     journal::{Body, Ending, Record},
     operator::Ask,
 };
@@ -117,11 +117,23 @@ impl History {
         self.steps.get(path).is_some_and(|steps| steps.values().any(answered))
     }
 
-    /// The leaves that had begun and not ended, and that may have had their effect: places and functions.
+    /// The leaves that had begun and not ended, that may have had their effect, and that can't tell by what they left:
+    /// places and functions.
     pub fn unsettled(&self) -> BTreeMap<&CallPath, &Arc<str>> {
+        self.leaves_cut_off(|foreseen| foreseen.is_none())
+    }
+
+    /// The leaves that had begun and not ended, and that may have had their effect: the operator may decide about them.
+    pub fn cut_off(&self) -> BTreeMap<&CallPath, &Arc<str>> {
+        self.leaves_cut_off(|_| true)
+    }
+
+    fn leaves_cut_off(&self, which: impl Fn(Option<&Foreseen>) -> bool) -> BTreeMap<&CallPath, &Arc<str>> {
         let cut = self.steps.iter().filter_map(|(path, steps)| {
             steps.values().find_map(|past| match (&past.begun, &past.ended) {
-                (Some((Body::ToolStarted { function, risk, .. }, _)), None) if *risk != Risk::Read => {
+                (Some((Body::ToolStarted { function, risk, foreseen, .. }, _)), None)
+                    if *risk != Risk::Read && which(foreseen.as_ref()) =>
+                {
                     Some((path, function))
                 }
                 _ => None,

@@ -4,7 +4,7 @@
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     call_path::CallPath,
-    driver::{Driver, Step, StepEnd},
+    driver::{CutOff, Driver, Step, StepEnd},
     engine::{End, Halt, Outcome},
     event::Event,
     function::{Body as ToolBody, LeafCall, Risk},
@@ -85,7 +85,12 @@ impl Run {
 }
 
 fn started() -> Body {
-    Body::ToolStarted { function: "read_file".into(), risk: Risk::Read, idempotency_key: "k".into() }
+    Body::ToolStarted {
+        function: "read_file".into(),
+        risk: Risk::Read,
+        idempotency_key: "k".into(),
+        foreseen: None,
+    }
 }
 
 fn ended() -> Body {
@@ -93,7 +98,14 @@ fn ended() -> Body {
 }
 
 fn step<'a>(path: &'a CallPath, run: impl Future<Output = Body> + Send + 'a) -> Step<'a> {
-    Step { path, name: "tool".into(), intent: Some(started()), deadline: None, run: Box::pin(run) }
+    Step {
+        path,
+        name: "tool".into(),
+        intent: Some(started()),
+        deadline: None,
+        cut_off: CutOff::Unknown,
+        run: Box::pin(run),
+    }
 }
 
 fn ask(path: &CallPath) -> Ask {

@@ -3,9 +3,9 @@
 
 use llm_do_core::{
     call_path::CallPath,
-    driver::{Driver, Step, StepEnd},
+    driver::{CutOff, Driver, Step, StepEnd},
     engine::Halt,
-    function::Risk,
+    function::{Foreseen, Risk},
     journal::{Body, Ending},
     operator::{Answer, Ask, Later, Operator},
     send::BoxFuture,
@@ -65,7 +65,7 @@ impl Run {
 }
 
 fn started(function: &str, risk: Risk) -> Body {
-    Body::ToolStarted { function: function.into(), risk, idempotency_key: "k".into() }
+    Body::ToolStarted { function: function.into(), risk, idempotency_key: "k".into(), foreseen: None }
 }
 
 fn ended(value: Value) -> Body {
@@ -73,7 +73,14 @@ fn ended(value: Value) -> Body {
 }
 
 fn step<'a>(path: &'a CallPath, intent: Body, run: impl Future<Output = Body> + Send + 'a) -> Step<'a> {
-    Step { path, name: "tool".into(), intent: Some(intent), deadline: None, run: Box::pin(run) }
+    Step {
+        path,
+        name: "tool".into(),
+        intent: Some(intent),
+        deadline: None,
+        cut_off: CutOff::Unknown,
+        run: Box::pin(run),
+    }
 }
 
 async fn never() -> Body {
@@ -193,6 +200,44 @@ async fn what_was_cut_off_is_settled_by_its_risk_or_by_the_operator() {
     let stepped = driver.step(step(&write, started("write", Risk::Write), never())).await.unwrap();
     assert!(matches!(stepped.end, StepEnd::Done(body) if body == ended(json!("given"))));
     assert_eq!(run.kinds()[3..], ["settled", "tool_ended"]);
+}
+
+#[tokio::test]
+async fn what_was_cut_off_and_left_traces_is_settled_by_them() {
+    let place = call(0);
+    let foreseen = Foreseen { changes: Vec::new(), result: "written".into() };
+    let begun = || Body::ToolStarted {
+        function: "write".into(),
+        risk: Risk::Write,
+        idempotency_key: "k".into(),
+        foreseen: Some(foreseen.clone()),
+    };
+    let cut = async || run(async |driver| driver.record(&place, "tool".into(), begun()).unwrap()).await;
+    let found = |cut_off, run| Step { cut_off, ..step(&place, started("write", Risk::Write), run) };
+
+    let run = cut().await;
+    let driver = run.resume(&[]);
+    assert_eq!(driver.begun(&place, "tool"), Some(begun()));
+    let done = found(CutOff::Done(ended(json!("written"))), Box::pin(never()) as BoxFuture<'_, Body>);
+    assert!(
+        matches!(driver.step(done).await.unwrap().end, StepEnd::Done(body) if body == ended(json!("written")))
+    );
+    assert_eq!(run.kinds()[2..], ["settled", "tool_ended"]);
+
+    let run = cut().await;
+    let undone = found(CutOff::Undone, Box::pin(async { ended(json!("again")) }) as BoxFuture<'_, Body>);
+    run.resume(&[]).step(undone).await.unwrap();
+    assert_eq!(run.kinds()[2..], ["settled", "tool_started", "tool_ended"]);
+
+    // What the traces don't tell is the operator's to say, and the operator's word counts before them.
+    let run = cut().await;
+    let unknown = found(CutOff::Unknown, Box::pin(never()) as BoxFuture<'_, Body>);
+    assert!(matches!(run.resume(&[]).step(unknown).await, Err(Halt::Unsettled { .. })));
+    let given = found(CutOff::Undone, Box::pin(never()) as BoxFuture<'_, Body>);
+    let driver = run.resume(&[(&place, Settle::Given(Arc::new(json!("said"))))]);
+    assert!(
+        matches!(driver.step(given).await.unwrap().end, StepEnd::Done(body) if body == ended(json!("said")))
+    );
 }
 
 #[tokio::test(start_paused = true)]

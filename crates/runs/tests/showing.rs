@@ -73,7 +73,12 @@ impl Story {
         self.tell(path, "tool", Body::ToolEnded { ending, blobs: Vec::new(), log: None });
     }
     fn tool_started(&self, path: &str) {
-        let body = Body::ToolStarted { function: "f".into(), risk: Risk::Read, idempotency_key: path.into() };
+        let body = Body::ToolStarted {
+            function: "f".into(),
+            risk: Risk::Read,
+            idempotency_key: path.into(),
+            foreseen: None,
+        };
         self.tell(path, "tool", body);
     }
     fn worker(&self, path: &str) {

@@ -3,7 +3,7 @@
 use super::{Call, Engine, Failure, FailureKind, Frame, Halt, Outcome};
 use crate::{
     call_path::CallPath,
-    driver::{Step, StepEnd},
+    driver::{CutOff, Step, StepEnd},
     function::{Function, FunctionMeta, FunctionSource, Risk, tool_name},
     journal::{Body as Record, Ending, UsedDefinition},
     schema::{canonical, sha256},
@@ -167,8 +167,10 @@ impl<'a> CodeCalls<'a> {
                     function: name,
                     risk: function.risk,
                     idempotency_key: format!("{}:{path}", host.run).into(),
+                    foreseen: None,
                 }),
                 deadline: None,
+                cut_off: CutOff::Unknown,
                 run: Box::pin(async move {
                     let ending = match run.await {
                         Ok(value) => Ending::Output(Arc::new(host.redact.value(value))),

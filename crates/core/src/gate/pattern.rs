@@ -58,22 +58,51 @@ struct Arguments {
 /// A glob, most of which are told apart by their beginnings: among a thousand rules few speak of a call.
 #[derive(Clone, Debug)]
 struct Glob {
+    /// The beginning of `prefix`, in place: most globs are passed over without a look elsewhere in memory.
+    head: Head,
     /// What everything that fits begins with.
     prefix: String,
     /// `None`: it fits that alone.
     matcher: Option<Box<GlobMatcher>>,
 }
 
+/// The first eight bytes of a text, or what there is of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Head {
+    bytes: u64,
+    /// The bits that count: those of as many bytes as there are.
+    mask: u64,
+}
+
+impl Head {
+    pub(super) fn of(text: &str) -> Self {
+        let (mut bytes, mut mask) = ([0; 8], [0; 8]);
+        for (at, byte) in text.bytes().take(8).enumerate() {
+            (bytes[at], mask[at]) = (byte, 0xff);
+        }
+        Self { bytes: u64::from_le_bytes(bytes), mask: u64::from_le_bytes(mask) }
+    }
+
+    /// Whether a text with that head may begin with a text with this one.
+    fn begins(self, text: Self) -> bool {
+        text.bytes & self.mask == self.bytes
+    }
+}
+
 impl Glob {
+    fn new(prefix: &str, matcher: Option<Box<GlobMatcher>>) -> Self {
+        Self { head: Head::of(prefix), prefix: prefix.to_owned(), matcher }
+    }
+
     fn parse(pattern: &str, paths: bool) -> Result<Self, globset::Error> {
         let matcher = GlobBuilder::new(pattern).literal_separator(paths).backslash_escape(true).build()?;
         Ok(match pattern.find(['*', '?', '[', ']', '{', '}', '\\', '!']) {
-            None => Self { prefix: pattern.to_owned(), matcher: None },
+            None => Self::new(pattern, None),
             // `a/**` is left to the matcher from its slash on.
-            Some(end) => Self {
-                prefix: pattern[..end].trim_end_matches('/').to_owned(),
-                matcher: Some(Box::new(matcher.compile_matcher())),
-            },
+            Some(end) => {
+                let prefix = pattern[..end].trim_end_matches('/');
+                Self::new(prefix, Some(Box::new(matcher.compile_matcher())))
+            }
         })
     }
 
@@ -125,6 +154,11 @@ impl Pattern {
             })
             .transpose()?;
         Ok(Self { text: text.to_owned(), tool: glob(tool, false)?, arguments })
+    }
+
+    /// Whether it could speak of a function with one of these heads: where not, [`Pattern::names_one_of`] need not look.
+    pub(super) fn could_name(&self, heads: &[Head]) -> bool {
+        heads.iter().any(|head| self.tool.head.begins(*head))
     }
 
     /// Whether it speaks of a function of one of these names, whatever its arguments.

@@ -421,3 +421,14 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
     let outside = Query { own_effects: false, ..query(Some(&allowed)) };
     assert_eq!(gate.decide(&outside).rule, Rule::Ask);
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_pattern_is_passed_over_that_names_the_function(
+        pattern in r"[a-c*?]{1,12}",
+        name in r"[a-c]{0,12}",
+    ) {
+        let Ok(pattern) = Pattern::parse(&pattern) else { return Ok(()) };
+        proptest::prop_assert!(pattern.could_name(&[Head::of(&name)]) || !pattern.names_one_of(&[&name]));
+    }
+}

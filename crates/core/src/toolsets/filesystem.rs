@@ -2,6 +2,7 @@
 
 mod change;
 mod content;
+mod foresight;
 mod hint;
 mod list;
 mod read;
@@ -9,9 +10,10 @@ mod search;
 
 use crate::{
     authority::{Access, Authority},
+    driver::CutOff,
     function::{
-        Body, Effects, Function, FunctionMeta, FunctionSource, Leaf, LeafCall, Preview, Risk, ToolError,
-        ToolOutput, Touch,
+        Body, Effects, Foreseen, Function, FunctionMeta, FunctionSource, Leaf, LeafCall, Preview, Risk,
+        ToolError, ToolOutput, Touch,
     },
     gate::{Policy, Rule},
     schema::Schema,
@@ -309,6 +311,14 @@ impl Leaf for FileTool {
 
     fn preview<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
         Box::pin(change::preview(self.tool, call))
+    }
+
+    fn foresee<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Option<Foreseen>> {
+        Box::pin(foresight::foresee(self.tool, call))
+    }
+
+    fn look_back<'a>(&'a self, call: LeafCall<'a>, foreseen: &'a Foreseen) -> BoxFuture<'a, CutOff> {
+        Box::pin(foresight::look_back(call, foreseen))
     }
 
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {

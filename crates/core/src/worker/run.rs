@@ -11,7 +11,7 @@ use crate::{
     authority::{Access, Located},
     call_path::CallPath,
     conversation::{Conversation, Next},
-    driver::{Step, StepEnd},
+    driver::{CutOff, Step, StepEnd},
     engine::{End, Engine, Failure, FailureKind, Frame, Halt, Outcome},
     event::Event,
     function::{
@@ -283,6 +283,7 @@ async fn ask(
                     max_tokens: settings.max_tokens,
                 }),
                 deadline: frame.remaining(driver.now_ms()),
+                cut_off: CutOff::Unknown,
                 run: Box::pin(async {
                     match prepared.model.respond(request, &sink).await {
                         Ok(response) => Record::ModelAnswered {

@@ -18,7 +18,7 @@ const PREVIEWED: usize = 512 * 1024;
 pub(super) async fn write(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     let (at, content) = (place(call, 0)?, argument(call.input, "content"));
     match call.files.write(at, content.as_bytes()).await {
-        Ok(()) => Ok(ToolOutput::text(format!("Wrote {} bytes to `{}`.", content.len(), at.path))),
+        Ok(()) => Ok(ToolOutput::text(written(at, content))),
         Err(error) => Err(explain(call, error).await),
     }
 }
@@ -26,7 +26,7 @@ pub(super) async fn write(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> 
 pub(super) async fn append(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     let (at, content) = (place(call, 0)?, argument(call.input, "content"));
     match call.files.append(at, content.as_bytes()).await {
-        Ok(()) => Ok(ToolOutput::text(format!("Added {} bytes to `{}`.", content.len(), at.path))),
+        Ok(()) => Ok(ToolOutput::text(added(at, content))),
         Err(error) => Err(explain(call, error).await),
     }
 }
@@ -34,7 +34,7 @@ pub(super) async fn append(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
 pub(super) async fn delete(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     let at = place(call, 0)?;
     match call.files.delete(at).await {
-        Ok(()) => Ok(ToolOutput::text(format!("Deleted `{}`.", at.path))),
+        Ok(()) => Ok(ToolOutput::text(deleted(at))),
         Err(error) => Err(explain(call, error).await),
     }
 }
@@ -42,7 +42,7 @@ pub(super) async fn delete(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
 pub(super) async fn rename(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     let (from, to) = (place(call, 0)?, place(call, 1)?);
     match call.files.rename(from, to).await {
-        Ok(()) => Ok(ToolOutput::text(format!("Moved `{}` to `{}`.", from.path, to.path))),
+        Ok(()) => Ok(ToolOutput::text(moved(from, to))),
         Err(error) => Err(into_folder(call, to, explain(call, error.clone()).await, &error).await),
     }
 }
@@ -50,7 +50,7 @@ pub(super) async fn rename(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
 pub(super) async fn copy(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     let (from, to) = (place(call, 0)?, place(call, 1)?);
     match call.files.copy(from, to).await {
-        Ok(()) => Ok(ToolOutput::text(format!("Copied `{}` to `{}`.", from.path, to.path))),
+        Ok(()) => Ok(ToolOutput::text(copied(from, to))),
         Err(error) => Err(into_folder(call, to, explain(call, error.clone()).await, &error).await),
     }
 }
@@ -85,21 +85,48 @@ pub(super) async fn edit(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
             return Err(ToolError::new(format!("`{}` is too long to be edited: {what}.", at.path)));
         }
     };
-    let edited = replace_once(&text, argument(call.input, "old_text"), argument(call.input, "new_text"))
+    let edited = edited(call, &text)
         .map_err(|reason| ToolError::new(format!("`{}` was not changed: {reason}", at.path)))?;
     match call.files.write(at, edited.text.as_bytes()).await {
-        Ok(()) => {
-            Ok(ToolOutput::text(format!("Replaced the text at line {} of `{}`.", edited.line, at.path)))
-        }
+        Ok(()) => Ok(ToolOutput::text(replaced(at, edited.line))),
         Err(error) => Err(explain(call, error).await),
     }
 }
 
 #[derive(Debug)]
-struct Edited {
-    text: String,
+pub(super) struct Edited {
+    pub(super) text: String,
     /// Where the change begins, from 1.
-    line: usize,
+    pub(super) line: usize,
+}
+
+/// The text as the call wants it, or why that can't be.
+pub(super) fn edited(call: &LeafCall<'_>, text: &str) -> Result<Edited, String> {
+    replace_once(text, argument(call.input, "old_text"), argument(call.input, "new_text"))
+}
+
+pub(super) fn written(at: &Located, content: &str) -> String {
+    format!("Wrote {} bytes to `{}`.", content.len(), at.path)
+}
+
+pub(super) fn added(at: &Located, content: &str) -> String {
+    format!("Added {} bytes to `{}`.", content.len(), at.path)
+}
+
+pub(super) fn replaced(at: &Located, line: usize) -> String {
+    format!("Replaced the text at line {line} of `{}`.", at.path)
+}
+
+pub(super) fn deleted(at: &Located) -> String {
+    format!("Deleted `{}`.", at.path)
+}
+
+pub(super) fn moved(from: &Located, to: &Located) -> String {
+    format!("Moved `{}` to `{}`.", from.path, to.path)
+}
+
+pub(super) fn copied(from: &Located, to: &Located) -> String {
+    format!("Copied `{}` to `{}`.", from.path, to.path)
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -188,11 +215,7 @@ pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
     };
     let after = match (tool, &before) {
         (Tool::Write, _) => Some(argument(call.input, "content").to_owned()),
-        (Tool::Edit, Some(Content::Text(text))) => {
-            let edited =
-                replace_once(text, argument(call.input, "old_text"), argument(call.input, "new_text"));
-            Some(edited.ok()?.text)
-        }
+        (Tool::Edit, Some(Content::Text(text))) => Some(edited(&call, text).ok()?.text),
         (Tool::Append, None) => Some(argument(call.input, "content").to_owned()),
         (Tool::Append, Some(Content::Text(text))) => {
             Some(format!("{text}{}", argument(call.input, "content")))

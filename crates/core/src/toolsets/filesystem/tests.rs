@@ -34,26 +34,46 @@ impl Host {
         leaf.effects(input).touches.into_iter().map(|t| (t.path, t.access, t.delete)).collect()
     }
 
-    fn call(&self, name: &str, input: Value) -> Result<Value, String> {
-        let function = self.function(name);
-        function.meta.input.validate(&input).map_err(|wrong| wrong[0].to_string())?;
-        let Body::Leaf(leaf) = function.body else { panic!("it is a leaf") };
+    /// What the tool does with a call, without a world that waits.
+    fn with<T>(
+        &self,
+        name: &str,
+        input: &Value,
+        work: impl FnOnce(&dyn Leaf, LeafCall<'_>) -> T,
+    ) -> Result<T, String> {
+        let Body::Leaf(leaf) = self.function(name).body else { panic!("it is a leaf") };
         let places: Vec<_> = leaf
-            .effects(&input)
+            .effects(input)
             .touches
             .iter()
             .map(|t| self.authority.locate(&t.path, t.access).map_err(|refusal| refusal.to_string()))
             .collect::<Result<_, _>>()?;
         let call = LeafCall {
-            input: &input,
+            input,
             places: &places,
             authority: &self.authority,
             files: &self.files,
             results: &self.results,
             idempotency_key: "",
         };
-        let output =
-            leaf.run(call).now_or_never().expect("memory does not wait").map_err(|error| error.message)?;
+        Ok(work(&*leaf, call))
+    }
+
+    fn foresee(&self, name: &str, input: &Value) -> Option<Foreseen> {
+        let foreseen = self.with(name, input, |leaf, call| leaf.foresee(call).now_or_never());
+        foreseen.unwrap().expect("memory does not wait")
+    }
+
+    fn look_back(&self, name: &str, input: &Value, foreseen: &Foreseen) -> CutOff {
+        let found = self.with(name, input, |leaf, call| leaf.look_back(call, foreseen).now_or_never());
+        found.unwrap().expect("memory does not wait")
+    }
+
+    fn call(&self, name: &str, input: Value) -> Result<Value, String> {
+        let function = self.function(name);
+        function.meta.input.validate(&input).map_err(|wrong| wrong[0].to_string())?;
+        let run = self.with(name, &input, |leaf, call| leaf.run(call).now_or_never())?;
+        let output = run.expect("memory does not wait").map_err(|error| error.message)?;
         if let Some(schema) = &function.meta.output {
             schema.validate(&output.value).unwrap();
         }
@@ -153,4 +173,56 @@ fn files_in_memory_are_worked_with_like_any() {
     let missing = host.call("read_file", json!({"path": "/b/C.MD"})).unwrap_err();
     assert_eq!(missing, "`/b/C.MD` does not exist. Did you mean `/b/c.md`?");
     assert!(host.call("read_file", json!({"path": "/b/c.md", "offset": -1})).is_err());
+}
+
+#[test]
+fn a_change_that_was_cut_off_tells_whether_it_was_made() {
+    let calls = [
+        ("write_file", json!({"path": "new/b.md", "content": "b"})),
+        ("write_file", json!({"path": "notes/a.md", "content": "new"})),
+        ("append_file", json!({"path": "notes/a.md", "content": "gamma\n"})),
+        ("append_file", json!({"path": "notes/b.md", "content": "gamma\n"})),
+        ("edit_file", json!({"path": "notes/a.md", "old_text": "alpha", "new_text": "omega"})),
+        ("delete_file", json!({"path": "notes/a.md"})),
+        ("move_file", json!({"source": "notes/a.md", "destination": "c.md"})),
+        ("move_file", json!({"source": "notes", "destination": "old"})),
+        ("copy_file", json!({"source": "notes/a.md", "destination": "c.md"})),
+    ];
+    for (name, input) in calls {
+        let host = host(Approvals::default());
+        let foreseen = host.foresee(name, &input).unwrap_or_else(|| panic!("{name} is foreseen"));
+        assert_eq!(host.look_back(name, &input, &foreseen), CutOff::Undone, "{name}");
+        let result = host.call(name, input.clone()).unwrap();
+        let done = crate::journal::Body::ToolEnded {
+            ending: crate::journal::Ending::Output(Arc::new(result)),
+            blobs: Vec::new(),
+            log: None,
+        };
+        assert_eq!(host.look_back(name, &input, &foreseen), CutOff::Done(done), "{name}");
+        let meddled = foreseen.changes.last().unwrap().path.trim_start_matches('/').to_owned();
+        if host.files.get(&Place::new("/p").join(&meddled)).is_some() || name == "delete_file" {
+            host.files.put(&Place::new("/p").join(&meddled), &b"by somebody else"[..]);
+            assert_eq!(host.look_back(name, &input, &foreseen), CutOff::Unknown, "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_will_fail_or_only_reads_foresees_nothing() {
+    let host = host(Approvals::default());
+    for (name, input) in [
+        ("read_file", json!({"path": "notes/a.md"})),
+        ("edit_file", json!({"path": "notes/a.md", "old_text": "zeta", "new_text": "x"})),
+        ("edit_file", json!({"path": "notes/none.md", "old_text": "zeta", "new_text": "x"})),
+        ("append_file", json!({"path": "notes", "content": "x"})),
+    ] {
+        assert_eq!(host.foresee(name, &input), None, "{name}");
+    }
+}
+
+#[test]
+fn a_large_file_is_left_to_the_operator() {
+    let host = host(Approvals::default());
+    host.files.put(&Place::new("/p/large"), vec![b'x'; 5 << 20]);
+    assert_eq!(host.foresee("write_file", &json!({"path": "large", "content": "x"})), None);
 }

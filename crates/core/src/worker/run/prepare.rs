@@ -4,7 +4,7 @@ use super::{Handed, attachments, is_foreign};
 use crate::{
     authority::{Access, Approvals, Authority, Located, Mount, VirtualPath},
     conversation::{Conversation, FINAL_TOOL, OutputContract, Setup},
-    driver::{Step, StepEnd},
+    driver::{CutOff, Step, StepEnd},
     engine::{End, Engine, Failure, FailureKind, Frame, Halt},
     function::{CompositeCall, Function},
     journal::Body as Record,
@@ -80,6 +80,7 @@ pub(super) async fn prepare(
             name: "conversation".into(),
             intent: None,
             deadline: frame.remaining(host.driver.now_ms()),
+            cut_off: CutOff::Unknown,
             run: Box::pin(async {
                 match begin(worker, call, &input, &attached, can).await {
                     Err(failure) => Record::CallEnded {
