@@ -1,6 +1,7 @@
 //! The operator at the terminal: shows what a call would do, and takes the answer (SPEC §9.4).
 
 mod channel;
+pub(crate) mod cut_off;
 mod editor;
 mod entry;
 mod grant;

@@ -31,7 +31,7 @@ pub use llm_do_runs as runs;
 pub use llm_do_sandbox::{confine, place_of};
 pub use program_operator::{PROTOCOL, ProgramOperator};
 pub use python::{PythonFor, code_reader, toolset_kinds};
-pub use resume::{Decisions, Invocation, PastRun, ResumeError};
+pub use resume::{CutOffLeaf, Decisions, Invocation, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
 pub use session::{Environment, Input, Problem, Session, Settings};
 pub use tally::Counts;

@@ -6,7 +6,7 @@ use crate::{
 };
 use llm_do_core::{
     call_path::CallPath,
-    engine::Halt,
+    engine::{Halt, Principal},
     gate::{Mode, Pattern, Rule, RuleLine},
     journal::{Body, Record, RunStatus, UsedDefinition},
     model::{ModelName, ModelSettings},
@@ -209,10 +209,26 @@ impl PastRun {
         self.history().open_questions().into_values().cloned().collect()
     }
 
-    /// The leaves that had begun and not ended, and that may have had their effect: places and functions.
-    pub fn unsettled(&self) -> Vec<(CallPath, Arc<str>)> {
+    /// The leaves that had begun and not ended, that may have had their effect, and that left nothing by which to tell.
+    pub fn unsettled(&self) -> Vec<CutOffLeaf> {
         let history = self.history();
-        history.unsettled().into_iter().map(|(path, name)| (path.clone(), Arc::clone(name))).collect()
+        let leaf = |(path, function): (&CallPath, &Arc<str>)| {
+            let started = self.records.iter().find_map(|record| match &record.body {
+                Body::CallStarted { principal, input, .. } if record.path == *path => {
+                    Some((principal, input))
+                }
+                _ => None,
+            });
+            let (worker, input) = match started {
+                Some((Principal::Worker(worker) | Principal::Tool { worker, .. }, input)) => {
+                    (worker.clone(), input.clone())
+                }
+                Some((Principal::Operator, input)) => ("the operator".into(), input.clone()),
+                None => (Arc::default(), Arc::default()),
+            };
+            CutOffLeaf { path: path.clone(), worker, function: Arc::clone(function), input }
+        };
+        history.unsettled().into_iter().map(leaf).collect()
     }
 
     /// Whether it can go on with these decisions.
@@ -251,6 +267,19 @@ impl PastRun {
             None => Ok(()),
         }
     }
+}
+
+/// A leaf that had begun and not ended when its run was cut off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CutOffLeaf {
+    /// Its place.
+    pub path: CallPath,
+    /// Who called it.
+    pub worker: Arc<str>,
+    /// What was called.
+    pub function: Arc<str>,
+    /// With what.
+    pub input: Arc<Value>,
 }
 
 /// What the operator has decided about what a run waits for.

@@ -5,10 +5,11 @@ use crate::{
     args::ResumeArgs,
     exit::{Complaint, Exit},
     interrupt::Interrupts,
+    operator::cut_off,
     program::{home, show_complaint},
     render::{Output, show_questions, show_unsettled},
 };
-use llm_do::{Decisions, PastRun, Problem, Session};
+use llm_do::{CutOffLeaf, Decisions, PastRun, Problem, Session};
 use llm_do_core::{call_path::CallPath, gate::Mode, operator::Answer};
 use llm_do_runs::Settle;
 use std::path::PathBuf;
@@ -28,16 +29,21 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Ex
     let mut resumed = || {
         let dir = super::runs::find(folders, &args.run)?;
         let past = PastRun::open(&dir, &home()).map_err(Problem::from)?;
-        let decisions = decisions(args, &past)?;
+        let mut decisions = decisions(args, &past)?;
         past.admits(&decisions).map_err(Problem::from)?;
         // Nothing would happen but the same end.
         let (questions, unsettled) = (past.questions(), past.unsettled());
         let nothing_decided = decisions.answers.is_empty() && past.mode() == Mode::Defer;
-        let undecided = unsettled.iter().filter(|(path, _)| !decisions.settle.contains_key(path));
-        let undecided: Vec<_> = undecided.cloned().collect();
-        if !undecided.is_empty() {
-            show_unsettled(output, &undecided);
-            return Ok(Exit::Suspended);
+        let undecided = unsettled.iter().filter(|leaf| !decisions.settle.contains_key(&leaf.path));
+        let undecided: Vec<CutOffLeaf> = undecided.cloned().collect();
+        for leaf in &undecided {
+            let settle =
+                asked.terminal.as_ref().and_then(|terminal| cut_off::ask(terminal, leaf, output.err));
+            let Some(settle) = settle else {
+                show_unsettled(output, &undecided);
+                return Ok(Exit::Suspended);
+            };
+            decisions.settle.insert(leaf.path.clone(), settle);
         }
         if nothing_decided && !questions.is_empty() {
             show_questions(output, &questions);

@@ -6,7 +6,7 @@ use crate::{
     program::{home, quoted},
     visible,
 };
-use llm_do::Report;
+use llm_do::{CutOffLeaf, Report};
 use llm_do_core::{
     call_path::CallPath,
     engine::{End, Halt},
@@ -16,7 +16,7 @@ use llm_do_core::{
 };
 use llm_do_runs::{duration, thousands};
 use serde_json::{Value, json};
-use std::{env, fs, sync::Arc};
+use std::{env, fs};
 
 /// Shows what came of a run: the result on stdout, how it went on stderr. `streamed` is the text that stands on the
 /// screen already.
@@ -62,7 +62,7 @@ fn show_value(output: &Output, value: &Value, streamed: Option<&str>) {
 fn show_failure(output: &Output, report: &Report, message: &str, partial: Option<&Value>) {
     let paint = output.err;
     if let Some(Halt::Unsettled { path, function }) = &report.halt {
-        show_unsettled(output, &[(path.clone(), Arc::clone(function))]);
+        show_cut_off(output, path, function);
         return;
     }
     match report.status {
@@ -104,19 +104,23 @@ fn place(report: &Report) -> String {
 }
 
 /// Leaves that had begun and not ended: what the operator must decide.
-pub(crate) fn show_unsettled(output: &Output, unsettled: &[(CallPath, Arc<str>)]) {
-    let paint = output.err;
-    for (path, function) in unsettled {
-        output.screen.line(&format!(
-            "{} {} at {path} had begun and not ended when the run was cut off; whether its effect took place, only you can know",
-            paint.warning("suspended:"),
-            paint.bold(visible::line(function)),
-        ));
-        output.screen.line(&format!(
-            "{} go on with `--again {path}` to run it again, or with `--result {path}=JSON` to count it as done",
-            paint.hint("hint:")
-        ));
+pub(crate) fn show_unsettled(output: &Output, unsettled: &[CutOffLeaf]) {
+    for leaf in unsettled {
+        show_cut_off(output, &leaf.path, &leaf.function);
     }
+}
+
+fn show_cut_off(output: &Output, path: &CallPath, function: &str) {
+    let paint = output.err;
+    output.screen.line(&format!(
+        "{} {} at {path} had begun and not ended when the run was cut off; whether its effect took place, only you can know",
+        paint.warning("suspended:"),
+        paint.bold(visible::line(function)),
+    ));
+    output.screen.line(&format!(
+        "{} go on with `--again {path}` to run it again, or with `--result {path}=JSON` to count it as done",
+        paint.hint("hint:")
+    ));
 }
 
 fn say_how_to_decide(output: &Output, report: &Report, asks: &[Ask]) {

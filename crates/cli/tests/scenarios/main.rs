@@ -1,6 +1,7 @@
 //! Scenarios: a project of literal files, the real binary, and what it prints, writes and returns.
 
 mod check;
+mod crash;
 mod gate;
 mod grants;
 mod init;

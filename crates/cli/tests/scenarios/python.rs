@@ -11,5 +11,5 @@ mod importing;
 mod network;
 mod packages;
 mod results;
-mod tale;
+pub(crate) mod tale;
 mod tiers;

@@ -24,7 +24,7 @@ pub(super) const WRITER: &str = "---\nmodel: script:s.yaml\ntoolsets: [custom]\n
 
 /// Whether there is a Python to test with; where tests count, there is.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
-pub(super) fn has_python() -> bool {
+pub(crate) fn has_python() -> bool {
     let there = Path::new("/usr/bin/python3").exists();
     assert!(there || std::env::var_os("CI").is_none(), "CI has Python");
     if !there {
@@ -148,7 +148,7 @@ pub(super) fn wait_for(what: &str, holds: impl FnMut() -> bool) {
 }
 
 /// No process of the story's runs is left, at the latest in a moment.
-pub(super) fn nothing_is_left(story: &Story) {
+pub(crate) fn nothing_is_left(story: &Story) {
     let gone = within(Duration::from_secs(20), || processes_of(story).is_empty());
     assert!(gone, "left behind: {:#?}", processes_of(story));
 }
