@@ -32,9 +32,9 @@ pub(crate) enum Typed {
     Text(String),
     /// A key that makes no character (an arrow, for example).
     Other,
-    /// The terminal is closed, or Ctrl-D.
+    /// Ctrl-D.
     End,
-    /// Nobody wants to know any more.
+    /// Nobody wants to know any more, or the terminal is closed: that is no answer.
     Cancelled,
 }
 
@@ -96,16 +96,16 @@ impl Terminal {
                     self.keep_key_mode();
                     continue;
                 }
-                Waited::Gone => return Typed::End,
+                Waited::Gone => return Typed::Cancelled,
                 Waited::Ready => {}
             }
             let mut buffer = [0; 256];
             match (&self.file).read(&mut buffer) {
-                Ok(0) if tcgetattr(&self.file).is_err() => return Typed::End,
+                Ok(0) if tcgetattr(&self.file).is_err() => return Typed::Cancelled,
                 Ok(0) => continue,
                 Ok(count) => bytes.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return Typed::End,
+                Err(_) => return Typed::Cancelled,
             }
             match bytes.first() {
                 Some(0x04) => return Typed::End,

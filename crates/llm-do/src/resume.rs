@@ -183,7 +183,7 @@ impl PastRun {
     /// # Errors
     /// Its rules or grants can't be read any more.
     pub fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
-        let Invocation { request, here, model, set, mode, rules, grants, .. } = self.invocation.clone();
+        let Invocation { request, here, model, set, rules, grants, .. } = self.invocation.clone();
         let unknown = |error: String| ResumeError::Unknown(error);
         let rules = rules.into_iter().map(|RuleGiven { pattern, rule, origin }| {
             let pattern = Pattern::parse(&pattern).map_err(|error| unknown(error.to_string()))?;
@@ -197,7 +197,9 @@ impl PastRun {
             around,
             model,
             set,
-            mode,
+            // Which tools a worker is offered hangs on it: it is what it was.
+            mode: Some(self.mode),
+            unattended: Mode::Defer,
             rules: rules.collect::<Result<_, ResumeError>>()?,
             grants: grants.collect::<Result<_, ResumeError>>()?,
             ..base

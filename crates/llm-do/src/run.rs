@@ -205,8 +205,13 @@ impl Run {
             }
         };
         let ending = end.to_ending();
-        let last =
-            self.driver.record(&CallPath::root(), "run".into(), Body::RunEnded { status, ending, usage });
+        // What stopped the run from outside (a full disk, a changed program) can be mended: then it goes on.
+        let recorded = match (&halt, status) {
+            (Some(_), RunStatus::Failed) => RunStatus::Interrupted,
+            _ => status,
+        };
+        let ended = Body::RunEnded { status: recorded, ending, usage };
+        let last = self.driver.record(&CallPath::root(), "run".into(), ended);
         Report {
             run: self.id,
             dir: self.dir,

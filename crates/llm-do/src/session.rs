@@ -67,8 +67,11 @@ pub struct Settings {
     pub set: ModelSettings,
     /// `--approval`; interactive if it is not given.
     pub mode: Option<Mode>,
-    /// Whether somebody can be asked. If not, `interactive` means `auto_deny` (SPEC §9.2).
+    /// Whether somebody can be asked.
     pub can_ask: bool,
+    /// What `interactive` means where nobody can be asked: `auto_deny` (SPEC §9.2). A run that was begun where somebody could
+    /// waits for them again.
+    pub unattended: Mode,
     /// `--deny`, `--ask`, `--allow`.
     pub rules: Vec<RuleLine>,
     /// `--grant`.
@@ -100,6 +103,7 @@ impl Settings {
             set: ModelSettings::default(),
             mode: None,
             can_ask: false,
+            unattended: Mode::AutoDeny,
             rules: Vec::new(),
             grants: Vec::new(),
         }
@@ -321,12 +325,10 @@ impl Session {
         }
 
         let mode = program.mode().map_or(asked, |mode| asked.tighten(mode));
-        let denies = mode == Mode::Interactive && !settings.can_ask;
-        let gate = Gate {
-            mode: if denies { Mode::AutoDeny } else { mode },
-            operator: settings.rules,
-            project: program.approval().clone(),
-        };
+        let unattended = mode == Mode::Interactive && !settings.can_ask;
+        let mode = if unattended { settings.unattended } else { mode };
+        let denies = unattended && mode == Mode::AutoDeny;
+        let gate = Gate { mode, operator: settings.rules, project: program.approval().clone() };
         let used = workers.iter().map(|worker| UsedDefinition {
             worker: Arc::clone(&worker.id),
             file: Arc::clone(&worker.instructions.file),

@@ -167,6 +167,7 @@ pub(crate) fn surrounded() -> Result<Settings, Complaint> {
         set: ModelSettings::default(),
         mode: None,
         can_ask: false,
+        unattended: Mode::AutoDeny,
         grantor: Arc::new(RememberedGrants::of(&home())),
         rules: Vec::new(),
         grants: Vec::new(),

@@ -249,7 +249,7 @@ fn the_operator_says_on_the_terminal_what_became_of_a_tool() {
     let text = fs::read_to_string(undisturbed.runs().remove(0).join("journal.jsonl")).expect("a journal");
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let started = |line: &&str| line.contains("\"tool_started\"") && line.contains("\"path\":\"0/3.0\"");
-    let intent = lines.iter().position(|line| started(line)).expect("the tool has begun");
+    let intent = lines.iter().position(started).expect("the tool has begun");
     let story = prepared(&undisturbed);
     run_until(&story, lines[..=intent].iter().map(|line| line.len() as u64).sum());
     let mut session = Session::start(story.command_on_terminal(&["runs", "resume"]));

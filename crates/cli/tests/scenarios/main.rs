@@ -2,6 +2,7 @@
 
 mod check;
 mod crash;
+mod faults;
 mod gate;
 mod grants;
 mod init;

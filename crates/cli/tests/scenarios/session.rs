@@ -46,7 +46,8 @@ impl Session {
     }
 
     fn start_with(mut command: Command, stdout: bool) -> Self {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        let terminal =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
         grantpt(&terminal).expect("its other end");
         unlockpt(&terminal).expect("its other end");
         let name = ptsname(&terminal, Vec::new()).expect("its name").into_string().expect("a plain name");
@@ -130,6 +131,25 @@ impl Session {
     /// Number of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Closes the terminal under the process, and waits for its end.
+    #[track_caller]
+    pub(crate) fn close(self) -> Option<i32> {
+        let Self { terminal, line, mut child, output, .. } = self;
+        // The reader holds the terminal too, and lets go of it when there is something to read and nobody listens.
+        drop(output);
+        File::from(line).write_all(b"closed").expect("it takes it");
+        drop(terminal);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait().expect("a process") {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        panic!("it does not end");
     }
 
     /// Waits for the end; gives the exit code and all that was shown.

@@ -17,7 +17,7 @@ const SECRET: &str = "sk-test-0123456789abcdef";
 
 /// How the server is spoken to.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(crate) enum Way {
     OpenAi,
     Anthropic,
     OpenAiWhole,
@@ -27,7 +27,7 @@ enum Way {
 const WAYS: [Way; 4] = [Way::OpenAi, Way::Anthropic, Way::OpenAiWhole, Way::AnthropicWhole];
 
 /// A project whose workers speak to this server that way. Worker files name no model.
-fn project(server: &TestServer, way: Way) -> Story {
+pub(crate) fn project(server: &TestServer, way: Way) -> Story {
     let story = Story::new();
     let base = format!("{}/v1", server.url());
     match way {
