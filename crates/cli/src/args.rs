@@ -546,6 +546,22 @@ pub(crate) struct ResumeArgs {
     pub(crate) result: Vec<String>,
 }
 
+/// Which run is replayed, over what.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Which run: as in `llm-do runs show`, or its folder
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// Where the run is looked for: a project's directory or a worker file; without it, the current directory
+    pub(crate) target: Option<String>,
+    /// A program in place of the one that was recorded: a project's directory or a worker file
+    #[arg(long, value_name = "WORKER_DIR", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) against: Option<PathBuf>,
+    /// Grant what the program asks for beyond its own folder, as in a run
+    #[arg(long, value_name = "CAPABILITY")]
+    pub(crate) grant: Vec<String>,
+}
+
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  llm-do gate explain write_file '{\"path\": \"out/a.md\", \"content\": \"\"}'"
@@ -630,6 +646,17 @@ Examples:
   llm-do runs resume last --again 0/3.1              a tool that was cut off in its middle runs again
   llm-do runs resume last --result 0/3.1='\"sent\"'    or counts as done, with this result")]
     Resume(ResumeArgs),
+    /// Run a program again over the record of a run, without doing anything, and show where it first does something else
+    #[command(after_help = "\
+Nothing is sent, asked, written or run: answers of models and results of tools come from the record, and what the program
+would send is compared with what was sent. Exit code 1 if something differs. RUN is as in `llm-do runs show`, or the
+folder of a run.
+
+Examples:
+  llm-do runs replay last                                 after a change of prompts or code
+  llm-do runs replay last --against ../other-version
+  llm-do runs replay tests/recorded --against . --json    in CI, with a run that is kept")]
+    Replay(ReplayArgs),
     /// Show what a run did: its call tree with times, tokens and approvals
     #[command(after_help = "\
 RUN is an ID from `llm-do runs list`, the beginning or the last digits of one, or `last`.

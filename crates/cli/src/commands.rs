@@ -10,6 +10,7 @@ pub(crate) mod list;
 pub(crate) mod migrate;
 #[cfg(feature = "local")]
 pub(crate) mod models;
+pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod runs;

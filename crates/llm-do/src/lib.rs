@@ -17,6 +17,7 @@
 mod grant;
 mod program_operator;
 mod python;
+mod replay;
 mod resume;
 mod run;
 mod session;
@@ -31,6 +32,7 @@ pub use llm_do_runs as runs;
 pub use llm_do_sandbox::{confine, place_of};
 pub use program_operator::{PROTOCOL, ProgramOperator};
 pub use python::{PythonFor, code_reader, toolset_kinds};
+pub use replay::{Recorded, ReplayReport, Section, replay, sections};
 pub use resume::{Decisions, Invocation, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
 pub use session::{Environment, Input, Problem, Session, Settings};

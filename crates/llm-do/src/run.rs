@@ -258,7 +258,7 @@ impl Shared {
     }
 
     /// The engine of one run.
-    fn engine(
+    pub(crate) fn engine(
         &self,
         run: Arc<str>,
         date: Arc<str>,
@@ -281,7 +281,7 @@ impl Shared {
     }
 
     /// Calls the entry.
-    async fn call(&self, engine: &Engine, start: &Start) -> Result<Outcome, Halt> {
+    pub(crate) async fn call(&self, engine: &Engine, start: &Start) -> Result<Outcome, Halt> {
         let function = worker::function(&self.entry, &self.entry.id, false, None);
         let frame = Frame::operator(Arc::new(start.authority.clone()));
         engine

@@ -3,6 +3,7 @@
 use crate::{
     grant::{self, BadGrantsFile, Grant, Grantor, MissingGrant, RememberedGrants},
     python::{PythonFor, code_reader, confinement_of, prepare, runtime_of},
+    replay::{NoFiles, OverRecord},
     resume::{Decisions, Invocation, PastRun, ResumeError},
     run::{Run, Shared, Start},
 };
@@ -223,6 +224,11 @@ impl Session {
     /// # Errors
     /// Everything that can be known to be wrong before a run starts.
     pub fn open(settings: Settings) -> Result<Self, Problem> {
+        Self::open_for(settings, None)
+    }
+
+    /// Opens it to do its work, or to do it once more over a record.
+    pub(crate) fn open_for(settings: Settings, again: Option<&OverRecord>) -> Result<Self, Problem> {
         let invocation = Invocation::of(&settings);
         let Settings { request, around, environment, home, mut toolsets, .. } = settings;
         let found = target::find(&request, &around).map_err(Problem::Program)?;
@@ -239,6 +245,7 @@ impl Session {
             home: &home,
             environment: &environment,
             confiner: Arc::clone(&confiner),
+            only_looks: again.is_some(),
         };
         let python = python.python();
         toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
@@ -261,6 +268,7 @@ impl Session {
         let mut because = None;
         let named = environment("LLM_DO_MODEL").filter(|name| !name.trim().is_empty());
         let default = match named {
+            _ if again.is_some() => again.and_then(|again| again.model.clone()),
             Some(name) => {
                 Some(name.parse().map_err(|error: llm_do_core::model::BadModelName| Problem::Model {
                     worker: Arc::clone(&program.entry().id),
@@ -300,7 +308,9 @@ impl Session {
         let mut missing = missing_places(&program, &grants);
         missing.extend(missing_packages(&workers, &python));
         missing.extend(missing_confinement(&workers, &confiner));
-        missing.extend(missing_endpoints(&program, &workers, &choice, &grants));
+        if again.is_none() {
+            missing.extend(missing_endpoints(&program, &workers, &choice, &grants));
+        }
         if !missing.is_empty() {
             grants.extend(granted(&*settings.grantor, &identity, missing)?);
             if grants.contains(&Grant::Unconfined) {
@@ -316,8 +326,10 @@ impl Session {
             .providers()
             .iter()
             .fold(providers, |providers, (name, declared)| declare(providers, name, declared, &grants));
-        for worker in workers.iter().filter(|worker| worker.code.is_none()) {
-            open_model(worker, &choice, &providers)?;
+        if again.is_none() {
+            for worker in workers.iter().filter(|worker| worker.code.is_none()) {
+                open_model(worker, &choice, &providers)?;
+            }
         }
 
         let mode = program.mode().map_or(asked, |mode| asked.tighten(mode));
@@ -341,7 +353,10 @@ impl Session {
         let shared = Shared {
             model: choice,
             settings_override: settings.set,
-            files: Arc::new(NativeFileSystem::new()),
+            files: match again {
+                Some(_) => Arc::new(NoFiles),
+                None => Arc::new(NativeFileSystem::new()),
+            },
             definitions: Arc::clone(&program) as _,
             toolsets: Arc::new(toolsets),
             gate: Arc::new(gate),
@@ -352,13 +367,19 @@ impl Session {
             ))),
             entry: Arc::clone(program.entry()),
             used: used.collect(),
-            runtimes: runtimes(&workers, &python, &environment),
+            runtimes: match again {
+                Some(_) => Vec::new(),
+                None => runtimes(&workers, &python, &environment),
+            },
             python,
             target: request.positionals.first().map_or(".", String::as_str).into(),
             runs_dir,
             home: home.clone(),
             key: OnceLock::new(),
-            models: Arc::new(providers),
+            models: match again {
+                Some(again) => Arc::clone(&again.models),
+                None => Arc::new(providers),
+            },
         };
         Ok(Self {
             program,
@@ -470,7 +491,12 @@ impl Session {
         self.shared.explain(&self.prepare(input, true)?, tool, arguments).await.map_err(Problem::Preview)
     }
 
-    fn prepare(&self, input: &Input, attach: bool) -> Result<Start, Problem> {
+    /// What the runs of this session share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn prepare(&self, input: &Input, attach: bool) -> Result<Start, Problem> {
         let entry = &self.shared.entry;
         let given = Given {
             message: input.message.as_deref(),

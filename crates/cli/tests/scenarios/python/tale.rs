@@ -24,7 +24,7 @@ pub(super) const WRITER: &str = "---\nmodel: script:s.yaml\ntoolsets: [custom]\n
 
 /// Whether there is a Python to test with; where tests count, there is.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
-pub(super) fn has_python() -> bool {
+pub(crate) fn has_python() -> bool {
     let there = Path::new("/usr/bin/python3").exists();
     assert!(there || std::env::var_os("CI").is_none(), "CI has Python");
     if !there {
