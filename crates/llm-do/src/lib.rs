@@ -17,6 +17,7 @@
 mod grant;
 mod program_operator;
 mod python;
+mod recorded_model;
 mod replay;
 mod resume;
 mod run;

@@ -3,6 +3,7 @@
 use crate::{
     grant::{self, BadGrantsFile, Grant, Grantor, MissingGrant, RememberedGrants},
     python::{PythonFor, code_reader, confinement_of, prepare, runtime_of},
+    recorded_model::RecordedRuns,
     replay::{NoFiles, OverRecord},
     resume::{Decisions, Invocation, PastRun, ResumeError},
     run::{Run, Shared, Start},
@@ -229,11 +230,18 @@ impl Session {
 
     /// Opens it to do its work, or to do it once more over a record.
     pub(crate) fn open_for(settings: Settings, again: Option<&OverRecord>) -> Result<Self, Problem> {
-        let invocation = Invocation::of(&settings);
+        let mut invocation = Invocation::of(&settings);
         let Settings { request, around, environment, home, mut toolsets, .. } = settings;
         let found = target::find(&request, &around).map_err(Problem::Program)?;
+        let runs_dir = match found.source.work {
+            Some(_) => home.join("runs"),
+            None => own_runs(Path::new(found.source.tree.root().as_str()))?,
+        };
+        let recorded = RecordedRuns { runs_dir: runs_dir.clone(), here: around.here.clone() };
+        let model = settings.model.map(|name| recorded.settled(name));
+        invocation.model.clone_from(&model);
         let lookup = Arc::clone(&environment);
-        let providers = (settings.providers)(Providers::new(move |name| lookup(name)));
+        let providers = recorded.among((settings.providers)(Providers::new(move |name| lookup(name))));
         let names = providers.names().into_iter().map(str::to_owned).collect();
         let asked = settings.mode.unwrap_or_default();
         let confiner = Arc::new(Confiner::default());
@@ -257,7 +265,6 @@ impl Session {
         }
         let mut host = request.host(&around, toolsets.clone(), names);
         host.code = Some(code_reader(Arc::clone(&python)));
-        let lone = found.source.work.is_some();
         let identity = PathBuf::from(found.source.identity().as_str());
         let loaded = Program::load(found.source, host).map_err(Problem::Program)?;
         let program = loaded.program;
@@ -281,7 +288,7 @@ impl Session {
                 None => user.model.clone(),
             },
         };
-        let mut choice = ModelChoice { forced: settings.model.clone(), default };
+        let mut choice = ModelChoice { forced: model, default };
         let workers = program.loaded();
         let lacks =
             |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.model.is_none();
@@ -345,10 +352,6 @@ impl Session {
             sha256: sha256(worker.text.as_bytes()),
             text: Arc::clone(&worker.text),
         });
-        let runs_dir = match lone {
-            true => home.join("runs"),
-            false => own_runs(Path::new(program.root().as_str()))?,
-        };
         let here = place_of(&around.here).unwrap_or_else(|_| program.root().clone());
         let shared = Shared {
             model: choice,

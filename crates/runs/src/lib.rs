@@ -3,6 +3,7 @@
 //! [`JournalWriter::create`] makes a run's folder, [`LocalDriver::new`] runs the engine's steps and records each,
 //! [`read_journal`], [`list_runs`] and [`RunTree`] tell afterwards what happened. `docs/journal.md` documents the format.
 
+mod answers;
 mod blob;
 mod driver;
 mod history;
@@ -17,6 +18,7 @@ mod seal;
 mod sent;
 mod tree;
 
+pub use answers::RecordedAnswers;
 pub use blob::{BlobError, INLINE_BYTES};
 pub use driver::{Canceller, EventSink, LocalDriver};
 pub use history::{History, Settle};

@@ -411,7 +411,7 @@ fn attached(part: &Part) -> Option<String> {
 }
 
 /// What the models of a record can, as far as it tells: it tells what made a difference.
-fn capabilities(records: &[Record]) -> Capabilities {
+pub(crate) fn capabilities(records: &[Record]) -> Capabilities {
     let mut can = Capabilities { native_schema: true, tools: true, sees: Default::default() };
     for record in records {
         let Body::ConversationStarted { output, final_tool, sees, system, .. } = &record.body else {

@@ -368,3 +368,42 @@ fn a_replay_leaves_no_record_of_its_own() {
         "run_ended"
     );
 }
+
+#[test]
+fn a_recorded_run_can_stand_for_the_model() {
+    let story = two_writes();
+    for gone in ["a.txt", "b.txt"] {
+        fs::remove_file(story.project().join(gone)).unwrap();
+    }
+    let told = story.run(&[".", "--model", "replay:last", "--approval", "approve_all"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "both\n"), "{told}");
+    assert_eq!((story.read("a.txt").as_deref(), story.read("b.txt").as_deref()), (Some("a"), Some("b")));
+    // What it is given now is something else: a file more is there.
+    let run = story.runs().remove(0);
+    let told =
+        story.run(&[".", "--model", &format!("replay:{}", run.display()), "--approval", "approve_all"]);
+    assert_eq!(told.code, Some(1), "{told}");
+    assert_snapshot!(told.stderr, @r#"
+    error: replay:[RUN]: at 0, turn 1, the conversation is not the recorded one: message 2 was "list_files: /main.worker  (84 bytes)\n/s.yaml  (224 bytes); write_file: Wrote 1 bytes to `/a.txt`." and is now "list_files: /a.txt  (1 bytes)\n/b.txt  (1 bytes)\n/main.worker  (84 bytes)\n/s.yaml  (224 bytes); write_file: Wrote 1 bytes to `/a.txt`."
+    hint: `llm-do runs show [RUN]` tells what it did
+    "#);
+    assert_snapshot!(story.run(&[".", "--model", "replay:none"]), @"
+    exit 2
+    --- stderr
+    error: `main`: replay:none: no run `none` in [DIR]/project/.llm-do/runs; `llm-do runs list` shows those there are
+    ");
+}
+
+#[test]
+fn the_last_run_is_not_the_one_that_goes_on() {
+    let story = two_writes();
+    for gone in ["a.txt", "b.txt"] {
+        fs::remove_file(story.project().join(gone)).unwrap();
+    }
+    let told = story.run(&[".", "--model", "replay:last", "--approval", "defer"]);
+    assert_eq!(told.code, Some(5), "{told}");
+    let told = story.run(&["runs", "resume", "last", "--approve", "0/0.1"]);
+    assert_eq!(told.code, Some(5), "{told}");
+    let told = story.run(&["runs", "resume", "last", "--approve", "0/1.0"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "both\n"), "{told}");
+}
