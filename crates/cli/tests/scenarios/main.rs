@@ -12,6 +12,7 @@ mod migrate;
 mod operator;
 mod prompts;
 mod python;
+mod recorded;
 mod replay;
 mod resume;
 mod runs;
