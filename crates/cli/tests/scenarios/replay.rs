@@ -284,7 +284,7 @@ fn flow() -> Option<Story> {
 }
 
 fn edited(story: Story, from: &str, to: &str) -> Story {
-    let code = story.read("flow.py").unwrap();
+    let code = story.read("flow.py").expect("its code");
     assert!(code.contains(from));
     story.file("flow.py", &code.replace(from, to))
 }
