@@ -1,9 +1,11 @@
 //! What the subcommands do, one file each.
 
+pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod gate;
 pub(crate) mod grants;
+pub(crate) mod harden;
 pub(crate) mod init;
 pub(crate) mod lib;
 pub(crate) mod list;

@@ -14,7 +14,9 @@
 //! # }
 //! ```
 
+mod cases;
 mod grant;
+mod harden;
 mod program_operator;
 mod python;
 mod recorded_model;
@@ -24,7 +26,9 @@ mod run;
 mod session;
 mod tally;
 
+pub use cases::{BadCases, Case, Cases};
 pub use grant::{BadGrant, BadGrantsFile, Grant, Granted, Grantor, MissingGrant, RememberedGrants};
+pub use harden::{Compare, Hardened, Tried, Verdict, harden};
 pub use llm_do_core as core;
 pub use llm_do_models as models;
 pub use llm_do_program as program;

@@ -494,6 +494,11 @@ impl Session {
         self.shared.explain(&self.prepare(input, true)?, tool, arguments).await.map_err(Problem::Preview)
     }
 
+    /// What the entry may touch, where none of its parameters hands anything over.
+    pub(crate) fn authority(&self) -> llm_do_core::authority::Authority {
+        self.program.authority(&granted_places(&self.grants), grant::network(&self.grants), &[])
+    }
+
     /// What the runs of this session share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
