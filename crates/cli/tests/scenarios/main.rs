@@ -3,6 +3,7 @@
 mod check;
 mod gate;
 mod grants;
+mod harden;
 mod init;
 mod libraries;
 #[cfg(feature = "local")]

@@ -3,7 +3,7 @@
 use super::{Handed, prepare};
 use crate::{
     engine::{Call, End, Failure, FailureKind, Halt, Outcome},
-    function::CompositeCall,
+    function::{CompositeCall, Risk},
     toolset::ToolsetContext,
     worker::{ATTACHMENTS, CODE, CodeEntry, INSTRUCTIONS, WorkerDefinition},
 };
@@ -43,11 +43,15 @@ pub(super) async fn run(
     let mut made = None;
     let work = async { made = Some(kind.entry(code, &context).await) };
     host.driver.unrecorded(Box::pin(work)).await?;
-    let function = match made {
+    let mut function = match made {
         Some(Ok(function)) => function,
         Some(Err(reason)) => return failed(FailureKind::Definition, reason),
         None => return Err(Halt::Cancelled),
     };
+    if call.frame.worker().is_none() {
+        // Whoever starts the program has allowed its entry. What a worker calls is judged like any code.
+        function.meta.risk = Risk::Delegate;
+    }
     let input = input(worker, call.input, &handed);
     let outcome = call
         .engine
