@@ -37,11 +37,10 @@ pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<(), Complaint
             "{differing} of the inputs had different outputs in different calls: the first stands, and `differing` counts the others"
         ));
     }
-    match output.format {
-        Format::Text => {
-            output.print(&format!("{new} new of {} cases in {}\n", cases.list().len(), file.display()))
-        }
-        _ => output.print_json(&json!({"file": file, "cases": cases.list().len(), "new": new})),
+    if output.format == Format::Text {
+        output.print(&format!("{new} new of {} cases in {}\n", cases.list().len(), file.display()));
+    } else {
+        output.print_json(&json!({"file": file, "cases": cases.list().len(), "new": new}));
     }
     Ok(())
 }

@@ -247,3 +247,54 @@ fn a_worker_is_code_or_a_prompt() {
         assert!(told.code == Some(2) && told.stdout.contains("workers/price.worker:2"), "{told}");
     }
 }
+
+#[test]
+fn a_worker_of_a_library_that_is_code_is_asked_about() {
+    if !has_python() {
+        return;
+    }
+    let story = Story::new()
+        .file("project.yaml", "name: p\ndependencies: [kit]\n")
+        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [\"kit:price\"]\n---\nAsk.\n")
+        .file("libs/kit@1.0.0/lib.yaml", "name: kit\nversion: 1.0.0\nexports: [price]\n")
+        .file(
+            "libs/kit@1.0.0/workers/price.worker",
+            "---\nparameters: {item: string, n: integer}\ncode: price.py:price\n---\n",
+        )
+        .file("libs/kit@1.0.0/workers/price.py", GOOD)
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: kit__price, arguments: {item: pear, n: 3}}]\n  - text: \"{{ last }}\"\n",
+        );
+    let told = story.run(&[".", "--lib", "libs", "--approval", "auto_deny"]);
+    assert!(told.code == Some(0) && told.stdout.contains("needs an approval"), "{told}");
+    assert!(!story.journal().iter().any(|record| record["kind"] == "tool_started"));
+    let told = story.run(&[".", "--lib", "libs", "--approval", "approve_all"]);
+    assert!(told.code == Some(0) && told.stdout.contains("pears"), "{told}");
+}
+
+#[test]
+fn code_is_handed_the_files_that_a_worker_would_be() {
+    if !has_python() {
+        return;
+    }
+    let story = Story::new()
+        .file("project.yaml", "sandbox: {paths: {letters: ./letters}}\n")
+        .file("letters/a.txt", "Dear all")
+        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [count]\n---\nCount.\n")
+        .file(
+            "workers/count.worker",
+            "---\nparameters: {file: path}\nreturns: {letters: integer, place: path}\nsandbox: {paths: {}}\ncode: count.py:count\n---\n",
+        )
+        .file(
+            "workers/count.py",
+            "from pathlib import Path\n\ndef count(file: Path) -> dict:\n    return {'letters': len(file.read_text()), 'place': '/file'}\n",
+        )
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: count, arguments: {file: /letters/a.txt}}, {tool: count, arguments: {file: /main.worker}}]\n  - text: \"{{ last }}\"\n",
+        );
+    let told = story.run(&["."]);
+    assert!(told.stdout.contains("{\"letters\":8,\"place\":\"/letters/a.txt\"}"), "{told}");
+    assert!(told.stdout.contains("/main.worker"), "{told}");
+}
