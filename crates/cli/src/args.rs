@@ -121,6 +121,8 @@ Examples:
     /// Look at past runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Try a Python function in the place of a worker, against what the worker did
+    Harden(HardenArgs),
     /// Ask the gate what it would decide, and why
     #[command(subcommand)]
     Gate(GateCommand),
@@ -546,6 +548,79 @@ pub(crate) struct ResumeArgs {
     pub(crate) result: Vec<String>,
 }
 
+/// Which runs are exported, as what.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Which runs: as in `llm-do runs show`, their folders, or `all` of the project here
+    #[arg(required = true)]
+    pub(crate) runs: Vec<String>,
+    /// The cases of a worker, by its ID, or of a tool
+    #[arg(long, value_name = "WORKER", required = true)]
+    pub(crate) cases: Option<String>,
+    /// The folder to write to [default: cases/WORKER]
+    #[arg(short, long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// What takes a worker's place, and what it is tried against.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The function runs in the confinement of any Python tool, and beyond that it can change nothing and has neither network nor
+models. What it raises NotImplementedError for is left to the worker. Exit code 1 if a case fails.
+
+Examples:
+  llm-do harden summarizer --with tools.py:summarizer
+  llm-do harden pricing --with pricing.py:price --tolerance 1e-6
+  llm-do harden pricing --with pricing.py:price --cases tests/pricing --compare schema")]
+pub(crate) struct HardenArgs {
+    /// The worker, by its ID
+    pub(crate) worker: String,
+    /// The project's directory; without it, the current directory
+    pub(crate) target: Option<String>,
+    /// The function
+    #[arg(long = "with", value_name = "FILE.py:FUNCTION")]
+    pub(crate) function: String,
+    /// A file with cases, or the folder that `runs export --cases` has written; without it, all runs of the project
+    #[arg(long, value_name = "DIR|FILE", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) cases: Option<PathBuf>,
+    /// When an output counts as the recorded one [default: exact, or tolerance where one is given]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) compare: Option<CompareBy>,
+    /// How much numbers may differ, of the larger one, or of 1 where both are smaller [default: 1e-6]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) tolerance: Option<f64>,
+    /// Grant what the program asks for beyond its own folder, as in a run
+    #[arg(long, value_name = "CAPABILITY")]
+    pub(crate) grant: Vec<String>,
+}
+
+/// `--compare`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareBy {
+    /// It is equal
+    Exact,
+    /// It fits what the worker returns
+    Schema,
+    /// It is equal, but for numbers that differ by little
+    Tolerance,
+}
+
+/// Which run is replayed, over what.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Which run: as in `llm-do runs show`, or its folder
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// Where the run is looked for: a project's directory or a worker file; without it, the current directory
+    pub(crate) target: Option<String>,
+    /// A program in place of the one that was recorded: a project's directory or a worker file
+    #[arg(long, value_name = "WORKER_DIR", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) against: Option<PathBuf>,
+    /// Grant what the program asks for beyond its own folder, as in a run
+    #[arg(long, value_name = "CAPABILITY")]
+    pub(crate) grant: Vec<String>,
+}
+
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  llm-do gate explain write_file '{\"path\": \"out/a.md\", \"content\": \"\"}'"
@@ -630,6 +705,26 @@ Examples:
   llm-do runs resume last --again 0/3.1              a tool that was cut off in its middle runs again
   llm-do runs resume last --result 0/3.1='\"sent\"'    or counts as done, with this result")]
     Resume(ResumeArgs),
+    /// Write what runs hold in a form for others: the cases of a worker
+    #[command(after_help = "\
+With --cases, each input that the worker had becomes a line of cases.jsonl, with its output or failure, its run and place, and
+how many calls had it. Cases that the folder holds already stand as they are. Beside them stands a runner, run_cases.py.
+
+Examples:
+  llm-do runs export last --cases summarizer
+  llm-do runs export all --cases reports/summarizer -o tests/summarizer")]
+    Export(ExportArgs),
+    /// Run a program again over the record of a run, without doing anything, and show where it first does something else
+    #[command(after_help = "\
+Nothing is sent, asked, written or run: answers of models and results of tools come from the record, and what the program
+would send is compared with what was sent. Exit code 1 if something differs. RUN is as in `llm-do runs show`, or the
+folder of a run.
+
+Examples:
+  llm-do runs replay last                                 after a change of prompts or code
+  llm-do runs replay last --against ../other-version
+  llm-do runs replay tests/recorded --against . --json    in CI, with a run that is kept")]
+    Replay(ReplayArgs),
     /// Show what a run did: its call tree with times, tokens and approvals
     #[command(after_help = "\
 RUN is an ID from `llm-do runs list`, the beginning or the last digits of one, or `last`.

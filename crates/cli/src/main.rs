@@ -71,6 +71,11 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::Resume(resume)) => {
             folders(resume.target.as_deref()).map(|folders| commands::resume::run(&folders, resume, &output))
         }
+        Command::Runs(RunsCommand::Export(export)) => {
+            commands::cases::export(export, &output).map(|()| Exit::Done)
+        }
+        Command::Harden(harden) => Ok(commands::harden::run(harden, &output)),
+        Command::Runs(RunsCommand::Replay(replay)) => Ok(commands::replay::run(replay, &output)),
         Command::Gate(GateCommand::Explain(explain)) => commands::gate::explain(explain, &output),
         Command::Grants(GrantsCommand::List) => commands::grants::list(&output).map(|()| Exit::Done),
         Command::Grants(GrantsCommand::Revoke { target, all }) => {

@@ -73,6 +73,7 @@ pub(crate) fn reading_host(
         home: &home(),
         environment: &environment,
         confiner: Arc::default(),
+        only_looks: true,
     };
     let mut host = request.host(around, toolset_kinds(), providers);
     host.code = Some(code_reader(python.python()));

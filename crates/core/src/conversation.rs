@@ -185,9 +185,13 @@ impl Conversation {
         Failure::new(FailureKind::Limit, message).with_partial(self.last_text())
     }
 
+    /// The [`Conversation::digest`] of a history that consists of these messages.
+    pub fn digest_of(messages: &[Arc<Message>]) -> Arc<str> {
+        messages.iter().fold("".into(), |digest: Arc<str>, message| chained(&digest, message))
+    }
+
     fn push(&mut self, message: Arc<Message>) {
-        let json = serde_json::to_string(&*message).expect("messages are plain data");
-        self.digest = sha256(format!("{}{json}", self.digest).as_bytes()).into();
+        self.digest = chained(&self.digest, &message);
         self.messages.push(message);
     }
 
@@ -467,6 +471,12 @@ pub fn batches(calls: &[PlannedCall], risk: impl Fn(usize) -> (Risk, bool)) -> V
         open = !barrier;
     }
     groups
+}
+
+/// The digest with one more message.
+fn chained(digest: &str, message: &Message) -> Arc<str> {
+    let json = serde_json::to_string(message).expect("messages are plain data");
+    sha256(format!("{digest}{json}").as_bytes()).into()
 }
 
 fn repeat_key(name: &str, input: &Value) -> String {

@@ -14,15 +14,21 @@
 //! # }
 //! ```
 
+mod cases;
 mod grant;
+mod harden;
 mod program_operator;
 mod python;
+mod recorded_model;
+mod replay;
 mod resume;
 mod run;
 mod session;
 mod tally;
 
+pub use cases::{BadCases, Case, Cases};
 pub use grant::{BadGrant, BadGrantsFile, Grant, Granted, Grantor, MissingGrant, RememberedGrants};
+pub use harden::{Compare, Hardened, Tried, Verdict, harden};
 pub use llm_do_core as core;
 pub use llm_do_models as models;
 pub use llm_do_program as program;
@@ -31,6 +37,7 @@ pub use llm_do_runs as runs;
 pub use llm_do_sandbox::{confine, place_of};
 pub use program_operator::{PROTOCOL, ProgramOperator};
 pub use python::{PythonFor, code_reader, toolset_kinds};
+pub use replay::{Recorded, ReplayReport, Section, replay, sections};
 pub use resume::{CutOffLeaf, Decisions, Invocation, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
 pub use session::{Environment, Input, Problem, Session, Settings};

@@ -35,6 +35,8 @@ pub struct PythonFor<'a> {
     pub environment: &'a Environment,
     /// How its processes are confined.
     pub confiner: Arc<Confiner>,
+    /// Whether its processes may change nothing and reach no network.
+    pub only_looks: bool,
 }
 
 impl PythonFor<'_> {
@@ -45,6 +47,7 @@ impl PythonFor<'_> {
             cache: self.home.join("cache").join("python"),
             environment: Arc::clone(self.environment),
             confiner: Arc::clone(&self.confiner),
+            only_looks: self.only_looks,
         })
     }
 }

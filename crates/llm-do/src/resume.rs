@@ -75,6 +75,32 @@ impl Invocation {
         }
     }
 
+    /// The settings that it was started with; `base` gives what belongs to this machine and moment.
+    ///
+    /// # Errors
+    /// Its rules or grants can't be read any more.
+    pub(crate) fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
+        let Invocation { request, here, model, set, mode, rules, grants, .. } = self.clone();
+        let unknown = |error: String| ResumeError::Unknown(error);
+        let rules = rules.into_iter().map(|RuleGiven { pattern, rule, origin }| {
+            let pattern = Pattern::parse(&pattern).map_err(|error| unknown(error.to_string()))?;
+            Ok(RuleLine { pattern, rule, origin })
+        });
+        let grants = grants.iter().map(|text| Grant::parse(text).map_err(|error| unknown(error.to_string())));
+        let mut around = base.around;
+        around.here = here;
+        Ok(Settings {
+            request,
+            around,
+            model,
+            set,
+            mode,
+            rules: rules.collect::<Result<_, ResumeError>>()?,
+            grants: grants.collect::<Result<_, ResumeError>>()?,
+            ..base
+        })
+    }
+
     /// For the journal.
     pub(crate) fn with(&self, input: &Input) -> Arc<Value> {
         let whole = Self { input: input.clone(), ..self.clone() };
@@ -183,27 +209,8 @@ impl PastRun {
     /// # Errors
     /// Its rules or grants can't be read any more.
     pub fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
-        let Invocation { request, here, model, set, rules, grants, .. } = self.invocation.clone();
-        let unknown = |error: String| ResumeError::Unknown(error);
-        let rules = rules.into_iter().map(|RuleGiven { pattern, rule, origin }| {
-            let pattern = Pattern::parse(&pattern).map_err(|error| unknown(error.to_string()))?;
-            Ok(RuleLine { pattern, rule, origin })
-        });
-        let grants = grants.iter().map(|text| Grant::parse(text).map_err(|error| unknown(error.to_string())));
-        let mut around = base.around;
-        around.here = here;
-        Ok(Settings {
-            request,
-            around,
-            model,
-            set,
-            // Which tools a worker is offered hangs on it: it is what it was.
-            mode: Some(self.mode),
-            unattended: Mode::Defer,
-            rules: rules.collect::<Result<_, ResumeError>>()?,
-            grants: grants.collect::<Result<_, ResumeError>>()?,
-            ..base
-        })
+        // Which tools a worker is offered hangs on the mode: it is what it was.
+        Ok(Settings { mode: Some(self.mode), unattended: Mode::Defer, ..self.invocation.settings(base)? })
     }
 
     /// The questions that it waits for, by their places.

@@ -263,7 +263,7 @@ impl Shared {
     }
 
     /// The engine of one run.
-    fn engine(
+    pub(crate) fn engine(
         &self,
         run: Arc<str>,
         date: Arc<str>,
@@ -286,7 +286,7 @@ impl Shared {
     }
 
     /// Calls the entry.
-    async fn call(&self, engine: &Engine, start: &Start) -> Result<Outcome, Halt> {
+    pub(crate) async fn call(&self, engine: &Engine, start: &Start) -> Result<Outcome, Halt> {
         let function = worker::function(&self.entry, &self.entry.id, false, None);
         let frame = Frame::operator(Arc::new(start.authority.clone()));
         engine

@@ -3,6 +3,8 @@
 use crate::{
     grant::{self, BadGrantsFile, Grant, Grantor, MissingGrant, RememberedGrants},
     python::{PythonFor, code_reader, confinement_of, prepare, runtime_of},
+    recorded_model::RecordedRuns,
+    replay::{NoFiles, OverRecord},
     resume::{Decisions, Invocation, PastRun, ResumeError},
     run::{Run, Shared, Start},
 };
@@ -227,11 +229,23 @@ impl Session {
     /// # Errors
     /// Everything that can be known to be wrong before a run starts.
     pub fn open(settings: Settings) -> Result<Self, Problem> {
-        let invocation = Invocation::of(&settings);
+        Self::open_for(settings, None)
+    }
+
+    /// Opens it to do its work, or to do it once more over a record.
+    pub(crate) fn open_for(settings: Settings, again: Option<&OverRecord>) -> Result<Self, Problem> {
+        let mut invocation = Invocation::of(&settings);
         let Settings { request, around, environment, home, mut toolsets, .. } = settings;
         let found = target::find(&request, &around).map_err(Problem::Program)?;
+        let runs_dir = match found.source.work {
+            Some(_) => home.join("runs"),
+            None => own_runs(Path::new(found.source.tree.root().as_str()))?,
+        };
+        let recorded = RecordedRuns { runs_dir: runs_dir.clone(), here: around.here.clone() };
+        let model = settings.model.map(|name| recorded.settled(name));
+        invocation.model.clone_from(&model);
         let lookup = Arc::clone(&environment);
-        let providers = (settings.providers)(Providers::new(move |name| lookup(name)));
+        let providers = recorded.among((settings.providers)(Providers::new(move |name| lookup(name))));
         let names = providers.names().into_iter().map(str::to_owned).collect();
         let asked = settings.mode.unwrap_or_default();
         let confiner = Arc::new(Confiner::default());
@@ -243,6 +257,7 @@ impl Session {
             home: &home,
             environment: &environment,
             confiner: Arc::clone(&confiner),
+            only_looks: again.is_some(),
         };
         let python = python.python();
         toolsets.register(Arc::new(Custom::new(Arc::clone(&python))));
@@ -254,7 +269,6 @@ impl Session {
         }
         let mut host = request.host(&around, toolsets.clone(), names);
         host.code = Some(code_reader(Arc::clone(&python)));
-        let lone = found.source.work.is_some();
         let identity = PathBuf::from(found.source.identity().as_str());
         let loaded = Program::load(found.source, host).map_err(Problem::Program)?;
         let program = loaded.program;
@@ -265,6 +279,7 @@ impl Session {
         let mut because = None;
         let named = environment("LLM_DO_MODEL").filter(|name| !name.trim().is_empty());
         let default = match named {
+            _ if again.is_some() => again.and_then(|again| again.model.clone()),
             Some(name) => {
                 Some(name.parse().map_err(|error: llm_do_core::model::BadModelName| Problem::Model {
                     worker: Arc::clone(&program.entry().id),
@@ -277,7 +292,7 @@ impl Session {
                 None => user.model.clone(),
             },
         };
-        let mut choice = ModelChoice { forced: settings.model.clone(), default };
+        let mut choice = ModelChoice { forced: model, default };
         let workers = program.loaded();
         let lacks =
             |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.model.is_none();
@@ -304,7 +319,9 @@ impl Session {
         let mut missing = missing_places(&program, &grants);
         missing.extend(missing_packages(&workers, &python));
         missing.extend(missing_confinement(&workers, &confiner));
-        missing.extend(missing_endpoints(&program, &workers, &choice, &grants));
+        if again.is_none() {
+            missing.extend(missing_endpoints(&program, &workers, &choice, &grants));
+        }
         if !missing.is_empty() {
             grants.extend(granted(&*settings.grantor, &identity, missing)?);
             if grants.contains(&Grant::Unconfined) {
@@ -320,8 +337,10 @@ impl Session {
             .providers()
             .iter()
             .fold(providers, |providers, (name, declared)| declare(providers, name, declared, &grants));
-        for worker in workers.iter().filter(|worker| worker.code.is_none()) {
-            open_model(worker, &choice, &providers)?;
+        if again.is_none() {
+            for worker in workers.iter().filter(|worker| worker.code.is_none()) {
+                open_model(worker, &choice, &providers)?;
+            }
         }
 
         let mode = program.mode().map_or(asked, |mode| asked.tighten(mode));
@@ -335,15 +354,14 @@ impl Session {
             sha256: sha256(worker.text.as_bytes()),
             text: Arc::clone(&worker.text),
         });
-        let runs_dir = match lone {
-            true => home.join("runs"),
-            false => own_runs(Path::new(program.root().as_str()))?,
-        };
         let here = place_of(&around.here).unwrap_or_else(|_| program.root().clone());
         let shared = Shared {
             model: choice,
             settings_override: settings.set,
-            files: Arc::new(NativeFileSystem::new()),
+            files: match again {
+                Some(_) => Arc::new(NoFiles),
+                None => Arc::new(NativeFileSystem::new()),
+            },
             definitions: Arc::clone(&program) as _,
             toolsets: Arc::new(toolsets),
             gate: Arc::new(gate),
@@ -354,13 +372,19 @@ impl Session {
             ))),
             entry: Arc::clone(program.entry()),
             used: used.collect(),
-            runtimes: runtimes(&workers, &python, &environment),
+            runtimes: match again {
+                Some(_) => Vec::new(),
+                None => runtimes(&workers, &python, &environment),
+            },
             python,
             target: request.positionals.first().map_or(".", String::as_str).into(),
             runs_dir,
             home: home.clone(),
             key: OnceLock::new(),
-            models: Arc::new(providers),
+            models: match again {
+                Some(again) => Arc::clone(&again.models),
+                None => Arc::new(providers),
+            },
         };
         Ok(Self {
             program,
@@ -472,7 +496,17 @@ impl Session {
         self.shared.explain(&self.prepare(input, true)?, tool, arguments).await.map_err(Problem::Preview)
     }
 
-    fn prepare(&self, input: &Input, attach: bool) -> Result<Start, Problem> {
+    /// What the entry may touch, where none of its parameters hands anything over.
+    pub(crate) fn authority(&self) -> llm_do_core::authority::Authority {
+        self.program.authority(&granted_places(&self.grants), grant::network(&self.grants), &[])
+    }
+
+    /// What the runs of this session share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn prepare(&self, input: &Input, attach: bool) -> Result<Start, Problem> {
         let entry = &self.shared.entry;
         let given = Given {
             message: input.message.as_deref(),

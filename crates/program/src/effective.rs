@@ -166,7 +166,11 @@ impl Context<'_> {
         let model = keys.get("model").or(inherited).and_then(|node| self.model_name(node, found));
         let compatible = manifest::globs(keys.get("compatible_models"), found);
         check_compatible(&keys, &compatible, found);
-        let (instructions, text, facts) = self.instructions(located, document, &keys, found)?;
+        let (code, code_text) = self.code_of(located, document, &keys, found)?.unzip();
+        let (instructions, text, facts) = match code {
+            Some(_) => self.no_instructions(located, document),
+            None => self.instructions(located, document, &keys, found)?,
+        };
         let layers = [
             self.packages.program().manifest.limits.as_ref(),
             self.package.manifest.limits.as_ref(),
@@ -188,7 +192,7 @@ impl Context<'_> {
             returned_paths,
             toolsets: configurations(&all_toolsets),
             tools,
-            code: None,
+            code,
             allow_workers,
             rules: rules.into(),
             overrides,
@@ -196,7 +200,11 @@ impl Context<'_> {
             attachments,
             allow_empty_input: keys.get("allow_empty_input").and_then(Node::as_flag).unwrap_or(true),
             limits: limits(&layers),
-            text: Arc::clone(document.file.text()),
+            // The journal has the text of what ran.
+            text: match code_text {
+                Some(code) => format!("{}\n{code}", document.file.text()).into(),
+                None => Arc::clone(document.file.text()),
+            },
         };
         Some(Effective {
             definition: Arc::new(definition),

@@ -41,6 +41,11 @@ pub const WORKER: &[Key] = &[
     Key::new("ensures", Shape::Later, "checks of the output"),
     Key::new("locked", Shape::Flag, "`--model` and `--set` may not override it"),
     Key::new("instructions", Shape::Text, "the prompt, in a file that is YAML only"),
+    Key::new(
+        "code",
+        Shape::Text,
+        "the Python function that it is, in place of a prompt: `tools.py:summarize`",
+    ),
 ];
 
 /// A manifest.

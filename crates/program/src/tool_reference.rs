@@ -180,6 +180,43 @@ pub(crate) fn function(
     Some(function_of_file(packages.program().tree.as_ref(), place, name, &shown))
 }
 
+/// The function that a worker is: in a file beside the worker, else from the root of its package.
+///
+/// # Errors
+/// It is no such reference, leads out of the root, or is not there.
+pub(crate) fn function_of_worker(
+    package: &Package,
+    folder: &str,
+    reference: &str,
+    policy: Policy,
+) -> Result<Function, Box<Diagnostic>> {
+    let shown = shown(reference);
+    if !policy.tools {
+        return Err(not_imported(&format!("the worker is Python, `{shown}`")).into());
+    }
+    let Some((place, name)) =
+        reference.rsplit_once(':').filter(|(place, name)| place.ends_with(".py") && is_word(name))
+    else {
+        let wrong =
+            Diagnostic::error(codes::BAD_TOOL_REFERENCE, format!("`{shown}` names no Python function"));
+        return Err(wrong.help("write `FILE.py:FUNCTION`, such as `tools.py:summarize`").into());
+    };
+    let Ok(path) = plain(place) else {
+        let out = Diagnostic::error(codes::ESCAPES_ROOT, format!("`{shown}` leads out of the root"));
+        return Err(out.help("name a file below the worker's folder or the project's root").into());
+    };
+    let beside = join(folder, &path);
+    let candidates = if beside == path { vec![path] } else { vec![beside, path] };
+    for candidate in &candidates {
+        if let Some(module) = file(package.tree.as_ref(), candidate)? {
+            return Ok(Function { module, name: name.to_owned(), file: Some(candidate.clone()) });
+        }
+    }
+    let missing =
+        Diagnostic::error(codes::TOOL_MODULE_NOT_FOUND, format!("the code `{shown}` does not exist"));
+    Err(missing.note(format!("tried {}", candidates.join(", "))).into())
+}
+
 fn function_of_file(
     tree: &dyn SourceTree,
     place: &str,

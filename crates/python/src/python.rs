@@ -9,7 +9,10 @@ use crate::{
     view::Reach,
     wire::MountGiven,
 };
-use llm_do_core::worker::{CodeModule, CodePackage, ToolLevel};
+use llm_do_core::{
+    authority::Network,
+    worker::{CodeModule, CodePackage, ToolLevel},
+};
 use llm_do_sandbox::confine::{self, Confinement, Confiner, Process, ProcessView, Tier};
 use serde_json::Value;
 use std::{
@@ -34,6 +37,9 @@ pub struct Settings {
     pub environment: Environment,
     /// How its processes are confined.
     pub confiner: Arc<Confiner>,
+    /// Whether its processes may change nothing and reach no network, whatever their workers may. None is started
+    /// before it is needed then.
+    pub only_looks: bool,
 }
 
 /// Python, for one session. Nothing is started before it is needed.
@@ -198,6 +204,9 @@ impl Python {
 
     /// Starts a host before it is needed, while a model thinks.
     pub(crate) fn warm(self: &Arc<Self>, reach: &Reach) {
+        if self.settings.only_looks {
+            return;
+        }
         let key = key(reach);
         let (python, reach) = (Arc::clone(self), reach.clone());
         self.pool(&reach).warm(&key, async move { python.start(&reach).await });
@@ -232,10 +241,11 @@ impl Python {
         };
         let view = match &reach.authority {
             // Without confinement it says what a tool should touch, which is what it is told.
-            Some(authority) => ProcessView::of(authority, tier)
-                .map_err(|error| HostError(format!("the tool's view can't be made: {error}")))?,
-            None => ProcessView::empty(),
+            Some(authority) if self.settings.only_looks => ProcessView::of_reader(authority, tier),
+            Some(authority) => ProcessView::of(authority, tier),
+            None => Ok(ProcessView::empty()),
         };
+        let view = view.map_err(|error| HostError(format!("the tool's view can't be made: {error}")))?;
         let given = Given { mounts: crate::view::given(&view), view };
         Ok(Arc::clone(lock().entry(Arc::clone(&reach.key)).or_insert(Arc::new(given))))
     }
@@ -260,7 +270,7 @@ impl Python {
             ],
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             cwd: root,
-            network: reach.network(),
+            network: if self.settings.only_looks { Network::Off } else { reach.network() },
             ..Process::new(&interpreter.path, view, confinement)
         })
         .await

@@ -220,8 +220,6 @@ impl<'a> Building<'a> {
         self.python.warm(&reach);
         let mut function = self.function(&level, &module, tool, &reach, None)?;
         let schema = Arc::clone(&function.meta.input);
-        // Whoever starts the program has allowed its entry.
-        function.meta.risk = Risk::Delegate;
         function.meta.input = Arc::new(Schema::built_in(json!({"type": "object"})));
         let meta = function.meta.clone();
         function.body = self.body(meta, &module, tool, &reach, Takes::Input(schema));

@@ -148,6 +148,22 @@ impl History {
         self.steps.get(path).is_some_and(|steps| steps.values().any(is_start))
     }
 
+    /// Whether the end of that call, or of one above it, is recorded: then everything that it did is.
+    pub(crate) fn is_over(&self, path: &CallPath) -> bool {
+        let ended = |path: &CallPath| {
+            self.steps.get(path).and_then(|steps| steps.get("end")).is_some_and(|end| end.ended.is_some())
+        };
+        std::iter::successors(Some(path.clone()), CallPath::parent).any(|path| ended(&path))
+    }
+
+    /// The function that was called there.
+    pub(crate) fn function_at(&self, path: &CallPath) -> Option<&Arc<str>> {
+        match &self.steps.get(path)?.get("call")?.ended {
+            Some((Body::CallStarted { function, .. }, _)) => Some(function),
+            _ => None,
+        }
+    }
+
     pub(crate) fn find(&self, path: &CallPath, step: &str) -> Found<'_> {
         let Some(past) = self.steps.get(path).and_then(|steps| steps.get(step)) else {
             return Found::Nothing;
@@ -196,5 +212,45 @@ impl History {
             steps.get("call").is_some_and(|call| call.ended.is_some() && !call.seen.load(Ordering::Relaxed))
         };
         self.steps.iter().find(|(other, steps)| below(other) && unseen(steps)).map(|(other, _)| other)
+    }
+
+    /// A step at `path` itself, or a call right below it, that was recorded and that nobody has come by: the first by name.
+    pub(crate) fn passed_over(&self, path: &CallPath) -> Option<(&CallPath, &str, &Body)> {
+        let own = self.steps.get_key_value(path).into_iter();
+        let own = own.flat_map(|(path, steps)| steps.iter().map(move |(step, past)| (path, step, past)));
+        // The end is what is being looked at, and what was decided of a leaf that was cut off follows from nothing.
+        let own = own.filter(|(_, step, _)| !matches!(step.as_str(), "end" | "settle"));
+        let below =
+            self.steps.iter().filter(|(other, _)| other.parent().is_some_and(|parent| parent == *path));
+        let below = below.filter_map(|(other, steps)| {
+            let (step, past) = steps.get_key_value("call")?;
+            Some((other, step, past))
+        });
+        let passed = own.chain(below).filter_map(|(path, step, past)| match &past.ended {
+            Some((body, _)) if !past.seen.load(Ordering::Relaxed) && !matches!(body, Body::Note { .. }) => {
+                Some((path, step.as_str(), body))
+            }
+            _ => None,
+        });
+        passed.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))
+    }
+
+    /// A call that was recorded, that nobody has come by, and whose caller did not stop because the record does, at one
+    /// of these places.
+    pub(crate) fn never_made(&self, stopped: &[CallPath]) -> Option<(&CallPath, &Body)> {
+        let calls = self.steps.iter().filter_map(|(path, steps)| {
+            let call = steps.get("call")?;
+            let (body, _) = call.ended.as_ref()?;
+            (!call.seen.load(Ordering::Relaxed)).then_some((path, body))
+        });
+        let unseen: BTreeMap<&CallPath, &Body> = calls.collect();
+        let mut topmost = unseen.iter().filter_map(|(path, body)| {
+            let parent = path.parent().filter(|parent| !unseen.contains_key(parent))?;
+            let inside = |place: &CallPath| {
+                std::iter::successors(Some(place.clone()), CallPath::parent).any(|above| above == parent)
+            };
+            (!stopped.iter().any(inside)).then_some((*path, *body))
+        });
+        topmost.next()
     }
 }

@@ -3,6 +3,7 @@
 //! [`JournalWriter::create`] makes a run's folder, [`LocalDriver::new`] runs the engine's steps and records each,
 //! [`read_journal`], [`list_runs`] and [`RunTree`] tell afterwards what happened. `docs/journal.md` documents the format.
 
+mod answers;
 mod blob;
 mod driver;
 mod history;
@@ -11,10 +12,13 @@ mod list;
 mod read;
 mod redactor;
 mod render;
+mod replay;
 mod run_id;
 mod seal;
+mod sent;
 mod tree;
 
+pub use answers::RecordedAnswers;
 pub use blob::{BlobError, INLINE_BYTES};
 pub use driver::{Canceller, EventSink, LocalDriver};
 pub use history::{History, Settle};
@@ -23,6 +27,8 @@ pub use list::{FindError, Open, RunState, RunSummary, find_run, list_runs};
 pub use read::{Journal, Problem, ReadError, read_journal, read_own_journal};
 pub use redactor::{Redactor, SHORTEST_SECRET, is_secret_name};
 pub use render::{Line, Tone, duration, render, thousands};
+pub use replay::{Compared, Difference, Divergence, ReplayDriver};
 pub use run_id::is_run_id;
 pub use seal::SealKey;
+pub use sent::messages_sent;
 pub use tree::{CallNode, CallState, Decision, RunTree};

@@ -92,6 +92,7 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
         home: &place.join("home"),
         environment: &environment,
         confiner: Arc::default(),
+        only_looks: false,
     };
     let interpreter = python_for.python().interpreter().await?;
     let definitions = Arc::clone(session.program()) as Arc<dyn Definitions>;

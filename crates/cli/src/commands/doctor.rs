@@ -65,7 +65,9 @@ fn confinement() -> Vec<Finding> {
 }
 
 fn python(project: &llm_do::core::authority::Place, environment: &Environment) -> Finding {
-    let python = PythonFor { project, home: &home(), environment, confiner: Arc::default() }.python();
+    let python =
+        PythonFor { project, home: &home(), environment, confiner: Arc::default(), only_looks: true }
+            .python();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let found = runtime
         .map_err(|error| error.to_string())

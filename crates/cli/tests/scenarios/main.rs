@@ -5,6 +5,7 @@ mod crash;
 mod faults;
 mod gate;
 mod grants;
+mod harden;
 mod init;
 mod libraries;
 #[cfg(feature = "local")]
@@ -14,6 +15,8 @@ mod migrate;
 mod operator;
 mod prompts;
 mod python;
+mod recorded;
+mod replay;
 mod resume;
 mod runs;
 mod schema;

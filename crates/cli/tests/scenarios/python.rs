@@ -13,3 +13,5 @@ mod packages;
 mod results;
 pub(crate) mod tale;
 mod tiers;
+
+pub(crate) use tale::has_python;

@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
 /// The merged definition of one worker.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WorkerDefinition {
     /// Path under the workers root without extension, or `main` (SPEC §4.2). A library's: `lib:worker`.
     pub id: Arc<str>,

@@ -137,7 +137,7 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
             }
         }
         if let Some(code) = &effective.definition.code {
-            entry(whole, code, found);
+            entry(whole, code, effective.keys.entry("code").map(|entry| &entry.value.span), found);
         }
         names(whole, effective, tools, found);
         rules(whole, effective, tools, found);
@@ -243,8 +243,8 @@ fn shadows(whole: &Whole<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>)
     }
 }
 
-/// A function that a program starts with must be there.
-fn entry(whole_program: &Whole<'_>, code: &CodeEntry, found: &mut Vec<Diagnostic>) {
+/// A function that a program starts with, or that a worker is, must be there.
+fn entry(whole_program: &Whole<'_>, code: &CodeEntry, named: Option<&Span>, found: &mut Vec<Diagnostic>) {
     let (Some(reader), packages) = (&whole_program.host.code, whole_program.packages) else { return };
     let look = |names: Vec<Arc<str>>| {
         let module = ToolModule { module: code.module.clone(), names };
@@ -257,8 +257,8 @@ fn entry(whole_program: &Whole<'_>, code: &CodeEntry, found: &mut Vec<Diagnostic
         return;
     }
     let module = shown(packages, &code.module);
-    let named = packages.program().manifest.entry.as_ref().map(|entry| &entry.span);
-    let named = named.filter(|span| span.text().contains(&*code.function));
+    let of_manifest = packages.program().manifest.entry.as_ref().map(|entry| &entry.span);
+    let named = named.or(of_manifest.filter(|span| span.text().contains(&*code.function)));
     match exposed.problem {
         Some(problem) if !matches!(problem.kind, CodeProblemKind::Missing | CodeProblemKind::Nothing) => {
             let at = problem.span(packages).unwrap_or_else(|| whole(packages, &code.module));

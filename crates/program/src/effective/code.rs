@@ -1,15 +1,16 @@
-//! A function of Python as a program's entry: a worker's signature, sandbox and limits, and no prompt (SPEC §8.5).
+//! Functions of Python as workers: what a program starts with (SPEC §8.5), and what a worker file names in place of a
+//! prompt.
 
-use super::{Context, Effective, configurations, sections::limits};
+use super::{Context, Effective, configurations, exclusive, folder_of, sections::limits};
 use crate::{
-    diagnostics::Diagnostic,
-    front_matter,
+    diagnostics::{Diagnostic, codes},
+    front_matter::{self, Document},
     mounts::{self, Layers},
     resolve::Located,
     signature::{self, Declared},
     span::{SourceFile, Span},
     templates::Templates,
-    tool_reference::Function,
+    tool_reference::{self, Function},
     toolsets::Toolsets,
     yaml::{Data, Node},
 };
@@ -20,7 +21,56 @@ use llm_do_core::{
 };
 use std::sync::Arc;
 
+/// Keys that mean something to a model, and nothing to code.
+const OF_MODELS: [&str; 6] =
+    ["instructions", "model", "model_settings", "compatible_models", "locked", "allow_empty_input"];
+
 impl Context<'_> {
+    /// The function that a worker file names under `code`, and the text of its file. The outer `None` says that something is
+    /// wrong with it.
+    pub(super) fn code_of(
+        &self,
+        located: &Located,
+        document: &Document,
+        keys: &Node,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<Option<(CodeEntry, Arc<str>)>> {
+        let Some(entry) = keys.entry("code") else { return Some(None) };
+        for key in OF_MODELS {
+            exclusive(keys, key, "code", found);
+        }
+        let file = &document.file;
+        if document.body.as_ref().is_some_and(|body| !file.text()[body.range.clone()].trim().is_empty()) {
+            found.push(
+                Diagnostic::error(codes::CONFLICT, "the worker is code, and has instructions")
+                    .at(&entry.key_span)
+                    .help("keep one of them"),
+            );
+        }
+        let reference = entry.value.as_text()?;
+        let folder = folder_of(&located.path);
+        let function =
+            match tool_reference::function_of_worker(self.package, folder, reference, self.policy()) {
+                Ok(function) => function,
+                Err(error) => {
+                    found.push(match error.span {
+                        Some(_) => error.related("it is named here", &entry.value.span),
+                        None => error.at(&entry.value.span),
+                    });
+                    return None;
+                }
+            };
+        let text = match front_matter::read(self.tree(), function.file.as_deref().unwrap_or_default()) {
+            Ok(file) => Arc::clone(file.text()),
+            Err(error) => {
+                found.push(error.related("it is named here", &entry.value.span));
+                return None;
+            }
+        };
+        let package = Arc::clone(&self.package.code);
+        Some(Some((CodeEntry { package, module: function.module, function: function.name.into() }, text)))
+    }
+
     /// The entry that a function is. It has what the project gives its workers.
     pub(crate) fn code(
         &self,

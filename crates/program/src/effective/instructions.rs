@@ -82,6 +82,22 @@ impl Context<'_> {
         Some((instructions, file, facts))
     }
 
+    /// Those of a worker that is code: none.
+    pub(super) fn no_instructions(
+        &self,
+        located: &Located,
+        document: &Document,
+    ) -> (Instructions, Arc<SourceFile>, TemplateFacts) {
+        let templates = Templates::of(self.packages, self.package, folder_of(&located.path));
+        let instructions = Instructions {
+            text: "".into(),
+            file: Arc::clone(document.file.path()),
+            line_offset: 0,
+            templates: Arc::new(templates),
+        };
+        (instructions, Arc::clone(&document.file), TemplateFacts::default())
+    }
+
     /// `prompts/{id}.{jinja2,j2,jinja,txt,md}`.
     fn prompt(
         &self,

@@ -69,6 +69,18 @@ impl ProcessView {
     /// # Errors
     /// Whatever the system says while it looks.
     pub fn of(authority: &Authority, tier: Tier) -> io::Result<Self> {
+        Self::within(authority, tier, Access::Write)
+    }
+
+    /// The same, to be read and nothing else. Nothing is made.
+    ///
+    /// # Errors
+    /// As [`ProcessView::of`].
+    pub fn of_reader(authority: &Authority, tier: Tier) -> io::Result<Self> {
+        Self::within(authority, tier, Access::Read)
+    }
+
+    fn within(authority: &Authority, tier: Tier, most: Access) -> io::Result<Self> {
         let rules = Rules::new(authority);
         let mut view = Self::default();
         for (mount, reason) in rules.unfit() {
@@ -85,8 +97,8 @@ impl ProcessView {
                 continue;
             }
             if !exists(&place)? {
-                let makes =
-                    part.access == Access::Write && part.place.is_within(authority.protection().root());
+                let makes = part.access.min(most) == Access::Write
+                    && part.place.is_within(authority.protection().root());
                 if !makes {
                     continue;
                 }
@@ -109,10 +121,10 @@ impl ProcessView {
                 }
                 found.insert(place.clone(), (access, holes));
             }
-            view.shown.push(Shown { at, place, access });
+            view.shown.push(Shown { at, place, access: access.min(most) });
         }
         for (place, (access, holes)) in found {
-            view.given.push(Given { place, write: access == Access::Write });
+            view.given.push(Given { place, write: access.min(most) == Access::Write });
             view.holes.extend(holes);
         }
         view.shown.sort_by(|a, b| a.at.cmp(&b.at));

@@ -1,11 +1,11 @@
 //! A worker that is code: the same authority, callers and limits as one with a prompt, and no model.
 
-use super::prepare;
+use super::{Handed, prepare};
 use crate::{
     engine::{Call, End, Failure, FailureKind, Halt, Outcome},
-    function::CompositeCall,
+    function::{CompositeCall, Risk},
     toolset::ToolsetContext,
-    worker::{CODE, CodeEntry, WorkerDefinition},
+    worker::{ATTACHMENTS, CODE, CodeEntry, INSTRUCTIONS, WorkerDefinition},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -43,13 +43,18 @@ pub(super) async fn run(
     let mut made = None;
     let work = async { made = Some(kind.entry(code, &context).await) };
     host.driver.unrecorded(Box::pin(work)).await?;
-    let function = match made {
+    let mut function = match made {
         Some(Ok(function)) => function,
         Some(Err(reason)) => return failed(FailureKind::Definition, reason),
         None => return Err(Halt::Cancelled),
     };
-    let input = call.input.get("input").cloned().unwrap_or(Value::Null);
-    call.engine
+    if call.frame.worker().is_none() {
+        // Whoever starts the program has allowed its entry. What a worker calls is judged like any code.
+        function.meta.risk = Risk::Delegate;
+    }
+    let input = input(worker, call.input, &handed);
+    let outcome = call
+        .engine
         .call(Call {
             path: call.path.keyed("code"),
             function: &function,
@@ -57,5 +62,22 @@ pub(super) async fn run(
             frame: &frame,
             attachments: &[],
         })
-        .await
+        .await?;
+    let end = prepare::translate_back(&worker.returned_paths, &handed, outcome.end);
+    Ok(Outcome { end, ..outcome })
+}
+
+/// What the code is given: its declared parameters, with what it was handed as it sees it; else whatever was given.
+fn input(worker: &WorkerDefinition, input: &Value, handed: &[Handed]) -> Value {
+    if !worker.signature.declared {
+        return input.get("input").cloned().unwrap_or(Value::Null);
+    }
+    let mut values = input.as_object().cloned().unwrap_or_default();
+    for beside in [INSTRUCTIONS, ATTACHMENTS] {
+        values.shift_remove(beside);
+    }
+    for Handed { name, .. } in handed {
+        values.insert(name.to_string(), Value::String(format!("/{name}")));
+    }
+    Value::Object(values)
 }

@@ -495,23 +495,28 @@ async fn begin(
 impl Prepared {
     /// Paths in the output, as the caller knows them (SPEC §6.4).
     pub(super) fn translate_back(&self, end: End) -> End {
-        let End::Done(value) = &end else { return end };
-        if self.returned_paths.is_empty() || self.handed.is_empty() {
-            return end;
-        }
-        let mut value = (**value).clone();
-        for name in &self.returned_paths {
-            let place = if name.is_empty() { Some(&mut value) } else { value.get_mut(name) };
-            if let Some(Value::String(path)) = place
-                && let Some(back) = self.handed.iter().find_map(|handed| {
-                    let rest = path.trim_start_matches('/').strip_prefix(&*handed.name)?;
-                    (rest.is_empty() || rest.starts_with('/'))
-                        .then(|| format!("{}{rest}", handed.callers.trim_end_matches('/')))
-                })
-            {
-                *path = back;
-            }
-        }
-        End::Done(Arc::new(value))
+        translate_back(&self.returned_paths, &self.handed, end)
     }
+}
+
+/// Paths in an output, as the caller knows them: those below what it handed over.
+pub(super) fn translate_back(returned_paths: &[String], handed: &[Handed], end: End) -> End {
+    let End::Done(value) = &end else { return end };
+    if returned_paths.is_empty() || handed.is_empty() {
+        return end;
+    }
+    let mut value = (**value).clone();
+    for name in returned_paths {
+        let place = if name.is_empty() { Some(&mut value) } else { value.get_mut(name) };
+        if let Some(Value::String(path)) = place
+            && let Some(back) = handed.iter().find_map(|handed| {
+                let rest = path.trim_start_matches('/').strip_prefix(&*handed.name)?;
+                (rest.is_empty() || rest.starts_with('/'))
+                    .then(|| format!("{}{rest}", handed.callers.trim_end_matches('/')))
+            })
+        {
+            *path = back;
+        }
+    }
+    End::Done(Arc::new(value))
 }

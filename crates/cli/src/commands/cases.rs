@@ -1,0 +1,75 @@
+//! `llm-do runs export --cases`: what a worker did, as cases for what takes its place (SPEC §12).
+
+use crate::{
+    args::{ExportArgs, Format},
+    exit::Complaint,
+    render::Output,
+};
+use llm_do::Cases;
+use llm_do_runs::{JOURNAL_FILE, list_runs};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Most runs of a project that are looked through.
+const MOST_RUNS: usize = 100_000;
+
+/// Carries out the command.
+pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<(), Complaint> {
+    let Some(function) = &args.cases else { return Ok(()) };
+    let folder = args.out.clone().unwrap_or_else(|| Path::new("cases").join(function));
+    let mut cases = Cases::kept(&folder).map_err(|error| Complaint::wrong(error.to_string()))?;
+    let kept = cases.list().len();
+    for named in &args.runs {
+        match named.as_str() {
+            "all" => add_all(&mut cases, &super::runs::folders(None)?, function, output)?,
+            run => add(&mut cases, &super::replay::folder(run, None)?, function)?,
+        }
+    }
+    let new = cases.list().len() - kept;
+    if cases.list().is_empty() {
+        return Err(Complaint::wrong(format!("`{function}` is called in none of these runs"))
+            .hint("`llm-do runs show [RUN]` shows what is"));
+    }
+    let file = cases.write(&folder).map_err(|error| Complaint::failed(error.to_string()))?;
+    let differing = cases.list().iter().filter(|case| case.differing > 0).count();
+    if differing > 0 {
+        output.warn(&format!(
+            "{differing} of the inputs had different outputs in different calls: the first stands, and `differing` counts the others"
+        ));
+    }
+    if output.format == Format::Text {
+        output.print(&format!("{new} new of {} cases in {}\n", cases.list().len(), file.display()));
+    } else {
+        output.print_json(&json!({"file": file, "cases": cases.list().len(), "new": new}));
+    }
+    Ok(())
+}
+
+fn add(cases: &mut Cases, run: &Path, function: &str) -> Result<(), Complaint> {
+    cases.add_run(run, function).map_err(|error| Complaint::failed(error.to_string()))
+}
+
+/// Adds every run in these folders, oldest first, so that the first that had an input stands.
+pub(crate) fn add_all(
+    cases: &mut Cases,
+    folders: &[PathBuf],
+    function: &str,
+    output: &Output,
+) -> Result<(), Complaint> {
+    for folder in folders {
+        let mut runs = list_runs(folder, MOST_RUNS)
+            .map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?;
+        runs.reverse();
+        for run in runs {
+            let dir = folder.join(run.run);
+            if !dir.join(JOURNAL_FILE).is_file() {
+                continue;
+            }
+            // One that can't be read doesn't keep the others from being useful.
+            if let Err(error) = cases.add_run(&dir, function) {
+                output.warn(&error.to_string());
+            }
+        }
+    }
+    Ok(())
+}

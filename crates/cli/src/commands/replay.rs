@@ -1,0 +1,164 @@
+//! `llm-do runs replay`: a program over the record of a run, and where it first does something else (SPEC §12).
+
+use super::run::{NotReady, said, surrounded};
+use crate::{
+    args::{Format, ReplayArgs},
+    exit::{Complaint, Exit},
+    paint::Paint,
+    program::home,
+    render::Output,
+    visible,
+};
+use llm_do::{Grant, Problem, Recorded, ReplayReport, replay, sections};
+use llm_do_core::journal::Ending;
+use llm_do_runs::{Difference, Divergence, JOURNAL_FILE};
+use serde_json::{Value, json};
+use similar::TextDiff;
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// Carries out the command: exit code 1 if the program does something else than the record.
+pub(crate) fn run(args: &ReplayArgs, output: &Output) -> Exit {
+    replayed(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
+}
+
+fn replayed(args: &ReplayArgs, output: &Output) -> Result<Exit, NotReady> {
+    let recorded =
+        Recorded::open(&folder(&args.run, args.target.as_deref())?, &home()).map_err(Problem::from)?;
+    let mut base = surrounded()?;
+    for grant in &args.grant {
+        base.grants.push(Grant::parse(grant).map_err(|error| Complaint::wrong(error.to_string()))?);
+    }
+    let settings = recorded.settings(base, args.against.as_deref()).map_err(Problem::from)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    let report = runtime.block_on(replay(settings, &recorded))?;
+    if output.format == Format::Text {
+        output.print(&told(&recorded, &report, output.out));
+    } else {
+        output.print_json(&as_json(&recorded, &report));
+    }
+    Ok(if report.divergence.is_some() { Exit::Failed } else { Exit::Done })
+}
+
+/// The folder of a run that is named by its ID, or by the folder itself.
+pub(crate) fn folder(run: &str, target: Option<&str>) -> Result<PathBuf, Complaint> {
+    let named = Path::new(run);
+    if named.join(JOURNAL_FILE).is_file() {
+        return Ok(named.to_owned());
+    }
+    super::runs::find(&super::runs::folders(target)?, run)
+}
+
+fn told(recorded: &Recorded, report: &ReplayReport, paint: Paint) -> String {
+    let compared = &report.compared;
+    let counts = [
+        counted(compared.calls, "call", "calls"),
+        counted(compared.requests, "model request", "model requests"),
+        counted(compared.tools, "tool", "tools"),
+    ]
+    .join(", ");
+    let end = if report.whole { "" } else { ", as far as the record goes" };
+    let Some(divergence) = &report.divergence else {
+        return format!("{} {}: {counts}{end}\n", paint.green("the same as"), recorded.run());
+    };
+    let mut out = format!(
+        "{} {} {}\n",
+        paint.red("differs from"),
+        recorded.run(),
+        paint.bold(visible::line(&place(divergence)))
+    );
+    // Writing to a `String` does not fail.
+    let _ = writeln!(out, "{}", visible::text(&what(divergence)));
+    for section in sections(&divergence.what) {
+        let diff = TextDiff::from_lines(&*section.recorded, &*section.now);
+        let (before, after) = (format!("recorded {}", section.name), format!("now {}", section.name));
+        let hunks = diff
+            .unified_diff()
+            .context_radius(3)
+            .missing_newline_hint(false)
+            .header(&before, &after)
+            .to_string();
+        for line in hunks.lines() {
+            let line = visible::line(line);
+            let _ = match line.chars().next() {
+                Some('+') => writeln!(out, "{}", paint.green(line)),
+                Some('-') => writeln!(out, "{}", paint.red(line)),
+                Some('@') => writeln!(out, "{}", paint.dim(line)),
+                _ => writeln!(out, "{line}"),
+            };
+        }
+    }
+    let _ = writeln!(out, "{}", paint.dim(format!("{counts} up to there")));
+    out
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// Where a divergence is: `at 0/1.0 (main → summarizer, turn 2)`.
+fn place(divergence: &Divergence) -> String {
+    let chain = divergence.chain.iter().map(|name| &**name).collect::<Vec<_>>().join(" → ");
+    let turn = divergence.turn().map(|turn| format!("turn {turn}"));
+    let who: Vec<String> = [chain].into_iter().chain(turn).filter(|part| !part.is_empty()).collect();
+    let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(", ")) };
+    format!("at {}{who}", divergence.path)
+}
+
+/// What a divergence is about, as a sentence.
+fn what(divergence: &Divergence) -> String {
+    let step = match divergence.step.split('.').next().unwrap_or_default() {
+        "call" => "the call",
+        "conversation" => "what the conversation begins with",
+        "model" => "what the model is sent",
+        "tool" => "the tool",
+        "verdict" => "the gate's word",
+        "ask" => "what the operator is asked",
+        "links" => "where links lead",
+        "rule" => "what the tool's own rule is asked",
+        "repair" => "what the model is told of its answer",
+        "wait" | "jitter" => "the wait before the next attempt",
+        "limit" => "the limit that was reached",
+        "definition" => "the worker that is called",
+        "end" => "how it ends",
+        other => other,
+    };
+    match &divergence.what {
+        Difference::Changed { .. } | Difference::Sent { .. } => format!("{step} differs:"),
+        Difference::Added { .. } => format!("{step} is not in the record:"),
+        Difference::Gone { ended: None, .. } => format!("{step} is recorded, and is not made any more:"),
+        Difference::Gone { ended: Some(ended), .. } => {
+            let ends = match ended {
+                Ending::Output(value) => format!("with {value}"),
+                Ending::Failure(failure) => format!("with a failure: {failure}"),
+                Ending::Suspended => "waiting for an approval".to_owned(),
+            };
+            format!("{step} is recorded, and is not made any more. Its caller ends {ends}")
+        }
+    }
+}
+
+fn as_json(recorded: &Recorded, report: &ReplayReport) -> Value {
+    let divergence = report.divergence.as_ref().map(|divergence| {
+        json!({
+            "path": divergence.path,
+            "chain": divergence.chain,
+            "turn": divergence.turn(),
+            "step": divergence.step,
+            "what": what(divergence).trim_end_matches(':'),
+            "sections": sections(&divergence.what),
+        })
+    });
+    json!({
+        "run": recorded.run(),
+        "same": divergence.is_none(),
+        "whole": report.whole,
+        "compared": report.compared,
+        "divergence": divergence,
+    })
+}

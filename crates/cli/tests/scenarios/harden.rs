@@ -1,0 +1,300 @@
+//! A worker becomes code, and code becomes a worker: under one name, with one signature, against what was recorded.
+
+use crate::{
+    python::has_python,
+    story::{Story, lines},
+};
+use insta::assert_snapshot;
+use std::fs;
+
+/// A caller that asks for three prices, one of them twice.
+const CALLER: &str = "\
+answers:
+  - when: {worker: price, last: '\"pear\"'}
+    json: {total: 1.5, note: pears}
+  - when: {worker: price, last: '\"fig\"'}
+    json: {total: 0.3333333, note: figs}
+  - when: {worker: price}
+    text: I don't know that.
+    finish: refusal
+  - when: {worker: main, turn: 0}
+    calls:
+      - {tool: price, arguments: {item: pear, n: 3}}
+      - {tool: price, arguments: {n: 3, item: pear}}
+      - {tool: price, arguments: {item: fig, n: 1}}
+      - {tool: price, arguments: {item: nothing, n: 1}}
+  - text: \"{{ last }}\"
+";
+
+const PRICE: &str = "\
+---
+model: script:s.yaml
+parameters: {item: string, n: integer}
+returns: {total: number, note: string}
+---
+What do {{ n }} of {{ item }} cost?
+";
+
+const MAIN: &str = "---\nmodel: script:s.yaml\nallow_workers: [price]\n---\nAsk for prices.\n";
+
+fn with_worker() -> Story {
+    Story::new().file("main.worker", MAIN).file("workers/price.worker", PRICE).file("s.yaml", CALLER)
+}
+
+/// The same after a run; none where there is no Python.
+fn ran() -> Option<Story> {
+    let story = with_worker();
+    let told = story.run(&["."]);
+    assert_eq!(told.code, Some(0), "{told}");
+    has_python().then_some(story)
+}
+
+const GOOD: &str = "\
+from typing import TypedDict
+
+class Price(TypedDict):
+    total: float
+    note: str
+
+def price(item: str, n: int) -> Price:
+    each = {'pear': 0.5, 'fig': 1 / 3}
+    if item not in each:
+        raise NotImplementedError(f'{item} is left to the worker')
+    return {'total': n * each[item], 'note': item + 's'}
+";
+
+#[test]
+fn what_a_worker_did_is_written_as_cases() {
+    let story = with_worker();
+    assert_eq!(story.run(&["."]).code, Some(0));
+    assert_snapshot!(story.run(&["runs", "export", "last", "--cases", "price"]), @"
+    exit 0
+    --- stdout
+    3 new of 3 cases in cases/price/cases.jsonl
+    ");
+    let cases = lines(&story.read("cases/price/cases.jsonl").unwrap());
+    assert_eq!(cases.len(), 3);
+    assert_eq!(cases[0]["input"], serde_json::json!({"item": "pear", "n": 3}));
+    assert_eq!(cases[0]["output"], serde_json::json!({"total": 1.5, "note": "pears"}));
+    assert_eq!((&cases[0]["place"], &cases[0]["calls"]), (&"0/0.0".into(), &2.into()));
+    assert_eq!(cases[2]["failure"]["kind"], "refusal");
+    // Once more nothing is new, and what somebody has written stays.
+    let own = "{\"input\":{\"item\":\"fig\",\"n\":9},\"output\":{\"total\":3},\"run\":\"by hand\",\"place\":\"0\",\"calls\":1}\n";
+    let file = story.project().join("cases/price/cases.jsonl");
+    fs::write(&file, fs::read_to_string(&file).unwrap() + own).unwrap();
+    assert_snapshot!(story.run(&["runs", "export", "all", "--cases", "price", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {"file":"cases/price/cases.jsonl","cases":4,"new":0}
+    "#);
+    assert!(story.read("cases/price/cases.jsonl").unwrap().contains("by hand"));
+    assert_snapshot!(story.run(&["runs", "export", "last", "--cases", "nobody"]), @"
+    exit 2
+    --- stderr
+    error: `nobody` is called in none of these runs
+    hint: `llm-do runs show [RUN]` shows what is
+    ");
+    assert_eq!(story.run(&["runs", "export", "last"]).code, Some(2));
+}
+
+#[test]
+fn a_function_is_tried_in_the_place_of_a_worker() {
+    let Some(story) = ran() else { return };
+    let story = story.file("workers/price.py", GOOD);
+    // 1 / 3 is not what the worker said, but nearly.
+    let told = story.run(&["harden", "price", "--with", "workers/price.py:price"]);
+    assert_snapshot!(told, @r#"
+    exit 1
+    --- stdout
+    pass  [RUN] 0/0.0  {"item":"pear","n":3}
+    fail  [RUN] 0/0.2  {"item":"fig","n":1}
+          total: recorded 0.3333333, now 0.3333333333333333
+    skip  [RUN] 0/0.3  {"item":"nothing","n":1}
+          the recorded call failed: the model declined to answer: I don't know that.
+    1 pass, 1 fail, 1 not covered; 3 of 4 recorded calls are covered
+    "#);
+    assert_snapshot!(story.run(&["harden", "price", "--with", "workers/price.py:price", "--tolerance", "1e-6"]), @r#"
+    exit 0
+    --- stdout
+    pass  [RUN] 0/0.0  {"item":"pear","n":3}
+    pass  [RUN] 0/0.2  {"item":"fig","n":1}
+    skip  [RUN] 0/0.3  {"item":"nothing","n":1}
+          the recorded call failed: the model declined to answer: I don't know that.
+    2 pass, 0 fail, 1 not covered; 3 of 4 recorded calls are covered
+    "#);
+    assert_eq!(
+        story.run(&["harden", "price", "--with", "workers/price.py:price", "--compare", "schema"]).code,
+        Some(0)
+    );
+    assert_eq!(story.run(&["runs", "export", "last", "--cases", "price"]).code, Some(0));
+    let told = story.run(&[
+        "harden",
+        "price",
+        "--with",
+        "workers/price.py:price",
+        "--cases",
+        "cases/price",
+        "--compare",
+        "tolerance",
+        "--json",
+    ]);
+    assert_eq!(told.code, Some(0), "{told}");
+    let report: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(report["coverage"], serde_json::json!({"covered": 3, "calls": 4}));
+    assert_eq!(report["cases"][2]["verdict"], "not_covered");
+    // Nothing of it is a run.
+    assert_eq!(story.runs().len(), 1);
+}
+
+#[test]
+fn what_does_not_fit_fails_its_case() {
+    let Some(story) = ran() else { return };
+    let story = story.file(
+        "workers/price.py",
+        "import os\n\ndef price(item: str, n: int) -> dict:\n    if item == 'pear':\n        open('main.worker', 'w').write('gone')\n    return {'total': 'much', 'note': ''}\n\ndef other(item: str) -> dict:\n    return {}\n",
+    );
+    let told = story.run(&["harden", "price", "--with", "workers/price.py:price", "--compare", "schema"]);
+    assert_eq!(told.code, Some(1), "{told}");
+    assert!(
+        told.stdout.contains("may not touch") && told.stdout.contains("doesn't fit its schema"),
+        "{told}"
+    );
+    assert_eq!(story.read("main.worker").as_deref(), Some(MAIN));
+    let told = story.run(&["harden", "price", "--with", "workers/price.py:other"]);
+    assert!(told.code == Some(1) && told.stdout.contains("0 pass, 2 fail"), "{told}");
+    for (with, says) in [
+        ("workers/price.py:none", "none"),
+        ("workers/none.py:price", "there is no file"),
+        ("price", "is not FILE.py:FUNCTION"),
+        ("/etc/passwd.py:x", "there is no file"),
+    ] {
+        let told = story.run(&["harden", "price", "--with", with]);
+        assert!(told.code != Some(0) && told.to_string().contains(says), "{with}: {told}");
+    }
+    assert_eq!(story.run(&["harden", "nobody", "--with", "workers/price.py:price"]).code, Some(2));
+}
+
+#[test]
+fn code_takes_the_name_and_the_signature_of_a_worker() {
+    let Some(story) = ran() else { return };
+    let before = story.journal();
+    let story = story.file("workers/price.py", &GOOD.replace("1 / 3", "0.3333333")).file(
+        "workers/price.worker",
+        "---\nparameters: {item: string, n: integer}\nreturns: {total: number, note: string}\ncode: price.py:price\n---\n",
+    );
+    assert_eq!(story.run(&["check", "."]).stderr, "nothing is wrong\n");
+    let told = story.run(&["."]);
+    assert_eq!(told.code, Some(0), "{told}");
+    let after = story.journal();
+    let of = |journal: &[serde_json::Value], kind: &str, path: &str| {
+        journal.iter().find(|record| record["kind"] == kind && record["path"] == path).cloned().unwrap()
+    };
+    let tools = |journal: &[serde_json::Value]| of(journal, "conversation_started", "0")["tools"].clone();
+    assert_eq!(tools(&before), tools(&after), "the caller sees the same tool");
+    for path in ["0/0.0", "0/0.2"] {
+        let ending = |journal: &[serde_json::Value]| of(journal, "call_ended", path)["ending"].clone();
+        assert_eq!(ending(&before), ending(&after), "{path}");
+    }
+    assert!(!after.iter().any(|record| record["kind"] == "model_requested" && record["path"] != "0"));
+    // It is held to its signature, and to what its author gave its files.
+    let story = story
+        .file("workers/price.py", "def price(item: str, n: int) -> dict:\n    return {'total': 'much'}\n");
+    let told = story.run(&["."]);
+    assert!(told.stdout.contains("doesn't fit its schema"), "{told}");
+}
+
+#[test]
+fn a_worker_takes_the_name_and_the_signature_of_a_tool() {
+    if !has_python() {
+        return;
+    }
+    let story = Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nAsk for prices.\n")
+        .file("tools.py", GOOD)
+        .file("s.yaml", CALLER);
+    let told = story.run(&["."]);
+    assert!(told.code == Some(0) && told.stdout.contains("1.5"), "{told}");
+    assert_eq!(story.run(&["runs", "export", "last", "--cases", "price", "-o", "kept"]).code, Some(0));
+    let cases = lines(&story.read("kept/cases.jsonl").unwrap());
+    assert_eq!((cases.len(), &cases[0]["output"]["total"]), (3, &1.5.into()));
+    fs::remove_file(story.project().join("tools.py")).unwrap();
+    let story = story.file("main.worker", MAIN).file("workers/price.worker", PRICE);
+    let told = story.run(&["."]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!(story.run(&["runs", "export", "last", "--cases", "price", "-o", "worker"]).code, Some(0));
+    let now = lines(&story.read("worker/cases.jsonl").unwrap());
+    assert_eq!((&now[0]["input"], &now[0]["output"]), (&cases[0]["input"], &cases[0]["output"]));
+}
+
+#[test]
+fn a_worker_is_code_or_a_prompt() {
+    for (worker, says) in [
+        ("---\ncode: price.py:price\n---\nAnd more.\n", "the worker is code, and has instructions"),
+        ("---\ncode: price.py:price\nmodel: script:s.yaml\n---\n", "`model` and `code` exclude each other"),
+        ("---\ncode: none.py:price\n---\n", "the code `none.py:price` does not exist"),
+        ("---\ncode: ../price.py:price\n---\n", "leads out of the root"),
+        ("---\ncode: price\n---\n", "names no Python function"),
+    ] {
+        let story = with_worker().file("workers/price.worker", worker).file("workers/price.py", GOOD);
+        let told = story.run(&["check", "."]);
+        assert!(told.code == Some(2) && told.stdout.contains(says), "{worker}: {told}");
+    }
+    if has_python() {
+        let story = with_worker()
+            .file("workers/price.worker", "---\ncode: price.py:prize\n---\n")
+            .file("workers/price.py", GOOD);
+        let told = story.run(&["check", "."]);
+        assert!(told.code == Some(2) && told.stdout.contains("workers/price.worker:2"), "{told}");
+    }
+}
+
+#[test]
+fn a_worker_of_a_library_that_is_code_is_asked_about() {
+    if !has_python() {
+        return;
+    }
+    let story = Story::new()
+        .file("project.yaml", "name: p\ndependencies: [kit]\n")
+        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [\"kit:price\"]\n---\nAsk.\n")
+        .file("libs/kit@1.0.0/lib.yaml", "name: kit\nversion: 1.0.0\nexports: [price]\n")
+        .file(
+            "libs/kit@1.0.0/workers/price.worker",
+            "---\nparameters: {item: string, n: integer}\ncode: price.py:price\n---\n",
+        )
+        .file("libs/kit@1.0.0/workers/price.py", GOOD)
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: kit__price, arguments: {item: pear, n: 3}}]\n  - text: \"{{ last }}\"\n",
+        );
+    let told = story.run(&[".", "--lib", "libs", "--approval", "auto_deny"]);
+    assert!(told.code == Some(0) && told.stdout.contains("needs an approval"), "{told}");
+    assert!(!story.journal().iter().any(|record| record["kind"] == "tool_started"));
+    let told = story.run(&[".", "--lib", "libs", "--approval", "approve_all"]);
+    assert!(told.code == Some(0) && told.stdout.contains("pears"), "{told}");
+}
+
+#[test]
+fn code_is_handed_the_files_that_a_worker_would_be() {
+    if !has_python() {
+        return;
+    }
+    let story = Story::new()
+        .file("project.yaml", "sandbox: {paths: {letters: ./letters}}\n")
+        .file("letters/a.txt", "Dear all")
+        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [count]\n---\nCount.\n")
+        .file(
+            "workers/count.worker",
+            "---\nparameters: {file: path}\nreturns: {letters: integer, place: path}\nsandbox: {paths: {}}\ncode: count.py:count\n---\n",
+        )
+        .file(
+            "workers/count.py",
+            "from pathlib import Path\n\ndef count(file: Path) -> dict:\n    return {'letters': len(file.read_text()), 'place': '/file'}\n",
+        )
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: count, arguments: {file: /letters/a.txt}}, {tool: count, arguments: {file: /main.worker}}]\n  - text: \"{{ last }}\"\n",
+        );
+    let told = story.run(&["."]);
+    assert!(told.stdout.contains("{\"letters\":8,\"place\":\"/letters/a.txt\"}"), "{told}");
+    assert!(told.stdout.contains("/main.worker"), "{told}");
+}

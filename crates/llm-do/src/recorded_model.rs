@@ -1,0 +1,64 @@
+//! `replay:RUN`: the provider whose models give the answers of recorded runs.
+
+use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName};
+use llm_do_models::Providers;
+use llm_do_runs::{JOURNAL_FILE, Open, RecordedAnswers, RunState, find_run, list_runs};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What stands before the colon.
+const PROVIDER: &str = "replay";
+
+/// Most runs that are looked through for the last one.
+const MOST_RUNNING: usize = 1000;
+
+/// Where runs are found that a model is named after.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedRuns {
+    /// The program's runs.
+    pub(crate) runs_dir: PathBuf,
+    /// The current directory.
+    pub(crate) here: PathBuf,
+}
+
+impl RecordedRuns {
+    /// Adds the provider.
+    pub(crate) fn among(self, providers: Providers) -> Providers {
+        providers.with(PROVIDER, move |name| {
+            let model = RecordedAnswers::read(&self.find(name.model())?)?;
+            Ok(Arc::new(model) as Arc<dyn Model>)
+        })
+    }
+
+    /// `replay:last` as the run that it means now: a run that goes on later must not find itself.
+    pub(crate) fn settled(&self, name: ModelName) -> ModelName {
+        if name.provider() != PROVIDER || name.model() != "last" {
+            return name;
+        }
+        let found = self.find("last").ok();
+        let id = found.as_deref().and_then(Path::file_name).and_then(|id| id.to_str());
+        id.and_then(|id| format!("{PROVIDER}:{id}").parse().ok()).unwrap_or(name)
+    }
+
+    /// The folder of the run: by its ID, a part of it, `last`, or the folder itself.
+    fn find(&self, run: &str) -> Result<PathBuf, ModelError> {
+        let missing = |message: String| ModelError::new(ModelErrorKind::NotFound, message);
+        let named = self.here.join(run);
+        if named.join(JOURNAL_FILE).is_file() {
+            return Ok(named);
+        }
+        if run == "last" {
+            // Not one that goes on: it may be this one.
+            let runs = list_runs(&self.runs_dir, MOST_RUNNING).map_err(|error| {
+                missing(format!("replay:last: cannot read {}: {error}", self.runs_dir.display()))
+            })?;
+            let last = runs.into_iter().find(|run| run.state != RunState::Open(Open::Running));
+            return last.map(|last| self.runs_dir.join(last.run)).ok_or_else(|| {
+                missing(format!("replay:last: no run has ended in {}", self.runs_dir.display()))
+            });
+        }
+        find_run(&self.runs_dir, run).map_err(|error| missing(format!("replay:{run}: {error}")))
+    }
+}
