@@ -1,5 +1,7 @@
 //! The command line as typed. What it means is worked out in [`crate::meant`].
 
+mod looking;
+
 use crate::{operator::Channel, paint::ColourChoice};
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -7,6 +9,8 @@ use clap::{
 };
 use llm_do::program::init::TEMPLATES;
 use std::{ffi::OsString, path::PathBuf};
+
+pub(crate) use looking::{ExportArgs, ShowRunArgs};
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -607,7 +611,8 @@ Examples:
 Examples:
   llm-do runs list
   llm-do runs show last
-  llm-do runs show 20260102-1504 --json")]
+  llm-do runs show 20260102-1504 --json
+  llm-do runs export last --html -o run.html")]
 pub(crate) enum RunsCommand {
     /// List the newest runs of a project
     #[command(after_help = "Examples:\n  llm-do runs list\n  llm-do runs list my-project -n 50 --json")]
@@ -631,19 +636,9 @@ Examples:
   llm-do runs resume last --result 0/3.1='\"sent\"'    or counts as done, with this result")]
     Resume(ResumeArgs),
     /// Show what a run did: its call tree with times, tokens and approvals
-    #[command(after_help = "\
-RUN is an ID from `llm-do runs list`, the beginning or the last digits of one, or `last`.
-
-Examples:
-  llm-do runs show last
-  llm-do runs show last my-project --json")]
-    Show {
-        /// Which run
-        #[arg(default_value = "last")]
-        run: String,
-        /// The project's directory or a worker file; without it, the current directory
-        target: Option<String>,
-    },
+    Show(ShowRunArgs),
+    /// Write a run in a form for others to look at
+    Export(ExportArgs),
 }
 
 /// Reads the words of the command line. A mistake, `--help` and `--version` come back as clap's error, to be printed.

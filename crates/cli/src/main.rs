@@ -65,8 +65,11 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::List { target, limit }) => folders(target.as_deref())
             .and_then(|folders| commands::runs::list(&folders, *limit, &output))
             .map(|()| Exit::Done),
-        Command::Runs(RunsCommand::Show { run, target }) => folders(target.as_deref())
-            .and_then(|folders| commands::runs::show(&folders, run, &output))
+        Command::Runs(RunsCommand::Show(show)) => folders(show.target.as_deref())
+            .and_then(|folders| commands::runs::show(&folders, show, &output))
+            .map(|()| Exit::Done),
+        Command::Runs(RunsCommand::Export(export)) => folders(export.target.as_deref())
+            .and_then(|folders| commands::runs::export(&folders, export, &output))
             .map(|()| Exit::Done),
         Command::Runs(RunsCommand::Resume(resume)) => {
             folders(resume.target.as_deref()).map(|folders| commands::resume::run(&folders, resume, &output))

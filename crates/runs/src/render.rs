@@ -68,7 +68,7 @@ pub fn render(tree: &RunTree, width: Option<usize>) -> Vec<Line> {
     lines
 }
 
-fn tone_of(state: RunState) -> Tone {
+pub(crate) fn tone_of(state: RunState) -> Tone {
     match state {
         RunState::Ended(RunStatus::Done) => Tone::Good,
         RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(Open::Running) => {
@@ -155,7 +155,7 @@ fn columns(rows: Vec<Row>, width: Option<usize>) -> Vec<Line> {
 }
 
 /// What is worth saying of a call beside its numbers. The first thing said sets the tone.
-fn mark(call: &CallNode) -> (Tone, String) {
+pub(crate) fn mark(call: &CallNode) -> (Tone, String) {
     let mut said: Vec<(Tone, String)> = ending(call).into_iter().chain(decision(call)).collect();
     let mut add = |text| said.push((Tone::Dim, text));
     if call.waited_ms >= 1000 {
@@ -218,7 +218,7 @@ fn first_line(text: &str) -> String {
 }
 
 /// The argument that tells most: where there is a path or a command, that; else the first text.
-fn argument(input: &Value) -> String {
+pub(crate) fn argument(input: &Value) -> String {
     let Some(fields) = input.as_object() else { return input.as_str().map(brief).unwrap_or_default() };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     if let (Some(source), Some(destination)) = (text("source"), text("destination")) {
@@ -233,7 +233,7 @@ fn brief(text: &str) -> String {
 }
 
 /// Text from a model or a file on one line, so that it can't move the cursor or pass for something else.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         // Direction marks and their like are no control characters, and turn what follows around.
@@ -250,7 +250,7 @@ fn shown(text: &str) -> String {
 }
 
 /// The text in at most so many columns, `…` where it was cut.
-fn cut(text: &str, columns: usize) -> String {
+pub(crate) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }

@@ -1,7 +1,9 @@
 //! `llm-do runs`: past runs, from their journals (SPEC §12).
 
+mod export;
+
 use crate::{
-    args::Format,
+    args::{Format, ShowRunArgs},
     exit::Complaint,
     paint::Paint,
     program::{home, only_target, surroundings},
@@ -16,6 +18,8 @@ use llm_do_runs::{
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
+
+pub(crate) use export::export;
 
 /// Where the runs lie that a command may mean: those of the target's project; without a target, those of the current
 /// directory and those of lone files, which no project keeps.
@@ -84,8 +88,8 @@ fn local_time(ms: u64) -> Option<String> {
 }
 
 /// The call tree of one run.
-pub(crate) fn show(folders: &[PathBuf], run: &str, output: &Output) -> Result<(), Complaint> {
-    let dir = find(folders, run)?;
+pub(crate) fn show(folders: &[PathBuf], show: &ShowRunArgs, output: &Output) -> Result<(), Complaint> {
+    let dir = find(folders, &show.run)?;
     let tree = RunTree::read(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
     if output.format != Format::Text {
         output.print_json(&json!(tree));
