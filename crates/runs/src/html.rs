@@ -14,12 +14,11 @@ mod value;
 use crate::{
     list::{Open, RunState},
     render::Tone,
-    render::{duration, thousands, tone_of},
+    render::{duration, moment, thousands, tone_of},
     tree::{CallNode, CallState},
     whole::WholeRun,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use jiff::Timestamp;
 use llm_do_core::{
     gate::{Mode, Rule},
     journal::{Body, Record, RunStatus, UsedDefinition},
@@ -237,10 +236,4 @@ fn class_of(tone: Tone) -> &'static str {
         Tone::Notice => "notice",
         Tone::Bad => "bad",
     }
-}
-
-/// A time for people. UTC, so that the page says the same wherever it is made.
-fn moment(ms: u64) -> String {
-    let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
 }

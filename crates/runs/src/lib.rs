@@ -5,6 +5,7 @@
 
 mod blob;
 mod driver;
+mod follow;
 mod history;
 mod html;
 mod journal;
@@ -21,13 +22,14 @@ mod whole;
 
 pub use blob::{BlobError, INLINE_BYTES};
 pub use driver::{Canceller, EventSink, LocalDriver};
+pub use follow::Follow;
 pub use history::{History, Settle};
 pub use html::page;
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, RecordRef, ReopenError, Written};
 pub use list::{FindError, Open, RunState, RunSummary, find_run, list_runs};
 pub use read::{Journal, Problem, ReadError, read_journal, read_own_journal};
 pub use redactor::{Redactor, SHORTEST_SECRET, is_secret_name};
-pub use render::{Line, Tone, duration, render, thousands};
+pub use render::{Following, Line, Tone, duration, render, render_call, render_timeline, thousands};
 pub use run_id::is_run_id;
 pub use seal::SealKey;
 pub use steps::{Step, StepKind, steps};

@@ -1,13 +1,26 @@
 //! A run's tree as lines of text. What colours mean is said here; whether there are any, the terminal decides.
 
+mod call;
+mod following;
+mod timeline;
+
 use crate::{
     list::{Open, RunState},
     tree::{CallNode, CallState, Decision, RunTree},
 };
-use llm_do_core::{gate::Rule, journal::RunStatus, model::Usage};
+use jiff::Timestamp;
+use llm_do_core::{
+    gate::Rule,
+    journal::{Ending, RunStatus},
+    model::Usage,
+};
 use serde_json::Value;
 use std::fmt;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+pub use call::render_call;
+pub use following::Following;
+pub use timeline::render_timeline;
 
 /// What a piece of text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +183,15 @@ pub(crate) fn mark(call: &CallNode) -> (Tone, String) {
     (tone, said.join(", "))
 }
 
+/// The sign of how a call ended.
+fn state_of_ending(ending: &Ending) -> (Tone, char) {
+    match ending {
+        Ending::Output(_) => (Tone::Good, '✓'),
+        Ending::Suspended => (Tone::Notice, '⏸'),
+        Ending::Failure(_) => (Tone::Bad, '✗'),
+    }
+}
+
 /// How it ended, if not with an output.
 fn ending(call: &CallNode) -> Option<(Tone, String)> {
     let why = call.failure.as_ref().map(|failure| first_line(&failure.message)).unwrap_or_default();
@@ -264,6 +286,12 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
         out.push('…');
     }
     out
+}
+
+/// A time for people. UTC, so that it is the same wherever it is told.
+pub(crate) fn moment(ms: u64) -> String {
+    let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
 }
 
 /// `2ms`, `3.2s`, `2m05s`, `1h02m`.

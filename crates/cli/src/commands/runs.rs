@@ -1,9 +1,10 @@
 //! `llm-do runs`: past runs, from their journals (SPEC §12).
 
 mod export;
+mod show;
 
 use crate::{
-    args::{Format, ShowRunArgs},
+    args::Format,
     exit::Complaint,
     paint::Paint,
     program::{home, only_target, surroundings},
@@ -13,13 +14,13 @@ use crate::{
 use llm_do::program::target::{self, Request};
 use llm_do_core::journal::RunStatus;
 use llm_do_runs::{
-    FindError, Line, Open, RunState, RunSummary, RunTree, Tone, duration, find_run, list_runs, render,
-    thousands,
+    FindError, Line, Open, RunState, RunSummary, Tone, duration, find_run, list_runs, thousands,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
 pub(crate) use export::export;
+pub(crate) use show::show;
 
 /// Where the runs lie that a command may mean: those of the target's project; without a target, those of the current
 /// directory and those of lone files, which no project keeps.
@@ -85,20 +86,6 @@ fn line(run: &RunSummary, paint: Paint) -> String {
 fn local_time(ms: u64) -> Option<String> {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
     Some(time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
-}
-
-/// The call tree of one run.
-pub(crate) fn show(folders: &[PathBuf], show: &ShowRunArgs, output: &Output) -> Result<(), Complaint> {
-    let dir = find(folders, &show.run)?;
-    let tree = RunTree::read(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
-    if output.format != Format::Text {
-        output.print_json(&json!(tree));
-        return Ok(());
-    }
-    let width = output.out_terminal.then(|| output.columns());
-    let text: String = render(&tree, width).iter().map(|line| toned(line, output.out)).collect();
-    output.print(&text);
-    Ok(())
 }
 
 /// The folder of one run.

@@ -4,11 +4,10 @@ use super::{
     calls::Rows,
     conversation,
     markup::Markup,
-    moment,
     value::{blob, json_block, preview, text_block, value},
 };
 use crate::{
-    render::{duration, thousands},
+    render::{duration, moment, thousands},
     whole::{WholeCall, WholeRun},
 };
 use llm_do_core::{

@@ -1,0 +1,101 @@
+//! Looking at runs: one call, the timeline, a run that goes on.
+
+use crate::story::{Story, lines};
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixListener,
+    process::Stdio,
+};
+
+/// A run that wants to write a file and then is done.
+fn writer() -> Story {
+    Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: written\n",
+        )
+}
+
+#[test]
+fn a_call_is_shown_in_full_and_over_time() {
+    let story = writer();
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let told = story.run(&["runs", "show", "--call", "0/0.0"]);
+    assert!(
+        told.stdout.contains("0/0.0  write_file  done") && told.stdout.contains("content: \"a\""),
+        "{told}"
+    );
+    let told = story.run(&["runs", "show", "last", "--call", "0", "--json"]);
+    let call: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!((&call["output"], &call["records"][0]["kind"]), (&json!("written"), &json!("call_started")));
+    assert_snapshot!(story.run(&["runs", "show", "last", "--call", "0/7.0"]), @"
+    exit 2
+    --- stderr
+    error: no call at `0/7.0` in run [RUN]
+    hint: `llm-do runs show RUN --timeline` shows the place of each call
+    ");
+    let told = story.run(&["runs", "show", "last", "--timeline"]);
+    assert!(told.code == Some(0) && told.stdout.contains("0/0.0    write_file"), "{told}");
+    let told = story.run(&["runs", "show", "last", "--timeline", "--json"]);
+    let timeline: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(timeline["rows"][1]["spans"][0]["kind"], "tool");
+    assert_eq!(story.run(&["runs", "show", "--timeline", "--follow"]).code, Some(2));
+}
+
+#[test]
+fn a_run_is_followed_to_its_end() {
+    let story = writer();
+    let path = story.home().join("operator.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let channel = format!("unix:{}", path.display());
+    let mut run = story.command(&[".", "--operator", &channel]);
+    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut operator = BufReader::new(listener.accept().expect("the run").0);
+    let mut hears = |line: &mut String| operator.read_line(line).expect("a line");
+    let mut asked = String::new();
+    hears(&mut asked);
+    asked.clear();
+    hears(&mut asked);
+    assert!(asked.contains("\"ask\""), "{asked}");
+
+    let mut follow = story.command(&["runs", "show", "--follow"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut shown =
+        BufReader::new(follow.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
+    // The run waits for its answer, so whatever comes now comes while it goes on.
+    let waits = shown.by_ref().find(|line| line.contains("waits for approval")).expect("the question");
+    assert!(waits.contains("? write_file at 0/0.0"), "{waits}");
+    let told = story.run(&["runs", "export", "--html"]);
+    assert!(told.stdout.contains("The run was going on when this page was made."), "{told}");
+
+    operator.get_mut().write_all(b"{\"id\": \"0/0.0\", \"answer\": \"approve\"}\n").expect("it listens");
+    let rest: Vec<String> = shown.collect();
+    assert!(rest[0].contains("write_file approved"), "{rest:?}");
+    assert!(rest.last().is_some_and(|line| line.ends_with("  done")), "{rest:?}");
+    assert_eq!(follow.wait().expect("it ends").code(), Some(0));
+    assert_eq!(run.wait_with_output().expect("it ends").status.code(), Some(0));
+}
+
+#[test]
+fn following_a_run_that_was_cut_off_ends_with_a_word() {
+    let story = writer();
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let told = story.run(&["runs", "show", "--follow", "--output", "stream-json"]);
+    let events = lines(&told.stdout);
+    assert_eq!(events.len(), story.journal().len());
+    assert_eq!(events.last().expect("an event")["record"]["kind"], "run_ended");
+    let told = story.run(&["runs", "show", "--follow", "--json"]);
+    let tree: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(tree["state"], "done");
+
+    let path = story.runs().remove(0).join("journal.jsonl");
+    let text = fs::read_to_string(&path).expect("a journal");
+    fs::write(&path, &text[..text.len() - 20]).expect("a file");
+    let told = story.run(&["runs", "show", "--follow"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(told.stdout.ends_with("cut off: nobody is writing the journal any more\n"), "{told}");
+}
