@@ -10,7 +10,7 @@ use clap::{
 use llm_do::program::init::TEMPLATES;
 use std::{ffi::OsString, path::PathBuf};
 
-pub(crate) use looking::{ExportArgs, ShowRunArgs};
+pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -639,6 +639,8 @@ Examples:
     Show(ShowRunArgs),
     /// Write a run in a form for others to look at
     Export(ExportArgs),
+    /// Remove old runs
+    Clean(CleanArgs),
 }
 
 /// Reads the words of the command line. A mistake, `--help` and `--version` come back as clap's error, to be printed.

@@ -68,6 +68,9 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::Show(show)) => folders(show.target.as_deref())
             .and_then(|folders| commands::runs::show(&folders, show, &output))
             .map(|()| Exit::Done),
+        Command::Runs(RunsCommand::Clean(clean)) => folders(clean.target.as_deref())
+            .and_then(|folders| commands::runs::clean(&folders, clean, &output))
+            .map(|()| Exit::Done),
         Command::Runs(RunsCommand::Export(export)) => folders(export.target.as_deref())
             .and_then(|folders| commands::runs::export(&folders, export, &output))
             .map(|()| Exit::Done),

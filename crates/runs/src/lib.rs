@@ -4,12 +4,14 @@
 //! [`read_journal`], [`list_runs`] and [`RunTree`] tell afterwards what happened. `docs/journal.md` documents the format.
 
 mod blob;
+mod clean;
 mod driver;
 mod follow;
 mod history;
 mod html;
 mod journal;
 mod list;
+mod otel;
 mod read;
 mod redactor;
 mod render;
@@ -21,15 +23,17 @@ mod tree;
 mod whole;
 
 pub use blob::{BlobError, INLINE_BYTES};
+pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
 pub use driver::{Canceller, EventSink, LocalDriver};
 pub use follow::Follow;
 pub use history::{History, Settle};
 pub use html::page;
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, RecordRef, ReopenError, Written};
 pub use list::{FindError, Open, RunState, RunSummary, find_run, list_runs};
+pub use otel::otlp;
 pub use read::{Journal, Problem, ReadError, read_journal, read_own_journal};
 pub use redactor::{Redactor, SHORTEST_SECRET, is_secret_name};
-pub use render::{Following, Line, Tone, duration, render, render_call, render_timeline, thousands};
+pub use render::{Following, Line, Tone, duration, render, render_call, render_timeline, size, thousands};
 pub use run_id::is_run_id;
 pub use seal::SealKey;
 pub use steps::{Step, StepKind, steps};

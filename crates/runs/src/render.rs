@@ -313,6 +313,18 @@ fn tokens(usage: Usage) -> String {
     format!("{}/{} tokens", count(usage.input_tokens), count(usage.output_tokens))
 }
 
+/// `0 B`, `1.5 kB`, `3.2 MB`.
+pub fn size(bytes: u64) -> String {
+    let mut size = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if size < 999.95 {
+            return if unit == "B" { format!("{bytes} B") } else { format!("{size:.1} {unit}") };
+        }
+        size /= 1000.0;
+    }
+    format!("{size:.1} TB")
+}
+
 /// `1,234`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();

@@ -1,5 +1,7 @@
 //! `llm-do runs`: past runs, from their journals (SPEC §12).
 
+mod clean;
+mod collector;
 mod export;
 mod show;
 
@@ -17,8 +19,12 @@ use llm_do_runs::{
     FindError, Line, Open, RunState, RunSummary, Tone, duration, find_run, list_runs, thousands,
 };
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
+pub(crate) use clean::clean;
 pub(crate) use export::export;
 pub(crate) use show::show;
 
@@ -27,7 +33,11 @@ pub(crate) use show::show;
 pub(crate) fn folders(target: Option<&str>) -> Result<Vec<PathBuf>, Complaint> {
     let of_project = |root: &Path| root.join(".llm-do").join("runs");
     let Some(target) = target else {
-        return Ok(vec![of_project(Path::new(".")), home().join("runs")]);
+        let (here, lone) = (of_project(Path::new(".")), home().join("runs"));
+        // In the user's own folder they are one.
+        let one =
+            fs::canonicalize(&here).is_ok_and(|here| fs::canonicalize(&lone).is_ok_and(|lone| here == lone));
+        return Ok(if one { vec![lone] } else { vec![here, lone] });
     };
     let request = Request { positionals: only_target(Some(target)), ..Request::default() };
     let around =

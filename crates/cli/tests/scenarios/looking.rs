@@ -99,3 +99,45 @@ fn following_a_run_that_was_cut_off_ends_with_a_word() {
     assert_eq!(told.code, Some(0), "{told}");
     assert!(told.stdout.ends_with("cut off: nobody is writing the journal any more\n"), "{told}");
 }
+
+#[test]
+fn old_runs_are_removed_and_what_waits_is_not() {
+    let story = writer();
+    for approval in ["approve_all", "approve_all", "defer"] {
+        story.run(&[".", "--approval", approval]);
+    }
+    let told = story.run(&["runs", "clean", ".", "--keep", "0", "--dry-run"]);
+    assert_eq!(story.runs().len(), 3);
+    assert_eq!(told.stdout.matches("[RUN]  done  ").count(), 2, "{told}");
+    assert!(
+        told.stderr.contains("note: would remove 2 runs and free ")
+            && told.stderr.ends_with(" kB, 1 run left\n"),
+        "{told}"
+    );
+    let told = story.run(&["runs", "clean", ".", "--keep", "0", "--json"]);
+    let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(report["removed"].as_array().map(Vec::len), Some(2), "{report}");
+    assert!(report["freed_bytes"].as_u64().is_some_and(|bytes| bytes > 500), "{report}");
+    assert_eq!(story.runs().len(), 1);
+    assert_snapshot!(story.run(&["runs", "clean", ".", "--older-than", "0s", "--keep", "1"]), @"
+    exit 0
+    --- stderr
+    note: nothing to remove: 1 run in [DIR]/project/.llm-do/runs
+    ");
+    let told = story.run(&["runs", "clean", "."]);
+    assert!(told.code == Some(2) && told.stderr.contains("--older-than"), "{told}");
+    assert_eq!(story.run(&["runs", "clean", ".", "--keep", "0", "--suspended"]).code, Some(0));
+    assert!(story.runs().is_empty());
+
+    // A project from somewhere else may bring a link along.
+    let other = story.home().join("other/runs");
+    fs::create_dir_all(other.join("20240101-000000-aaaa")).expect("folders");
+    fs::remove_dir_all(story.project().join(".llm-do")).expect("a folder");
+    std::os::unix::fs::symlink(story.home().join("other"), story.project().join(".llm-do")).expect("a link");
+    assert_snapshot!(story.run(&["runs", "clean", "--keep", "0"]), @"
+    exit 1
+    --- stderr
+    error: cannot clean ./.llm-do/runs: `.llm-do` is a link, and none is followed
+    ");
+    assert!(other.join("20240101-000000-aaaa").exists());
+}

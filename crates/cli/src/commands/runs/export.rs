@@ -1,20 +1,31 @@
 //! `llm-do runs export`: a run in a form for others to look at.
 
-use super::find;
+use super::{collector, find};
 use crate::{args::ExportArgs, exit::Complaint, render::Output};
-use llm_do_runs::{WholeRun, page};
-use std::{fs, path::PathBuf};
+use llm_do_runs::{WholeRun, otlp, page};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Writes the run in the form that is asked for.
 pub(crate) fn export(folders: &[PathBuf], export: &ExportArgs, output: &Output) -> Result<(), Complaint> {
     let dir = find(folders, &export.run)?;
     let run = WholeRun::read(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
-    deliver(&page(&run), export, output)
+    match export.form.otel.as_deref() {
+        None => deliver(&page(&run), export.to.as_deref(), output),
+        Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
+            let sent = collector::send(url, &otlp(&run, export.content))?;
+            output.note(&format!("sent to {sent}"));
+            Ok(())
+        }
+        Some(file) => deliver(&format!("{}\n", otlp(&run, export.content)), Some(Path::new(file)), output),
+    }
 }
 
 /// To the file that is named, or to stdout.
-fn deliver(text: &str, export: &ExportArgs, output: &Output) -> Result<(), Complaint> {
-    match export.to.as_deref().filter(|path| path.as_os_str() != "-") {
+fn deliver(text: &str, to: Option<&Path>, output: &Output) -> Result<(), Complaint> {
+    match to.filter(|path| path.as_os_str() != "-") {
         None => output.print(text),
         Some(path) => {
             fs::write(path, text)
