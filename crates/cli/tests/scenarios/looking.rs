@@ -5,9 +5,11 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
     os::unix::net::UnixListener,
     process::Stdio,
+    thread::{self, JoinHandle},
 };
 
 /// A run that wants to write a file and then is done.
@@ -140,4 +142,81 @@ fn old_runs_are_removed_and_what_waits_is_not() {
     error: cannot clean ./.llm-do/runs: `.llm-do` is a link, and none is followed
     ");
     assert!(other.join("20240101-000000-aaaa").exists());
+}
+
+/// Takes one request as a collector would, answers it so, and gives its head and body.
+fn collect(
+    listener: TcpListener,
+    status: &'static str,
+    answer: &'static str,
+) -> JoinHandle<(String, String)> {
+    thread::spawn(move || {
+        let mut stream = BufReader::new(listener.accept().expect("a sender").0);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(stream.read_line(&mut head).expect("a line") > 0, "{head}");
+        }
+        let length =
+            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        let mut body = vec![0; length.expect("a length")];
+        stream.read_exact(&mut body).expect("a body");
+        let length = answer.len();
+        let response =
+            format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}");
+        stream.get_mut().write_all(response.as_bytes()).expect("a reader");
+        (head, String::from_utf8(body).expect("text"))
+    })
+}
+
+#[test]
+fn a_trace_goes_to_a_file_or_a_collector() {
+    let story = writer()
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=blue%20sky")
+        .env("HTTP_PROXY", "http://127.0.0.1:9");
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let export = |to: &str| story.run(&["runs", "export", "last", ".", "--otel", to]);
+    let told = export("-");
+    let shown: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(shown["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"], "invoke_agent main");
+    assert_eq!(told.stderr, "");
+    assert_eq!(export("trace.json").code, Some(0));
+    let written = story.read("trace.json").expect("a file");
+    assert_eq!(story.steady(&written), told.stdout);
+
+    let listen = || {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        (listener, address)
+    };
+    let (listener, address) = listen();
+    let collector = collect(listener, "200 OK", "{\"partialSuccess\":{}}");
+    let sent = export(&address);
+    assert_eq!((sent.code, sent.stderr), (Some(0), format!("note: sent to {address}/v1/traces\n")));
+    let (head, body) = collector.join().expect("it came");
+    assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+    for header in ["content-type: application/json\r\n", "x-team: blue sky\r\n"] {
+        assert!(head.contains(header), "{head}");
+    }
+    assert_eq!(body, written.trim_end());
+
+    for (status, answer, says) in [
+        (
+            "200 OK",
+            "{\"partialSuccess\":{\"rejectedSpans\":\"2\",\"errorMessage\":\"too old\"}}",
+            "2 spans were not taken: too old",
+        ),
+        ("400 Bad Request", "what is this", "400 Bad Request what is this"),
+        ("307 Temporary Redirect", "", "307"),
+    ] {
+        let (listener, address) = listen();
+        let collector = collect(listener, status, answer);
+        let told = export(&address);
+        assert!(told.code == Some(1) && told.stderr.contains(says), "{told}");
+        collector.join().expect("it came");
+    }
+    let (listener, address) = listen();
+    drop(listener);
+    let told = export(&address);
+    assert!(told.code == Some(1) && told.stderr.contains("hint: is a collector listening there?"), "{told}");
+    assert_eq!(story.run(&["runs", "export", "--otel", "-", "--html"]).code, Some(2));
 }
