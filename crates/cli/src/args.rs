@@ -1,5 +1,7 @@
 //! The command line as typed. What it means is worked out in [`crate::meant`].
 
+mod looking;
+
 use crate::{operator::Channel, paint::ColourChoice};
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -7,6 +9,8 @@ use clap::{
 };
 use llm_do::program::init::TEMPLATES;
 use std::{ffi::OsString, path::PathBuf};
+
+pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -548,20 +552,6 @@ pub(crate) struct ResumeArgs {
     pub(crate) result: Vec<String>,
 }
 
-/// Which runs are exported, as what.
-#[derive(Debug, Args)]
-pub(crate) struct ExportArgs {
-    /// Which runs: as in `llm-do runs show`, their folders, or `all` of the project here
-    #[arg(required = true)]
-    pub(crate) runs: Vec<String>,
-    /// The cases of a worker, by its ID, or of a tool
-    #[arg(long, value_name = "WORKER", required = true)]
-    pub(crate) cases: Option<String>,
-    /// The folder to write to [default: cases/WORKER]
-    #[arg(short, long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    pub(crate) out: Option<PathBuf>,
-}
-
 /// What takes a worker's place, and what it is tried against.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -682,7 +672,8 @@ Examples:
 Examples:
   llm-do runs list
   llm-do runs show last
-  llm-do runs show 20260102-1504 --json")]
+  llm-do runs show 20260102-1504 --json
+  llm-do runs export last --html -o run.html")]
 pub(crate) enum RunsCommand {
     /// List the newest runs of a project
     #[command(after_help = "Examples:\n  llm-do runs list\n  llm-do runs list my-project -n 50 --json")]
@@ -705,15 +696,6 @@ Examples:
   llm-do runs resume last --again 0/3.1              a tool that was cut off in its middle runs again
   llm-do runs resume last --result 0/3.1='\"sent\"'    or counts as done, with this result")]
     Resume(ResumeArgs),
-    /// Write what runs hold in a form for others: the cases of a worker
-    #[command(after_help = "\
-With --cases, each input that the worker had becomes a line of cases.jsonl, with its output or failure, its run and place, and
-how many calls had it. Cases that the folder holds already stand as they are. Beside them stands a runner, run_cases.py.
-
-Examples:
-  llm-do runs export last --cases summarizer
-  llm-do runs export all --cases reports/summarizer -o tests/summarizer")]
-    Export(ExportArgs),
     /// Run a program again over the record of a run, without doing anything, and show where it first does something else
     #[command(after_help = "\
 Nothing is sent, asked, written or run: answers of models and results of tools come from the record, and what the program
@@ -726,19 +708,11 @@ Examples:
   llm-do runs replay tests/recorded --against . --json    in CI, with a run that is kept")]
     Replay(ReplayArgs),
     /// Show what a run did: its call tree with times, tokens and approvals
-    #[command(after_help = "\
-RUN is an ID from `llm-do runs list`, the beginning or the last digits of one, or `last`.
-
-Examples:
-  llm-do runs show last
-  llm-do runs show last my-project --json")]
-    Show {
-        /// Which run
-        #[arg(default_value = "last")]
-        run: String,
-        /// The project's directory or a worker file; without it, the current directory
-        target: Option<String>,
-    },
+    Show(ShowRunArgs),
+    /// Write a run in a form for others: a page, a trace, or the cases of a worker
+    Export(ExportArgs),
+    /// Remove old runs
+    Clean(CleanArgs),
 }
 
 /// Reads the words of the command line. A mistake, `--help` and `--version` come back as clap's error, to be printed.

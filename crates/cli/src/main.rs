@@ -65,14 +65,17 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Runs(RunsCommand::List { target, limit }) => folders(target.as_deref())
             .and_then(|folders| commands::runs::list(&folders, *limit, &output))
             .map(|()| Exit::Done),
-        Command::Runs(RunsCommand::Show { run, target }) => folders(target.as_deref())
-            .and_then(|folders| commands::runs::show(&folders, run, &output))
+        Command::Runs(RunsCommand::Show(show)) => folders(show.target.as_deref())
+            .and_then(|folders| commands::runs::show(&folders, show, &output))
             .map(|()| Exit::Done),
+        Command::Runs(RunsCommand::Clean(clean)) => folders(clean.target.as_deref())
+            .and_then(|folders| commands::runs::clean(&folders, clean, &output))
+            .map(|()| Exit::Done),
+        Command::Runs(RunsCommand::Export(export)) => {
+            commands::runs::export(export, &output).map(|()| Exit::Done)
+        }
         Command::Runs(RunsCommand::Resume(resume)) => {
             folders(resume.target.as_deref()).map(|folders| commands::resume::run(&folders, resume, &output))
-        }
-        Command::Runs(RunsCommand::Export(export)) => {
-            commands::cases::export(export, &output).map(|()| Exit::Done)
         }
         Command::Harden(harden) => Ok(commands::harden::run(harden, &output)),
         Command::Runs(RunsCommand::Replay(replay)) => Ok(commands::replay::run(replay, &output)),

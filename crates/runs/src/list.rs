@@ -126,7 +126,7 @@ pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
 }
 
 /// Newest first.
-fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(runs_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other?,
@@ -142,6 +142,20 @@ fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
 /// Whether a process is writing the run's journal.
 pub(crate) fn is_running(run_dir: &Path) -> bool {
     open_regular(&run_dir.join(JOURNAL_FILE)).is_ok_and(|file| is_locked(&file))
+}
+
+/// What the run in that folder is doing, or how it ended. One whose journal can't be read was cut off.
+pub(crate) fn state_in(run_dir: &Path) -> RunState {
+    match ended_in(run_dir) {
+        Some(status) => RunState::Ended(status),
+        None => RunState::Open(if is_running(run_dir) { Open::Running } else { Open::CutOff }),
+    }
+}
+
+/// How the run in that folder ended, if its last record tells of an end.
+pub(crate) fn ended_in(run_dir: &Path) -> Option<RunStatus> {
+    let mut journal = open_regular(&run_dir.join(JOURNAL_FILE)).ok()?;
+    last_line(&mut journal).ok()??.ended()
 }
 
 fn is_locked(journal: &File) -> bool {
@@ -172,15 +186,19 @@ struct Glance {
     usage: Value,
 }
 
+impl Glance {
+    /// How the run ended, if this is its last record.
+    fn ended(&self) -> Option<RunStatus> {
+        if self.kind == "run_ended" { RunStatus::deserialize(&self.status).ok() } else { None }
+    }
+}
+
 fn summary(runs_dir: &Path, run: String) -> io::Result<RunSummary> {
     let mut file = open_regular(&runs_dir.join(&run).join(JOURNAL_FILE))?;
     let first = first_line(&mut file)?;
     let last = last_line(&mut file)?;
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
-    let ended = last
-        .as_ref()
-        .filter(|last| last.kind == "run_ended")
-        .and_then(|last| RunStatus::deserialize(&last.status).ok());
+    let ended = last.as_ref().and_then(Glance::ended);
     let state = match ended {
         Some(status) => RunState::Ended(status),
         None => RunState::Open(if is_locked(&file) { Open::Running } else { Open::CutOff }),

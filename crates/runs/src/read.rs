@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Longest line that is read, in bytes. The writer moves long values elsewhere; only many short ones make a long line.
-const LONGEST_LINE: u64 = 256 << 20;
+pub(crate) const LONGEST_LINE: u64 = 256 << 20;
 
 /// What a journal holds.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ fn read(run_dir: &Path, seals: Option<Chain>) -> Result<Journal, ReadError> {
     }
 }
 
-fn parse(line: &[u8], blobs: &Blobs) -> Result<Record, Problem> {
+pub(crate) fn parse(line: &[u8], blobs: &Blobs) -> Result<Record, Problem> {
     let parsed = if mentions_blob(line) {
         let mut value: Value = serde_json::from_slice(line)?;
         blobs.unpack_record(&mut value)?;

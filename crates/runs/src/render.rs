@@ -1,13 +1,26 @@
 //! A run's tree as lines of text. What colours mean is said here; whether there are any, the terminal decides.
 
+mod call;
+mod following;
+mod timeline;
+
 use crate::{
     list::{Open, RunState},
     tree::{CallNode, CallState, Decision, RunTree},
 };
-use llm_do_core::{gate::Rule, journal::RunStatus, model::Usage};
+use jiff::Timestamp;
+use llm_do_core::{
+    gate::Rule,
+    journal::{Ending, RunStatus},
+    model::Usage,
+};
 use serde_json::Value;
 use std::fmt;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+pub use call::render_call;
+pub use following::Following;
+pub use timeline::render_timeline;
 
 /// What a piece of text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +81,7 @@ pub fn render(tree: &RunTree, width: Option<usize>) -> Vec<Line> {
     lines
 }
 
-fn tone_of(state: RunState) -> Tone {
+pub(crate) fn tone_of(state: RunState) -> Tone {
     match state {
         RunState::Ended(RunStatus::Done) => Tone::Good,
         RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(Open::Running) => {
@@ -155,7 +168,7 @@ fn columns(rows: Vec<Row>, width: Option<usize>) -> Vec<Line> {
 }
 
 /// What is worth saying of a call beside its numbers. The first thing said sets the tone.
-fn mark(call: &CallNode) -> (Tone, String) {
+pub(crate) fn mark(call: &CallNode) -> (Tone, String) {
     let mut said: Vec<(Tone, String)> = ending(call).into_iter().chain(decision(call)).collect();
     let mut add = |text| said.push((Tone::Dim, text));
     if call.waited_ms >= 1000 {
@@ -168,6 +181,15 @@ fn mark(call: &CallNode) -> (Tone, String) {
     let tone = said.first().map_or(Tone::Dim, |(tone, _)| *tone);
     let said: Vec<String> = said.into_iter().map(|(_, text)| text).collect();
     (tone, said.join(", "))
+}
+
+/// The sign of how a call ended.
+fn state_of_ending(ending: &Ending) -> (Tone, char) {
+    match ending {
+        Ending::Output(_) => (Tone::Good, '✓'),
+        Ending::Suspended => (Tone::Notice, '⏸'),
+        Ending::Failure(_) => (Tone::Bad, '✗'),
+    }
 }
 
 /// How it ended, if not with an output.
@@ -218,7 +240,7 @@ fn first_line(text: &str) -> String {
 }
 
 /// The argument that tells most: where there is a path or a command, that; else the first text.
-fn argument(input: &Value) -> String {
+pub(crate) fn argument(input: &Value) -> String {
     let Some(fields) = input.as_object() else { return input.as_str().map(brief).unwrap_or_default() };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     if let (Some(source), Some(destination)) = (text("source"), text("destination")) {
@@ -233,7 +255,7 @@ fn brief(text: &str) -> String {
 }
 
 /// Text from a model or a file on one line, so that it can't move the cursor or pass for something else.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         // Direction marks and their like are no control characters, and turn what follows around.
@@ -250,7 +272,7 @@ fn shown(text: &str) -> String {
 }
 
 /// The text in at most so many columns, `…` where it was cut.
-fn cut(text: &str, columns: usize) -> String {
+pub(crate) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
@@ -264,6 +286,12 @@ fn cut(text: &str, columns: usize) -> String {
         out.push('…');
     }
     out
+}
+
+/// A time for people. UTC, so that it is the same wherever it is told.
+pub(crate) fn moment(ms: u64) -> String {
+    let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
 }
 
 /// `2ms`, `3.2s`, `2m05s`, `1h02m`.
@@ -283,6 +311,18 @@ fn tokens(usage: Usage) -> String {
         return String::new();
     }
     format!("{}/{} tokens", count(usage.input_tokens), count(usage.output_tokens))
+}
+
+/// `0 B`, `1.5 kB`, `3.2 MB`.
+pub fn size(bytes: u64) -> String {
+    let mut size = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if size < 999.95 {
+            return if unit == "B" { format!("{bytes} B") } else { format!("{size:.1} {unit}") };
+        }
+        size /= 1000.0;
+    }
+    format!("{size:.1} TB")
 }
 
 /// `1,234`.

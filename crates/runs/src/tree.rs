@@ -92,6 +92,13 @@ pub struct CallNode {
     pub calls: Vec<CallNode>,
 }
 
+impl CallNode {
+    /// When it ended, or its last moment so far, in milliseconds since 1970.
+    pub fn ended_ms(&self) -> u64 {
+        self.started_ms.saturating_add(self.took_ms).saturating_add(self.waited_ms)
+    }
+}
+
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

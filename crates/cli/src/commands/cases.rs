@@ -15,8 +15,8 @@ const MOST_RUNS: usize = 100_000;
 
 /// Carries out the command.
 pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<(), Complaint> {
-    let Some(function) = &args.cases else { return Ok(()) };
-    let folder = args.out.clone().unwrap_or_else(|| Path::new("cases").join(function));
+    let Some(function) = &args.form.cases else { return Ok(()) };
+    let folder = args.to.clone().unwrap_or_else(|| Path::new("cases").join(function));
     let mut cases = Cases::kept(&folder).map_err(|error| Complaint::wrong(error.to_string()))?;
     let kept = cases.list().len();
     for named in &args.runs {

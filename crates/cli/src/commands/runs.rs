@@ -1,5 +1,10 @@
 //! `llm-do runs`: past runs, from their journals (SPEC §12).
 
+mod clean;
+mod collector;
+mod export;
+mod show;
+
 use crate::{
     args::Format,
     exit::Complaint,
@@ -11,18 +16,28 @@ use crate::{
 use llm_do::program::target::{self, Request};
 use llm_do_core::journal::RunStatus;
 use llm_do_runs::{
-    FindError, Line, Open, RunState, RunSummary, RunTree, Tone, duration, find_run, list_runs, render,
-    thousands,
+    FindError, Line, Open, RunState, RunSummary, Tone, duration, find_run, list_runs, thousands,
 };
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+pub(crate) use clean::clean;
+pub(crate) use export::export;
+pub(crate) use show::show;
 
 /// Where the runs lie that a command may mean: those of the target's project; without a target, those of the current
 /// directory and those of lone files, which no project keeps.
 pub(crate) fn folders(target: Option<&str>) -> Result<Vec<PathBuf>, Complaint> {
     let of_project = |root: &Path| root.join(".llm-do").join("runs");
     let Some(target) = target else {
-        return Ok(vec![of_project(Path::new(".")), home().join("runs")]);
+        let (here, lone) = (of_project(Path::new(".")), home().join("runs"));
+        // In the user's own folder they are one.
+        let one =
+            fs::canonicalize(&here).is_ok_and(|here| fs::canonicalize(&lone).is_ok_and(|lone| here == lone));
+        return Ok(if one { vec![lone] } else { vec![here, lone] });
     };
     let request = Request { positionals: only_target(Some(target)), ..Request::default() };
     let around =
@@ -81,20 +96,6 @@ fn line(run: &RunSummary, paint: Paint) -> String {
 fn local_time(ms: u64) -> Option<String> {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
     Some(time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
-}
-
-/// The call tree of one run.
-pub(crate) fn show(folders: &[PathBuf], run: &str, output: &Output) -> Result<(), Complaint> {
-    let dir = find(folders, run)?;
-    let tree = RunTree::read(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
-    if output.format != Format::Text {
-        output.print_json(&json!(tree));
-        return Ok(());
-    }
-    let width = output.out_terminal.then(|| output.columns());
-    let text: String = render(&tree, width).iter().map(|line| toned(line, output.out)).collect();
-    output.print(&text);
-    Ok(())
 }
 
 /// The folder of one run.

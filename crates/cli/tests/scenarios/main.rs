@@ -11,6 +11,7 @@ mod libraries;
 #[cfg(feature = "local")]
 mod local;
 mod look;
+mod looking;
 mod migrate;
 mod operator;
 mod prompts;

@@ -324,6 +324,31 @@ fn a_run_can_be_looked_at_afterwards() {
 }
 
 #[test]
+fn a_run_becomes_a_page() {
+    let story = greeter();
+    story.run(&["greeter.worker", "Ada <3"]);
+    let told = story.run(&["runs", "export", "last", "greeter.worker", "--html"]);
+    assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""), "{told}");
+    assert!(
+        told.stdout.starts_with("<!doctype html>") && told.stdout.contains("Hello, Ada &lt;3!"),
+        "{told}"
+    );
+    let told = story.run(&["runs", "export", "last", "greeter.worker", "--html", "-o", "run.html"]);
+    assert_snapshot!(told, @"
+    exit 0
+    --- stderr
+    note: written to run.html
+    ");
+    assert!(story.read("run.html").is_some_and(|page| page.ends_with("</html>\n")));
+    assert_snapshot!(story.run(&["runs", "export", "last", "greeter.worker", "--html", "-o", "none/run.html"]), @"
+    exit 1
+    --- stderr
+    error: cannot write none/run.html: No such file or directory (os error 2)
+    ");
+    assert_eq!(story.run(&["runs", "export", "last", "greeter.worker"]).code, Some(2), "a form is missing");
+}
+
+#[test]
 fn help_and_version_need_nothing() {
     let story = Story::new();
     for arguments in [

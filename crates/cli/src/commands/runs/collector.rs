@@ -1,0 +1,162 @@
+//! Sending a trace to an OpenTelemetry collector: OTLP over HTTP, as JSON
+//! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp>).
+
+use crate::exit::Complaint;
+use reqwest::{
+    Client, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect,
+};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
+use serde_json::Value;
+use std::{env, net::IpAddr, sync::Arc, time::Duration};
+
+/// Where collectors take traces, below their address.
+const PATH: &str = "v1/traces";
+/// Headers that a collector wants, as `NAME=VALUE,NAME=VALUE`; the variable that OpenTelemetry's own exporters read.
+const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+/// Longest time for all of it.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Sends one request, and says where to.
+pub(super) fn send(address: &str, request: &Value) -> Result<Url, Complaint> {
+    let url = endpoint(address)?;
+    let headers = headers(&env::var(HEADERS).unwrap_or_default())?;
+    let failed = |error: &dyn std::fmt::Display| Complaint::failed(format!("cannot send to {url}: {error}"));
+    let client = client(&url).map_err(|error| failed(&error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    let body = request.to_string();
+    let answered = runtime.block_on(async {
+        let request = client.post(url.clone()).headers(headers).header(CONTENT_TYPE, "application/json");
+        let response = request.body(body).send().await?;
+        let status = response.status();
+        Ok::<_, reqwest::Error>((status, response.text().await?))
+    });
+    let (status, text) = answered.map_err(|error| {
+        // The outermost words say only that sending failed.
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        failed(&cause).hint("is a collector listening there? `--otel FILE` writes the trace to a file")
+    })?;
+    if !status.is_success() {
+        let said: String = text.trim().chars().take(300).collect();
+        return Err(failed(&format!("{status} {said}")));
+    }
+    // It may take a part only, and says so in a success.
+    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    let partial = &answer["partialSuccess"];
+    let rejected =
+        partial["rejectedSpans"].as_str().map_or(partial["rejectedSpans"].as_u64(), |n| n.parse().ok());
+    match rejected {
+        Some(count) if count > 0 => {
+            let why = partial["errorMessage"].as_str().unwrap_or("without a reason");
+            Err(failed(&format!("{count} spans were not taken: {why}")))
+        }
+        _ => Ok(url),
+    }
+}
+
+/// The address with the path for traces, unless it has that already.
+fn endpoint(address: &str) -> Result<Url, Complaint> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Complaint::wrong(format!("--otel {address}: {why}"))
+            .hint("write an address such as http://127.0.0.1:4318")
+    };
+    let mut url: Url = address.parse().map_err(|error| wrong(&error))?;
+    if !url.path().trim_end_matches('/').ends_with(PATH) {
+        let path = format!("{}/{PATH}", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+    }
+    Ok(url)
+}
+
+fn headers(text: &str) -> Result<HeaderMap, Complaint> {
+    let mut headers = HeaderMap::new();
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let parsed = pair.split_once('=').and_then(|(name, value)| {
+            let name: HeaderName = name.trim().parse().ok()?;
+            let mut value = HeaderValue::from_bytes(&unescaped(value.trim())).ok()?;
+            value.set_sensitive(true);
+            Some((name, value))
+        });
+        // What is wrong may be a key: it is not repeated.
+        let (name, value) =
+            parsed.ok_or_else(|| Complaint::wrong(format!("{HEADERS} is not NAME=VALUE,NAME=VALUE")))?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// `%20` and the like as what they stand for.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let escaped = after.get(..2).filter(|_| first == b'%');
+        let byte = escaped
+            .and_then(|digits| str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        out.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    out
+}
+
+fn client(url: &Url) -> Result<Client, Box<dyn std::error::Error>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    // Where there is no certificate to check, none is read and none would be accepted.
+    let tls = if url.scheme() == "https" {
+        tls.with_platform_verifier()?.with_no_client_auth()
+    } else {
+        tls.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+    };
+    let mut builder = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .timeout(TIMEOUT)
+        // A redirect would carry the trace, and headers with keys, to a host that nobody named.
+        .redirect(redirect::Policy::none())
+        .user_agent(concat!("llm-do/", env!("CARGO_PKG_VERSION")));
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    if host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()) {
+        builder = builder.no_proxy();
+    }
+    Ok(builder.build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_gets_the_path_for_traces_once() {
+        for (address, url) in [
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+            ("http://127.0.0.1:4318/", "http://127.0.0.1:4318/v1/traces"),
+            ("https://example.org/otlp", "https://example.org/otlp/v1/traces"),
+            ("https://example.org/otlp/v1/traces?x=1", "https://example.org/otlp/v1/traces?x=1"),
+        ] {
+            assert_eq!(endpoint(address).map(String::from).as_deref(), Ok(url));
+        }
+        assert!(endpoint("http://").is_err());
+    }
+
+    #[test]
+    fn headers_are_pairs_and_a_wrong_one_is_not_repeated() {
+        let headers = headers("authorization=Basic%20abc==, x-team = blue").expect("two headers");
+        assert_eq!(
+            (&headers["authorization"], &headers["x-team"]),
+            (&"Basic abc==".parse().expect("a value"), &"blue".parse().expect("a value"))
+        );
+        for wrong in ["secret", "a b=secret", "a=secret\nx"] {
+            assert!(super::headers(wrong).is_err_and(|complaint| !complaint.message.contains("secret")));
+        }
+        assert_eq!(unescaped("a%2Cb%zz%4"), b"a,b%zz%4");
+    }
+}

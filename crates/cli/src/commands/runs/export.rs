@@ -1,0 +1,44 @@
+//! `llm-do runs export`: a run in a form for others to look at.
+
+use super::{collector, find, folders};
+use crate::{args::ExportArgs, commands::cases, exit::Complaint, render::Output};
+use llm_do_runs::{WholeRun, otlp, page};
+use std::{fs, path::Path};
+
+/// Writes the run in the form that is asked for.
+pub(crate) fn export(export: &ExportArgs, output: &Output) -> Result<(), Complaint> {
+    if export.form.cases.is_some() {
+        return cases::export(export, output);
+    }
+    let (run, target) = match export.runs.as_slice() {
+        [run] => (run, None),
+        [run, target] => (run, Some(target.as_str())),
+        _ => {
+            return Err(Complaint::wrong("one run is exported at a time").hint("several can be with --cases"));
+        }
+    };
+    let dir = find(&folders(target)?, run)?;
+    let run = WholeRun::read(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
+    match export.form.otel.as_deref() {
+        None => deliver(&page(&run), export.to.as_deref(), output),
+        Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
+            let sent = collector::send(url, &otlp(&run, export.content))?;
+            output.note(&format!("sent to {sent}"));
+            Ok(())
+        }
+        Some(file) => deliver(&format!("{}\n", otlp(&run, export.content)), Some(Path::new(file)), output),
+    }
+}
+
+/// To the file that is named, or to stdout.
+fn deliver(text: &str, to: Option<&Path>, output: &Output) -> Result<(), Complaint> {
+    match to.filter(|path| path.as_os_str() != "-") {
+        None => output.print(text),
+        Some(path) => {
+            fs::write(path, text)
+                .map_err(|error| Complaint::failed(format!("cannot write {}: {error}", path.display())))?;
+            output.note(&format!("written to {}", path.display()));
+        }
+    }
+    Ok(())
+}

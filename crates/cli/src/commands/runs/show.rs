@@ -1,0 +1,120 @@
+//! `llm-do runs show`: a run as a tree, over time, as it goes on, or one call of it.
+
+use super::{find, toned};
+use crate::{
+    args::{Format, ShowRunArgs},
+    exit::Complaint,
+    render::Output,
+};
+use llm_do_core::{call_path::CallPath, event::Event};
+use llm_do_runs::{
+    Follow, Following, Line, Open, ReadError, RunState, RunTree, Timeline, WholeRun, render, render_call,
+    render_timeline,
+};
+use serde_json::json;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+/// How often a run that goes on is looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Shows a run in the way that is asked for.
+pub(crate) fn show(folders: &[PathBuf], show: &ShowRunArgs, output: &Output) -> Result<(), Complaint> {
+    let dir = find(folders, &show.run)?;
+    if show.view.follow {
+        follow(&dir, output)
+    } else if show.view.timeline {
+        timeline(&dir, output)
+    } else if let Some(place) = &show.view.call {
+        call(&dir, place, output)
+    } else {
+        tree(&dir, output)
+    }
+}
+
+fn unreadable(error: ReadError) -> Complaint {
+    Complaint::failed(error.to_string())
+}
+
+fn print(lines: &[Line], output: &Output) {
+    let text: String = lines.iter().map(|line| toned(line, output.out)).collect();
+    output.print(&text);
+}
+
+fn columns(output: &Output) -> Option<usize> {
+    output.out_terminal.then(|| output.columns())
+}
+
+fn tree(dir: &Path, output: &Output) -> Result<(), Complaint> {
+    let tree = RunTree::read(dir).map_err(unreadable)?;
+    if output.format == Format::Text {
+        print(&render(&tree, columns(output)), output);
+    } else {
+        output.print_json(&json!(tree));
+    }
+    Ok(())
+}
+
+fn timeline(dir: &Path, output: &Output) -> Result<(), Complaint> {
+    let run = WholeRun::read(dir).map_err(unreadable)?;
+    let timeline = Timeline::of(&run);
+    if output.format == Format::Text {
+        print(&render_timeline(run.tree(), &timeline, columns(output)), output);
+    } else {
+        output.print_json(&json!(timeline));
+    }
+    Ok(())
+}
+
+fn call(dir: &Path, place: &str, output: &Output) -> Result<(), Complaint> {
+    let run = WholeRun::read(dir).map_err(unreadable)?;
+    let Some(call) = run.call(&CallPath::typed(place)) else {
+        return Err(Complaint::wrong(format!("no call at `{place}` in run {}", run.tree().run))
+            .hint("`llm-do runs show RUN --timeline` shows the place of each call"));
+    };
+    if output.format == Format::Text {
+        print(&render_call(&run, &call), output);
+    } else {
+        output.print_json(&json!(call));
+    }
+    Ok(())
+}
+
+/// Prints what comes until the run has ended, is cut off, or nobody reads on. As one JSON object: the tree at the end.
+fn follow(dir: &Path, output: &Output) -> Result<(), Complaint> {
+    let mut follow = Follow::new(dir);
+    let mut following = Following::default();
+    loop {
+        for record in follow.more().map_err(unreadable)? {
+            match output.format {
+                Format::StreamJson => {
+                    let event = json!(Event::Record { record: Arc::new(record) });
+                    output.print(&format!("{event}\n"));
+                }
+                Format::Json | Format::Sarif => {}
+                Format::Text => {
+                    if let Some(line) = following.line(&record) {
+                        print(&[line], output);
+                    }
+                }
+            }
+        }
+        if output.screen.is_gone() {
+            return Ok(());
+        }
+        if follow.state() != RunState::Open(Open::Running) {
+            break;
+        }
+        thread::sleep(INTERVAL);
+    }
+    match (output.format, Following::last_line(follow.state())) {
+        (Format::Json, _) => tree(dir, output)?,
+        (Format::Text, Some(line)) => print(&[line], output),
+        _ => {}
+    }
+    Ok(())
+}

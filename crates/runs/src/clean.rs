@@ -1,0 +1,140 @@
+//! Removing runs by age and size.
+
+use crate::{
+    blob::open_regular,
+    journal::JOURNAL_FILE,
+    list::{Open, RunState, ended_in, run_ids, state_in},
+};
+use llm_do_core::journal::RunStatus;
+use serde::Serialize;
+use std::{
+    fs::{self, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+/// A run on the disk.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoredRun {
+    /// Its ID.
+    pub run: String,
+    /// Its folder.
+    pub dir: PathBuf,
+    /// What it is doing or how it ended.
+    pub state: RunState,
+    /// Its size, in bytes.
+    pub bytes: u64,
+    /// When anything last happened in it.
+    #[serde(skip)]
+    pub changed: SystemTime,
+}
+
+/// Which runs go. Runs that go on never do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cleaning {
+    /// Those in which nothing has happened for so long.
+    pub older_than: Option<Duration>,
+    /// As many of the oldest as it takes for all that are left to have at most so many bytes.
+    pub larger_than: Option<u64>,
+    /// So many of the newest never go. Without the other two, all that are older do.
+    pub keep: Option<usize>,
+    /// Whether those may go that wait for an approval.
+    pub suspended: bool,
+}
+
+/// The runs in a folder. A folder that does not exist holds none. Links are no runs.
+pub fn stored_runs(runs_dir: &Path) -> io::Result<Vec<StoredRun>> {
+    match fs::symlink_metadata(runs_dir) {
+        Ok(found) if !found.is_dir() => {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is a link or a file, not a folder"));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut runs = Vec::new();
+    for run in run_ids(runs_dir)? {
+        let dir = runs_dir.join(&run);
+        let Ok(found) = fs::symlink_metadata(&dir) else { continue };
+        if !found.is_dir() {
+            continue;
+        }
+        let journal = fs::symlink_metadata(dir.join(JOURNAL_FILE)).and_then(|journal| journal.modified());
+        let changed = journal.or_else(|_| found.modified())?;
+        runs.push(StoredRun { state: state_in(&dir), bytes: size(&dir)?, run, dir, changed });
+    }
+    Ok(runs)
+}
+
+/// Bytes of the files in a folder and below it.
+fn size(dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            // Of a link its own.
+            let found = entry.metadata()?;
+            if found.is_dir() {
+                left.push(entry.path());
+            } else {
+                bytes += found.len();
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+impl Cleaning {
+    /// Those of the runs that go, oldest first.
+    pub fn choose(self, mut runs: Vec<StoredRun>, now: SystemTime) -> Vec<StoredRun> {
+        runs.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.run.cmp(&a.run)));
+        let mut left: u64 = runs.iter().map(|run| run.bytes).sum();
+        let kept = self.keep.unwrap_or(0).min(runs.len());
+        let by_number = self.keep.is_some() && self.older_than.is_none() && self.larger_than.is_none();
+        let mut chosen = Vec::new();
+        for run in runs.drain(kept..).rev() {
+            let stays = match run.state {
+                RunState::Open(Open::Running) => true,
+                RunState::Ended(RunStatus::Suspended) => !self.suspended,
+                RunState::Open(Open::CutOff) | RunState::Ended(_) => false,
+            };
+            // A clock that was set back makes no run old.
+            let age = now.duration_since(run.changed).unwrap_or_default();
+            let old = self.older_than.is_some_and(|limit| age > limit);
+            let too_large = self.larger_than.is_some_and(|limit| left > limit);
+            if !stays && (by_number || old || too_large) {
+                left -= run.bytes;
+                chosen.push(run);
+            }
+        }
+        chosen
+    }
+}
+
+/// Removes a run. `false`: it goes on, or has gone on since it was looked at, and stays.
+pub fn remove_run(run: &StoredRun) -> io::Result<bool> {
+    let journal = match open_regular(&run.dir.join(JOURNAL_FILE)) {
+        Ok(journal) => Some(journal),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    // Held until the folder is gone: nobody can take the run up in the meantime.
+    if let Some(journal) = &journal {
+        match journal.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let ended = match run.state {
+            RunState::Ended(status) => Some(status),
+            RunState::Open(_) => None,
+        };
+        if ended_in(&run.dir) != ended {
+            return Ok(false);
+        }
+    }
+    // Follows no links, neither as the folder nor in it.
+    fs::remove_dir_all(&run.dir)?;
+    Ok(true)
+}

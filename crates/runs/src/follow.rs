@@ -1,0 +1,74 @@
+//! Reading a journal while it is written.
+
+use crate::{
+    blob::{Blobs, open_regular},
+    journal::JOURNAL_FILE,
+    list::{Open, RunState, is_running},
+    read::{LONGEST_LINE, Problem, ReadError, parse},
+};
+use llm_do_core::journal::{Body, Record};
+use std::{
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+/// A journal that is read on as it grows.
+#[derive(Debug)]
+pub struct Follow {
+    run_dir: PathBuf,
+    /// Bytes up to the end of the last line that was read. Half a line behind it may be completed or taken back.
+    read_bytes: u64,
+    next: u64,
+    state: RunState,
+}
+
+impl Follow {
+    /// From the run's first record on.
+    pub fn new(run_dir: &Path) -> Self {
+        Self { run_dir: run_dir.to_owned(), read_bytes: 0, next: 0, state: RunState::Open(Open::Running) }
+    }
+
+    /// The records that have come since the last time.
+    pub fn more(&mut self) -> Result<Vec<Record>, ReadError> {
+        let path = self.run_dir.join(JOURNAL_FILE);
+        let failed = |source| ReadError::Io { path: path.clone(), source };
+        // Looked at first: what a process wrote before it let go of the journal is then read below.
+        let running = is_running(&self.run_dir);
+        let mut file = open_regular(&path).map_err(failed)?;
+        file.seek(SeekFrom::Start(self.read_bytes)).map_err(failed)?;
+        let mut file = BufReader::with_capacity(64 * 1024, file);
+        let blobs = Blobs::of_run(&self.run_dir);
+        let mut records = Vec::new();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let bytes = file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(failed)?;
+            let wrong = |problem| ReadError::Line { path: path.clone(), line: self.next + 1, problem };
+            if line.last() != Some(&b'\n') {
+                if bytes as u64 == LONGEST_LINE {
+                    return Err(wrong(Problem::TooLong));
+                }
+                break;
+            }
+            let record = parse(&line, &blobs).map_err(wrong)?;
+            if record.seq != self.next {
+                return Err(wrong(Problem::OutOfOrder { expected: self.next, found: record.seq }));
+            }
+            self.read_bytes += bytes as u64;
+            self.next += 1;
+            records.push(record);
+        }
+        let open = RunState::Open(if running { Open::Running } else { Open::CutOff });
+        self.state = match records.last().map(|record| &record.body) {
+            Some(Body::RunEnded { status, .. }) => RunState::Ended(*status),
+            None if matches!(self.state, RunState::Ended(_)) => self.state,
+            Some(_) | None => open,
+        };
+        Ok(records)
+    }
+
+    /// What the run was doing when it was last looked at.
+    pub fn state(&self) -> RunState {
+        self.state
+    }
+}

@@ -1,0 +1,252 @@
+//! One call in full.
+
+use super::{
+    calls::Rows,
+    conversation,
+    markup::Markup,
+    value::{blob, json_block, preview, text_block, value},
+};
+use crate::{
+    render::{duration, moment, thousands},
+    whole::{WholeCall, WholeRun},
+};
+use llm_do_core::{
+    authority::Place,
+    engine::{Failure, FailureKind, Principal},
+    function::FunctionSource,
+    gate::Rule,
+    journal::{Body, Record},
+    operator::{Answer, Ask},
+};
+
+/// What stands below a call's row.
+pub(super) fn call(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
+    facts(m, run, call);
+    m.ours("<h3>Input</h3>");
+    value(m, &call.node.input);
+    approvals(m, &call.records);
+    conversation::section(m, run, call, rows);
+    effect(m, &call.records);
+    if let Some(output) = call.output {
+        m.ours("<h3>Output</h3>");
+        value(m, output);
+    }
+    call.blobs.iter().for_each(|returned| blob(m, returned));
+    if let Some(failed) = &call.node.failure {
+        m.ours("<h3>Failure</h3>");
+        failure(m, failed);
+    }
+}
+
+fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>) {
+    let node = call.node;
+    m.class("dl", "facts", |m| {
+        let mut fact = |name: &'static str, text: &str| {
+            m.with("div", &[], |m| {
+                m.ours("<dt>");
+                m.ours(name);
+                m.ours("</dt>");
+                m.with("dd", &[], |m| m.text(text));
+            });
+        };
+        fact("place", node.path.as_str());
+        fact("of", &source(&node.source));
+        fact("called by", &principal(&node.principal));
+        if let Some(model) = &node.model {
+            fact("model", model.as_str());
+        }
+        let after = node.started_ms.saturating_sub(run.tree().started_ms);
+        fact("began", &format!("{} (+{})", moment(node.started_ms), duration(after)));
+        fact("took", &duration(node.took_ms));
+        if node.waited_ms > 0 {
+            fact("waited for an answer", &duration(node.waited_ms));
+        }
+        if node.requests > 0 {
+            let failed = match node.failed_requests {
+                0 => String::new(),
+                failed => format!(", {failed} failed"),
+            };
+            fact("requests", &format!("{}{failed}", node.requests));
+        }
+        if let Some(usage) = node.usage {
+            let parts = [
+                (usage.input_tokens, "in"),
+                (usage.cached_tokens, "of these cached"),
+                (usage.output_tokens, "out"),
+            ];
+            let parts: Vec<String> = parts
+                .into_iter()
+                .filter_map(|(count, what)| Some(format!("{} {what}", thousands(count?))))
+                .collect();
+            if !parts.is_empty() {
+                fact("tokens, with calls below", &parts.join(", "));
+            }
+        }
+    });
+}
+
+fn source(source: &FunctionSource) -> String {
+    match source {
+        FunctionSource::Toolset(name) => format!("toolset {name}"),
+        FunctionSource::Program => "the program".to_owned(),
+        FunctionSource::Library(name) => format!("library {name}"),
+        FunctionSource::Generated => "made during the run".to_owned(),
+    }
+}
+
+fn principal(principal: &Principal) -> String {
+    match principal {
+        Principal::Operator => "the operator".to_owned(),
+        Principal::Worker(id) => id.to_string(),
+        Principal::Tool { tool, worker } => format!("{tool}, for {worker}"),
+    }
+}
+
+/// What the gate and the operator said, in the order in which they said it.
+fn approvals(m: &mut Markup, records: &[&Record]) {
+    let about_it = |record: &&&Record| {
+        matches!(
+            record.body,
+            Body::LinksFollowed { .. }
+                | Body::RuleStated { .. }
+                | Body::Verdict { .. }
+                | Body::Asked(_)
+                | Body::Answered(_)
+                | Body::Recalled(_)
+                | Body::Settled { .. }
+        )
+    };
+    let mut said = records.iter().filter(about_it).peekable();
+    if said.peek().is_none() {
+        return;
+    }
+    m.ours("<h3>Approval</h3><ul class=\"said\">");
+    for record in said {
+        m.with("li", &[], |m| match &record.body {
+            Body::LinksFollowed { places } => {
+                m.ours("links lead to ");
+                let places: Vec<&str> = places.iter().map(Place::as_str).collect();
+                m.with("code", &[], |m| m.text(&places.join(", ")));
+            }
+            Body::RuleStated { rule, reason } => {
+                m.text(&format!("the tool's author says {rule}"));
+                because(m, reason.as_deref());
+            }
+            Body::Verdict { rule, by, reason } => {
+                m.ours(match rule {
+                    Rule::PreApproved => "<b class=\"good\">allowed</b> by ",
+                    Rule::Ask => "<b class=\"notice\">to be asked</b> by ",
+                    Rule::Blocked => "<b class=\"bad\">refused</b> by ",
+                });
+                m.worded("span", "rule", by);
+                because(m, reason.as_deref());
+            }
+            Body::Asked(ask) => asked(m, ask),
+            Body::Answered(answer) => {
+                m.ours("the operator answered: ");
+                answered(m, answer);
+            }
+            Body::Recalled(answer) => {
+                m.ours("an earlier answer covers it: ");
+                answered(m, answer);
+            }
+            Body::Settled { again: true } => m.ours("cut off in its middle; the operator let it run again"),
+            Body::Settled { again: false } => m.ours("cut off in its middle; the operator counts it as done"),
+            _ => {}
+        });
+    }
+    m.ours("</ul>");
+}
+
+fn asked(m: &mut Markup, ask: &Ask) {
+    m.ours("<b class=\"notice\">asked</b>, risk ");
+    m.text(&ask.risk.to_string());
+    m.ours(", because of ");
+    m.worded("span", "rule", &ask.rule);
+    m.ours(". Who wants it: ");
+    m.text(&ask.chain.join(" → "));
+    if let Some(change) = &ask.preview {
+        preview(m, change);
+    }
+}
+
+fn answered(m: &mut Markup, answer: &Answer) {
+    let remembered = |m: &mut Markup, remember: bool| {
+        if remember {
+            m.ours(", for the rest of the session too");
+        }
+    };
+    match answer {
+        Answer::Approve { remember } => {
+            m.ours("<b class=\"good\">approved</b>");
+            remembered(m, *remember);
+        }
+        Answer::Deny { reason, remember } => {
+            m.ours("<b class=\"bad\">denied</b>");
+            remembered(m, *remember);
+            because(m, reason.as_deref());
+        }
+        Answer::Edit { input } => {
+            m.ours("<b class=\"notice\">with other arguments</b>");
+            value(m, input);
+        }
+        Answer::Later => m.ours("later"),
+    }
+}
+
+fn because(m: &mut Markup, reason: Option<&str>) {
+    if let Some(reason) = reason {
+        m.ours(": ");
+        m.with("q", &[], |m| m.text(reason));
+    }
+}
+
+/// What the code of a leaf did, as far as it was recorded.
+fn effect(m: &mut Markup, records: &[&Record]) {
+    for record in records {
+        match &record.body {
+            Body::ToolStarted { risk, idempotency_key, .. } => {
+                m.class("p", "dim small", |m| {
+                    m.text(&format!("ran with risk {risk}, as {idempotency_key}"));
+                });
+            }
+            Body::ToolEnded { log: Some(log), .. } => {
+                m.ours("<h3>Log</h3>");
+                text_block(m, log);
+            }
+            Body::TimedOut { after_ms } if record.step == "tool" => {
+                m.worded("p", "bad", &format!("stopped after {}", duration(*after_ms)));
+            }
+            Body::Cancelled => m.ours("<p class=\"bad\">given up when the run was ended</p>"),
+            _ => {}
+        }
+    }
+}
+
+/// Why something failed, and what there was of an answer.
+pub(super) fn failure(m: &mut Markup, failure: &Failure) {
+    m.class("div", "failure", |m| {
+        m.worded("span", "kind", kind(failure.kind));
+        m.worded("pre", "text", &failure.message);
+    });
+    if let Some(partial) = &failure.partial {
+        m.ours("<h3>What there was of an answer</h3>");
+        json_block(m, partial);
+    }
+}
+
+fn kind(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Definition => "definition",
+        FailureKind::InvalidInput => "invalid input",
+        FailureKind::Authority => "authority",
+        FailureKind::Blocked => "blocked",
+        FailureKind::Denied => "denied",
+        FailureKind::Tool => "tool",
+        FailureKind::Timeout => "timeout",
+        FailureKind::Limit => "limit",
+        FailureKind::Model => "model",
+        FailureKind::Refusal => "refusal",
+        FailureKind::InvalidOutput => "invalid output",
+    }
+}

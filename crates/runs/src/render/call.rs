@@ -1,0 +1,297 @@
+//! One call in full, as lines of text.
+
+use super::{Line, Tone, duration, ending, moment, shown, thousands, tokens};
+use crate::whole::{WholeCall, WholeRun};
+use llm_do_core::{
+    authority::Place,
+    engine::Principal,
+    function::{FunctionSource, Preview},
+    gate::Rule,
+    journal::{Body, Record},
+    model::{Arguments, Blob, Message, Part, Role, Usage},
+    operator::Answer,
+};
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+use std::time::Duration;
+
+/// A call in full: everything that was recorded of it, in words.
+pub fn render_call(run: &WholeRun, call: &WholeCall<'_>) -> Vec<Line> {
+    let mut page = Text { began_ms: run.tree().started_ms, lines: Vec::new() };
+    page.facts(call);
+    page.heading("input");
+    page.value(&call.node.input);
+    page.records("approval", call, Text::decision);
+    let worker = call.node.model.is_some();
+    page.records(if worker { "conversation" } else { "noted" }, call, Text::said);
+    page.records("tool", call, Text::effect);
+    if let Some(output) = call.output {
+        page.heading("output");
+        page.value(output);
+    }
+    call.blobs.iter().for_each(|blob| page.blob(blob));
+    if let Some(failure) = &call.node.failure {
+        page.heading("failure");
+        page.block(Tone::Bad, &failure.message);
+        if let Some(partial) = &failure.partial {
+            page.line(Tone::Dim, "what there was of an answer:");
+            page.value(partial);
+        }
+    }
+    page.lines
+}
+
+/// Lines being written. Nothing that a model wrote gets into them but through [`shown`].
+struct Text {
+    began_ms: u64,
+    lines: Vec<Line>,
+}
+
+impl Text {
+    /// A line of words, some of which others wrote.
+    fn line(&mut self, tone: Tone, text: &str) {
+        self.lines.push(Line(vec![(Tone::Plain, "  ".to_owned()), (tone, shown(text))]));
+    }
+
+    fn heading(&mut self, name: &str) {
+        self.lines.push(Line::default());
+        self.lines.push(Line(vec![(Tone::Strong, name.to_owned())]));
+    }
+
+    /// A text with its own lines.
+    fn block(&mut self, tone: Tone, text: &str) {
+        for line in text.lines() {
+            self.lines.push(Line(vec![(Tone::Dim, "  │ ".to_owned()), (tone, shown(line))]));
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Object(fields) if !fields.is_empty() => {
+                for (name, field) in fields {
+                    let text = match field {
+                        Value::String(text) if text.contains('\n') => text.clone(),
+                        Value::Object(_) | Value::Array(_) if field.to_string().len() > 80 => {
+                            format!("{field:#}")
+                        }
+                        other => {
+                            self.line(Tone::Plain, &format!("{name}: {other}"));
+                            continue;
+                        }
+                    };
+                    self.line(Tone::Plain, &format!("{name}:"));
+                    self.block(Tone::Plain, &text);
+                }
+            }
+            Value::String(text) if !text.is_empty() => self.block(Tone::Plain, text),
+            other => self.block(Tone::Plain, &format!("{other:#}")),
+        }
+    }
+
+    fn blob(&mut self, blob: &Blob) {
+        let about =
+            format!("file {}, {}, {} bytes", blob.name, blob.media_type, thousands(blob.data.len() as u64));
+        self.line(Tone::Dim, &about);
+    }
+
+    fn facts(&mut self, call: &WholeCall<'_>) {
+        let node = call.node;
+        let (tone, state) = ending(node).unwrap_or((Tone::Good, "done".to_owned()));
+        self.lines.push(Line(vec![
+            (Tone::Dim, format!("{}  ", shown(node.path.as_str()))),
+            (Tone::Strong, shown(&node.function)),
+            (tone, format!("  {state}")),
+        ]));
+        let source = match &node.source {
+            FunctionSource::Toolset(name) => format!("toolset {name}"),
+            FunctionSource::Program => "the program".to_owned(),
+            FunctionSource::Library(name) => format!("library {name}"),
+            FunctionSource::Generated => "the run itself".to_owned(),
+        };
+        let caller = match &node.principal {
+            Principal::Operator => "the operator".to_owned(),
+            Principal::Worker(id) => id.to_string(),
+            Principal::Tool { tool, worker } => format!("{tool} for {worker}"),
+        };
+        self.line(Tone::Dim, &format!("of {source}, called by {caller}"));
+        let after = duration(node.started_ms.saturating_sub(self.began_ms));
+        let mut times =
+            format!("began {} (+{after}), took {}", moment(node.started_ms), duration(node.took_ms));
+        if node.waited_ms > 0 {
+            times.push_str(&format!(", waited {} for an answer", duration(node.waited_ms)));
+        }
+        self.line(Tone::Dim, &times);
+        if let Some(model) = &node.model {
+            let mut asked = format!("{model}, {} requests", node.requests);
+            if node.failed_requests > 0 {
+                asked.push_str(&format!(", {} failed", node.failed_requests));
+            }
+            if let Some(usage) = node.usage.filter(|usage| *usage != Usage::default()) {
+                asked.push_str(&format!(", {} with the calls below", tokens(usage)));
+            }
+            self.line(Tone::Dim, &asked);
+        }
+    }
+
+    /// What `tell` says of the records, below a heading if it says anything.
+    fn records(&mut self, heading: &str, call: &WholeCall<'_>, tell: fn(&mut Self, &Record)) {
+        let before = self.lines.len();
+        self.heading(heading);
+        let without = self.lines.len();
+        call.records.iter().for_each(|record| tell(self, record));
+        if self.lines.len() == without {
+            self.lines.truncate(before);
+        }
+    }
+
+    fn decision(&mut self, record: &Record) {
+        let because = |reason: Option<&str>| reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        match &record.body {
+            Body::LinksFollowed { places } => {
+                let places: Vec<&str> = places.iter().map(Place::as_str).collect();
+                self.line(Tone::Dim, &format!("links lead to {}", places.join(", ")));
+            }
+            Body::RuleStated { rule, reason } => {
+                self.line(Tone::Dim, &format!("the tool's author says {rule}{}", because(reason.as_deref())));
+            }
+            Body::Verdict { rule, by, reason } => {
+                let (tone, word) = match rule {
+                    Rule::PreApproved => (Tone::Good, "allowed"),
+                    Rule::Ask => (Tone::Notice, "to be asked"),
+                    Rule::Blocked => (Tone::Bad, "refused"),
+                };
+                self.line(tone, &format!("{word} by {by}{}", because(reason.as_deref())));
+            }
+            Body::Asked(ask) => {
+                let chain = ask.chain.join(" → ");
+                self.line(
+                    Tone::Notice,
+                    &format!("{chain} asked, risk {}, because of {}", ask.risk, ask.rule),
+                );
+                if let Some(Preview::Change { path, before, after }) = &ask.preview {
+                    self.diff(path, before.as_deref(), after.as_deref());
+                }
+            }
+            Body::Answered(answer) | Body::Recalled(answer) => {
+                let who = match record.body {
+                    Body::Recalled(_) => "an earlier answer",
+                    _ => "the operator",
+                };
+                match answer {
+                    Answer::Approve { .. } => self.line(Tone::Good, &format!("{who} approved")),
+                    Answer::Deny { reason, .. } => {
+                        self.line(Tone::Bad, &format!("{who} denied{}", because(reason.as_deref())));
+                    }
+                    Answer::Edit { input } => {
+                        self.line(Tone::Notice, &format!("{who} approved other arguments"));
+                        self.value(input);
+                    }
+                    Answer::Later => {}
+                }
+            }
+            Body::Settled { again } => {
+                let text = if *again { "let it run again" } else { "counts it as done" };
+                self.line(Tone::Notice, &format!("cut off in its middle; the operator {text}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn diff(&mut self, path: &str, before: Option<&str>, after: Option<&str>) {
+        let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
+        self.line(Tone::Strong, &format!("--- {}", before.map_or("(new file)", |_| path)));
+        self.line(Tone::Strong, &format!("+++ {}", after.map_or("(removed)", |_| path)));
+        // A diff of two long, unlike texts becomes coarse rather than slow.
+        let diff = TextDiff::configure().timeout(Duration::from_millis(300)).diff_lines(old, new);
+        for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
+            self.line(Tone::Dim, &hunk.header().to_string());
+            for change in hunk.iter_changes() {
+                let (tone, sign) = match change.tag() {
+                    ChangeTag::Delete => (Tone::Bad, '-'),
+                    ChangeTag::Insert => (Tone::Good, '+'),
+                    ChangeTag::Equal => (Tone::Plain, ' '),
+                };
+                self.line(tone, &format!("{sign}{}", change.value().trim_end_matches(['\n', '\r'])));
+            }
+        }
+    }
+
+    /// A line that says when.
+    fn at(&mut self, record: &Record, tone: Tone, text: &str) {
+        let after = duration(record.at_ms.saturating_sub(self.began_ms));
+        self.lines.push(Line(vec![(Tone::Dim, format!("  +{after}  ")), (tone, shown(text))]));
+    }
+
+    fn said(&mut self, record: &Record) {
+        match &record.body {
+            Body::ConversationStarted { system, tools, message, .. } => {
+                self.at(record, Tone::Strong, "instructions");
+                self.block(Tone::Plain, system);
+                if !tools.is_empty() {
+                    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+                    self.at(record, Tone::Dim, &format!("tools: {}", names.join(", ")));
+                }
+                self.message(record, message, "");
+            }
+            Body::MessageAdded { message } => self.message(record, message, ""),
+            Body::ModelAnswered { message, usage, .. } => {
+                let used = tokens(*usage);
+                self.message(record, message, &if used.is_empty() { used } else { format!("  {used}") });
+            }
+            Body::ModelFailed { error } => {
+                self.at(record, Tone::Bad, &format!("the request failed: {}", error.message));
+            }
+            Body::TimedOut { after_ms } if record.step != "tool" => {
+                self.at(record, Tone::Bad, &format!("no answer within {}", duration(*after_ms)));
+            }
+            Body::Slept { ms } => self.at(record, Tone::Dim, &format!("waited {}", duration(*ms))),
+            Body::Limit { what } => self.at(record, Tone::Bad, what),
+            Body::Note { text } => self.at(record, Tone::Notice, text),
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, record: &Record, message: &Message, used: &str) {
+        let who = match message.role {
+            Role::User => "to the model",
+            Role::Assistant => "the model",
+            Role::Tool => "results",
+        };
+        self.at(record, Tone::Strong, &format!("{who}{used}"));
+        for part in &message.parts {
+            match part {
+                Part::Text { text } => self.block(Tone::Plain, text),
+                Part::Reasoning { text } => self.block(Tone::Dim, text),
+                Part::Blob(blob) => self.blob(blob),
+                Part::Call(call) => match &call.arguments {
+                    Arguments::Json(arguments) => {
+                        self.line(Tone::Notice, &format!("→ {} {arguments}", call.name));
+                    }
+                    Arguments::Invalid { text, reason } => {
+                        self.line(Tone::Bad, &format!("→ {}, not JSON ({reason}): {text}", call.name));
+                    }
+                },
+                Part::Result(result) => self.block(Tone::Plain, &result.content),
+                Part::Opaque { .. } => {}
+            }
+        }
+    }
+
+    fn effect(&mut self, record: &Record) {
+        match &record.body {
+            Body::ToolStarted { risk, .. } => self.at(record, Tone::Dim, &format!("started, risk {risk}")),
+            Body::ToolEnded { log, .. } => {
+                self.at(record, Tone::Dim, "ended");
+                if let Some(log) = log {
+                    self.line(Tone::Dim, "log:");
+                    self.block(Tone::Plain, log);
+                }
+            }
+            Body::TimedOut { after_ms } if record.step == "tool" => {
+                self.at(record, Tone::Bad, &format!("stopped after {}", duration(*after_ms)));
+            }
+            Body::Cancelled => self.at(record, Tone::Bad, "given up when the run was ended"),
+            _ => {}
+        }
+    }
+}

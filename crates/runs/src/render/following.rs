@@ -1,0 +1,126 @@
+//! A run's records as lines of its tree, one after another as they come.
+
+use super::{Line, Tone, argument, duration, first_line, shown, state_of_ending, tokens};
+use crate::{
+    list::{Open, RunState},
+    render::tone_of,
+};
+use llm_do_core::{
+    call_path::CallPath,
+    gate::Rule,
+    journal::{Body, Ending, Record},
+    operator::Answer,
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// Makes lines of records. Calls that go on side by side mix; each line is indented by its call's depth and bears its
+/// function's name.
+#[derive(Default)]
+pub struct Following {
+    began_ms: Option<u64>,
+    calls: HashMap<CallPath, Going>,
+}
+
+struct Going {
+    function: Arc<str>,
+    started_ms: u64,
+    asked_ms: Option<u64>,
+    waited_ms: u64,
+}
+
+impl Following {
+    /// What a record has to say; most say nothing.
+    pub fn line(&mut self, record: &Record) -> Option<Line> {
+        let began_ms = *self.began_ms.get_or_insert(record.at_ms);
+        if let Body::CallStarted { function, .. } = &record.body {
+            let going = Going {
+                function: Arc::clone(function),
+                started_ms: record.at_ms,
+                asked_ms: None,
+                waited_ms: 0,
+            };
+            self.calls.insert(record.path.clone(), going);
+        }
+        let (tone, text) = self.said(record)?;
+        let after = duration(record.at_ms.saturating_sub(began_ms));
+        let indent = "  ".repeat(record.path.depth().min(24));
+        Some(Line(vec![(Tone::Dim, format!("{:>7}  {indent}", format!("+{after}"))), (tone, text)]))
+    }
+
+    fn said(&mut self, record: &Record) -> Option<(Tone, String)> {
+        let going = self.calls.get_mut(&record.path);
+        let name = going.as_ref().map(|going| shown(&going.function)).unwrap_or_default();
+        Some(match &record.body {
+            Body::RunStarted { entry, .. } => (Tone::Strong, format!("run of {}", shown(entry))),
+            Body::RunResumed { .. } => (Tone::Strong, "goes on".to_owned()),
+            Body::CallStarted { function, input, .. } => {
+                let argument = argument(input);
+                let space = if argument.is_empty() { "" } else { " " };
+                (Tone::Plain, format!("▸ {}{space}{argument}", shown(function)))
+            }
+            Body::Asked(ask) => {
+                going?.asked_ms = Some(record.at_ms);
+                let place = shown(record.path.as_str());
+                (Tone::Notice, format!("? {name} at {place} waits for approval: {}", shown(&ask.rule)))
+            }
+            Body::Answered(answer) | Body::Recalled(answer) => {
+                let going = going?;
+                let asked = going.asked_ms.take().unwrap_or(record.at_ms);
+                going.waited_ms += record.at_ms.saturating_sub(asked);
+                match answer {
+                    Answer::Approve { .. } => (Tone::Notice, format!("{name} approved")),
+                    Answer::Edit { .. } => (Tone::Notice, format!("{name} approved with other arguments")),
+                    Answer::Deny { reason: Some(reason), .. } => {
+                        (Tone::Bad, format!("{name} denied: {}", shown(reason)))
+                    }
+                    Answer::Deny { .. } | Answer::Later => (Tone::Bad, format!("{name} denied")),
+                }
+            }
+            Body::Verdict { rule: Rule::Blocked, by, .. } => {
+                (Tone::Bad, format!("⊘ {name} refused: {}", shown(by)))
+            }
+            Body::ToolEnded { ending, .. } => self.ended(record, ending, String::new())?,
+            Body::CallEnded { ending, usage, .. } => self.ended(record, ending, tokens(*usage))?,
+            Body::TimedOut { .. } if record.step == "tool" => (Tone::Bad, format!("✗ {name} timed out")),
+            Body::Cancelled => (Tone::Bad, format!("✗ {name} cancelled: {}", shown(&record.step))),
+            Body::ModelFailed { error } => {
+                (Tone::Bad, format!("{name}: a request failed: {}", first_line(&error.message)))
+            }
+            Body::Limit { what } => (Tone::Bad, first_line(what)),
+            Body::Note { text } => (Tone::Dim, first_line(text)),
+            Body::RunEnded { status, ending, .. } => {
+                let state = RunState::Ended(*status);
+                let why = match ending {
+                    Ending::Failure(failure) => format!(": {}", first_line(&failure.message)),
+                    _ => String::new(),
+                };
+                (tone_of(state), format!("{}{why}", state.as_str()))
+            }
+            _ => return None,
+        })
+    }
+
+    fn ended(&self, record: &Record, ending: &Ending, tokens: String) -> Option<(Tone, String)> {
+        let going = self.calls.get(&record.path)?;
+        let (tone, sign) = state_of_ending(ending);
+        let worked = record.at_ms.saturating_sub(going.started_ms).saturating_sub(going.waited_ms);
+        let mut text = format!("{sign} {} {}", shown(&going.function), duration(worked));
+        if !tokens.is_empty() {
+            text.push_str(&format!("  {tokens}"));
+        }
+        if let Ending::Failure(failure) = ending {
+            text.push_str(&format!("  {}", first_line(&failure.message)));
+        }
+        Some((tone, text))
+    }
+
+    /// What is to be said of a run at whose end no record stands.
+    pub fn last_line(state: RunState) -> Option<Line> {
+        match state {
+            RunState::Open(Open::CutOff) => {
+                Some(Line(vec![(Tone::Bad, "cut off: nobody is writing the journal any more".to_owned())]))
+            }
+            RunState::Open(Open::Running) | RunState::Ended(_) => None,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! When the calls of a run were at work, for drawing.
+
+use crate::{
+    steps::StepKind,
+    tree::{CallNode, CallState},
+    whole::WholeRun,
+};
+use llm_do_core::call_path::CallPath;
+use serde::Serialize;
+use std::{collections::HashMap, sync::Arc};
+
+/// The calls of a run over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Timeline {
+    /// When the run began, in milliseconds since 1970. All other times count from there.
+    pub started_ms: u64,
+    /// From its first to its last record, in milliseconds.
+    pub took_ms: u64,
+    /// The calls, each before those that it made.
+    pub rows: Vec<TimelineRow>,
+}
+
+/// One call over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimelineRow {
+    /// Its place.
+    pub path: CallPath,
+    /// How many calls stand above it.
+    pub depth: usize,
+    /// Its function.
+    pub function: Arc<str>,
+    /// How it ended, if it did.
+    pub state: CallState,
+    /// When it began, in milliseconds from the run's beginning.
+    pub from_ms: u64,
+    /// When it ended, or the run's last moment.
+    pub to_ms: u64,
+    /// What took time in it, without the calls that it made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<TimelineSpan>,
+}
+
+/// A stretch of time within a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TimelineSpan {
+    /// What was going on.
+    pub kind: StepKind,
+    /// From, in milliseconds from the run's beginning.
+    pub from_ms: u64,
+    /// To.
+    pub to_ms: u64,
+}
+
+impl Timeline {
+    /// Of a run.
+    pub fn of(run: &WholeRun) -> Self {
+        let tree = run.tree();
+        let offset = |ms: u64| ms.saturating_sub(tree.started_ms).min(tree.took_ms);
+        let mut spans: HashMap<&CallPath, Vec<TimelineSpan>> = HashMap::new();
+        let steps = run.steps();
+        for step in &steps {
+            spans.entry(step.path()).or_default().push(TimelineSpan {
+                kind: step.kind,
+                from_ms: offset(step.begun_ms),
+                to_ms: offset(step.ended_ms),
+            });
+        }
+        let mut rows = Vec::new();
+        let mut left: Vec<(usize, &CallNode)> = tree.calls.iter().rev().map(|node| (0, node)).collect();
+        while let Some((depth, node)) = left.pop() {
+            rows.push(TimelineRow {
+                path: node.path.clone(),
+                depth,
+                function: Arc::clone(&node.function),
+                state: node.state,
+                from_ms: offset(node.started_ms),
+                to_ms: offset(node.ended_ms()),
+                spans: spans.remove(&node.path).unwrap_or_default(),
+            });
+            left.extend(node.calls.iter().rev().map(|call| (depth + 1, call)));
+        }
+        Self { started_ms: tree.started_ms, took_ms: tree.took_ms, rows }
+    }
+
+    /// Round times at which a scale may have marks, in milliseconds from the run's beginning: at most `most` of them.
+    pub fn marks(&self, most: u64) -> Vec<u64> {
+        let round = (0..).flat_map(|power| [1, 2, 5].map(|first| first * 10_u64.pow(power)));
+        // Beyond a second in steps that clocks have.
+        let round = round.take_while(|step| *step <= 1000).chain(
+            [2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400]
+                .map(|seconds| seconds * 1000),
+        );
+        let days = (1..40).map(|power| 86_400_000_u64.saturating_mul(1 << power));
+        let Some(step) = round.chain(days).find(|step| self.took_ms / step <= most) else {
+            return Vec::new();
+        };
+        (1..=self.took_ms / step).map(|count| count * step).collect()
+    }
+}

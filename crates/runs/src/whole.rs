@@ -1,0 +1,111 @@
+//! A run with everything that its journal holds, by call.
+
+use crate::{
+    list::is_running,
+    read::{Journal, ReadError, read_journal, run_id_of},
+    steps::{Step, steps},
+    tree::{CallNode, RunTree},
+};
+use llm_do_core::{
+    call_path::CallPath,
+    journal::{Body, Ending, Record},
+    model::Blob,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+/// A run in full.
+#[derive(Debug)]
+pub struct WholeRun {
+    tree: RunTree,
+    journal: Journal,
+    /// Numbers of the records of each call.
+    by_call: HashMap<CallPath, Vec<usize>>,
+}
+
+/// One call in full.
+#[derive(Clone, Debug, Serialize)]
+pub struct WholeCall<'a> {
+    /// What the tree says of it; holds the calls below it.
+    #[serde(flatten)]
+    pub node: &'a CallNode,
+    /// What it returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<&'a Arc<Value>>,
+    /// Files that it returned beside it.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub blobs: &'a [Blob],
+    /// Everything that was recorded of it, in order. Records of the run itself are not among them.
+    pub records: Vec<&'a Record>,
+}
+
+impl WholeRun {
+    /// The run in that folder, which may still go on.
+    pub fn read(run_dir: &Path) -> Result<Self, ReadError> {
+        // Looked at first: a run that ends in between is then shown with its end.
+        let running = is_running(run_dir);
+        Ok(Self::of(&run_id_of(run_dir), read_journal(run_dir)?, running))
+    }
+
+    /// The run that the records tell of. `running`: a process is writing the journal.
+    pub fn of(run: &str, journal: Journal, running: bool) -> Self {
+        let mut by_call: HashMap<CallPath, Vec<usize>> = HashMap::new();
+        for (number, record) in journal.records.iter().enumerate() {
+            if !is_of_run(&record.body) {
+                by_call.entry(record.path.clone()).or_default().push(number);
+            }
+        }
+        Self { tree: RunTree::of(run, &journal, running), journal, by_call }
+    }
+
+    /// Its calls as a tree.
+    pub fn tree(&self) -> &RunTree {
+        &self.tree
+    }
+
+    /// Its records.
+    pub fn records(&self) -> &[Record] {
+        &self.journal.records
+    }
+
+    /// What took time in it.
+    pub fn steps(&self) -> Vec<Step<'_>> {
+        steps(&self.journal.records)
+    }
+
+    /// The call at that place.
+    pub fn call(&self, path: &CallPath) -> Option<WholeCall<'_>> {
+        let mut left: Vec<&CallNode> = self.tree.calls.iter().collect();
+        while let Some(node) = left.pop() {
+            if node.path == *path {
+                return Some(self.whole(node));
+            }
+            left.extend(&node.calls);
+        }
+        None
+    }
+
+    /// Everything of a call of this run's tree.
+    pub fn whole<'a>(&'a self, node: &'a CallNode) -> WholeCall<'a> {
+        let numbers = self.by_call.get(&node.path).map(Vec::as_slice).unwrap_or_default();
+        let records: Vec<&Record> = numbers.iter().map(|&number| &self.journal.records[number]).collect();
+        let mut ended = records.iter().rev().filter_map(|record| match &record.body {
+            Body::ToolEnded { ending, blobs, .. } | Body::CallEnded { ending, blobs, .. } => {
+                Some((ending, blobs.as_slice()))
+            }
+            _ => None,
+        });
+        let (output, blobs) = match ended.next() {
+            Some((Ending::Output(value), blobs)) => (Some(value), blobs),
+            Some((_, blobs)) => (None, blobs),
+            None => (None, &[][..]),
+        };
+        WholeCall { node, output, blobs, records }
+    }
+}
+
+/// Whether it tells of the run and not of a call, although it stands at the root's place.
+fn is_of_run(body: &Body) -> bool {
+    matches!(body, Body::RunStarted { .. } | Body::RunResumed { .. } | Body::RunEnded { .. })
+}

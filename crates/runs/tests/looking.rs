@@ -1,0 +1,319 @@
+//! One call in full, the timeline, and a journal that is read while it grows.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+use llm_do_core::{
+    call_path::CallPath,
+    engine::{Failure, FailureKind, Principal},
+    function::{FunctionSource, Preview, Risk},
+    gate::{Mode, Rule},
+    journal::{Body, Ending, FORMAT, RunStatus},
+    model::{FinishReason, Message, MessageId, Part, Role, Usage},
+    operator::{Answer, Ask},
+};
+use llm_do_runs::{
+    Follow, Following, JournalWriter, Line, Open, RunState, StepKind, Timeline, WholeRun, read_journal,
+    render_call, render_timeline,
+};
+use serde_json::json;
+use std::{fs, io::Write, sync::Arc, time::Duration};
+use unicode_width::UnicodeWidthStr;
+
+struct Story {
+    journal: JournalWriter,
+    _home: tempfile::TempDir,
+}
+
+impl Story {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
+        Self { journal, _home: home }
+    }
+    fn tell(&self, path: &str, step: &str, body: Body) {
+        self.journal.append(&CallPath::from(path), step, body, None).unwrap();
+    }
+    async fn pass(&self, ms: u64) {
+        tokio::time::advance(Duration::from_millis(ms)).await;
+    }
+    fn begin(&self) {
+        let body = Body::RunStarted {
+            format: FORMAT,
+            run: Arc::clone(self.journal.id()),
+            version: "0.1.0".into(),
+            target: ".".into(),
+            entry: "main".into(),
+            approval: Mode::Interactive,
+            date: "2026-11-21".into(),
+            definitions: Vec::new(),
+            runtimes: Vec::new(),
+            invocation: None,
+        };
+        self.tell("0", "run", body);
+    }
+    fn call(&self, path: &str, function: &str) {
+        let body = Body::CallStarted {
+            function: function.into(),
+            source: FunctionSource::Program,
+            principal: Principal::Operator,
+            input: Arc::new(json!({"path": "a\u{1b}[2J.md", "text": "one\ntwo"})),
+        };
+        self.tell(path, "call", body);
+    }
+    fn converses(&self, path: &str) {
+        let body = Body::ConversationStarted {
+            worker: "main".into(),
+            model: "script:x".parse().unwrap(),
+            system: "Be brief.\u{202e}".into(),
+            tools: Arc::new([]),
+            output: None,
+            final_tool: false,
+            can_read_on: false,
+            sees: Default::default(),
+            message: message(0, Role::User, "Hello."),
+        };
+        self.tell(path, "conversation", body);
+    }
+    fn asks_model(&self, path: &str, turn: u32) {
+        let (step, head) = (format!("model.{turn}.0"), MessageId(0));
+        let body = Body::ModelRequested { turn, attempt: 0, head, digest: "d".into(), max_tokens: None };
+        self.tell(path, &step, body);
+    }
+    fn model_answers(&self, path: &str, turn: u32) {
+        let usage = Usage { input_tokens: Some(64), cached_tokens: None, output_tokens: Some(8) };
+        let message = message(1, Role::Assistant, "Good day.");
+        self.tell(
+            path,
+            &format!("model.{turn}.0"),
+            Body::ModelAnswered { message, finish: FinishReason::Stop, usage },
+        );
+    }
+    fn asks_operator(&self, path: &str) {
+        let body = Body::Asked(Ask {
+            call: path.into(),
+            chain: vec!["main".into()],
+            function: "write_file".into(),
+            risk: Risk::Write,
+            input: Arc::new(json!({})),
+            preview: Some(Preview::Change {
+                path: "/a.md".into(),
+                before: Some("old\n".into()),
+                after: Some("new\n".into()),
+            }),
+            rule: "main.worker:3".to_owned(),
+        });
+        self.tell(path, "ask", body);
+    }
+    fn tool_starts(&self, path: &str) {
+        let body =
+            Body::ToolStarted { function: "f".into(), risk: Risk::Write, idempotency_key: path.into() };
+        self.tell(path, "tool", body);
+    }
+    fn tool_ends(&self, path: &str, ending: Ending, log: Option<&str>) {
+        self.tell(path, "tool", Body::ToolEnded { ending, blobs: Vec::new(), log: log.map(Into::into) });
+    }
+    fn ends(&self) {
+        self.tell("0", "end", Body::CallEnded { ending: done(), usage: Usage::default(), blobs: Vec::new() });
+        let body = Body::RunEnded { status: RunStatus::Done, ending: done(), usage: Usage::default() };
+        self.tell("0", "run", body);
+    }
+    fn whole(&self) -> WholeRun {
+        WholeRun::of(self.journal.id(), read_journal(self.journal.dir()).unwrap(), false)
+    }
+}
+
+fn done() -> Ending {
+    Ending::Output(Arc::new(json!("done")))
+}
+
+fn message(id: u32, role: Role, text: &str) -> Arc<Message> {
+    Arc::new(Message { id: MessageId(id), parent: None, role, parts: vec![Part::text(text)] })
+}
+
+fn text(lines: &[Line]) -> String {
+    lines.iter().map(|line| format!("{}\n", line.to_string().trim_end())).collect()
+}
+
+/// Two calls side by side, one of which waits for an answer.
+async fn parallel() -> Story {
+    let story = Story::new();
+    story.begin();
+    story.call("0", "main");
+    story.converses("0");
+    story.asks_model("0", 0);
+    story.pass(1000).await;
+    story.model_answers("0", 0);
+    story.call("0/0.0", "write_file");
+    story.asks_operator("0/0.0");
+    story.call("0/0.1", "fetch");
+    story.tool_starts("0/0.1");
+    story.pass(2000).await;
+    story.tool_ends("0/0.1", Ending::Failure(Failure::new(FailureKind::Tool, "no answer\nmore")), None);
+    story.tell("0/0.0", "ask", Body::Answered(Answer::Approve { remember: false }));
+    let by = "operator".into();
+    story.tell("0/0.0", "verdict", Body::Verdict { rule: Rule::PreApproved, by, reason: None });
+    story.tool_starts("0/0.0");
+    story.pass(1000).await;
+    story.tool_ends("0/0.0", done(), Some("wrote\u{7} it\n"));
+    story.ends();
+    story
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_side_by_side_have_bars_side_by_side() {
+    let story = parallel().await;
+    let run = story.whole();
+    let timeline = Timeline::of(&run);
+    let lines = text(&render_timeline(run.tree(), &timeline, Some(72)));
+    let (_, lines) = lines.split_once('\n').unwrap();
+    let expected = [
+        "                            1.0s      2.0s       3.0s      4.0s",
+        "0      main          ███████████───────────────────────────────     4.0s",
+        "0/0.0    write_file             ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▆▆▆▆▆▆▆▆▆▆     3.0s",
+        "0/0.1    fetch                  ▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆               2.0s",
+        "█ model  ▆ tool  ▒ waiting for an answer",
+    ];
+    assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
+    for width in [1, 40, 60, 80, 200] {
+        for line in render_timeline(run.tree(), &timeline, Some(width)).iter().skip(1) {
+            assert!(line.to_string().width() <= width.max(58), "{width}: {line}");
+        }
+    }
+    let row = &timeline.rows[1];
+    assert_eq!((row.from_ms, row.to_ms, row.depth), (1000, 4000, 1));
+    let spans: Vec<_> = row.spans.iter().map(|span| (span.kind, span.from_ms, span.to_ms)).collect();
+    assert_eq!(spans, [(StepKind::Question, 1000, 3000), (StepKind::Tool, 3000, 4000)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_was_cut_off_took_no_time_while_nobody_was_at_work() {
+    let story = Story::new();
+    story.begin();
+    story.call("0", "main");
+    story.tool_starts("0");
+    story.pass(300).await;
+    story.tell("0", "note", Body::Note { text: "still at work".into() });
+    story.pass(60_000).await;
+    story.tell("0", "run", Body::RunResumed { version: "0.1.0".into(), idle_ms: 60_000 });
+    story.tool_starts("0");
+    story.pass(200).await;
+    story.tool_ends("0", done(), None);
+    let spans: Vec<_> =
+        Timeline::of(&story.whole()).rows[0].spans.iter().map(|span| (span.from_ms, span.to_ms)).collect();
+    assert_eq!(spans, [(0, 300), (60_300, 60_500)]);
+}
+
+#[test]
+fn marks_are_round_and_few() {
+    for took_ms in [0, 1, 9, 250, 4000, 61_000, 3_600_000, 1_000_000_000, u64::MAX / 4, u64::MAX] {
+        let marks = Timeline { started_ms: 0, took_ms, rows: Vec::new() }.marks(6);
+        assert!(marks.len() <= 6 && marks.iter().all(|at| *at <= took_ms), "{took_ms}: {marks:?}");
+    }
+    let marks = |took_ms| Timeline { started_ms: 0, took_ms, rows: Vec::new() }.marks(6);
+    assert_eq!(marks(4000), [1000, 2000, 3000, 4000]);
+    assert_eq!(marks(250_000), [60_000, 120_000, 180_000, 240_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_in_full_tells_what_was_sent_said_and_decided() {
+    let story = parallel().await;
+    let run = story.whole();
+    let root = text(&render_call(&run, &run.call(&"0".into()).unwrap()));
+    for part in ["0  main  done", "│ Be brief.\\u{202e}", "│ Hello.", "the model  64/8 tokens", "│ Good day."]
+    {
+        assert!(root.contains(part), "{part}: {root}");
+    }
+    let write = text(&render_call(&run, &run.call(&"0/0.0".into()).unwrap()));
+    for part in [
+        "took 1.0s, waited 2.0s for an answer",
+        "path: \"a\\u001b[2J.md\"",
+        "  │ one\n  │ two",
+        "main asked, risk write, because of main.worker:3",
+        "  -old\n  +new",
+        "the operator approved",
+        "allowed by operator",
+        "│ wrote\\u{7} it",
+        "output\n  │ done",
+    ] {
+        assert!(write.contains(part), "{part}: {write}");
+    }
+    assert!(!write.contains("conversation"), "{write}");
+    assert!(run.call(&"0/9.9".into()).is_none());
+    let json = serde_json::to_value(run.call(&"0/0.0".into()).unwrap()).unwrap();
+    assert_eq!((&json["function"], &json["output"]), (&json!("write_file"), &json!("done")));
+    let kinds: Vec<&str> =
+        json["records"].as_array().unwrap().iter().map(|record| record["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["call_started", "asked", "answered", "verdict", "tool_started", "tool_ended"]);
+    let root = serde_json::to_value(run.call(&"0".into()).unwrap()).unwrap();
+    assert!(root["records"].as_array().unwrap().iter().all(|record| record["kind"] != "run_ended"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_is_read_on_as_it_grows() {
+    let story = Story::new();
+    let mut follow = Follow::new(story.journal.dir());
+    assert!(follow.more().unwrap().is_empty());
+    assert_eq!(follow.state(), RunState::Open(Open::Running), "the writer holds the journal");
+    story.begin();
+    story.call("0", "main");
+    assert_eq!(follow.more().unwrap().len(), 2);
+    assert!(follow.more().unwrap().is_empty());
+    story.tell("0", "note", Body::Note { text: "x".repeat(10_000).into() });
+    let long = follow.more().unwrap();
+    assert!(matches!(&long[0].body, Body::Note { text } if text.len() == 10_000), "long values are in place");
+    assert_eq!(follow.state(), RunState::Open(Open::Running));
+    story.ends();
+    assert_eq!(follow.more().unwrap().len(), 2);
+    assert_eq!(follow.state(), RunState::Ended(RunStatus::Done));
+    assert!(follow.more().unwrap().is_empty());
+    assert_eq!(follow.state(), RunState::Ended(RunStatus::Done), "an end stays one");
+    story.tell("0", "run", Body::RunResumed { version: "0.1.0".into(), idle_ms: 0 });
+    assert_eq!(follow.more().unwrap().len(), 1);
+    assert_eq!(follow.state(), RunState::Open(Open::Running), "until the run goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_line_is_waited_for_and_may_be_taken_back() {
+    let story = Story::new();
+    story.begin();
+    let dir = story.journal.dir().to_owned();
+    let Story { journal, _home: home } = story;
+    drop(journal);
+    let path = dir.join("journal.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let mut follow = Follow::new(&dir);
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"{\"seq\":1,\"at_ms\":9").unwrap();
+    assert_eq!(follow.more().unwrap().len(), 1);
+    assert_eq!(follow.state(), RunState::Open(Open::CutOff), "nobody holds it");
+    assert!(Following::last_line(follow.state()).is_some());
+    fs::write(&path, &whole).unwrap();
+    assert!(follow.more().unwrap().is_empty());
+    let line = b"{\"seq\":1,\"at_ms\":9,\"path\":\"0\",\"step\":\"n\",\"kind\":\"note\",\"text\":\"t\"}\n";
+    fs::write(&path, [&whole[..], line].concat()).unwrap();
+    assert_eq!(follow.more().unwrap().len(), 1);
+    fs::write(&path, [&whole[..], line, line].concat()).unwrap();
+    assert!(follow.more().is_err(), "a doubled line");
+    drop(home);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_is_told_line_by_line() {
+    let story = parallel().await;
+    let mut following = Following::default();
+    let records = read_journal(story.journal.dir()).unwrap().records;
+    let lines: Vec<Line> = records.iter().filter_map(|record| following.line(record)).collect();
+    assert_eq!(
+        text(&lines),
+        "   +0ms  run of main
+   +0ms  ▸ main a\\u{1b}[2J.md
+  +1.0s    ▸ write_file a\\u{1b}[2J.md
+  +1.0s    ? write_file at 0/0.0 waits for approval: main.worker:3
+  +1.0s    ▸ fetch a\\u{1b}[2J.md
+  +3.0s    ✗ fetch 2.0s  no answer
+  +3.0s    write_file approved
+  +4.0s    ✓ write_file 1.0s
+  +4.0s  ✓ main 4.0s
+  +4.0s  done
+"
+    );
+}
