@@ -11,6 +11,7 @@ use llm_do_core::{
     authority::{Access, Extent, Network, Place},
     gate::{Gate, Mode, RuleLine},
     journal::{Runtime, UsedDefinition},
+    ledger::Budget,
     model::{Blob, ModelError, ModelErrorKind, ModelName, ModelSettings, Models},
     operator::Operator,
     schema::sha256,
@@ -73,6 +74,8 @@ pub struct Settings {
     pub rules: Vec<RuleLine>,
     /// `--grant`.
     pub grants: Vec<Grant>,
+    /// `--budget`.
+    pub budget: Budget,
     /// Who is asked for what `grants` lacks.
     pub grantor: Arc<dyn Grantor>,
 }
@@ -102,6 +105,7 @@ impl Settings {
             can_ask: false,
             rules: Vec::new(),
             grants: Vec::new(),
+            budget: Budget::default(),
         }
     }
 }
@@ -312,6 +316,7 @@ impl Session {
                 prepare(&python, &wanted).map_err(Problem::Packages)?;
             }
         }
+        let providers = user.prices.iter().fold(providers, |all, (key, terms)| all.price(key, *terms));
         let providers = program
             .providers()
             .iter()
@@ -341,6 +346,7 @@ impl Session {
         let shared = Shared {
             model: choice,
             settings_override: settings.set,
+            budget: settings.budget,
             files: Arc::new(NativeFileSystem::new()),
             definitions: Arc::clone(&program) as _,
             toolsets: Arc::new(toolsets),

@@ -11,6 +11,7 @@ use llm_do_core::{
     engine::{Halt, Outcome},
     event::Event,
     journal::{Body, Ending},
+    ledger::Reserved,
     model::Delta,
     operator::{Answer, Answered, Ask, Operator, Recall},
     send::BoxFuture,
@@ -376,6 +377,10 @@ impl Driver for LocalDriver {
 
     fn recorded(&self, path: &CallPath, step: &str) -> bool {
         self.history.has(path, step)
+    }
+
+    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+        self.history.reserved_below(path)
     }
 
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
