@@ -190,7 +190,8 @@ Examples:
   llm-do my-project -m \"Summarise the notes\" --allow 'write_file(output/**)'
   llm-do extract.worker --input @invoice.json --json
   git diff | llm-do review.worker --model anthropic:claude-haiku-4-5
-  llm-do my-project --param input_dir=./data --approval auto_deny")]
+  llm-do my-project --param input_dir=./data --approval auto_deny
+  llm-do my-project --budget 0.50usd --budget 10m")]
 pub(crate) struct RunArgs {
     /// What to run; without it, the current directory
     #[arg(value_name = "TARGET")]
@@ -208,6 +209,9 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) approval: ApprovalFlags,
+
+    #[command(flatten)]
+    pub(crate) budget: BudgetFlags,
 
     /// Show the program's workers instead of running it (`llm-do list`)
     #[arg(long, conflicts_with = "check", help_heading = "Instead of running")]
@@ -309,6 +313,15 @@ pub(crate) struct ModelFlags {
     /// Override a setting of the model, such as temperature=0.2
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+/// What the whole run may use.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Budget")]
+pub(crate) struct BudgetFlags {
+    /// Most that the whole run may use: 0.50usd, 200000tokens, 30turns, 100calls, 10m; several together
+    #[arg(long, value_name = "AMOUNT", value_delimiter = ',')]
+    pub(crate) budget: Vec<String>,
 }
 
 /// What `llm-do show` shows.

@@ -34,6 +34,10 @@ impl CallPath {
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()))
     }
+    /// Whether it is that call, or one below it.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
     /// How many calls stand above it.
     pub fn depth(&self) -> usize {
         self.0.matches('/').count()

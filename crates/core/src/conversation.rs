@@ -10,6 +10,7 @@ pub use output::{FINAL_TOOL, OutputContract};
 use crate::{
     engine::{Failure, FailureKind},
     function::Risk,
+    ledger::estimate,
     model::{
         Arguments, Blob, FinishReason, Message, MessageId, ModelResponse, Part, Role, Sees, ToolCall,
         ToolResult,
@@ -85,8 +86,9 @@ pub struct Conversation {
     setup: Setup,
     messages: Vec<Arc<Message>>,
     digest: Arc<str>,
+    /// Tokens of all messages, as estimated.
+    tokens: u64,
     turn: u32,
-    calls_made: u32,
     invalid_outputs: u32,
     repeats: HashMap<String, Repeat>,
     state: State,
@@ -115,8 +117,8 @@ impl Conversation {
             setup,
             messages: Vec::new(),
             digest: "".into(),
+            tokens: 0,
             turn: 0,
-            calls_made: 0,
             invalid_outputs: 0,
             repeats: HashMap::new(),
             state: State::Ask,
@@ -150,6 +152,11 @@ impl Conversation {
         &self.digest
     }
 
+    /// Tokens of all messages so far, as estimated.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
     /// Last message.
     pub fn head(&self) -> MessageId {
         // A conversation begins with a message and never loses one.
@@ -159,9 +166,10 @@ impl Conversation {
     /// What is to be done.
     pub fn next(&self) -> Next {
         match &self.state {
-            State::Ask if self.turn >= self.setup.limits.max_turns => Next::Failed(self.limit(format!(
+            State::Ask if self.turn >= self.setup.limits.turns() => Next::Failed(self.limit(format!(
                 "`{}` used all of its {} model turns without finishing",
-                self.setup.worker, self.setup.limits.max_turns
+                self.setup.worker,
+                self.setup.limits.turns()
             ))),
             State::Ask => Next::Ask,
             State::Calls(calls) => Next::Call(calls.clone()),
@@ -187,11 +195,14 @@ impl Conversation {
 
     /// The [`Conversation::digest`] of a history that consists of these messages.
     pub fn digest_of(messages: &[Arc<Message>]) -> Arc<str> {
-        messages.iter().fold("".into(), |digest: Arc<str>, message| chained(&digest, message))
+        let json = |message: &Message| serde_json::to_string(message).expect("messages are plain data");
+        messages.iter().fold("".into(), |digest: Arc<str>, message| chained(&digest, &json(message)))
     }
 
     fn push(&mut self, message: Arc<Message>) {
-        self.digest = chained(&self.digest, &message);
+        let json = serde_json::to_string(&*message).expect("messages are plain data");
+        self.digest = chained(&self.digest, &json);
+        self.tokens += estimate(&message, json.len());
         self.messages.push(message);
     }
 
@@ -369,16 +380,6 @@ impl Conversation {
                 planned.push(answer(text, &call));
                 continue;
             }
-            self.calls_made += 1;
-            if self.setup.limits.max_tool_calls.is_some_and(|max| self.calls_made > max) {
-                let failure = self.limit(format!(
-                    "`{}` used all of its {} tool calls",
-                    self.setup.worker,
-                    self.calls_made - 1
-                ));
-                self.state = State::Failed(failure);
-                return;
-            }
             planned.push(PlannedCall::Make { index, tool, input, call });
         }
         self.state = State::Calls(planned);
@@ -474,8 +475,7 @@ pub fn batches(calls: &[PlannedCall], risk: impl Fn(usize) -> (Risk, bool)) -> V
 }
 
 /// The digest with one more message.
-fn chained(digest: &str, message: &Message) -> Arc<str> {
-    let json = serde_json::to_string(message).expect("messages are plain data");
+fn chained(digest: &str, json: &str) -> Arc<str> {
     sha256(format!("{digest}{json}").as_bytes()).into()
 }
 

@@ -13,6 +13,7 @@ use crate::{
     engine::{Halt, Outcome},
     event::Event,
     journal::Body,
+    ledger::Reserved,
     operator::{Answered, Ask, Recall},
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
@@ -111,6 +112,11 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// The intent of a step that had begun and not ended when the run was cut off.
     fn begun(&self, _path: &CallPath, _step: &str) -> Option<Body> {
         None
+    }
+    /// What was reserved by the call at `path` and all below it before the run was resumed, and the record of the end of
+    /// each request, if it ended.
+    fn reserved_before(&self, _path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+        Vec::new()
     }
     /// Waits for work that is not recorded, because it is done again on a resume (what tools there are is found out), until
     /// the run is cancelled.

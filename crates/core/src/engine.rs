@@ -11,7 +11,7 @@ mod outcome;
 
 pub use by_code::{CodeCall, CodeCalls};
 pub use explain::Explained;
-pub use frame::{Budget, Deadline, Frame, Link};
+pub use frame::{Frame, Link};
 pub use outcome::{End, Failure, FailureKind, Halt, Outcome, Principal};
 
 use crate::{

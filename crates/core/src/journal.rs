@@ -11,6 +11,7 @@ use crate::{
     engine::{Failure, Principal},
     function::{Foreseen, FunctionSource, Risk},
     gate::{Mode, Rule},
+    ledger::Reserved,
     model::{Blob, FinishReason, Message, MessageId, ModelError, ModelName, Sees, ToolSpec, Usage},
     operator::{Answer, Ask},
 };
@@ -246,6 +247,13 @@ pub enum Body {
     MessageAdded {
         /// The message.
         message: Arc<Message>,
+    },
+    /// What a request or the calls of a turn may use was set aside in the ledger.
+    Reserved(Reserved),
+    /// The ledger has too little left for a request or for the calls of a turn: a limit was reached.
+    NotReserved {
+        /// Which, and how far it got.
+        what: Arc<str>,
     },
     /// A request is about to be sent.
     ModelRequested {

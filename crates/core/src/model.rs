@@ -5,6 +5,7 @@
 
 use crate::{
     call_path::CallPath,
+    price::{Price, Usd},
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
 use serde::{Deserialize, Serialize};
@@ -363,9 +364,16 @@ pub struct Usage {
     /// Of these, read from the provider's cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u64>,
+    /// Of these, written to the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
     /// Tokens produced, reasoning included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
+    /// What they cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<f64>"))]
+    pub cost_usd: Option<Usd>,
 }
 
 impl Usage {
@@ -381,8 +389,21 @@ impl Usage {
         Self {
             input_tokens: add(self.input_tokens, other.input_tokens),
             cached_tokens: add(self.cached_tokens, other.cached_tokens),
+            cache_write_tokens: add(self.cache_write_tokens, other.cache_write_tokens),
             output_tokens: add(self.output_tokens, other.output_tokens),
+            // A sum with an unknown part is unknown; a side that used nothing is no part.
+            cost_usd: match (self.cost_usd, other.cost_usd) {
+                (Some(a), Some(b)) => Some(a.plus(b)),
+                (a, _) if other == Self::default() => a,
+                (_, b) if self == Self::default() => b,
+                _ => None,
+            },
         }
+    }
+    /// The same with what it costs, where that is known.
+    #[must_use]
+    pub fn priced(self, price: Option<&Price>) -> Self {
+        Self { cost_usd: price.and_then(|price| price.of(&self)), ..self }
     }
     /// Input and output together, as far as known.
     pub fn total(&self) -> u64 {
@@ -520,4 +541,17 @@ pub trait Models: MaybeSend + MaybeSync {
     /// Opens a model without asking it anything. Unknown provider, missing key (naming the variable), missing file
     /// are told here, before a run starts.
     fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError>;
+    /// What a model costs and how long its answers can be, as far as that is known.
+    fn terms(&self, _name: &ModelName) -> Terms {
+        Terms::default()
+    }
+}
+
+/// What a model costs, and how much of it there is at once. What is absent is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// What its tokens cost.
+    pub price: Option<Price>,
+    /// Most tokens of one answer.
+    pub max_output: Option<u32>,
 }

@@ -161,6 +161,7 @@ impl<'model> Session<'model> {
             input_tokens: Some(prompt.len() as u64),
             cached_tokens: Some(cached as u64),
             output_tokens: Some(made.len() as u64),
+            ..Usage::default()
         };
         let (parts, finish) = answer.finish(finish);
         Ok(ModelResponse { parts, finish, usage })

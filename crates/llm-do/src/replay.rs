@@ -11,6 +11,7 @@ use llm_do_core::{
     engine::Halt,
     gate::Mode,
     journal::{Body, Record},
+    ledger::Account,
     model::{Blob, Message, ModelName, Models, Part, Role},
     send::BoxFuture,
     vfs::{Entry, FileSystem, FsError},
@@ -153,7 +154,8 @@ pub async fn replay(settings: Settings, recorded: &Recorded) -> Result<ReplayRep
     let date = Arc::clone(&recorded.date);
     let engine =
         shared.engine(Arc::clone(&recorded.run), date, Arc::clone(&driver) as Arc<dyn Driver>, over.models);
-    let ended = shared.call(&engine, &start).await;
+    let account = Account::of_run(shared.budget, &*driver);
+    let ended = shared.call(&engine, &start, account).await;
     shared.python.end(&recorded.run).await;
     let (compared, divergence, whole) = driver.compared();
     match (ended, &divergence) {

@@ -9,6 +9,7 @@ use llm_do_core::{
     engine::{Halt, Principal},
     gate::{Mode, Pattern, Rule, RuleLine},
     journal::{Body, Record, RunStatus, UsedDefinition},
+    ledger::Budget,
     model::{ModelName, ModelSettings},
     operator::{Answer, Ask},
 };
@@ -40,6 +41,8 @@ pub struct Invocation {
     pub rules: Vec<RuleGiven>,
     /// `--grant`.
     pub grants: Vec<String>,
+    /// `--budget`.
+    pub budget: Budget,
     /// What the entry was given.
     pub input: Input,
 }
@@ -71,6 +74,7 @@ impl Invocation {
             mode: settings.mode,
             rules: rules.collect(),
             grants: settings.grants.iter().map(ToString::to_string).collect(),
+            budget: settings.budget,
             input: Input::default(),
         }
     }
@@ -80,7 +84,7 @@ impl Invocation {
     /// # Errors
     /// Its rules or grants can't be read any more.
     pub(crate) fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
-        let Invocation { request, here, model, set, mode, rules, grants, .. } = self.clone();
+        let Invocation { request, here, model, set, mode, rules, grants, budget, .. } = self.clone();
         let unknown = |error: String| ResumeError::Unknown(error);
         let rules = rules.into_iter().map(|RuleGiven { pattern, rule, origin }| {
             let pattern = Pattern::parse(&pattern).map_err(|error| unknown(error.to_string()))?;
@@ -95,6 +99,7 @@ impl Invocation {
             model,
             set,
             mode,
+            budget,
             rules: rules.collect::<Result<_, ResumeError>>()?,
             grants: grants.collect::<Result<_, ResumeError>>()?,
             ..base

@@ -11,9 +11,10 @@ use llm_do_core::{
     engine::{Call, End, Engine, Explained, Failure, FailureKind, Frame, Halt, Host, Outcome},
     gate::{Gate, Mode},
     journal::{Body, FORMAT, RunStatus, Runtime, UsedDefinition},
+    ledger::{Account, Budget, Left},
     model::{
         Blob, Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
-        ModelResponse, ModelSettings, Models, Usage,
+        ModelResponse, ModelSettings, Models, Terms, Usage,
     },
     operator::{Answer, Ask, Later, Operator},
     send::BoxFuture,
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) models: Arc<dyn Models>,
     pub(crate) model: ModelChoice,
     pub(crate) settings_override: ModelSettings,
+    pub(crate) budget: Budget,
     pub(crate) files: Arc<dyn FileSystem>,
     pub(crate) definitions: Arc<dyn Definitions>,
     pub(crate) toolsets: Arc<ToolsetRegistry>,
@@ -105,6 +107,8 @@ pub struct Report {
     pub took: Duration,
     /// What the journal counts.
     pub counts: Counts,
+    /// What is left of the operator's budget, if there is one.
+    pub left: Option<Left>,
     /// The journal could not be written to its end, or the run was interrupted.
     pub halt: Option<Halt>,
 }
@@ -190,7 +194,8 @@ impl Run {
     /// Runs it to its end. The journal is closed however that comes about.
     pub async fn finish(self) -> Report {
         let started = self.driver.now_ms();
-        let result = self.driver.gathering(self.call()).await;
+        let account = Account::of_run(self.shared.budget, &*self.driver);
+        let result = self.driver.gathering(self.call(account.clone())).await;
         self.shared.python.end(&self.id).await;
         let (status, end, usage, halt) = match result {
             Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
@@ -220,11 +225,12 @@ impl Run {
             usage,
             took: Duration::from_millis(self.driver.now_ms().saturating_sub(started)),
             counts: self.tally.counts(),
+            left: account.map(|account| account.left()),
             halt: halt.or(last.err()),
         }
     }
 
-    async fn call(&self) -> Result<Outcome, Halt> {
+    async fn call(&self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
         let shared = &self.shared;
         let date = match &self.beginning {
             Beginning::Resumed(date) => Arc::clone(date),
@@ -248,7 +254,7 @@ impl Run {
         };
         let driver = Arc::clone(&self.driver) as Arc<dyn Driver>;
         let engine = shared.engine(Arc::clone(&self.id), date, driver, Arc::clone(&shared.models));
-        shared.call(&engine, &self.start).await
+        shared.call(&engine, &self.start, account).await
     }
 }
 
@@ -286,9 +292,14 @@ impl Shared {
     }
 
     /// Calls the entry.
-    pub(crate) async fn call(&self, engine: &Engine, start: &Start) -> Result<Outcome, Halt> {
+    pub(crate) async fn call(
+        &self,
+        engine: &Engine,
+        start: &Start,
+        account: Option<Arc<Account>>,
+    ) -> Result<Outcome, Halt> {
         let function = worker::function(&self.entry, &self.entry.id, false, None);
-        let frame = Frame::operator(Arc::new(start.authority.clone()));
+        let frame = Frame::operator(Arc::new(start.authority.clone())).within(account);
         engine
             .call(Call {
                 path: CallPath::root(),
@@ -321,7 +332,7 @@ impl Shared {
         let driver = Arc::new(MemoryDriver::new(0, None));
         let models = Arc::new(Silent(Arc::clone(&self.models)));
         let engine = self.engine("preview".into(), today(), Arc::clone(&driver) as _, models);
-        let ended = self.call(&engine, start).await;
+        let ended = self.call(&engine, start, None).await;
         self.python.end(&engine.host().run).await;
         let begun = driver.records().into_iter().find_map(|record| match record.body {
             body @ Body::ConversationStarted { .. } if record.path == CallPath::root() => Some(body),
@@ -348,6 +359,10 @@ struct SilentModel(Arc<dyn Model>);
 impl Models for Silent {
     fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
         Ok(Arc::new(SilentModel(self.0.open(name)?)))
+    }
+
+    fn terms(&self, name: &ModelName) -> Terms {
+        self.0.terms(name)
     }
 }
 

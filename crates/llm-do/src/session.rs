@@ -13,6 +13,7 @@ use llm_do_core::{
     authority::{Access, Extent, Network, Place},
     gate::{Gate, Mode, RuleLine},
     journal::{Runtime, UsedDefinition},
+    ledger::Budget,
     model::{Blob, ModelError, ModelErrorKind, ModelName, ModelSettings, Models},
     operator::Operator,
     schema::sha256,
@@ -78,6 +79,8 @@ pub struct Settings {
     pub rules: Vec<RuleLine>,
     /// `--grant`.
     pub grants: Vec<Grant>,
+    /// `--budget`.
+    pub budget: Budget,
     /// Who is asked for what `grants` lacks.
     pub grantor: Arc<dyn Grantor>,
 }
@@ -108,6 +111,7 @@ impl Settings {
             unattended: Mode::AutoDeny,
             rules: Vec::new(),
             grants: Vec::new(),
+            budget: Budget::default(),
         }
     }
 }
@@ -333,6 +337,7 @@ impl Session {
                 prepare(&python, &wanted).map_err(Problem::Packages)?;
             }
         }
+        let providers = user.prices.iter().fold(providers, |all, (key, terms)| all.price(key, *terms));
         let providers = program
             .providers()
             .iter()
@@ -362,6 +367,7 @@ impl Session {
                 Some(_) => Arc::new(NoFiles),
                 None => Arc::new(NativeFileSystem::new()),
             },
+            budget: settings.budget,
             definitions: Arc::clone(&program) as _,
             toolsets: Arc::new(toolsets),
             gate: Arc::new(gate),

@@ -15,6 +15,7 @@ mod default_model;
 mod failure;
 mod known;
 mod output;
+mod prices;
 mod providers;
 mod remote;
 mod request;

@@ -5,6 +5,7 @@ use crate::{
     custom::CustomProvider,
     failure::{Secrets, Whom},
     known::{KNOWN, Known, Wire},
+    prices,
     remote::Remote,
     request::{Form, Transcripts},
     script,
@@ -14,7 +15,7 @@ use genai::{
     adapter::AdapterKind,
     resolver::{AuthData, Endpoint},
 };
-use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName, Models};
+use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName, Models, Terms};
 use reqwest::Url;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -53,6 +54,8 @@ pub struct Providers {
     factories: BTreeMap<String, Box<Factory>>,
     streaming: bool,
     idle: Duration,
+    /// What the user says of models: the first that names one counts.
+    prices: Vec<(String, Terms)>,
     clients: Arc<Clients>,
     opened: Mutex<HashMap<ModelName, Arc<dyn Model>>>,
 }
@@ -84,6 +87,17 @@ impl Models for Providers {
         self.opened().insert(name.clone(), Arc::clone(&model));
         Ok(model)
     }
+
+    /// What the user says, else the list price. A provider that a program declares has a name, but not the prices, of
+    /// one that is known.
+    fn terms(&self, name: &ModelName) -> Terms {
+        let said = self.prices.iter().find(|(key, _)| prices::names(key, name));
+        match said {
+            Some((_, terms)) => *terms,
+            None if self.custom.contains_key(name.provider()) => Terms::default(),
+            None => prices::listed(name),
+        }
+    }
 }
 
 impl Providers {
@@ -100,6 +114,7 @@ impl Providers {
             factories: BTreeMap::new(),
             streaming: true,
             idle: IDLE,
+            prices: Vec::new(),
             clients: Arc::default(),
             opened: Mutex::default(),
         }
@@ -122,6 +137,13 @@ impl Providers {
         factory: impl Fn(&ModelName) -> Result<Arc<dyn Model>, ModelError> + Send + Sync + 'static,
     ) -> Self {
         self.factories.insert(name.into(), Box::new(factory));
+        self
+    }
+
+    /// What the user says of a model, or of all whose names begin so (`openai:gpt-5*`). What is said first counts.
+    #[must_use]
+    pub fn price(mut self, key: impl Into<String>, terms: Terms) -> Self {
+        self.prices.push((key.into(), terms));
         self
     }
 

@@ -189,10 +189,15 @@ fn finish(stop: Option<&StopReason>, calls: bool) -> FinishReason {
 
 fn usage(usage: Option<chat::Usage>) -> Usage {
     let count = |tokens: i32| u64::try_from(tokens).ok();
-    usage.map_or_else(Usage::default, |usage| Usage {
-        input_tokens: usage.prompt_tokens.and_then(count),
-        cached_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens).and_then(count),
-        output_tokens: usage.completion_tokens.and_then(count),
+    usage.map_or_else(Usage::default, |usage| {
+        let details = usage.prompt_tokens_details.unwrap_or_default();
+        Usage {
+            input_tokens: usage.prompt_tokens.and_then(count),
+            cached_tokens: details.cached_tokens.and_then(count),
+            cache_write_tokens: details.cache_creation_tokens.and_then(count),
+            output_tokens: usage.completion_tokens.and_then(count),
+            cost_usd: None,
+        }
     })
 }
 

@@ -36,7 +36,7 @@ pub const WORKER: &[Key] = &[
     Key::new("allow_empty_input", Shape::Flag, "whether it may be called with neither input nor attachment"),
     Key::new("interaction", Shape::Choice(&["none"], &["user"]), "`none`, the default"),
     Key::new("max_context_tokens", Shape::Later, "context limit for chat"),
-    Key::new("limits", Shape::Record(LIMITS), "turns, calls, tokens, time, depth"),
+    Key::new("limits", Shape::Record(LIMITS), "turns, calls, tokens, cost, time, depth"),
     Key::new("server_side_tools", Shape::Later, "tools that the provider runs"),
     Key::new("ensures", Shape::Later, "checks of the output"),
     Key::new("locked", Shape::Flag, "`--model` and `--set` may not override it"),
@@ -227,13 +227,20 @@ pub const ATTACHMENT_POLICY: &[Key] = &[
     Key::new("denied_suffixes", Shape::Texts, "never these"),
 ];
 
+/// More than any run costs.
+const MOST_DOLLARS: f64 = 1e6;
+
 /// `limits`.
 pub const LIMITS: &[Key] = &[
-    Key::new("max_turns", Shape::Count(1), "model turns of one call"),
-    Key::new("max_tool_calls", Shape::Count(0), "tool calls of one call"),
-    Key::new("timeout", Shape::Duration, "working time of one call"),
+    Key::new("max_turns", Shape::Count(1), "model turns of the call and everything below it"),
+    Key::new("max_tool_calls", Shape::Count(0), "tool calls of the call and everything below it"),
+    Key::new("timeout", Shape::Duration, "working time of the call and everything below it"),
     Key::new("max_tokens", Shape::Count(1), "tokens of the call and everything below it"),
-    Key::new("max_cost_usd", Shape::Later, "cost of the call and everything below it"),
+    Key::new(
+        "max_cost_usd",
+        Shape::Number(0.0, MOST_DOLLARS),
+        "cost of the call and everything below it, in US dollars",
+    ),
     Key::new("max_depth", Shape::Count(0), "depth of delegation below it"),
     Key::new("max_repeats", Shape::Count(1), "the same call with the same arguments"),
     Key::new("request_retries", Shape::Count(0), "further attempts at a failed request"),

@@ -364,14 +364,19 @@ fn limits(effective: &Effective, package: &Package, packages: &Packages, setting
         package.manifest.limits.as_ref(),
         packages.program().manifest.limits.as_ref(),
     ];
-    let chosen = serde_json::to_value(&effective.definition.limits).unwrap_or_default();
-    let defaults = serde_json::to_value(Limits::default()).unwrap_or_default();
+    let shown = |limits: &Limits| {
+        // A conversation has so many turns where nobody states any.
+        let limits = Limits { max_turns: Some(limits.turns()), ..limits.clone() };
+        serde_json::to_value(limits).unwrap_or_default()
+    };
+    let (chosen, defaults) = (shown(&effective.definition.limits), shown(&Limits::default()));
     for key in keys::LIMITS {
         // In milliseconds where it is compared, as it was written where it is shown.
         let field = if key.name == "timeout" { "timeout_ms" } else { key.name };
         let value = chosen.get(field).cloned().unwrap_or_default();
         let milliseconds = |node: &Node| match key.name {
             "timeout" => crate::shape::milliseconds(node).map(Value::from),
+            "max_cost_usd" => node.as_number().map(Value::from),
             _ => Some(node.to_json()),
         };
         let winner = layers

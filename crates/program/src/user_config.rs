@@ -7,12 +7,30 @@ use crate::{
     yaml::{self, Node},
 };
 use globset::Glob;
-use llm_do_core::model::ModelName;
+use llm_do_core::{
+    model::{ModelName, Terms},
+    price::{Price, Usd},
+};
 
 const KEYS: &[Key] = &[
     Key::new("model", Shape::Text, "the model where neither worker nor project names one"),
     Key::new("secrets", Shape::Texts, "environment variables whose values are secret: names or globs"),
+    Key::new(
+        "prices",
+        Shape::Map(&Shape::Record(PRICE)),
+        "what models cost, by `provider:model` or its beginning and `*`",
+    ),
 ];
+
+const PRICE: &[Key] = &[
+    Key::new("input", DOLLARS, "US dollars for a million tokens that are sent").required(),
+    Key::new("cached_input", DOLLARS, "of these, read from the provider's cache; as `input` if absent"),
+    Key::new("cache_write", DOLLARS, "of these, written to the provider's cache; as `input` if absent"),
+    Key::new("output", DOLLARS, "US dollars for a million tokens that are produced").required(),
+    Key::new("max_output", Shape::Count(1), "most tokens of one answer"),
+];
+
+const DOLLARS: Shape = Shape::Number(0.0, 1e6);
 
 /// What a user sets for all programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +39,8 @@ pub struct UserConfig {
     pub model: Option<ModelName>,
     /// Environment variables whose values are secret, whatever they are called: names, or globs of names.
     pub secrets: Vec<String>,
+    /// What models cost, by `provider:model`, or its beginning and `*`; in the order of the file.
+    pub prices: Vec<(String, Terms)>,
 }
 
 impl UserConfig {
@@ -54,8 +74,24 @@ impl UserConfig {
                 }
             }
         }
-        if found.is_empty() { Ok(Self { model, secrets }) } else { Err(Diagnostics(found)) }
+        let prices = keys.get("prices").map(Node::entries).unwrap_or_default().iter();
+        let prices = prices.filter_map(|entry| Some((entry.key.clone(), terms(&entry.value)?))).collect();
+        if found.is_empty() { Ok(Self { model, secrets, prices }) } else { Err(Diagnostics(found)) }
     }
+}
+
+/// One of `prices`, whose shape is checked.
+fn terms(node: &Node) -> Option<Terms> {
+    let dollars = |key: &str| Usd::dollars(node.get(key)?.as_number()?);
+    let price = Price {
+        input: dollars("input")?,
+        cached_input: dollars("cached_input"),
+        cache_write: dollars("cache_write"),
+        output: dollars("output")?,
+    };
+    let max_output =
+        node.get("max_output").and_then(Node::as_count).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    Some(Terms { price: Some(price), max_output })
 }
 
 #[cfg(test)]
@@ -70,8 +106,27 @@ mod tests {
     }
 
     #[test]
+    fn gives_prices_in_the_order_of_the_file() {
+        let text = "prices:\n  'openai:gpt-9': {input: 1.5, output: 6, cached_input: 0.15, max_output: 9000}\n  'openai:*': {input: 2, output: 8}\n";
+        let prices = UserConfig::parse("config.yaml", text).unwrap().prices;
+        let keys: Vec<&str> = prices.iter().map(|(key, _)| &**key).collect();
+        assert_eq!(keys, ["openai:gpt-9", "openai:*"]);
+        let first = prices[0].1;
+        assert_eq!(first.max_output, Some(9000));
+        assert_eq!(first.price.unwrap().cached_input, Usd::dollars(0.15));
+    }
+
+    #[test]
     fn what_has_no_effect_is_an_error() {
-        for text in ["modle: a:b\n", "model: nothing\n", "- a\n", "model: [a]\n"] {
+        for text in [
+            "prices: {a: {input: 1}}\n",
+            "prices: {a: {input: -1, output: 1}}\n",
+            "prices: {a: 1}\n",
+            "modle: a:b\n",
+            "model: nothing\n",
+            "- a\n",
+            "model: [a]\n",
+        ] {
             assert!(UserConfig::parse("config.yaml", text).is_err(), "{text}");
         }
     }

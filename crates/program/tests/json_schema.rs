@@ -6,7 +6,7 @@ mod stand_in;
 
 use llm_do_core::{schema::Schema, toolset::ToolsetRegistry};
 use llm_do_program::{
-    front_matter, json_schema, keys,
+    UserConfig, front_matter, json_schema, keys,
     shape::{self, Key, Shape},
     span::SourceFile,
     toolsets,
@@ -355,6 +355,10 @@ fn every_yaml_block_of_the_documentation_is_valid() {
             let (document, schema) = match kind {
                 // Its form is the business of the package that reads it.
                 "script" => continue,
+                "config" => {
+                    assert!(UserConfig::parse(name, block).is_ok(), "{name}:\n{block}");
+                    continue;
+                }
                 // Read by the test of that page.
                 "lock" => continue,
                 "manifest" => (front_matter::yaml_only(file), &*MANIFEST),

@@ -139,7 +139,7 @@ fn a_project_can_be_a_library() {
     let short = program.worker(program.entry(), "reports:writers/short").unwrap();
     // Its own project's model and the tightest limits of all.
     assert_eq!(short.model.as_ref().map(ToString::to_string).as_deref(), Some("a:b"));
-    assert_eq!((short.limits.max_turns, short.limits.max_repeats), (3, 2));
+    assert_eq!((short.limits.max_turns, short.limits.max_repeats), (Some(3), 2));
 }
 
 #[test]

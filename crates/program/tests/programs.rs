@@ -69,7 +69,7 @@ fn a_worker_inherits_from_its_project() {
 
     let main = program.entry();
     assert_eq!((&*main.id, main.model.is_none()), ("main", true));
-    assert_eq!((main.limits.max_turns, main.limits.timeout_ms), (10, Some(90_000)));
+    assert_eq!((main.limits.max_turns, main.limits.timeout_ms), (Some(10), Some(90_000)));
     assert_eq!(main.settings.stop, ["END"]);
     assert_eq!((main.rules[0].rule, &*main.rules[0].origin), (Rule::Blocked, "main.worker:6"));
     assert_eq!(main.overrides[0].timeout.unwrap().as_secs(), 3);

@@ -11,6 +11,7 @@ use llm_do_core::{
     engine::{Halt, Outcome},
     event::Event,
     journal::{Body, Ending},
+    ledger::Reserved,
     model::Delta,
     operator::{Answer, Answered, Ask, Operator, Recall},
     send::BoxFuture,
@@ -388,6 +389,9 @@ impl Driver for LocalDriver {
             Found::Begun(body, _) => Some(body.clone()),
             Found::Nothing | Found::Ended { .. } => None,
         }
+    }
+    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+        self.history.reserved_below(path)
     }
 
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {

@@ -5,6 +5,7 @@ use llm_do_core::{
     engine::Halt,
     function::{Foreseen, Risk},
     journal::{Body, Ending, Record},
+    ledger::Reserved,
     operator::Ask,
 };
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub enum Settle {
 pub struct History {
     steps: HashMap<CallPath, BTreeMap<String, Past>>,
     settle: HashMap<CallPath, Settle>,
+    /// The steps that set something aside in the ledger.
+    reserved: Vec<(CallPath, String)>,
     /// When the run began.
     pub(crate) began_ms: u64,
     /// How long nothing happened, all gaps together.
@@ -76,6 +79,9 @@ impl History {
                 continue;
             }
             let at_ms = at_ms.saturating_sub(history.idle_ms);
+            if matches!(body, Body::Reserved(_)) {
+                history.reserved.push((path.clone(), step.clone()));
+            }
             let past = history.steps.entry(path).or_default().entry(step).or_default();
             match body {
                 // The run's own frame, and ends that only say that the run stopped there.
@@ -187,6 +193,22 @@ impl History {
     /// What was begun under that key, whether it ended or not.
     pub(crate) fn begun(&self, path: &CallPath, step: &str) -> Option<&Body> {
         self.steps.get(path)?.get(step)?.begun.as_ref().map(|(body, _)| body)
+    }
+
+    /// What the call at `path` and those below it had reserved, each with the end of its request if that has one.
+    pub(crate) fn reserved_below(&self, path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+        let ended = |at: &CallPath, step: &str| {
+            let past = self.steps.get(at)?.get(step)?;
+            past.ended.as_ref().map(|(body, _)| body.clone())
+        };
+        let below = self.reserved.iter().filter(|(at, _)| at.is_within(path));
+        below
+            .filter_map(|(at, step)| {
+                let Some(Body::Reserved(reserved)) = ended(at, step) else { return None };
+                let request = step.strip_prefix("reserve.").map(|turn| format!("model.{turn}"));
+                Some((reserved, request.and_then(|request| ended(at, &request))))
+            })
+            .collect()
     }
 
     /// What becomes of a leaf that had begun and not ended.

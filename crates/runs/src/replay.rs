@@ -17,6 +17,7 @@ use llm_do_core::{
     engine::{Halt, Outcome},
     event::Event,
     journal::{Body, Ending, Record},
+    ledger::Reserved,
     model::{
         Capabilities, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
         ModelResponse, Models, Part,
@@ -344,6 +345,10 @@ impl Driver for ReplayDriver {
         self.history.has(path, step)
     }
 
+    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+        self.history.reserved_below(path)
+    }
+
     fn cancelled(&self) -> bool {
         self.state().divergence.is_some()
     }
@@ -375,6 +380,14 @@ fn same(recorded: &Body, now: &Body) -> bool {
     match (recorded, now) {
         // Threads of a program's code print in any order.
         (Body::Note { .. }, Body::Note { .. }) => true,
+        // What it would change is a look at the files, of which a replay has none.
+        (Body::ToolStarted { foreseen, .. }, Body::ToolStarted { .. }) => {
+            let mut now = now.clone();
+            if let Body::ToolStarted { foreseen: seen, .. } = &mut now {
+                seen.clone_from(foreseen);
+            }
+            *recorded == now
+        }
         // A text may change without changing anything that is sent.
         (Body::Definition(before), Body::Definition(now)) => before.worker == now.worker,
         (Body::ConversationStarted { .. }, Body::ConversationStarted { .. }) => {

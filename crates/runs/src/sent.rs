@@ -20,7 +20,7 @@ pub fn messages_sent(records: &[Record], path: &CallPath, step: &str) -> Option<
         _ => None,
     })?;
     // How often the worker might have tried is not recorded; that it did is.
-    let limits = Limits { max_turns: u32::MAX, output_retries: u32::MAX, ..Limits::default() };
+    let limits = Limits { max_turns: Some(u32::MAX), output_retries: u32::MAX, ..Limits::default() };
     let conversation = conversation_at(&records[..at], path, limits).ok()?;
     let mut messages = conversation.messages().to_vec();
     messages.truncate(usize::try_from(head.0).ok()?.checked_add(1)?);

@@ -36,7 +36,7 @@ fn run_started(run: &str) -> Body {
 }
 
 fn run_ended() -> Body {
-    let usage = Usage { input_tokens: Some(10), cached_tokens: None, output_tokens: Some(2) };
+    let usage = Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() };
     Body::RunEnded { status: RunStatus::Done, ending: Ending::Output(Arc::new(json!("ok"))), usage }
 }
 

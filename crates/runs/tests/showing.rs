@@ -127,7 +127,7 @@ fn output() -> Ending {
 }
 
 fn used(input: u64, output: u64) -> Usage {
-    Usage { input_tokens: Some(input), cached_tokens: None, output_tokens: Some(output) }
+    Usage { input_tokens: Some(input), output_tokens: Some(output), ..Usage::default() }
 }
 
 fn text(tree: &RunTree, width: Option<usize>) -> String {

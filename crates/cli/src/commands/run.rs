@@ -14,6 +14,7 @@ use llm_do::{
     Grant, Input, Problem, RememberedGrants, Run, Session, Settings,
     core::{
         gate::{Mode, Pattern, Rule, RuleLine},
+        ledger::Budget,
         model::{ModelName, ModelSettings},
         operator::Operator,
         toolset::ToolsetRegistry,
@@ -171,6 +172,7 @@ pub(crate) fn surrounded() -> Result<Settings, Complaint> {
         grantor: Arc::new(RememberedGrants::of(&home())),
         rules: Vec::new(),
         grants: Vec::new(),
+        budget: Budget::default(),
     })
 }
 
@@ -202,6 +204,12 @@ pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
         }),
         rules,
         grants: grants.map_err(|error| Complaint::wrong(error.to_string()))?,
+        budget: args
+            .budget
+            .budget
+            .iter()
+            .try_fold(Budget::default(), |budget, text| budget.and(text))
+            .map_err(|error| Complaint::wrong(format!("--budget: {error}")))?,
         ..surrounded()?
     })
 }

@@ -11,6 +11,7 @@ use llm_do_core::{
     call_path::CallPath,
     engine::{End, Halt},
     journal::RunStatus,
+    ledger::Left,
     model::Usage,
     operator::Ask,
 };
@@ -179,6 +180,8 @@ fn summary(output: &Output, report: &Report) {
     }
     let mut parts = vec![format!("{} in {}", word(report.status), duration(millis(report.took)))];
     parts.extend(tokens(&report.usage));
+    parts.extend(report.usage.cost_usd.map(|cost| cost.to_string()));
+    parts.extend(report.left.as_ref().and_then(left));
     parts.extend(refused);
     parts.extend(limits);
     parts.push(format!("run {}", report.run));
@@ -197,6 +200,19 @@ fn tokens(usage: &Usage) -> Option<String> {
     }
     parts.extend(usage.output_tokens.map(|out| format!("{} out", thousands(out))));
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// What is left of the budget.
+fn left(left: &Left) -> Option<String> {
+    let counted = |count: Option<u64>, noun: &str| count.map(|count| format!("{} {noun}", thousands(count)));
+    let parts = [
+        left.cost_usd.map(|cost| cost.to_string()),
+        counted(left.tokens, "tokens"),
+        counted(left.turns, "turns"),
+        counted(left.calls, "calls"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("{} left", parts.join(", ")))
 }
 
 fn as_json(report: &Report) -> Value {
@@ -219,6 +235,9 @@ fn as_json(report: &Report) -> Value {
         "limits": counts.limits,
         "notes": counts.notes,
     });
+    if let Some(left) = &report.left {
+        object["left"] = json!(left);
+    }
     if !waiting.is_empty() {
         object["waiting"] = json!(waiting);
     }

@@ -220,7 +220,7 @@ pub(crate) fn group() -> Group {
                 Model,
                 Gate,
                 "a caller's `max_tool_calls`, spent by its children",
-                "counts the worker's own calls",
+                "one ledger for the tree: calls of a worker and all below it",
                 |world| {
                     workers(world, &[
                         ("main", "allow_workers: [child]\nlimits: {max_tool_calls: 3}"),
@@ -233,8 +233,8 @@ pub(crate) fn group() -> Group {
                     world.run(APPROVED);
                     let made = fs::read_dir(world.project("rw")).unwrap().flatten();
                     let made = made.filter(|entry| entry.file_name().to_string_lossy().starts_with('n')).count();
-                    must(made == 10, format!("it is bounded now ({made}); say so"))?;
-                    Ok(Outcome::Undefended("counted for the whole tree are tokens, time and depth; give each worker a limit of its own"))
+                    must(made == 2, format!("ESCAPE: {made} calls of the child, where one of three was its caller's"))?;
+                    Ok(Outcome::Bounded)
                 },
             ),
             row(Model, Gate, "a worker that is not on the allowlist, by every spelling", "the allowlist, exact names", |world| {

@@ -1,5 +1,6 @@
 //! Scenarios: a project of literal files, the real binary, and what it prints, writes and returns.
 
+mod budget;
 mod check;
 mod crash;
 mod faults;

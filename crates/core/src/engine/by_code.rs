@@ -1,11 +1,12 @@
 //! Calls that code makes while it works for a worker (SPEC §8.5): through the same engine, on the tool's behalf.
 
-use super::{Call, Engine, Failure, FailureKind, Frame, Halt, Outcome};
+use super::{Call, End, Engine, Failure, FailureKind, Frame, Halt, Outcome};
 use crate::{
     call_path::CallPath,
     driver::{CutOff, Step, StepEnd},
     function::{Function, FunctionMeta, FunctionSource, Risk, tool_name},
     journal::{Body as Record, Ending, UsedDefinition},
+    ledger::{Wanted, reserve},
     schema::{canonical, sha256},
     send::BoxFuture,
     toolsets::workers::arguments,
@@ -114,6 +115,13 @@ impl<'a> CodeCalls<'a> {
     /// # Errors
     /// Only what ends the run.
     pub async fn make(&self, call: CodeCall) -> Result<Outcome, Halt> {
+        if let Some(account) = self.frame.ledger() {
+            let driver = &*self.engine.host().driver;
+            let wanted = Wanted { calls: 1, ..Wanted::default() };
+            if let Err(failure) = reserve(account, driver, &call.path, "calls".into(), wanted).await? {
+                return Ok(Outcome::free(End::Failed(failure)));
+            }
+        }
         if let Some(callee) = &call.definition {
             let used = UsedDefinition {
                 worker: Arc::clone(&callee.id),

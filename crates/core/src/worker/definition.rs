@@ -7,7 +7,9 @@ use crate::{
     authority::{Access, Mount, Narrowing, Place, VirtualPath},
     function::FunctionSource,
     gate::RuleLine,
+    ledger::Budget,
     model::{ModelName, ModelSettings},
+    price::Usd,
     schema::Schema,
     template::TemplateSource,
 };
@@ -182,18 +184,24 @@ pub struct CallOverride {
     pub timeout: Option<Duration>,
 }
 
-/// Limits of one worker's call, the tree's, or both (SPEC §10.4). An absent value is no limit beyond the default.
+/// Model turns of one conversation where nothing says otherwise.
+pub const DEFAULT_TURNS: u32 = 50;
+
+/// Limits of one worker's call and of everything below it (SPEC §10.4). An absent value is no limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Model turns of one call.
-    pub max_turns: u32,
-    /// Tool calls of one call.
+    /// Model turns of the call and everything below it. Where it is absent, a conversation has [`DEFAULT_TURNS`] and what
+    /// is below has its own.
+    pub max_turns: Option<u32>,
+    /// Tool calls of the call and everything below it.
     pub max_tool_calls: Option<u32>,
     /// Working time of one call, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// Tokens of the call and everything below it.
     pub max_tokens: Option<u64>,
+    /// Cost of the call and everything below it.
+    pub max_cost_usd: Option<Usd>,
     /// Depth of delegation below this worker.
     pub max_depth: Option<u32>,
     /// The same call with the same arguments, in a row or not, in one conversation.
@@ -207,15 +215,29 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_turns: 50,
+            max_turns: None,
             max_tool_calls: None,
             timeout_ms: None,
             max_tokens: None,
+            max_cost_usd: None,
             max_depth: None,
             max_repeats: 5,
             request_retries: 4,
             output_retries: 2,
         }
+    }
+}
+
+impl Limits {
+    /// Most model turns of one conversation.
+    pub fn turns(&self) -> u32 {
+        self.max_turns.unwrap_or(DEFAULT_TURNS)
+    }
+
+    /// What the call and everything below it may use.
+    pub fn budget(&self) -> Budget {
+        let Self { max_turns, max_tool_calls, timeout_ms, max_tokens, max_cost_usd, .. } = *self;
+        Budget { max_turns, max_tool_calls, max_tokens, max_cost_usd, timeout_ms }
     }
 }
 

@@ -10,7 +10,7 @@ use super::{WorkerDefinition, retry::wait_before_retry};
 use crate::{
     authority::{Access, Located},
     call_path::CallPath,
-    conversation::{Conversation, Next},
+    conversation::{Conversation, Next, PlannedCall},
     driver::{CutOff, Step, StepEnd},
     engine::{End, Engine, Failure, FailureKind, Frame, Halt, Outcome},
     event::Event,
@@ -20,6 +20,7 @@ use crate::{
     },
     gate::{Policy, Subject},
     journal::Body as Record,
+    ledger::{Estimate, Wanted, reserve},
     model::{Delta, DeltaSink, Model, ModelName, ModelRequest, Usage},
     send::BoxFuture,
 };
@@ -28,7 +29,13 @@ pub(crate) use calls::{show, show_failure};
 pub use explain::explain;
 use prepare::Prepared;
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 /// A worker as a function (SPEC §8.1). `reference` is the name under which its caller knows it.
 pub fn function(
@@ -197,12 +204,14 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
     let driver = &*call.engine.host().driver;
     let _forget = Forget { model: &*prepared.model, run: &call.engine.host().run, path: call.path };
     let mut conversation = Conversation::new(prepared.setup.clone(), Arc::clone(&prepared.first));
+    let fixed = prepared.frame.ledger().map_or(0, |_| prepared.fixed_tokens());
+    let mut estimate = Estimate::default();
     loop {
         if driver.cancelled() {
             return Err(Halt::Cancelled);
         }
         match conversation.next() {
-            Next::Ask => match ask(prepared, call, &conversation, usage).await? {
+            Next::Ask => match ask(prepared, call, &conversation, fixed, &mut estimate, usage).await? {
                 Err(failure) => return Ok(End::Failed(failure.with_partial(conversation.last_text()))),
                 Ok((message, finish)) => {
                     if let Some(repair) = conversation.answered(message, finish) {
@@ -212,6 +221,9 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
                 }
             },
             Next::Call(planned) => {
+                if let Err(failure) = count(prepared, call, &conversation, &planned).await? {
+                    return Ok(End::Failed(failure.with_partial(conversation.last_text())));
+                }
                 match calls::make(prepared, call, conversation.calling_turn(), &planned, usage).await? {
                     Ok((results, blobs)) => conversation.results(results, blobs),
                     Err(waiting) => return Ok(End::Suspended(waiting)),
@@ -232,11 +244,32 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
 
 type Answered = (Arc<crate::model::Message>, crate::model::FinishReason);
 
+/// Counts the calls of a turn before any of them is made.
+async fn count(
+    prepared: &Prepared,
+    call: &CompositeCall<'_>,
+    conversation: &Conversation,
+    planned: &[PlannedCall],
+) -> Result<Result<(), Failure>, Halt> {
+    let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. })).count();
+    let Some(account) = prepared.frame.ledger().filter(|_| calls > 0) else { return Ok(Ok(())) };
+    let wanted = Wanted { calls: u32::try_from(calls).unwrap_or(u32::MAX), ..Wanted::default() };
+    let name = format!("calls.{}", conversation.calling_turn()).into();
+    let driver = &*call.engine.host().driver;
+    Ok(reserve(account, driver, call.path, name, wanted).await?.map(drop))
+}
+
+/// Most tokens of one answer under a budget, where neither the worker names a maximum nor the model's own is known:
+/// every provider takes it.
+const UNSTATED: u32 = 4096;
+
 /// One turn: requests until one is answered, retries are used up, or time or budget is.
 async fn ask(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
     conversation: &Conversation,
+    fixed: u64,
+    estimate: &mut Estimate,
     usage: &mut Usage,
 ) -> Result<Result<Answered, Failure>, Halt> {
     let host = call.engine.host();
@@ -244,20 +277,27 @@ async fn ask(
     let frame = &prepared.frame;
     let turn = conversation.turn();
     let limits = &prepared.setup.limits;
+    let estimated = fixed.saturating_add(conversation.tokens());
     for attempt in 0.. {
         let mut settings = prepared.settings.clone();
-        let reservation = match frame.reserve(settings.max_tokens) {
-            Ok(None) => None,
-            Ok(Some((reservation, capped))) => {
-                settings.max_tokens = Some(capped);
-                Some(reservation)
+        let mut reservation = None;
+        if let Some(account) = frame.ledger() {
+            let output = settings.max_tokens.or(prepared.terms.max_output).unwrap_or(UNSTATED);
+            let wanted = Wanted {
+                turns: u32::from(attempt == 0),
+                request: Some((estimate.next(estimated), output.into())),
+                price: prepared.terms.price,
+                ..Wanted::default()
+            };
+            let name = format!("reserve.{turn}.{attempt}").into();
+            match reserve(account, driver, call.path, name, wanted).await? {
+                Ok(made) => {
+                    settings.max_tokens = made.output_tokens();
+                    reservation = Some(made);
+                }
+                Err(failure) => return Ok(Err(failure)),
             }
-            Err(worker) => {
-                let max = worker.limits.max_tokens.unwrap_or_default();
-                let message = format!("`{}` and its callees used all of their {max} tokens", worker.id);
-                return Ok(Err(Failure::new(FailureKind::Limit, message)));
-            }
-        };
+        }
         let sink = Sink { engine: call.engine, path: call.path, turn };
         let request = ModelRequest {
             conversation: call.path,
@@ -271,6 +311,7 @@ async fn ask(
             settings: &settings,
             output: prepared.native_output.as_ref(),
         };
+        let asked = AtomicBool::new(false);
         let stepped = driver
             .step(Step {
                 path: call.path,
@@ -285,11 +326,12 @@ async fn ask(
                 deadline: frame.remaining(driver.now_ms()),
                 cut_off: CutOff::Unknown,
                 run: Box::pin(async {
+                    asked.store(true, Ordering::Relaxed);
                     match prepared.model.respond(request, &sink).await {
                         Ok(response) => Record::ModelAnswered {
                             message: conversation.answer_message(&response),
                             finish: response.finish,
-                            usage: response.usage,
+                            usage: response.usage.priced(prepared.terms.price.as_ref()),
                         },
                         Err(mut error) => {
                             error.message = host.redact.text(&error.message).into_owned();
@@ -299,11 +341,16 @@ async fn ask(
                 }),
             })
             .await?;
+        if let Some(reservation) = reservation {
+            let end = match &stepped.end {
+                StepEnd::Done(end) => end,
+                StepEnd::TimedOut => &Record::TimedOut { after_ms: 0 },
+            };
+            reservation.settle(end, asked.into_inner());
+        }
         let error = match stepped.end {
             StepEnd::Done(Record::ModelAnswered { message, finish, usage: used }) => {
-                if let Some(reservation) = reservation {
-                    reservation.settle(Some(used));
-                }
+                estimate.answered(estimated, &used);
                 *usage = usage.plus(used);
                 return Ok(Ok((message, finish)));
             }
@@ -317,9 +364,6 @@ async fn ask(
                 return Ok(Err(Failure::new(FailureKind::Timeout, message)));
             }
         };
-        if let Some(reservation) = reservation {
-            reservation.settle(None);
-        }
         if driver.listens() {
             driver.emit(Event::Discard { path: call.path.clone(), turn });
         }

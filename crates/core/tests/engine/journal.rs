@@ -99,7 +99,7 @@ fn records_grow_with_the_turns_and_not_with_their_square() {
         let mut script: Vec<_> = (0..turns).map(|n| calls([("look", json!({"n": n}))])).collect();
         script.push(text("done"));
         let mut main = worker_with_tools("main");
-        main.limits.max_turns = 500;
+        main.limits.max_turns = Some(500);
         let ran = World::new()
             .tool(tool("look", Risk::Read, |_| Ok(json!("a cat ".repeat(50)))))
             .worker(main, script)

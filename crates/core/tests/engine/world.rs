@@ -15,7 +15,7 @@ use llm_do_core::{
     journal::{Body, Record, conversation_at},
     model::{
         Arguments, Blob, Capabilities, DeltaSink, FinishReason, Message, Model, ModelError, ModelName,
-        ModelRequest, ModelResponse, ModelSettings, Models, Part, Role, Sees, ToolCall, Usage,
+        ModelRequest, ModelResponse, ModelSettings, Models, Part, Role, Sees, Terms, ToolCall, Usage,
     },
     operator::{Answer, Ask, Operator},
     redact::{NoSecrets, Redact},
@@ -58,6 +58,8 @@ pub(crate) struct World {
     pub(crate) settings_override: ModelSettings,
     /// How often a model yields before it answers, by the conversation's path.
     pub(crate) delay: fn(&CallPath) -> usize,
+    /// What is known of the model.
+    pub(crate) terms: Terms,
 }
 
 /// A run that is over.
@@ -193,13 +195,13 @@ pub(crate) fn calls_of(
     Ok(ModelResponse { parts: parts.collect(), finish: FinishReason::ToolCalls, usage: Usage::default() })
 }
 
-/// The same answer with so many output tokens.
+/// The same answer with so many output tokens, and nothing else that counts.
 pub(crate) fn using(
     response: Result<ModelResponse, ModelError>,
     tokens: u64,
 ) -> Result<ModelResponse, ModelError> {
     response.map(|response| ModelResponse {
-        usage: Usage { output_tokens: Some(tokens), ..Usage::default() },
+        usage: Usage { input_tokens: Some(0), output_tokens: Some(tokens), ..Usage::default() },
         ..response
     })
 }
@@ -241,6 +243,7 @@ impl World {
             model: ModelChoice { forced: None, default: Some("script:test".parse().unwrap()) },
             settings_override: ModelSettings::default(),
             delay: |_| 0,
+            terms: Terms::default(),
         }
     }
 
@@ -290,7 +293,7 @@ impl World {
             run: "run".into(),
             date: "2030-01-02".into(),
             driver: driver.clone(),
-            models: Arc::new(Stages(stage.clone())),
+            models: Arc::new(Stages(stage.clone(), self.terms)),
             model: self.model,
             settings_override: self.settings_override,
             files: self.files.clone(),
@@ -536,11 +539,15 @@ struct Stage {
     delay: fn(&CallPath) -> usize,
 }
 
-struct Stages(Arc<Stage>);
+struct Stages(Arc<Stage>, Terms);
 
 impl Models for Stages {
     fn open(&self, _: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
         Ok(self.0.clone())
+    }
+
+    fn terms(&self, _: &ModelName) -> Terms {
+        self.1
     }
 }
 

@@ -109,10 +109,13 @@ impl<'de> Deserialize<'de> for Tokens {
         struct Written {
             input_tokens: Option<u64>,
             cached_tokens: Option<u64>,
+            cache_write_tokens: Option<u64>,
             output_tokens: Option<u64>,
         }
-        let Written { input_tokens, cached_tokens, output_tokens } = Written::deserialize(input)?;
-        Ok(Self(Usage { input_tokens, cached_tokens, output_tokens }))
+        let Written { input_tokens, cached_tokens, cache_write_tokens, output_tokens } =
+            Written::deserialize(input)?;
+        let usage = Usage { input_tokens, cached_tokens, cache_write_tokens, output_tokens, cost_usd: None };
+        Ok(Self(usage))
     }
 }
 

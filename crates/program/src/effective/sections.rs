@@ -9,6 +9,7 @@ use crate::{
 use llm_do_core::{
     gate::{Pattern, Rule, RuleLine, Subject},
     model::ModelSettings,
+    price::Usd,
     toolset::ToolsetKind,
     toolsets::filesystem::Filesystem,
     worker::{AttachmentPolicy, CallOverride, Limits},
@@ -111,7 +112,7 @@ pub(super) fn limits(layers: &[Option<&Node>]) -> Limits {
     let small = |key: &str| least(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let default = Limits::default();
     Limits {
-        max_turns: small("max_turns").unwrap_or(default.max_turns),
+        max_turns: small("max_turns").or(default.max_turns),
         max_tool_calls: small("max_tool_calls").or(default.max_tool_calls),
         timeout_ms: layers
             .iter()
@@ -120,6 +121,12 @@ pub(super) fn limits(layers: &[Option<&Node>]) -> Limits {
             .min()
             .or(default.timeout_ms),
         max_tokens: least("max_tokens").or(default.max_tokens),
+        max_cost_usd: layers
+            .iter()
+            .flatten()
+            .filter_map(|node| Usd::dollars(node.get("max_cost_usd")?.as_number()?))
+            .min()
+            .or(default.max_cost_usd),
         max_depth: small("max_depth").or(default.max_depth),
         max_repeats: small("max_repeats").unwrap_or(default.max_repeats),
         request_retries: small("request_retries").unwrap_or(default.request_retries),

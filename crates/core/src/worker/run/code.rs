@@ -23,7 +23,7 @@ pub(super) async fn run(
         Ok(authority) => authority,
         Err(failure) => return Ok(Outcome::free(End::Failed(failure))),
     };
-    let frame = call.frame.enter(worker, authority, host.driver.now_ms());
+    let frame = call.frame.enter(worker, authority, call.path, &*host.driver);
     let functions = match prepare::tools(call.engine, worker, &frame).await? {
         Ok(functions) => functions,
         Err(reason) => return failed(FailureKind::Definition, reason),

@@ -38,7 +38,7 @@ pub async fn explain(
         Ok(authority) => authority,
         Err(failure) => return Ok(Err(failure)),
     };
-    let frame = frame.enter(worker, authority, engine.host().driver.now_ms());
+    let frame = frame.enter(worker, authority, &root, &*engine.host().driver);
     let functions = match prepare::tools(engine, worker, &frame).await? {
         Ok(functions) => functions,
         Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),

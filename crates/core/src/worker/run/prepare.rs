@@ -8,7 +8,9 @@ use crate::{
     engine::{End, Engine, Failure, FailureKind, Frame, Halt},
     function::{CompositeCall, Function},
     journal::Body as Record,
-    model::{Blob, Capabilities, Message, Model, ModelName, ModelSettings, Part, ToolSpec},
+    ledger::estimate_text,
+    model::{Blob, Capabilities, Message, Model, ModelName, ModelSettings, Part, Terms, ToolSpec},
+    price::Usd,
     template::{self, Origin},
     toolset::{Configuration, ToolsetContext},
     worker::{ATTACHMENTS, CODE, INSTRUCTIONS, WorkerDefinition, attachments_root},
@@ -29,6 +31,7 @@ pub(super) struct Prepared {
     pub(super) settings: ModelSettings,
     pub(super) native_output: Option<Arc<Value>>,
     pub(super) can_read_on: bool,
+    pub(super) terms: Terms,
     handed: Vec<Handed>,
     returned_paths: Vec<String>,
 }
@@ -57,7 +60,13 @@ pub(super) async fn prepare(
         Ok(authority) => authority,
         Err(failure) => return Ok(Err(failure)),
     };
-    let frame = call.frame.enter(worker, authority, host.driver.now_ms());
+    let frame = call.frame.enter(worker, authority, call.path, &*host.driver);
+    let terms = host.models.terms(&model_name);
+    if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit())
+        && terms.price.is_none()
+    {
+        return Ok(Err(without_price(worker, &model_name, &whose, limit)));
+    }
     let functions = match tools(call.engine, worker, &frame).await? {
         Ok(functions) => functions,
         Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
@@ -153,9 +162,20 @@ pub(super) async fn prepare(
         settings,
         native_output,
         can_read_on,
+        terms,
         handed,
         returned_paths: worker.returned_paths.clone(),
     }))
+}
+
+/// The cost is limited and can't be counted.
+fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limit: Usd) -> Failure {
+    let message = format!(
+        "`{}` can't ask `{model}`: {whose} may cost {limit}, and the price of this model is not known. Give it in \
+         ~/.llm-do/config.yaml, in dollars for a million tokens: `prices: {{\"{model}\": {{input: 1.25, output: 10}}}}`",
+        worker.id
+    );
+    Failure::new(FailureKind::Definition, message)
 }
 
 fn settings(worker: &WorkerDefinition, host: &crate::engine::Host) -> ModelSettings {
@@ -493,6 +513,16 @@ async fn begin(
 }
 
 impl Prepared {
+    /// Tokens of what every request sends beside its messages, as estimated. Not looked at where nothing is counted.
+    pub(super) fn fixed_tokens(&self) -> u64 {
+        let tools = self
+            .tools
+            .iter()
+            .map(|tool| tool.name.len() + tool.description.len() + tool.input.to_string().len());
+        let output = self.native_output.as_ref().map_or(0, |schema| schema.to_string().len());
+        estimate_text(self.system.len() + tools.sum::<usize>() + output)
+    }
+
     /// Paths in the output, as the caller knows them (SPEC §6.4).
     pub(super) fn translate_back(&self, end: End) -> End {
         translate_back(&self.returned_paths, &self.handed, end)

@@ -1,0 +1,140 @@
+//! What a run may use at most: by its workers' limits, by the operator's word, and over a resume.
+
+use crate::story::{Story, lines};
+use insta::assert_snapshot;
+use serde_json::Value;
+use std::fs;
+
+/// A worker that looks twice and answers; every request has 1,000 tokens.
+fn looking(limits: &str) -> Story {
+    Story::new()
+        .file("main.worker", &format!("---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n{limits}---\nLook.\n"))
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    text: Looking.\n    calls: [{tool: list_files}]\n    usage: &u {input_tokens: 900, output_tokens: 100}\n  - when: {turn: 1}\n    calls: [{tool: list_files, arguments: {path: /}}]\n    usage: *u\n  - text: done\n    usage: *u\n",
+        )
+}
+
+fn priced(story: Story) -> Story {
+    let home = story.home().join("home/.llm-do");
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("config.yaml"), "prices:\n  'script:*': {input: 1, output: 10, max_output: 5000}\n")
+        .unwrap();
+    story
+}
+
+#[test]
+fn the_operators_budget_ends_a_run_with_what_there_was() {
+    let story = looking("");
+    assert_snapshot!(story.run(&[".", "--budget", "2500tokens"]), @"
+    exit 4
+    --- stderr
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    error: the run has 500 of 2500 tokens left of its budget, and the next request needs about 999, and more for its answer
+    note: what there was of an answer:
+      │ Looking.
+    hint: `llm-do runs show [RUN]` tells what it did
+    ");
+    let told = story.run(&[".", "--budget", "9000tokens,1h", "--json"]);
+    let report: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!((&report["status"], &report["left"]["tokens"]), (&"done".into(), &6000.into()), "{told}");
+    assert!(report["usage"].get("cost_usd").is_none(), "an unknown price is no price");
+    assert_snapshot!(story.run(&[".", "--budget", "2turns"]).stderr, @"
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    error: the run used all of its budget of 2 model turns
+    note: what there was of an answer:
+      │ Looking.
+    hint: `llm-do runs show [RUN]` tells what it did
+    ");
+    assert_snapshot!(story.run(&[".", "--budget", "1calls"]).stderr, @"
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    error: the run used all of its budget of 1 tool calls
+    note: what there was of an answer:
+      │ Looking.
+    hint: `llm-do runs show [RUN]` tells what it did
+    ");
+}
+
+#[test]
+fn money_is_counted_where_prices_are_known() {
+    let story = priced(looking(""));
+    let report = |budget: &str| {
+        let told = story.run(&[".", "--budget", budget, "--json"]);
+        (told.code, serde_json::from_str::<Value>(&told.stdout).unwrap())
+    };
+    let (code, done) = report("1usd");
+    assert_eq!((code, &done["usage"]["cost_usd"]), (Some(0), &0.0057.into()), "{done}");
+    assert_eq!(done["left"]["cost_usd"], 0.9943);
+    let (code, limited) = report("0.004usd");
+    assert_eq!((code, &limited["status"]), (Some(4), &"limit".into()), "{limited}");
+    assert!(limited["usage"]["cost_usd"].as_f64().unwrap() <= 0.004, "{limited}");
+}
+
+#[test]
+fn money_without_a_price_is_refused_before_anything_is_sent() {
+    assert_snapshot!(looking("").run(&[".", "--budget", "0.50usd"]), @r#"
+    exit 2
+    --- stderr
+    note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
+    error: `main` can't ask `script:s.yaml`: the run may cost 0.50 USD, and the price of this model is not known. Give it in ~/.llm-do/config.yaml, in dollars for a million tokens: `prices: {"script:s.yaml": {input: 1.25, output: 10}}`
+    hint: `llm-do runs show [RUN]` tells what it did
+    "#);
+    let told = looking("limits: {max_cost_usd: 0.5}\n").run(&["."]);
+    assert_eq!(told.code, Some(2), "{told}");
+    assert_snapshot!(looking("").run(&[".", "--budget", "0.50eur"]), @"
+    exit 2
+    --- stderr
+    error: --budget: `0.50eur` is not a budget: write a number and what it counts, such as 0.50usd, 200000tokens, 30turns, 100calls, 10m
+    ");
+}
+
+/// Three children at once, of which two fit the budget: the third waits for what they don't use.
+#[test]
+fn a_resumed_run_comes_to_the_same_ledger() {
+    let story = Story::new()
+        .file(
+            "main.worker",
+            "---\nmodel: script:s.yaml\nallow_workers: [child]\nlimits: {max_tokens: 7300}\nmodel_settings: {max_tokens: 1000}\n---\nAsk.\n",
+        )
+        .file(
+            "workers/child.worker",
+            "---\nmodel: script:s.yaml\nparameters: {n: integer}\nmodel_settings: {max_tokens: 2600}\nlimits: {max_tokens: 5000}\n---\nAnswer.\n",
+        )
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {worker: main, turn: 0}\n    calls: [{tool: child, arguments: {n: 1}}, {tool: child, arguments: {n: 2}}, {tool: child, arguments: {n: 3}}]\n    usage: &u {input_tokens: 200, output_tokens: 1000}\n  - when: {worker: child, last_regex: '1'}\n    delay_ms: 60\n    text: so it is\n    usage: &v {input_tokens: 100, output_tokens: 1900}\n  - when: {worker: child, last_regex: '2'}\n    delay_ms: 20\n    text: so it is\n    usage: *v\n  - when: {worker: child}\n    text: so it is\n    usage: *v\n  - text: done\n    usage: *u\n",
+        );
+    let first = story.run(&["."]);
+    assert_eq!(first.code, Some(4), "{first}");
+    let dir = story.runs().remove(0);
+    let whole = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
+    let used = |records: &[Value]| -> u64 {
+        let answers = records.iter().filter(|record| record["kind"] == "model_answered");
+        let tokens = |record: &Value, of: &str| record["usage"][of].as_u64().unwrap();
+        answers.map(|record| tokens(record, "input_tokens") + tokens(record, "output_tokens")).sum()
+    };
+    let of = |records: &[Value], kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
+    let undisturbed = lines(&whole);
+    assert_eq!((used(&undisturbed), of(&undisturbed, "model_answered")), (7200, 4), "{whole}");
+    let third = |kind: &str| {
+        undisturbed.iter().position(|record| record["path"] == "0/0.2" && record["kind"] == kind).unwrap()
+    };
+    let answered =
+        undisturbed.iter().position(|record| record["path"] == "0/0.0" && record["kind"] == "model_answered");
+    assert!(answered.unwrap() < third("reserved"), "{whole}");
+    for kept in 1..whole.lines().count() {
+        let cut: String = whole.lines().take(kept).map(|line| format!("{line}\n")).collect();
+        fs::write(dir.join("journal.jsonl"), cut).unwrap();
+        let told = story.run(&["runs", "resume"]);
+        assert_eq!(told.code, Some(4), "{kept}: {told}");
+        assert!(first.stderr.ends_with(&told.stderr), "{kept}: {told}");
+        let records = lines(&fs::read_to_string(dir.join("journal.jsonl")).unwrap());
+        for kind in ["reserved", "not_reserved", "model_requested", "model_answered"] {
+            // A request that was cut off is sent again, on what was set aside for it.
+            let again = usize::from(kind == "model_requested");
+            let (then, now) = (of(&undisturbed, kind), of(&records, kind));
+            assert!((then..=then + again * 3).contains(&now), "{kept}: {kind} {then} {now}");
+        }
+        assert_eq!(used(&records), used(&undisturbed), "{kept}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Working time.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+/// Working time of one call: waiting for people and rate limits doesn't count (SPEC §8.1).
+pub struct Deadline {
+    limit: Duration,
+    started_ms: u64,
+    waits: Mutex<Waits>,
+}
+
+#[derive(Default)]
+struct Waits {
+    total_ms: u64,
+    /// End of the latest wait counted, so that waits side by side count once.
+    until_ms: u64,
+}
+
+impl Deadline {
+    /// Starts now.
+    pub fn new(limit: Duration, now_ms: u64) -> Self {
+        Self { limit, started_ms: now_ms, waits: Mutex::default() }
+    }
+
+    pub(super) fn remaining(&self, now_ms: u64) -> Duration {
+        let waited = self.waits.lock().unwrap_or_else(PoisonError::into_inner).total_ms;
+        let worked = now_ms.saturating_sub(self.started_ms).saturating_sub(waited);
+        self.limit.saturating_sub(Duration::from_millis(worked))
+    }
+
+    pub(super) fn waited(&self, start_ms: u64, end_ms: u64) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let start_ms = start_ms.max(waits.until_ms);
+        if end_ms > start_ms {
+            waits.total_ms += end_ms - start_ms;
+            waits.until_ms = end_ms;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_people_counts_for_no_deadline_and_once() {
+        let deadline = Deadline::new(Duration::from_secs(10), 1_000);
+        assert_eq!(deadline.remaining(3_000), Duration::from_secs(8));
+        // Two questions at once, an hour long: the time is left out once.
+        deadline.waited(3_000, 3_603_000);
+        deadline.waited(3_500, 3_603_000);
+        assert_eq!(deadline.remaining(3_604_000), Duration::from_secs(7));
+        assert_eq!(deadline.remaining(9_999_000), Duration::ZERO);
+    }
+}

@@ -1,0 +1,191 @@
+//! Money, and what models cost.
+
+use crate::model::Usage;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use std::{fmt, iter::Sum};
+
+/// Picodollars in a dollar: the finest that a price for a million tokens comes to for one.
+const PICO: f64 = 1e12;
+
+/// An amount of US dollars. Counted in whole picodollars, so that sums don't depend on their order; a number of dollars
+/// in JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Usd(u64);
+
+impl Usd {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// So many dollars. `None` for what is no amount: negative, not finite, or beyond some millions.
+    pub fn dollars(amount: f64) -> Option<Self> {
+        let pico = (amount * PICO).round();
+        (amount >= 0.0 && pico < u64::MAX as f64).then_some(Self(pico as u64))
+    }
+
+    /// As a number of dollars.
+    pub fn as_dollars(self) -> f64 {
+        self.0 as f64 / PICO
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// What is left after `other` is taken away; at least nothing.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// What so many tokens cost, where this is the price of a million. Rounded up.
+    fn for_tokens(self, tokens: u64) -> Self {
+        let pico = (u128::from(self.0) * u128::from(tokens)).div_ceil(1_000_000);
+        Self(u64::try_from(pico).unwrap_or(u64::MAX))
+    }
+
+    /// How many tokens this pays for at that price of a million; `None` where they are free.
+    fn tokens_at(self, price: Self) -> Option<u64> {
+        let tokens = (u128::from(self.0) * 1_000_000).checked_div(u128::from(price.0))?;
+        Some(u64::try_from(tokens).unwrap_or(u64::MAX))
+    }
+}
+
+impl Sum for Usd {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Self::plus)
+    }
+}
+
+impl fmt::Display for Usd {
+    /// `0.50 USD`; small amounts with as many digits as they need to be told from nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dollars = self.as_dollars();
+        match self.0 {
+            0 => f.write_str("0 USD"),
+            _ if dollars >= 0.1 => write!(f, "{dollars:.2} USD"),
+            _ if dollars >= 0.000_1 => write!(f, "{dollars:.4} USD"),
+            _ => write!(f, "{dollars:.6} USD"),
+        }
+    }
+}
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_f64(self.as_dollars())
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let amount = f64::deserialize(input)?;
+        Self::dollars(amount).ok_or_else(|| D::Error::custom(format!("{amount} is no amount of dollars")))
+    }
+}
+
+/// What a model costs, in dollars for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Tokens sent.
+    pub input: Usd,
+    /// Tokens sent that were read from the provider's cache; as `input` where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input: Option<Usd>,
+    /// Tokens sent that were written to the provider's cache; as `input` where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<Usd>,
+    /// Tokens produced, reasoning included.
+    pub output: Usd,
+}
+
+impl Price {
+    /// What a request cost. `None` where its tokens are not known: that is not nothing.
+    pub fn of(&self, usage: &Usage) -> Option<Usd> {
+        let (input, output) = (usage.input_tokens?, usage.output_tokens?);
+        let cached = usage.cached_tokens.unwrap_or(0).min(input);
+        let written = usage.cache_write_tokens.unwrap_or(0).min(input - cached);
+        let parts = [
+            self.input.for_tokens(input - cached - written),
+            self.cached_input.unwrap_or(self.input).for_tokens(cached),
+            self.cache_write.unwrap_or(self.input).for_tokens(written),
+            self.output.for_tokens(output),
+        ];
+        Some(parts.into_iter().sum())
+    }
+
+    /// The most that a request can cost: nothing of it is in the provider's cache.
+    pub fn at_most(&self, input: u64, output: u64) -> Usd {
+        self.dearest_input().for_tokens(input).plus(self.output.for_tokens(output))
+    }
+
+    /// How many output tokens so much money pays for, after so many input tokens. `None`: any number.
+    pub(crate) fn output_for(&self, money: Usd, input: u64) -> Option<u64> {
+        let input = self.dearest_input().for_tokens(input);
+        match input > money {
+            true => Some(0),
+            false => money.minus(input).tokens_at(self.output),
+        }
+    }
+
+    fn dearest_input(&self) -> Usd {
+        [Some(self.input), self.cached_input, self.cache_write]
+            .into_iter()
+            .flatten()
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usd(amount: f64) -> Usd {
+        Usd::dollars(amount).unwrap()
+    }
+
+    #[test]
+    fn each_kind_of_token_has_its_price() {
+        let price = Price {
+            input: usd(3.0),
+            cached_input: Some(usd(0.3)),
+            cache_write: Some(usd(3.75)),
+            output: usd(15.0),
+        };
+        let usage = Usage {
+            input_tokens: Some(1_000_000),
+            cached_tokens: Some(400_000),
+            cache_write_tokens: Some(100_000),
+            output_tokens: Some(10_000),
+            ..Usage::default()
+        };
+        assert_eq!(price.of(&usage), Some(usd(1.5 + 0.12 + 0.375 + 0.15)));
+        assert_eq!(price.at_most(1_000_000, 10_000), usd(3.75 + 0.15));
+        assert_eq!(price.of(&Usage { output_tokens: None, ..usage }), None, "unknown is not nothing");
+        assert_eq!(price.output_for(usd(0.15), 0), Some(10_000));
+        assert_eq!(price.output_for(usd(3.0), 1_000_000), Some(0));
+    }
+
+    #[test]
+    fn amounts_survive_json_and_are_never_lost() {
+        for amount in [0.0, 0.000_000_000_001, 0.037_5, 0.5, 1234.567_890_123] {
+            let text = serde_json::to_string(&usd(amount)).unwrap();
+            assert_eq!(serde_json::from_str::<Usd>(&text).unwrap(), usd(amount), "{text}");
+        }
+        for wrong in [-0.1, f64::NAN, f64::INFINITY, 1e9] {
+            assert_eq!(Usd::dollars(wrong), None, "{wrong}");
+        }
+        assert_eq!(usd(0.000_001).for_tokens(1), Usd(1), "rounded up");
+    }
+
+    #[test]
+    fn amounts_read_as_people_write_them() {
+        let shown = |amount| usd(amount).to_string();
+        assert_eq!(
+            [shown(0.0), shown(0.5), shown(0.012_34), shown(0.000_012)],
+            ["0 USD", "0.50 USD", "0.0123 USD", "0.000012 USD"]
+        );
+    }
+}
