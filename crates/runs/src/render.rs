@@ -229,7 +229,8 @@ fn decision(call: &CallNode) -> Option<(Tone, String)> {
             Some((Tone::Dim, format!("allowed: {by}")))
         }
         Rule::Ask if call.state != CallState::Done => {
-            Some((Tone::Notice, format!("waits for approval: {by}")))
+            // The place is what the decision will be given for.
+            Some((Tone::Notice, format!("waits for approval at {}: {by}", shown(call.path.as_str()))))
         }
         Rule::PreApproved | Rule::Ask | Rule::Blocked => None,
     }
