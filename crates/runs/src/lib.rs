@@ -5,6 +5,7 @@
 
 mod blob;
 mod clean;
+mod diff;
 mod driver;
 mod follow;
 mod history;
