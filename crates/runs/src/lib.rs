@@ -38,6 +38,6 @@ pub use render::{Following, Line, Tone, duration, render, render_call, render_ti
 pub use run_id::is_run_id;
 pub use seal::SealKey;
 pub use steps::{Step, StepKind, steps};
-pub use timeline::{Timeline, TimelineRow, TimelineSpan};
+pub use timeline::{Timeline, TimelineGap, TimelineRow, TimelineSpan};
 pub use tree::{CallNode, CallState, Decision, RunTree};
 pub use whole::{WholeCall, WholeRun};
