@@ -61,28 +61,26 @@ pub fn stored_runs(runs_dir: &Path) -> io::Result<Vec<StoredRun>> {
         }
         let journal = fs::symlink_metadata(dir.join(JOURNAL_FILE)).and_then(|journal| journal.modified());
         let changed = journal.or_else(|_| found.modified())?;
-        runs.push(StoredRun { state: state_in(&dir), bytes: size(&dir)?, run, dir, changed });
+        runs.push(StoredRun { state: state_in(&dir), bytes: size(&dir), run, dir, changed });
     }
     Ok(runs)
 }
 
-/// Bytes of the files in a folder and below it.
-fn size(dir: &Path) -> io::Result<u64> {
+/// Bytes of the files in a folder and below it. What has gone in the meantime, or can't be looked at, has none.
+fn size(dir: &Path) -> u64 {
     let mut bytes = 0;
     let mut left = vec![dir.to_owned()];
     while let Some(dir) = left.pop() {
-        for entry in fs::read_dir(&dir)? {
-            let entry = entry?;
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             // Of a link its own.
-            let found = entry.metadata()?;
-            if found.is_dir() {
-                left.push(entry.path());
-            } else {
-                bytes += found.len();
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => left.push(entry.path()),
+                Ok(found) => bytes += found.len(),
+                Err(_) => {}
             }
         }
     }
-    Ok(bytes)
+    bytes
 }
 
 impl Cleaning {

@@ -6,6 +6,7 @@
 mod answers;
 mod blob;
 mod clean;
+mod diff;
 mod driver;
 mod follow;
 mod history;
@@ -43,6 +44,6 @@ pub use run_id::is_run_id;
 pub use seal::SealKey;
 pub use sent::messages_sent;
 pub use steps::{Step, StepKind, steps};
-pub use timeline::{Timeline, TimelineRow, TimelineSpan};
+pub use timeline::{Timeline, TimelineGap, TimelineRow, TimelineSpan};
 pub use tree::{CallNode, CallState, Decision, RunTree};
 pub use whole::{WholeCall, WholeRun};

@@ -10,6 +10,8 @@ use crate::{
 };
 use jiff::Timestamp;
 use llm_do_core::{
+    engine::Principal,
+    function::FunctionSource,
     gate::Rule,
     journal::{Ending, RunStatus},
     model::Usage,
@@ -229,7 +231,8 @@ fn decision(call: &CallNode) -> Option<(Tone, String)> {
             Some((Tone::Dim, format!("allowed: {by}")))
         }
         Rule::Ask if call.state != CallState::Done => {
-            Some((Tone::Notice, format!("waits for approval: {by}")))
+            // The place is what the decision will be given for.
+            Some((Tone::Notice, format!("waits for approval at {}: {by}", shown(call.path.as_str()))))
         }
         Rule::PreApproved | Rule::Ask | Rule::Blocked => None,
     }
@@ -286,6 +289,25 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
         out.push('…');
     }
     out
+}
+
+/// Where a function comes from.
+pub(crate) fn source(source: &FunctionSource) -> String {
+    match source {
+        FunctionSource::Toolset(name) => format!("toolset {name}"),
+        FunctionSource::Program => "the program".to_owned(),
+        FunctionSource::Library(name) => format!("library {name}"),
+        FunctionSource::Generated => "the run itself".to_owned(),
+    }
+}
+
+/// Who made a call.
+pub(crate) fn caller(principal: &Principal) -> String {
+    match principal {
+        Principal::Operator => "the operator".to_owned(),
+        Principal::Worker(id) => id.to_string(),
+        Principal::Tool { tool, worker } => format!("{tool}, for {worker}"),
+    }
 }
 
 /// A time for people. UTC, so that it is the same wherever it is told.

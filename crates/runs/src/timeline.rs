@@ -5,7 +5,7 @@ use crate::{
     tree::{CallNode, CallState},
     whole::WholeRun,
 };
-use llm_do_core::call_path::CallPath;
+use llm_do_core::{call_path::CallPath, journal::Body};
 use serde::Serialize;
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,8 +16,26 @@ pub struct Timeline {
     pub started_ms: u64,
     /// From its first to its last record, in milliseconds.
     pub took_ms: u64,
+    /// When nobody was at work on it, before it was resumed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<TimelineGap>,
     /// The calls, each before those that it made.
     pub rows: Vec<TimelineRow>,
+}
+
+/// A time between the end of one process and the next that went on with the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TimelineGap {
+    /// From, in milliseconds from the run's beginning.
+    pub from_ms: u64,
+    /// To.
+    pub to_ms: u64,
+}
+
+impl TimelineGap {
+    fn ms(self) -> u64 {
+        self.to_ms.saturating_sub(self.from_ms)
+    }
 }
 
 /// One call over time.
@@ -79,11 +97,42 @@ impl Timeline {
             });
             left.extend(node.calls.iter().rev().map(|call| (depth + 1, call)));
         }
-        Self { started_ms: tree.started_ms, took_ms: tree.took_ms, rows }
+        let gaps = run.records().iter().filter_map(|record| match record.body {
+            Body::RunResumed { idle_ms, .. } => Some(TimelineGap {
+                from_ms: offset(record.at_ms.saturating_sub(idle_ms)),
+                to_ms: offset(record.at_ms),
+            }),
+            _ => None,
+        });
+        Self { started_ms: tree.started_ms, took_ms: tree.took_ms, gaps: gaps.collect(), rows }
     }
 
-    /// Round times at which a scale may have marks, in milliseconds from the run's beginning: at most `most` of them.
+    /// Where a time stands in a drawing, in milliseconds from its left: a gap gets at most a tenth of the room that the
+    /// work has, or a run that was resumed the next day would be nothing but its gap.
+    pub fn drawn(&self, at_ms: u64) -> u64 {
+        let longest = self.longest_gap();
+        let too_long = self.gaps.iter().filter(|gap| gap.ms() > longest);
+        too_long.fold(at_ms, |drawn, gap| {
+            let passed = at_ms.min(gap.to_ms).saturating_sub(gap.from_ms);
+            let kept = u128::from(passed) * u128::from(longest) / u128::from(gap.ms());
+            drawn.saturating_sub(passed - u64::try_from(kept).unwrap_or(passed))
+        })
+    }
+
+    /// How much time is drawn shorter than it was, in milliseconds; 0 if none.
+    pub fn shortened_ms(&self) -> u64 {
+        let longest = self.longest_gap();
+        self.gaps.iter().map(|gap| gap.ms()).filter(|ms| *ms > longest).fold(0, u64::saturating_add)
+    }
+
+    fn longest_gap(&self) -> u64 {
+        let gaps = self.gaps.iter().fold(0_u64, |sum, gap| sum.saturating_add(gap.ms()));
+        self.took_ms.saturating_sub(gaps) / 10
+    }
+
+    /// Round times at which a drawing may have marks, in milliseconds from its left: at most `most` of them.
     pub fn marks(&self, most: u64) -> Vec<u64> {
+        let whole = self.drawn(self.took_ms);
         let round = (0..).flat_map(|power| [1, 2, 5].map(|first| first * 10_u64.pow(power)));
         // Beyond a second in steps that clocks have.
         let round = round.take_while(|step| *step <= 1000).chain(
@@ -91,9 +140,9 @@ impl Timeline {
                 .map(|seconds| seconds * 1000),
         );
         let days = (1..40).map(|power| 86_400_000_u64.saturating_mul(1 << power));
-        let Some(step) = round.chain(days).find(|step| self.took_ms / step <= most) else {
+        let Some(step) = round.chain(days).find(|step| whole / step <= most) else {
             return Vec::new();
         };
-        (1..=self.took_ms / step).map(|count| count * step).collect()
+        (1..=whole / step).map(|count| count * step).collect()
     }
 }

@@ -205,10 +205,10 @@ async fn a_step_that_was_cut_off_took_no_time_while_nobody_was_at_work() {
 #[test]
 fn marks_are_round_and_few() {
     for took_ms in [0, 1, 9, 250, 4000, 61_000, 3_600_000, 1_000_000_000, u64::MAX / 4, u64::MAX] {
-        let marks = Timeline { started_ms: 0, took_ms, rows: Vec::new() }.marks(6);
+        let marks = Timeline { started_ms: 0, took_ms, gaps: Vec::new(), rows: Vec::new() }.marks(6);
         assert!(marks.len() <= 6 && marks.iter().all(|at| *at <= took_ms), "{took_ms}: {marks:?}");
     }
-    let marks = |took_ms| Timeline { started_ms: 0, took_ms, rows: Vec::new() }.marks(6);
+    let marks = |took_ms| Timeline { started_ms: 0, took_ms, gaps: Vec::new(), rows: Vec::new() }.marks(6);
     assert_eq!(marks(4000), [1000, 2000, 3000, 4000]);
     assert_eq!(marks(250_000), [60_000, 120_000, 180_000, 240_000]);
 }

@@ -139,6 +139,7 @@ fn the_page_tells_everything_and_needs_nothing() {
     assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("url("), "no other file");
     let (policy, _) = page.split_once("<style>").unwrap();
     assert!(policy.contains("default-src &#39;none&#39;") && !policy.contains("unsafe"), "{policy}");
+    assert!(page.contains("<div class=\"tools\" hidden>"), "what needs the script is not there without it");
     // What a call made stands below it, one step further in.
     let rows: Vec<&str> =
         tags(&page).into_iter().filter(|tag| tag.starts_with("details class=\"call")).collect();
@@ -220,10 +221,19 @@ fn a_browser_shows_tree_and_timeline_and_runs_nothing_of_the_runs() {
     }
     assert!(document.contains("<div class=\"tools\"><input"), "what needs the script is there with it");
 
-    // Each of the two walls holds without the other.
+    // The page's buttons and its filter, pressed by a script that only a page without its policy lets in.
+    let driver = "<script>document.querySelector('[data-do=open]').click();const filter=document.querySelector('.tools input');\
+                  filter.value='RUN_IT';filter.dispatchEvent(new Event('input'))</script></body>";
     let start = page.find("<meta http-equiv").unwrap();
     let end = start + page[start..].find('>').unwrap() + 1;
     let without_policy = format!("{}{}", &page[..start], &page[end..]);
+    let (document, _) = open(chromium, &without_policy.replace("</body>", driver), "");
+    let rows: Vec<&str> =
+        self::tags(&document).into_iter().filter(|tag| tag.starts_with("details class=\"call")).collect();
+    assert!(rows.iter().all(|row| row.contains(" open=\"\"")), "{rows:?}");
+    assert_eq!(rows.iter().filter(|row| !row.contains(" hidden=\"\"")).count(), 1, "{rows:?}");
+
+    // Each of the two walls holds without the other.
     assert_eq!(root(&open(chromium, &without_policy, "").0), "html lang=\"en\"");
     let attack = ATTACK.replace("<meta http-equiv=refresh", "<i");
     let without_escapes = page.replace("<footer>", &format!("<footer>{attack}"));

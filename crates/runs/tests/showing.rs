@@ -280,7 +280,7 @@ async fn open_questions_and_retries_are_said() {
     let lines = text(&story.tree(false), None);
     let lines: Vec<&str> = lines.lines().collect();
     assert!(lines[1].ends_with("suspended, 1 of 2 requests failed"), "{lines:?}");
-    assert!(lines[2].ends_with("waits for approval: project.yaml:3"), "{lines:?}");
+    assert!(lines[2].ends_with("waits for approval at 0/0.0: project.yaml:3"), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]

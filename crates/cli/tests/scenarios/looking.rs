@@ -190,7 +190,7 @@ fn a_trace_goes_to_a_file_or_a_collector() {
     };
     let (listener, address) = listen();
     let collector = collect(listener, "200 OK", "{\"partialSuccess\":{}}");
-    let sent = export(&address);
+    let sent = export(&address.replace("//", "//ada:secret@"));
     assert_eq!((sent.code, sent.stderr), (Some(0), format!("note: sent to {address}/v1/traces\n")));
     let (head, body) = collector.join().expect("it came");
     assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");

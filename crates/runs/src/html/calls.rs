@@ -46,9 +46,18 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun) {
         "<p class=\"legend dim\"><span class=\"model\"></span>model <span class=\"tool\"></span>tool \
          <span class=\"question\"></span>waiting for an answer <span class=\"pause\"></span>pause</p>\n",
     );
+    if timeline.shortened_ms() > 0 {
+        let gap = duration(timeline.shortened_ms());
+        m.worded(
+            "p",
+            "dim small",
+            &format!("{gap} in which nobody was at work on the run are drawn shorter."),
+        );
+    }
+    let whole = timeline.drawn(timeline.took_ms);
     m.ours("<div class=\"row scale\" aria-hidden=\"true\"><span></span><span class=\"bar\"><svg>");
     for at in timeline.marks(MARKS) {
-        m.with("text", &[("x", &percent(at, timeline.took_ms)), ("y", "12")], |m| m.text(&duration(at)));
+        m.with("text", &[("x", &percent(at, whole)), ("y", "12")], |m| m.text(&duration(at)));
     }
     m.ours(
         "</svg></span><span class=\"time\">time</span><span class=\"tokens\">tokens in/out</span></div>\n",
@@ -97,14 +106,14 @@ fn summary(m: &mut Markup, node: &CallNode, row: &TimelineRow, timeline: &Timeli
 
 /// A picture of the call's time. Positions are attributes, since the page's policy allows no style of an element.
 fn bar(m: &mut Markup, row: &TimelineRow, timeline: &Timeline) {
-    let took = timeline.took_ms;
+    let took = timeline.drawn(timeline.took_ms);
     let label = format!("from {} to {}", duration(row.from_ms), duration(row.to_ms));
     m.with("svg", &[("role", "img"), ("aria-label", &label)], |m| {
         for at in timeline.marks(MARKS) {
             let x = percent(at, took);
             m.with("line", &[("x1", &x), ("x2", &x), ("y1", "-16"), ("y2", "36")], |_| {});
         }
-        rectangle(m, "whole", (row.from_ms, row.to_ms), took, &label);
+        rectangle(m, "whole", (timeline.drawn(row.from_ms), timeline.drawn(row.to_ms)), took, &label);
         for span in &row.spans {
             let (class, what) = match span.kind {
                 StepKind::Model => ("model", "model"),
@@ -113,7 +122,7 @@ fn bar(m: &mut Markup, row: &TimelineRow, timeline: &Timeline) {
                 StepKind::Pause => ("pause", "paused"),
             };
             let label = format!("{what}: {}", duration(span.to_ms.saturating_sub(span.from_ms)));
-            rectangle(m, class, (span.from_ms, span.to_ms), took, &label);
+            rectangle(m, class, (timeline.drawn(span.from_ms), timeline.drawn(span.to_ms)), took, &label);
         }
     });
 }

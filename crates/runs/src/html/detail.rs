@@ -7,13 +7,12 @@ use super::{
     value::{blob, json_block, preview, text_block, value},
 };
 use crate::{
-    render::{duration, moment, thousands},
+    render::{caller, duration, moment, source, thousands},
     whole::{WholeCall, WholeRun},
 };
 use llm_do_core::{
     authority::Place,
-    engine::{Failure, FailureKind, Principal},
-    function::FunctionSource,
+    engine::{Failure, FailureKind},
     gate::Rule,
     journal::{Body, Record},
     operator::{Answer, Ask},
@@ -51,7 +50,7 @@ fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>) {
         };
         fact("place", node.path.as_str());
         fact("of", &source(&node.source));
-        fact("called by", &principal(&node.principal));
+        fact("called by", &caller(&node.principal));
         if let Some(model) = &node.model {
             fact("model", model.as_str());
         }
@@ -83,23 +82,6 @@ fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>) {
             }
         }
     });
-}
-
-fn source(source: &FunctionSource) -> String {
-    match source {
-        FunctionSource::Toolset(name) => format!("toolset {name}"),
-        FunctionSource::Program => "the program".to_owned(),
-        FunctionSource::Library(name) => format!("library {name}"),
-        FunctionSource::Generated => "made during the run".to_owned(),
-    }
-}
-
-fn principal(principal: &Principal) -> String {
-    match principal {
-        Principal::Operator => "the operator".to_owned(),
-        Principal::Worker(id) => id.to_string(),
-        Principal::Tool { tool, worker } => format!("{tool}, for {worker}"),
-    }
 }
 
 /// What the gate and the operator said, in the order in which they said it.

@@ -1,11 +1,10 @@
 //! Values, texts and diffs as markup.
 
 use super::markup::Markup;
+use crate::diff::{DiffLine, diff};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use llm_do_core::{function::Preview, model::Blob};
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
-use std::time::Duration;
 
 /// Images that every browser shows and none runs code of.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -100,33 +99,22 @@ pub(super) fn preview(m: &mut Markup, preview: &Preview) {
                 _ => {}
             }
         });
-        let (old, new) = (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
-        if old == new {
+        let lines = diff(before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
+        if lines.is_empty() {
             m.ours("<p class=\"dim\">no change</p>");
             return;
         }
-        // A diff of two long, unlike texts becomes coarse rather than slow.
-        let diff = TextDiff::configure().timeout(Duration::from_millis(300)).diff_lines(old, new);
         m.class("pre", "lines", |m| {
-            let mut unified = diff.unified_diff();
-            for hunk in unified.context_radius(3).iter_hunks() {
-                m.worded("span", "hunk", &hunk.header().to_string());
+            for (line, text) in lines {
+                let class = match line {
+                    DiffLine::Hunk => "hunk",
+                    DiffLine::Removed => "removed",
+                    DiffLine::Added => "added",
+                    DiffLine::Same => "same",
+                    DiffLine::Remark => "dim",
+                };
+                m.worded("span", class, &text);
                 m.ours("\n");
-                for change in hunk.iter_changes() {
-                    let (class, sign) = match change.tag() {
-                        ChangeTag::Delete => ("removed", "-"),
-                        ChangeTag::Insert => ("added", "+"),
-                        ChangeTag::Equal => ("same", " "),
-                    };
-                    m.class("span", class, |m| {
-                        m.ours(sign);
-                        m.text(change.value().trim_end_matches(['\n', '\r']));
-                    });
-                    m.ours("\n");
-                    if change.missing_newline() {
-                        m.ours("<span class=\"dim\">\\ no newline at the end</span>\n");
-                    }
-                }
             }
         });
     });

@@ -1,19 +1,19 @@
 //! One call in full, as lines of text.
 
-use super::{Line, Tone, duration, ending, moment, shown, thousands, tokens};
-use crate::whole::{WholeCall, WholeRun};
+use super::{Line, Tone, caller, duration, ending, moment, shown, source, thousands, tokens};
+use crate::{
+    diff::{DiffLine, diff},
+    whole::{WholeCall, WholeRun},
+};
 use llm_do_core::{
     authority::Place,
-    engine::Principal,
-    function::{FunctionSource, Preview},
+    function::Preview,
     gate::Rule,
     journal::{Body, Record},
     model::{Arguments, Blob, Message, Part, Role, Usage},
     operator::Answer,
 };
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
-use std::time::Duration;
 
 /// A call in full: everything that was recorded of it, in words.
 pub fn render_call(run: &WholeRun, call: &WholeCall<'_>) -> Vec<Line> {
@@ -102,17 +102,7 @@ impl Text {
             (Tone::Strong, shown(&node.function)),
             (tone, format!("  {state}")),
         ]));
-        let source = match &node.source {
-            FunctionSource::Toolset(name) => format!("toolset {name}"),
-            FunctionSource::Program => "the program".to_owned(),
-            FunctionSource::Library(name) => format!("library {name}"),
-            FunctionSource::Generated => "the run itself".to_owned(),
-        };
-        let caller = match &node.principal {
-            Principal::Operator => "the operator".to_owned(),
-            Principal::Worker(id) => id.to_string(),
-            Principal::Tool { tool, worker } => format!("{tool} for {worker}"),
-        };
+        let (source, caller) = (source(&node.source), caller(&node.principal));
         self.line(Tone::Dim, &format!("of {source}, called by {caller}"));
         let after = duration(node.started_ms.saturating_sub(self.began_ms));
         let mut times =
@@ -198,21 +188,16 @@ impl Text {
     }
 
     fn diff(&mut self, path: &str, before: Option<&str>, after: Option<&str>) {
-        let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
         self.line(Tone::Strong, &format!("--- {}", before.map_or("(new file)", |_| path)));
         self.line(Tone::Strong, &format!("+++ {}", after.map_or("(removed)", |_| path)));
-        // A diff of two long, unlike texts becomes coarse rather than slow.
-        let diff = TextDiff::configure().timeout(Duration::from_millis(300)).diff_lines(old, new);
-        for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
-            self.line(Tone::Dim, &hunk.header().to_string());
-            for change in hunk.iter_changes() {
-                let (tone, sign) = match change.tag() {
-                    ChangeTag::Delete => (Tone::Bad, '-'),
-                    ChangeTag::Insert => (Tone::Good, '+'),
-                    ChangeTag::Equal => (Tone::Plain, ' '),
-                };
-                self.line(tone, &format!("{sign}{}", change.value().trim_end_matches(['\n', '\r'])));
-            }
+        for (line, text) in diff(before.unwrap_or_default(), after.unwrap_or_default()) {
+            let tone = match line {
+                DiffLine::Hunk | DiffLine::Remark => Tone::Dim,
+                DiffLine::Removed => Tone::Bad,
+                DiffLine::Added => Tone::Good,
+                DiffLine::Same => Tone::Plain,
+            };
+            self.line(tone, &text);
         }
     }
 

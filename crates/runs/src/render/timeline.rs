@@ -37,7 +37,7 @@ pub fn render_timeline(tree: &RunTree, timeline: &Timeline, width: Option<usize>
         };
         let mut line = vec![(Tone::Dim, format!("{place}{}", gap(&place, places)))];
         line.push((tone, format!("{name}{}", gap(&name, names))));
-        line.extend(bar(row, timeline.took_ms, bars));
+        line.extend(bar(row, timeline, bars));
         line.push((Tone::Plain, format!("{:>9}", duration(row.to_ms.saturating_sub(row.from_ms)))));
         lines.push(Line(line));
     }
@@ -50,6 +50,10 @@ pub fn render_timeline(tree: &RunTree, timeline: &Timeline, width: Option<usize>
             let space = if legend.is_empty() { "" } else { "  " };
             legend.extend([(tone, format!("{space}{sign}")), (Tone::Dim, format!(" {name}"))]);
         }
+    }
+    if timeline.shortened_ms() > 0 {
+        let gap = duration(timeline.shortened_ms());
+        legend.push((Tone::Dim, format!("  {gap} in which nobody was at work are drawn shorter")));
     }
     if !legend.is_empty() {
         lines.push(Line(legend));
@@ -70,7 +74,7 @@ fn scale(timeline: &Timeline, before: usize, bars: usize) -> Line {
     let mut text = " ".repeat(before);
     for at in timeline.marks((bars / 10) as u64) {
         let label = duration(at);
-        let column = before + column_of(at, timeline.took_ms, bars);
+        let column = before + column_of(at, timeline.drawn(timeline.took_ms), bars);
         // The label ends at its mark, and none runs into another or out of the line.
         if column >= text.width() + label.width() && column <= before + bars {
             text.push_str(&" ".repeat(column - text.width() - label.width()));
@@ -81,11 +85,12 @@ fn scale(timeline: &Timeline, before: usize, bars: usize) -> Line {
 }
 
 /// Pieces of one tone each.
-fn bar(row: &TimelineRow, took: u64, bars: usize) -> Vec<(Tone, String)> {
+fn bar(row: &TimelineRow, timeline: &Timeline, bars: usize) -> Vec<(Tone, String)> {
+    let took = timeline.drawn(timeline.took_ms);
     let mut cells = vec![(' ', Tone::Dim); bars];
     let mut fill = |from: u64, to: u64, cell: (char, Tone)| {
-        let from = column_of(from, took, bars).min(bars - 1);
-        let to = column_of(to, took, bars).clamp(from + 1, bars);
+        let from = column_of(timeline.drawn(from), took, bars).min(bars - 1);
+        let to = column_of(timeline.drawn(to), took, bars).clamp(from + 1, bars);
         cells[from..to].fill(cell);
     };
     fill(row.from_ms, row.to_ms, ('─', Tone::Dim));

@@ -16,50 +16,63 @@ use std::{env, net::IpAddr, sync::Arc, time::Duration};
 const PATH: &str = "v1/traces";
 /// Headers that a collector wants, as `NAME=VALUE,NAME=VALUE`; the variable that OpenTelemetry's own exporters read.
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-/// Longest time for all of it.
+/// Spans in one request: collectors refuse requests that are too large.
+const MOST_SPANS: usize = 4000;
+/// Longest time for one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends one request, and says where to.
-pub(super) fn send(address: &str, request: &Value) -> Result<Url, Complaint> {
+/// Sends a trace, in several requests if it is long, and says where to.
+pub(super) fn send(address: &str, mut trace: Value) -> Result<Url, Complaint> {
     let url = endpoint(address)?;
     let headers = headers(&env::var(HEADERS).unwrap_or_default())?;
-    let failed = |error: &dyn std::fmt::Display| Complaint::failed(format!("cannot send to {url}: {error}"));
+    // A password in the address is not repeated.
+    let mut shown = url.clone();
+    let _ = (shown.set_username(""), shown.set_password(None));
+    let failed =
+        |error: &dyn std::fmt::Display| Complaint::failed(format!("cannot send to {shown}: {error}"));
     let client = client(&url).map_err(|error| failed(&error))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
-    let body = request.to_string();
-    let answered = runtime.block_on(async {
-        let request = client.post(url.clone()).headers(headers).header(CONTENT_TYPE, "application/json");
-        let response = request.body(body).send().await?;
-        let status = response.status();
-        Ok::<_, reqwest::Error>((status, response.text().await?))
-    });
-    let (status, text) = answered.map_err(|error| {
-        // The outermost words say only that sending failed.
-        let mut cause: &dyn std::error::Error = &error;
-        while let Some(deeper) = cause.source() {
-            cause = deeper;
+    let spans = trace["resourceSpans"][0]["scopeSpans"][0]["spans"].take();
+    let spans = spans.as_array().map(Vec::as_slice).unwrap_or_default();
+    for part in spans.chunks(MOST_SPANS) {
+        trace["resourceSpans"][0]["scopeSpans"][0]["spans"] = part.into();
+        let request = client.post(url.clone()).headers(headers.clone());
+        let request = request.header(CONTENT_TYPE, "application/json").body(trace.to_string());
+        let answered = runtime.block_on(async {
+            let response = request.send().await?;
+            let status = response.status();
+            Ok::<_, reqwest::Error>((status, response.text().await?))
+        });
+        let (status, text) = answered.map_err(|error| {
+            // The outermost words say only that sending failed.
+            let mut cause: &dyn std::error::Error = &error;
+            while let Some(deeper) = cause.source() {
+                cause = deeper;
+            }
+            failed(&cause).hint("is a collector listening there? `--otel FILE` writes the trace to a file")
+        })?;
+        if !status.is_success() {
+            let said: String = text.trim().chars().take(300).collect();
+            return Err(failed(&format!("{status} {said}")));
         }
-        failed(&cause).hint("is a collector listening there? `--otel FILE` writes the trace to a file")
-    })?;
-    if !status.is_success() {
-        let said: String = text.trim().chars().take(300).collect();
-        return Err(failed(&format!("{status} {said}")));
+        if let Some(refused) = refused(&text) {
+            return Err(failed(&refused));
+        }
     }
-    // It may take a part only, and says so in a success.
-    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    Ok(shown)
+}
+
+/// A collector may take a part only, and says so in a success.
+fn refused(answer: &str) -> Option<String> {
+    let answer: Value = serde_json::from_str(answer).ok()?;
     let partial = &answer["partialSuccess"];
-    let rejected =
-        partial["rejectedSpans"].as_str().map_or(partial["rejectedSpans"].as_u64(), |n| n.parse().ok());
-    match rejected {
-        Some(count) if count > 0 => {
-            let why = partial["errorMessage"].as_str().unwrap_or("without a reason");
-            Err(failed(&format!("{count} spans were not taken: {why}")))
-        }
-        _ => Ok(url),
-    }
+    let count = &partial["rejectedSpans"];
+    let count = count.as_u64().or_else(|| count.as_str()?.parse().ok()).filter(|count| *count > 0)?;
+    let why = partial["errorMessage"].as_str().unwrap_or("without a reason");
+    Some(format!("{count} spans were not taken: {why}"))
 }
 
 /// The address with the path for traces, unless it has that already.

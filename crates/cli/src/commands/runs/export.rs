@@ -22,7 +22,7 @@ pub(crate) fn export(export: &ExportArgs, output: &Output) -> Result<(), Complai
     match export.form.otel.as_deref() {
         None => deliver(&page(&run), export.to.as_deref(), output),
         Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
-            let sent = collector::send(url, &otlp(&run, export.content))?;
+            let sent = collector::send(url, otlp(&run, export.content))?;
             output.note(&format!("sent to {sent}"));
             Ok(())
         }
