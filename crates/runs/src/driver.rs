@@ -439,7 +439,7 @@ impl Driver for LocalDriver {
 }
 
 /// Whether two intents of one step mean the same: a model was sent the same, a tool is the same.
-fn same_intent(recorded: &Body, now: &Body) -> bool {
+pub(crate) fn same_intent(recorded: &Body, now: &Body) -> bool {
     match (recorded, now) {
         (
             Body::ModelRequested { head: a, digest: b, .. },

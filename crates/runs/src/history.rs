@@ -240,8 +240,9 @@ impl History {
     pub(crate) fn passed_over(&self, path: &CallPath) -> Option<(&CallPath, &str, &Body)> {
         let own = self.steps.get_key_value(path).into_iter();
         let own = own.flat_map(|(path, steps)| steps.iter().map(move |(step, past)| (path, step, past)));
-        // The end is what is being looked at, and what was decided of a leaf that was cut off follows from nothing.
-        let own = own.filter(|(_, step, _)| !matches!(step.as_str(), "end" | "settle"));
+        // The end is what is being looked at, what was decided of a leaf that was cut off follows from nothing, and a
+        // question need not come up again where an earlier answer covers it by now: the verdict tells.
+        let own = own.filter(|(_, step, _)| !matches!(step.as_str(), "end" | "settle" | "ask"));
         let below =
             self.steps.iter().filter(|(other, _)| other.parent().is_some_and(|parent| parent == *path));
         let below = below.filter_map(|(other, steps)| {

@@ -5,6 +5,7 @@
 //! conversation, which only renders what a model would be sent.
 
 use crate::{
+    driver::same_intent,
     history::{Found, History},
     journal::as_recorded,
     redactor::Redactor,
@@ -16,6 +17,7 @@ use llm_do_core::{
     driver::{Driver, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
+    gate::Rule,
     journal::{Body, Ending, Record},
     ledger::Reserved,
     model::{
@@ -34,6 +36,9 @@ use std::{
     },
     time::Duration,
 };
+
+/// Who decided where an earlier answer did, as the engine records it.
+const REMEMBERED: &str = "operator, remembered";
 
 /// How much a replay has compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -201,7 +206,7 @@ impl ReplayDriver {
         now: &Body,
         run: BoxFuture<'_, Body>,
     ) -> Result<(), Halt> {
-        if recorded == now {
+        if same_intent(recorded, now) {
             return Ok(());
         }
         // The model of a replay notes what it is asked, and that is all that asking it does.
@@ -308,7 +313,10 @@ impl Driver for ReplayDriver {
                 }
                 Found::Begun(_, at_ms) => (Answer::Later, false, at_ms, at_ms),
                 Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
-                Found::Nothing => return Err(self.beyond(path, &name, Some(Body::Asked(ask)))),
+                Found::Nothing => match self.remembered(path) {
+                    Some(answer) => return Ok(Answered { answer, recalled: true, waited: Duration::ZERO }),
+                    None => return Err(self.beyond(path, &name, Some(Body::Asked(ask)))),
+                },
             };
             self.reach(at_ms);
             let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
@@ -361,6 +369,21 @@ impl Driver for ReplayDriver {
 }
 
 impl ReplayDriver {
+    /// The answer to an earlier question that had covered a call before anybody could be asked about it. Calls side by
+    /// side may come to the gate in another order here.
+    fn remembered(&self, path: &CallPath) -> Option<Answer> {
+        match self.history.find(path, "verdict") {
+            Found::Ended { body: Body::Verdict { rule, by, reason }, .. } if **by == *REMEMBERED => {
+                let reason = reason.as_deref().map(str::to_owned);
+                Some(match rule {
+                    Rule::Blocked => Answer::Deny { reason, remember: true },
+                    _ => Answer::Approve { remember: true },
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// How a step ended, by its record.
     fn recorded_end(&self, path: &CallPath, name: &str) -> Result<Stepped, Halt> {
         let Found::Ended { body, began_ms, at_ms } = self.history.find(path, name) else {

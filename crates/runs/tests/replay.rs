@@ -1,0 +1,195 @@
+//! A program over a record: nothing is done, and what differs first is told.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+use llm_do_core::{
+    call_path::CallPath,
+    driver::{CutOff, Driver, Step, StepEnd},
+    engine::{Halt, Principal},
+    function::{FunctionSource, Risk},
+    gate::Rule,
+    journal::{Body, Ending, Record},
+    model::{MessageId, Usage},
+    operator::{Answer, Ask},
+};
+use llm_do_runs::{Difference, ReplayDriver};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn call(index: usize) -> CallPath {
+    CallPath::root().call(0, index)
+}
+
+fn started(input: Value) -> Body {
+    Body::CallStarted {
+        function: "look".into(),
+        source: FunctionSource::Program,
+        principal: Principal::Operator,
+        input: Arc::new(input),
+    }
+}
+
+fn begun() -> Body {
+    Body::ToolStarted {
+        function: "look".into(),
+        risk: Risk::Write,
+        idempotency_key: "k".into(),
+        foreseen: None,
+    }
+}
+
+fn output(value: Value) -> Ending {
+    Ending::Output(Arc::new(value))
+}
+
+fn tool_ended(value: Value) -> Body {
+    Body::ToolEnded { ending: output(value), blobs: Vec::new(), log: None }
+}
+
+fn call_ended(value: Value) -> Body {
+    Body::CallEnded { ending: output(value), usage: Usage::default(), blobs: Vec::new() }
+}
+
+fn requested(digest: &str, max_tokens: u32) -> Body {
+    Body::ModelRequested {
+        turn: 0,
+        attempt: 0,
+        head: MessageId(0),
+        digest: digest.into(),
+        max_tokens: Some(max_tokens),
+    }
+}
+
+fn failed() -> Body {
+    let error = llm_do_core::model::ModelError::new(llm_do_core::model::ModelErrorKind::Server, "no");
+    Body::ModelFailed { error }
+}
+
+fn over(records: Vec<(CallPath, &str, Body)>) -> ReplayDriver {
+    let records = records.into_iter().enumerate().map(|(number, (path, step, body))| Record {
+        seq: number as u64,
+        at_ms: 1000 + number as u64,
+        path,
+        step: step.to_owned(),
+        body,
+    });
+    ReplayDriver::new(records.collect(), Arc::default())
+}
+
+fn step<'a>(
+    path: &'a CallPath,
+    name: &'static str,
+    intent: Body,
+    run: impl Future<Output = Body> + Send + 'a,
+) -> Step<'a> {
+    let cut_off = CutOff::Unknown;
+    Step { path, name: name.into(), intent: Some(intent), deadline: None, cut_off, run: Box::pin(run) }
+}
+
+async fn never() -> Body {
+    panic!("a replay does nothing")
+}
+
+fn ask() -> Ask {
+    Ask {
+        call: call(0),
+        chain: vec!["main".into()],
+        function: "look".into(),
+        risk: Risk::Write,
+        input: Arc::new(json!({})),
+        preview: None,
+        rule: "test".into(),
+    }
+}
+
+#[tokio::test]
+async fn results_come_from_the_record() {
+    let driver = over(vec![
+        (call(0), "call", started(json!({}))),
+        (call(0), "tool", begun()),
+        (call(0), "tool", tool_ended(json!(1))),
+        (CallPath::root(), "end", call_ended(json!(2))),
+    ]);
+    driver.record(&call(0), "call".into(), started(json!({}))).unwrap();
+    let stepped = driver.step(step(&call(0), "tool", begun(), never())).await.unwrap();
+    assert!(matches!(stepped.end, StepEnd::Done(body) if body == tool_ended(json!(1))));
+    driver.record(&CallPath::root(), "end".into(), call_ended(json!(2))).unwrap();
+    let (compared, divergence, whole) = driver.compared();
+    assert_eq!((compared.calls, compared.tools, divergence, whole), (1, 1, None, true));
+}
+
+#[tokio::test]
+async fn the_first_difference_ends_it() {
+    let driver = over(vec![
+        (call(0), "call", started(json!({"a": 1}))),
+        (CallPath::root(), "end", call_ended(json!(2))),
+    ]);
+    let halt = driver.record(&call(0), "call".into(), started(json!({"a": 2}))).unwrap_err();
+    assert!(matches!(halt, Halt::Diverged { .. }) && driver.cancelled());
+    let _ = driver.record(&CallPath::root(), "end".into(), call_ended(json!(3)));
+    let (_, divergence, _) = driver.compared();
+    let divergence = divergence.unwrap();
+    assert_eq!((divergence.path, divergence.chain.len()), (call(0), 1));
+    assert!(matches!(divergence.what, Difference::Changed { .. }));
+}
+
+#[tokio::test]
+async fn what_follows_a_record_that_breaks_off_is_no_difference() {
+    let records = vec![(call(0), "call", started(json!({}))), (call(0), "tool", begun())];
+    let driver = over(records.clone());
+    driver.record(&call(0), "call".into(), started(json!({}))).unwrap();
+    assert_eq!(driver.step(step(&call(0), "tool", begun(), never())).await.unwrap_err(), Halt::Cancelled);
+    assert_eq!(driver.record(&call(1), "call".into(), started(json!({}))).unwrap_err(), Halt::Cancelled);
+    let (_, divergence, whole) = driver.compared();
+    assert_eq!((divergence, whole), (None, false));
+    // But a call of the record that is never made is one.
+    let (_, divergence, _) = over(records).compared();
+    assert!(matches!(divergence.unwrap().what, Difference::Gone { .. }));
+}
+
+#[tokio::test]
+async fn a_step_that_is_left_out_or_added_is_a_difference_where_the_call_has_ended() {
+    let root = CallPath::root();
+    let records = vec![
+        (root.clone(), "model.0.0", requested("d", 1)),
+        (root.clone(), "model.0.0", failed()),
+        (root.clone(), "end", call_ended(json!(1))),
+    ];
+    let driver = over(records.clone());
+    driver.record(&root, "end".into(), call_ended(json!(1))).unwrap_err();
+    let divergence = driver.compared().1.unwrap();
+    assert_eq!((divergence.step.as_str(), divergence.turn()), ("model.0.0", Some(0)));
+    assert!(matches!(divergence.what, Difference::Gone { .. }));
+    let driver = over(records);
+    driver.step(step(&root, "model.1.0", requested("e", 1), never())).await.unwrap_err();
+    assert!(matches!(driver.compared().1.unwrap().what, Difference::Added { .. }));
+}
+
+#[tokio::test]
+async fn a_request_is_the_same_whatever_a_budget_leaves_it() {
+    let root = CallPath::root();
+    let records = vec![(root.clone(), "model.0.0", requested("d", 9)), (root.clone(), "model.0.0", failed())];
+    let driver = over(records.clone());
+    let stepped = driver.step(step(&root, "model.0.0", requested("d", 5), never())).await.unwrap();
+    assert!(matches!(stepped.end, StepEnd::Done(body) if body == failed()));
+    let driver = over(records);
+    driver.step(step(&root, "model.0.0", requested("e", 9), async { failed() })).await.unwrap_err();
+    assert!(driver.compared().1.is_some());
+}
+
+#[tokio::test]
+async fn an_answer_that_was_remembered_is_remembered_in_any_order() {
+    let verdict = |rule, by: &str| Body::Verdict { rule, by: by.into(), reason: None };
+    let driver = over(vec![
+        (call(0), "ask", Body::Asked(ask())),
+        (call(0), "ask", Body::Answered(Answer::Approve { remember: true })),
+        (call(0), "verdict", verdict(Rule::PreApproved, "operator")),
+        (call(1), "verdict", verdict(Rule::PreApproved, "operator, remembered")),
+        (CallPath::root(), "end", call_ended(json!(1))),
+    ]);
+    let answered = driver.ask(&call(1), "ask".into(), ask(), &()).await.unwrap();
+    assert_eq!((answered.answer, answered.recalled), (Answer::Approve { remember: true }, true));
+    // Another question than the recorded one is a difference, and one that is not in the record as well.
+    let other = Ask { risk: Risk::Network, ..ask() };
+    driver.ask(&call(0), "ask".into(), other, &()).await.unwrap_err();
+    assert!(driver.compared().1.is_some());
+}
