@@ -86,6 +86,7 @@ impl Story {
                 system: "".into(),
                 tools: Arc::new([]),
                 output: None,
+                ensures: None,
                 final_tool: false,
                 can_read_on: false,
                 sees: Default::default(),
