@@ -3,8 +3,10 @@
 //! [`Conversation::next`] says what is to be done, the engine does it and feeds the result back. The same fold over a
 //! run's records rebuilds the conversation ([`crate::journal::conversation_at`]); nothing else is its truth.
 
+mod ensures;
 mod output;
 
+pub use ensures::{Ensure, Ensures};
 pub use output::{FINAL_TOOL, OutputContract};
 
 use crate::{
@@ -283,18 +285,21 @@ impl Conversation {
                     return None;
                 }
                 // What a half says of the schema would mislead.
-                Answer::Invalid(_) if finish == FinishReason::Length => {
+                Answer::Invalid(_) | Answer::Unmet(..) if finish == FinishReason::Length => {
                     "Your answer was cut off because it was too long. Answer again, shorter.".to_owned()
                 }
                 Answer::Invalid(reasons) => reasons,
+                Answer::Unmet(value, reasons) => {
+                    return self.repair(FailureKind::Postcondition, reasons, Some(value));
+                }
             }
         };
-        self.repair(wrong, (!empty).then_some(Value::String(text)))
+        self.repair(FailureKind::InvalidOutput, wrong, (!empty).then_some(Value::String(text)))
     }
 
     /// Sends an invalid output back with the reasons, or gives up.
-    fn repair(&mut self, reasons: String, last: Option<Value>) -> Option<Arc<Message>> {
-        if !self.try_again(&reasons, last) {
+    fn repair(&mut self, kind: FailureKind, reasons: String, last: Option<Value>) -> Option<Arc<Message>> {
+        if !self.try_again(kind, &reasons, last) {
             return None;
         }
         let message = self.next_message(Role::User, vec![Part::text(reasons)]);
@@ -302,14 +307,17 @@ impl Conversation {
         Some(message)
     }
 
-    fn try_again(&mut self, reasons: &str, last: Option<Value>) -> bool {
+    fn try_again(&mut self, kind: FailureKind, reasons: &str, last: Option<Value>) -> bool {
         self.invalid_outputs += 1;
         if self.invalid_outputs > self.setup.limits.output_retries {
-            let message = format!(
-                "no valid output after {} attempts. The last one: {reasons}",
-                self.setup.limits.output_retries + 1
-            );
-            let failure = Failure::new(FailureKind::InvalidOutput, message).with_partial(last);
+            let attempts = self.setup.limits.output_retries + 1;
+            let message = match kind {
+                FailureKind::Postcondition => {
+                    format!("no output met the conditions after {attempts} attempts. The last one: {reasons}")
+                }
+                _ => format!("no valid output after {attempts} attempts. The last one: {reasons}"),
+            };
+            let failure = Failure::new(kind, message).with_partial(last);
             self.state = State::Failed(failure);
             return false;
         }
@@ -386,20 +394,21 @@ impl Conversation {
     }
 
     fn final_call(&mut self, call: &ToolCall, input: &Arc<Value>) {
-        match self.setup.output.read_call(input) {
+        let (kind, last, reasons) = match self.setup.output.read_call(input) {
             Answer::Valid(value) => {
                 self.state = State::Done(Completion { value: Arc::new(value), truncated: false });
+                return;
             }
-            Answer::Invalid(reasons) => {
-                if self.try_again(&reasons, Some((**input).clone())) {
-                    self.state = State::Calls(vec![PlannedCall::Answered(ToolResult {
-                        call_id: Arc::clone(&call.id),
-                        name: Arc::clone(&call.name),
-                        content: reasons.into(),
-                        is_error: true,
-                    })]);
-                }
-            }
+            Answer::Invalid(reasons) => (FailureKind::InvalidOutput, (**input).clone(), reasons),
+            Answer::Unmet(value, reasons) => (FailureKind::Postcondition, value, reasons),
+        };
+        if self.try_again(kind, &reasons, Some(last)) {
+            self.state = State::Calls(vec![PlannedCall::Answered(ToolResult {
+                call_id: Arc::clone(&call.id),
+                name: Arc::clone(&call.name),
+                content: reasons.into(),
+                is_error: true,
+            })]);
         }
     }
 

@@ -8,6 +8,7 @@ pub use fold::{FoldError, conversation_at};
 use crate::{
     authority::Place,
     call_path::CallPath,
+    conversation::Ensures,
     engine::{Failure, Principal},
     function::{Foreseen, FunctionSource, Risk},
     gate::{Mode, Rule},
@@ -234,6 +235,9 @@ pub enum Body {
         /// Whether `output` is asked for through the final-result tool.
         #[serde(default)]
         final_tool: bool,
+        /// What must hold of the answer beyond its schema.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ensures: Option<Ensures>,
         /// Whether long results can be read on.
         #[serde(default)]
         can_read_on: bool,

@@ -3,8 +3,8 @@
 //! The run has an [`Account`] where the operator gave it a budget, and so has each call of a worker with limits. Accounts
 //! stand below each other as their calls do, and all of a run are in one book under one lock. A request reserves its
 //! worst case in every account above it before it is sent and settles after, so that what runs side by side never
-//! overspends together: what is spent exceeds a limit only by what a provider reports beyond a reservation, which the
-//! cap on the answer bounds to the error of the estimate of what was sent.
+//! overspends together: what is spent exceeds a limit only by what providers report beyond the reservations that were
+//! open when the last one was granted, which the cap on answers bounds to the error of the estimates of what was sent.
 //!
 //! Who gets what is left depends on which of two parallel requests came first. So each reservation is a step of its own,
 //! and on a resume an account opens with what the records say was reserved and used below it ([`Driver::reserved_before`]):
@@ -295,7 +295,9 @@ impl Account {
                     Poll::Ready(Ok(reserved))
                 }
                 Decision::Wait => {
-                    book.waiting.push(context.waker().clone());
+                    if !book.waiting.iter().any(|waiting| waiting.will_wake(context.waker())) {
+                        book.waiting.push(context.waker().clone());
+                    }
                     Poll::Pending
                 }
                 Decision::Refused(what) => Poll::Ready(Err(what)),

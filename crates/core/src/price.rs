@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn amounts_survive_json_and_are_never_lost() {
-        for amount in [0.0, 0.000_000_000_001, 0.037_5, 0.5, 1234.567_890_123] {
+        for amount in [0.0, 0.000_000_000_001, 0.037_5, 0.5, 1_234.567_890_123] {
             let text = serde_json::to_string(&usd(amount)).unwrap();
             assert_eq!(serde_json::from_str::<Usd>(&text).unwrap(), usd(amount), "{text}");
         }

@@ -7,6 +7,7 @@
 //!
 //! Differences from the Python library: `docs/templates.md`, held against that library's own cases by `tests/templates.rs`.
 
+mod condition;
 mod error;
 mod filters;
 mod inspect;
@@ -28,6 +29,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use error::explain;
 use texts::Texts;
 
+pub use condition::{check_condition, holds};
 pub use error::{Place, TemplateError, TemplateErrorKind};
 pub use inspect::{Reference, TemplateFacts, inspect};
 pub use name::{TemplateName, TemplateRefusal, confine};

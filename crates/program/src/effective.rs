@@ -28,7 +28,7 @@ use llm_do_core::{
     template::TemplateFacts,
     worker::{Sandbox, WorkerDefinition},
 };
-use sections::{attachment_policy, limits, rules, settings};
+use sections::{attachment_policy, ensures, limits, rules, settings};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -189,6 +189,7 @@ impl Context<'_> {
             locked: keys.get("locked").and_then(Node::as_flag).unwrap_or(false),
             signature: signature?,
             returns,
+            ensures: ensures(&keys, found),
             returned_paths,
             toolsets: configurations(&all_toolsets),
             tools,

@@ -38,7 +38,11 @@ pub const WORKER: &[Key] = &[
     Key::new("max_context_tokens", Shape::Later, "context limit for chat"),
     Key::new("limits", Shape::Record(LIMITS), "turns, calls, tokens, cost, time, depth"),
     Key::new("server_side_tools", Shape::Later, "tools that the provider runs"),
-    Key::new("ensures", Shape::Later, "checks of the output"),
+    Key::new(
+        "ensures",
+        Shape::Either(&[Shape::Texts, Shape::Map(&Shape::Text)]),
+        "what must hold of the output: expressions over `input` and `output`, each with what the model is told",
+    ),
     Key::new("locked", Shape::Flag, "`--model` and `--set` may not override it"),
     Key::new("instructions", Shape::Text, "the prompt, in a file that is YAML only"),
     Key::new(

@@ -66,6 +66,7 @@ impl Story {
             system: "Be brief.\u{202e}".into(),
             tools: Arc::new([]),
             output: None,
+            ensures: None,
             final_tool: false,
             can_read_on: false,
             sees: Default::default(),
@@ -79,7 +80,7 @@ impl Story {
         self.tell(path, &step, body);
     }
     fn model_answers(&self, path: &str, turn: u32) {
-        let usage = Usage { input_tokens: Some(64), cached_tokens: None, output_tokens: Some(8) };
+        let usage = Usage { input_tokens: Some(64), output_tokens: Some(8), ..Usage::default() };
         let message = message(1, Role::Assistant, "Good day.");
         self.tell(
             path,
@@ -104,8 +105,12 @@ impl Story {
         self.tell(path, "ask", body);
     }
     fn tool_starts(&self, path: &str) {
-        let body =
-            Body::ToolStarted { function: "f".into(), risk: Risk::Write, idempotency_key: path.into() };
+        let body = Body::ToolStarted {
+            function: "f".into(),
+            risk: Risk::Write,
+            idempotency_key: path.into(),
+            foreseen: None,
+        };
         self.tell(path, "tool", body);
     }
     fn tool_ends(&self, path: &str, ending: Ending, log: Option<&str>) {

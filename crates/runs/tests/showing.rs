@@ -91,6 +91,7 @@ impl Story {
                 system: "".into(),
                 tools: Arc::new([]),
                 output: None,
+                ensures: None,
                 final_tool: false,
                 can_read_on: false,
                 sees: Default::default(),

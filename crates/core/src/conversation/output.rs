@@ -1,5 +1,6 @@
 //! Structured output (SPEC §10.3): what the final answer must be, and how it is found in what a model wrote.
 
+use super::Ensures;
 use crate::schema::{Schema, Violation};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ pub const FINAL_TOOL: &str = "final_result";
 pub struct OutputContract {
     schema: Option<Arc<Schema>>,
     final_tool: bool,
+    ensures: Option<Ensures>,
 }
 
 /// A final answer, read.
@@ -19,13 +21,28 @@ pub(super) enum Answer {
     Valid(Value),
     /// The reasons, for the model.
     Invalid(String),
+    /// It fits the schema, and not the conditions: with the reasons, for the model.
+    Unmet(Value, String),
 }
 
 impl OutputContract {
     /// Any text if there is no schema. With `final_tool` the model is offered [`FINAL_TOOL`].
     pub fn new(schema: Option<Arc<Schema>>, final_tool: bool) -> Self {
         let final_tool = final_tool && schema.is_some();
-        Self { schema, final_tool }
+        Self { schema, final_tool, ensures: None }
+    }
+
+    /// The same with conditions that the output must meet beside.
+    #[must_use]
+    pub fn ensuring(self, ensures: Option<Ensures>) -> Self {
+        Self { ensures, ..self }
+    }
+
+    fn meets(&self, value: Value) -> Answer {
+        match self.ensures.as_ref().and_then(|ensures| ensures.unmet(&value)) {
+            None => Answer::Valid(value),
+            Some(reasons) => Answer::Unmet(value, reasons),
+        }
     }
 
     /// The schema, where there is one.
@@ -67,21 +84,21 @@ impl OutputContract {
     }
 
     pub(super) fn read_call(&self, input: &Value) -> Answer {
-        let Some(schema) = &self.schema else { return Answer::Valid(input.clone()) };
+        let Some(schema) = &self.schema else { return self.meets(input.clone()) };
         let value =
             if Self::is_wrapped(schema) { input.get("result").unwrap_or(&Value::Null) } else { input };
         match schema.validate(value) {
-            Ok(()) => Answer::Valid(value.clone()),
+            Ok(()) => self.meets(value.clone()),
             Err(wrong) => Answer::Invalid(explain(&wrong)),
         }
     }
 
     pub(super) fn read_text(&self, text: &str) -> Answer {
-        let Some(schema) = &self.schema else { return Answer::Valid(Value::String(text.to_owned())) };
+        let Some(schema) = &self.schema else { return self.meets(Value::String(text.to_owned())) };
         let mut nearest: Option<Vec<Violation>> = None;
         for value in candidates(text) {
             match schema.validate(&value) {
-                Ok(()) => return Answer::Valid(value),
+                Ok(()) => return self.meets(value),
                 Err(wrong) => nearest = nearest.or(Some(wrong)),
             }
         }
@@ -90,7 +107,7 @@ impl OutputContract {
         if schema.value().get("type").and_then(Value::as_str) == Some("string")
             && schema.validate(&plain).is_ok()
         {
-            return Answer::Valid(plain);
+            return self.meets(plain);
         }
         Answer::Invalid(match nearest {
             Some(wrong) => explain(&wrong),

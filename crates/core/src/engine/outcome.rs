@@ -55,6 +55,8 @@ pub enum FailureKind {
     Refusal,
     /// No valid output after all attempts.
     InvalidOutput,
+    /// No output that meets the worker's `ensures` after all attempts.
+    Postcondition,
 }
 
 /// A call that failed, as a value for its caller.

@@ -57,6 +57,7 @@ pub fn conversation_at(
                 tools,
                 output,
                 final_tool,
+                ensures,
                 message,
                 can_read_on,
                 sees,
@@ -70,7 +71,7 @@ pub fn conversation_at(
                 let setup = Setup {
                     worker: Arc::clone(worker),
                     limits: limits.clone(),
-                    output: OutputContract::new(schema.map(Arc::new), *final_tool),
+                    output: OutputContract::new(schema.map(Arc::new), *final_tool).ensuring(ensures.clone()),
                     sees: *sees,
                     tools: offered.filter(|name| &**name != FINAL_TOOL).collect(),
                 };

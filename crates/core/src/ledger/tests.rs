@@ -1,1 +1,128 @@
+//! Whatever tree there is and in whatever order its requests run, no account overspends.
 
+use super::*;
+use crate::{
+    driver::MemoryDriver,
+    model::{FinishReason, Message, MessageId, Role, Usage},
+};
+use proptest::{collection::vec, option, prelude::*};
+use std::{future::Future, pin::Pin, task::Context};
+
+/// One request: estimated input, wanted output, how far the estimate was off, the part of the output that is used in
+/// percent, and how long the answer takes.
+type Asked = (u64, u64, u64, u64, u8);
+
+fn answered(input: u64, output: u64, price: &Price) -> Body {
+    let usage = Usage { input_tokens: Some(input), output_tokens: Some(output), ..Usage::default() };
+    Body::ModelAnswered {
+        message: Arc::new(Message {
+            id: MessageId(1),
+            parent: None,
+            role: Role::Assistant,
+            parts: Vec::new(),
+        }),
+        finish: FinishReason::Stop,
+        usage: usage.priced(Some(price)),
+    }
+}
+
+fn price() -> Price {
+    let usd = |amount| Usd::dollars(amount).unwrap();
+    Price { input: usd(1.0), cached_input: None, cache_write: None, output: usd(4.0) }
+}
+
+/// How much providers have counted beyond reservations since an account last granted one.
+type Beyond = Mutex<Vec<Amount>>;
+
+/// Asks one after the other, until a limit is reached. The number of requests that were answered.
+async fn work(account: Arc<Account>, asked: Vec<Asked>, beyond: &Beyond) -> usize {
+    let price = price();
+    for (done, (input, output, off, percent, delay)) in asked.iter().copied().enumerate() {
+        let wanted = Wanted { request: Some((input, output)), price: Some(price), ..Wanted::default() };
+        let Ok(reserved) = account.take(wanted).await else { return done };
+        let cap = reserved.output_tokens.unwrap();
+        assert!(cap > 0 && cap <= output);
+        for account in account.chain() {
+            beyond.lock().unwrap()[account.number] = Amount::default();
+        }
+        let mut left = delay;
+        std::future::poll_fn(|_| {
+            left = left.saturating_sub(1);
+            if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        let end = answered(input + off, cap * percent / 100, &price);
+        let over = reserved.used(&end).minus(reserved.held());
+        account.settle(&reserved, &end);
+        for account in account.chain() {
+            let mut beyond = beyond.lock().unwrap();
+            beyond[account.number] = beyond[account.number].plus(over);
+            let Spent { used, reserved } = account.book().accounts[account.number];
+            let (taken, beyond) = (used.plus(reserved), beyond[account.number]);
+            let Budget { max_tokens, max_cost_usd, .. } = account.budget;
+            assert!(max_tokens.is_none_or(|max| taken.tokens <= max + beyond.tokens));
+            assert!(max_cost_usd.is_none_or(|max| taken.cost <= max.plus(beyond.cost)));
+        }
+    }
+    asked.len()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_account_of_any_tree_spends_more_than_providers_count_beyond_reservations(
+        tree in vec((any::<prop::sample::Index>(), option::of(1u64..20_000), option::of(1u64..50_000)), 1..12),
+        tasks in vec((any::<prop::sample::Index>(), vec((1u64..500, 1u64..4_000, 0u64..50, 0u64..=100, 1u8..6), 1..6)), 1..12),
+        order in vec(any::<prop::sample::Index>(), 1..60),
+    ) {
+        let driver = MemoryDriver::new(0, None);
+        let mut accounts: Vec<Arc<Account>> = Vec::new();
+        for (number, (above, tokens, microdollars)) in tree.iter().enumerate() {
+            let budget = Budget {
+                // One that limits nothing would be none.
+                max_turns: Some(u32::MAX),
+                max_tokens: *tokens,
+                max_cost_usd: microdollars.map(|amount| Usd::dollars(amount as f64 / 1e6).unwrap()),
+                ..Budget::default()
+            };
+            let above = (number > 0).then(|| Arc::clone(above.get(&accounts)));
+            let (path, worker) = (CallPath::root(), Arc::from("w"));
+            accounts.push(Account::of_worker(&worker, budget, above.as_ref(), &path, &driver).unwrap());
+        }
+        let beyond = Mutex::new(vec![Amount::default(); accounts.len()]);
+        let mut running: Vec<Pin<Box<dyn Future<Output = usize> + '_>>> = tasks
+            .iter()
+            .map(|(account, asked)| {
+                let account = Arc::clone(account.get(&accounts));
+                Box::pin(work(account, asked.clone(), &beyond)) as _
+            })
+            .collect();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut polls = order.iter().cycle();
+        for poll in 0.. {
+            if running.is_empty() {
+                break;
+            }
+            prop_assert!(poll < 10_000, "somebody waits for ever");
+            // Every second turn somebody at random, and whoever waits longest between.
+            let next = if poll % 2 == 0 { polls.next().unwrap().index(running.len()) } else { 0 };
+            let mut task = running.remove(next);
+            if task.as_mut().poll(&mut context).is_pending() {
+                running.push(task);
+            }
+        }
+        for account in &accounts {
+            prop_assert_eq!(account.book().accounts[account.number].reserved, Amount::default(), "all is settled");
+        }
+    }
+}
+
+#[test]
+fn what_is_left_is_told_for_what_is_limited() {
+    let driver = MemoryDriver::new(0, None);
+    let budget = Budget { max_turns: Some(3), max_tokens: Some(1_000), ..Budget::default() };
+    let account = Account::of_run(budget, &driver).unwrap();
+    assert_eq!(account.left(), Left { turns: Some(3), tokens: Some(1_000), ..Left::default() });
+    assert!(Account::of_run(Budget::default(), &driver).is_none());
+}

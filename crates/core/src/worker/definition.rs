@@ -5,6 +5,7 @@
 use super::{CodeEntry, ToolLevel};
 use crate::{
     authority::{Access, Mount, Narrowing, Place, VirtualPath},
+    conversation::Ensure,
     function::FunctionSource,
     gate::RuleLine,
     ledger::Budget,
@@ -40,6 +41,8 @@ pub struct WorkerDefinition {
     pub signature: Signature,
     /// Its declared output.
     pub returns: Option<Arc<Schema>>,
+    /// What must hold of its output beyond that.
+    pub ensures: Arc<[Ensure]>,
     /// `path`-typed outputs: top-level property names of `returns`, or `""` for the whole; translated back to the
     /// caller's view (SPEC §6.4).
     pub returned_paths: Vec<String>,

@@ -117,6 +117,7 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
             parameters: Vec::new(),
         },
         returns: None,
+        ensures: Arc::new([]),
         returned_paths: Vec::new(),
         toolsets: Vec::new(),
         tools: Arc::new([]),

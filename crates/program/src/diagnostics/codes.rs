@@ -85,6 +85,7 @@ codes! {
     MISSING_TEMPLATE = "E0414", "a template names another that does not exist";
     TEMPLATE_CYCLE = "E0415", "templates include each other";
     RULE_EXAMPLE = "E0416", "a rule does not do what its examples say";
+    BAD_CONDITION = "E0417", "a condition of `ensures` cannot be checked";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without configuration is not there";

@@ -121,6 +121,7 @@ impl Context<'_> {
             locked: false,
             signature,
             returns: None,
+            ensures: Arc::new([]),
             returned_paths: Vec::new(),
             toolsets: configurations(&toolsets),
             tools,

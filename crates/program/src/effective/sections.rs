@@ -7,6 +7,7 @@ use crate::{
     yaml::Node,
 };
 use llm_do_core::{
+    conversation::Ensure,
     gate::{Pattern, Rule, RuleLine, Subject},
     model::ModelSettings,
     price::Usd,
@@ -14,6 +15,7 @@ use llm_do_core::{
     toolsets::filesystem::Filesystem,
     worker::{AttachmentPolicy, CallOverride, Limits},
 };
+use std::sync::Arc;
 
 pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>, Vec<CallOverride>) {
     let (mut lines, mut overrides) = (Vec::new(), Vec::new());
@@ -71,6 +73,26 @@ fn examples(pattern: &Pattern, rule: &Node, found: &mut Vec<Diagnostic>) {
             }
         }
     }
+}
+
+/// `ensures`: a list of conditions, or a map of conditions to what the model is told.
+pub(super) fn ensures(keys: &Node, found: &mut Vec<Diagnostic>) -> Arc<[Ensure]> {
+    let Some(node) = keys.get("ensures") else { return Arc::new([]) };
+    let bare = node.texts().map(|(that, span)| (that, None, span));
+    let told =
+        node.entries().iter().map(|entry| (entry.key.as_str(), entry.value.as_text(), &entry.key_span));
+    let made =
+        bare.chain(told).filter_map(|(that, reason, span)| match Ensure::new(that, reason) {
+            Ok(ensure) => Some(ensure),
+            Err(problem) => {
+                let message = format!("`{that}` is no condition: {problem}");
+                found.push(Diagnostic::error(codes::BAD_CONDITION, message).at(span).help(
+                    "write an expression over `input` and `output`, such as `output.title | length < 80`",
+                ));
+                None
+            }
+        });
+    made.collect()
 }
 
 pub(super) fn attachment_policy(node: &Node) -> AttachmentPolicy {

@@ -230,5 +230,6 @@ fn kind(kind: FailureKind) -> &'static str {
         FailureKind::Model => "model",
         FailureKind::Refusal => "refusal",
         FailureKind::InvalidOutput => "invalid output",
+        FailureKind::Postcondition => "postcondition",
     }
 }

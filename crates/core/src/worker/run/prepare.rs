@@ -3,7 +3,7 @@
 use super::{Handed, attachments, is_foreign};
 use crate::{
     authority::{Access, Approvals, Authority, Located, Mount, VirtualPath},
-    conversation::{Conversation, FINAL_TOOL, OutputContract, Setup},
+    conversation::{Conversation, Ensures, FINAL_TOOL, OutputContract, Setup},
     driver::{CutOff, Step, StepEnd},
     engine::{End, Engine, Failure, FailureKind, Frame, Halt},
     function::{CompositeCall, Function},
@@ -111,6 +111,10 @@ pub(super) async fn prepare(
                             tools: specs(&functions, &output),
                             output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
                             final_tool: output.uses_final_tool(),
+                            ensures: (!worker.ensures.is_empty()).then(|| Ensures {
+                                input: Arc::new(input.whole.clone()),
+                                all: Arc::clone(&worker.ensures),
+                            }),
                             can_read_on,
                             sees: can.sees,
                             message: Conversation::first_message(parts),
@@ -120,8 +124,10 @@ pub(super) async fn prepare(
             }),
         })
         .await?;
-    let (system, tools, first) = match stepped.end {
-        StepEnd::Done(Record::ConversationStarted { system, tools, message, .. }) => (system, tools, message),
+    let (system, tools, ensures, first) = match stepped.end {
+        StepEnd::Done(Record::ConversationStarted { system, tools, ensures, message, .. }) => {
+            (system, tools, ensures, message)
+        }
         StepEnd::Done(Record::CallEnded { ending: crate::journal::Ending::Failure(failure), .. }) => {
             return Ok(Err(failure));
         }
@@ -146,7 +152,7 @@ pub(super) async fn prepare(
     let setup = Setup {
         worker: Arc::clone(&worker.id),
         limits: worker.limits.clone(),
-        output,
+        output: output.ensuring(ensures),
         sees: can.sees,
         tools: offered.iter().map(|f| Arc::clone(&f.meta.tool_name)).collect(),
     };
