@@ -17,9 +17,9 @@ fn looking(limits: &str) -> Story {
 
 fn priced(story: Story) -> Story {
     let home = story.home().join("home/.llm-do");
-    fs::create_dir_all(&home).unwrap();
+    fs::create_dir_all(&home).expect("a folder");
     fs::write(home.join("config.yaml"), "prices:\n  'script:*': {input: 1, output: 10, max_output: 5000}\n")
-        .unwrap();
+        .expect("a file");
     story
 }
 

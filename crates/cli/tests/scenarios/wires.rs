@@ -86,6 +86,33 @@ fn fifty_turns_of_tool_calls() {
     });
 }
 
+/// What a provider's cache goes by: what stays the same comes first and in the same order, and no time is in it.
+#[test]
+fn two_runs_send_the_same_first_request_byte_for_byte() {
+    for way in WAYS {
+        let sent = [(); 2].map(|()| {
+            let server = TestServer::start(Script::turns([Reply::text("done")]));
+            let story = project(&server, way)
+                .file(
+                    "main.worker",
+                    "---\nallow_workers: [zoe, ada]\ntoolsets: {shell: {}, filesystem: {}}\n---\nDo it.\n",
+                )
+                .file("workers/ada.worker", "---\ndescription: one\n---\nOne.\n")
+                .file("workers/zoe.worker", "---\ndescription: two\n---\nTwo.\n");
+            let told = story.run(&[".", "go", "--budget", "900000tokens"]);
+            assert_eq!(told.code, Some(0), "{way:?} {told}");
+            let mut body = server.requests().remove(0).body.clone();
+            // Where a request goes, not what it says.
+            body.as_object_mut().expect("an object").shift_remove("prompt_cache_key");
+            body.to_string()
+        });
+        assert_eq!(sent[0], sent[1], "{way:?}");
+        let at =
+            |tool: &str| sent[0].find(&format!("\"{tool}\"")).unwrap_or_else(|| panic!("{way:?}: no {tool}"));
+        assert!(at("ada") < at("read_file") && at("read_file") < at("zoe"), "{way:?}: tools are sorted");
+    }
+}
+
 #[test]
 fn twenty_children_work_side_by_side() {
     for way in WAYS {
