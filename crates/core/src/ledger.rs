@@ -18,6 +18,7 @@ mod reserve;
 pub use budget::{BadBudget, Budget};
 pub use deadline::Deadline;
 pub(crate) use estimate::{Estimate, estimate, estimate_text};
+pub use reserve::is_reservation;
 pub(crate) use reserve::reserve;
 
 use crate::{

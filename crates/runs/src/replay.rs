@@ -19,7 +19,7 @@ use llm_do_core::{
     event::Event,
     gate::Rule,
     journal::{Body, Ending, Record},
-    ledger::Reserved,
+    ledger::{Reserved, is_reservation},
     model::{
         Capabilities, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
         ModelResponse, Models, Part,
@@ -243,6 +243,11 @@ impl Driver for ReplayDriver {
             }
             if !begins {
                 return match self.history.find(path, &name) {
+                    // A limit that came after the record: what it leaves is compared no more than what others leave.
+                    Found::Nothing if is_reservation(&name) => {
+                        let (end, at_ms) = (StepEnd::Done(run.await), self.now_ms());
+                        Ok(Stepped { end, at_ms, took: Duration::ZERO })
+                    }
                     Found::Nothing => Err(self.beyond(path, &name, intent)),
                     _ => self.recorded_end(path, &name),
                 };

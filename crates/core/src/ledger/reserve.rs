@@ -36,6 +36,11 @@ impl Reservation {
     }
 }
 
+/// Whether a step of that name is a reservation.
+pub fn is_reservation(step: &str) -> bool {
+    step.starts_with("reserve")
+}
+
 /// Reserves what is wanted in the account and all above it, as a step of that name. The inner `Err` is what the caller
 /// is told.
 pub(crate) async fn reserve(

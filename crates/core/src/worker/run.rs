@@ -254,7 +254,7 @@ async fn count(
     let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. })).count();
     let Some(account) = prepared.frame.ledger().filter(|_| calls > 0) else { return Ok(Ok(())) };
     let wanted = Wanted { calls: u32::try_from(calls).unwrap_or(u32::MAX), ..Wanted::default() };
-    let name = format!("calls.{}", conversation.calling_turn()).into();
+    let name = format!("reserve.{}.calls", conversation.calling_turn()).into();
     let driver = &*call.engine.host().driver;
     Ok(reserve(account, driver, call.path, name, wanted).await?.map(drop))
 }
