@@ -38,12 +38,20 @@ pub struct BadPattern {
 }
 
 /// Which calls a rule speaks of.
+///
+/// A thousand rules are looked through from one end to the other, and few speak of a call: what tells most of them apart is in
+/// place, and all else lies elsewhere, so that little memory is gone through.
 #[derive(Clone, Debug)]
 pub struct Pattern {
+    head: Head,
+    rest: Box<Parsed>,
+}
+
+#[derive(Clone, Debug)]
+struct Parsed {
     text: String,
     tool: Glob,
-    /// Apart, as the matchers are: a thousand rules are looked through from one end to the other.
-    arguments: Option<Box<Arguments>>,
+    arguments: Option<Arguments>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,8 +66,6 @@ struct Arguments {
 /// A glob, most of which are told apart by their beginnings: among a thousand rules few speak of a call.
 #[derive(Clone, Debug)]
 struct Glob {
-    /// The beginning of `prefix`, in place: most globs are passed over without a look elsewhere in memory.
-    head: Head,
     /// What everything that fits begins with.
     prefix: String,
     /// `None`: it fits that alone.
@@ -91,7 +97,7 @@ impl Head {
 
 impl Glob {
     fn new(prefix: &str, matcher: Option<Box<GlobMatcher>>) -> Self {
-        Self { head: Head::of(prefix), prefix: prefix.to_owned(), matcher }
+        Self { prefix: prefix.to_owned(), matcher }
     }
 
     fn parse(pattern: &str, paths: bool) -> Result<Self, globset::Error> {
@@ -116,13 +122,13 @@ impl Glob {
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.rest.text == other.rest.text
     }
 }
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.rest.text)
     }
 }
 
@@ -150,45 +156,48 @@ impl Pattern {
             .map(|inner| {
                 let path = inner.strip_prefix("./").unwrap_or(inner).trim_start_matches('/');
                 let absolute = inner.starts_with(['/', '*']);
-                Ok(Box::new(Arguments { path: glob(path, true)?, absolute, text: glob(inner, false)? }))
+                Ok(Arguments { path: glob(path, true)?, absolute, text: glob(inner, false)? })
             })
             .transpose()?;
-        Ok(Self { text: text.to_owned(), tool: glob(tool, false)?, arguments })
+        let tool = glob(tool, false)?;
+        let head = Head::of(&tool.prefix);
+        Ok(Self { head, rest: Box::new(Parsed { text: text.to_owned(), tool, arguments }) })
     }
 
     /// Whether it could speak of a function with one of these heads: where not, [`Pattern::names_one_of`] need not look.
     pub(super) fn could_name(&self, heads: &[Head]) -> bool {
-        heads.iter().any(|head| self.tool.head.begins(*head))
+        heads.iter().any(|head| self.head.begins(*head))
     }
 
     /// Whether it speaks of a function of one of these names, whatever its arguments.
     pub fn names_one_of(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.tool.is_match(name))
+        names.iter().any(|name| self.rest.tool.is_match(name))
     }
 
     /// Whether it restricts arguments.
     pub fn has_arguments(&self) -> bool {
-        self.arguments.is_some()
+        self.rest.arguments.is_some()
     }
 
     /// Whether it speaks of every call of such a function.
     pub fn speaks_of_all(&self, names: &[&str]) -> bool {
-        self.arguments.is_none() && self.names_one_of(names)
+        self.rest.arguments.is_none() && self.names_one_of(names)
     }
 
     /// Whether its part in brackets fits that argument.
     pub fn fits_arguments(&self, subject: &Subject) -> bool {
-        self.arguments.as_ref().is_none_or(|arguments| arguments.matches(subject))
+        self.rest.arguments.as_ref().is_none_or(|arguments| arguments.matches(subject))
     }
 
     /// For rules that tighten: whether, of a function that it names, it speaks of any part of the call.
     pub fn touches(&self, subjects: &[Subject]) -> bool {
-        self.arguments.as_ref().is_none_or(|arguments| subjects.iter().any(|s| arguments.matches(s)))
+        self.rest.arguments.as_ref().is_none_or(|arguments| subjects.iter().any(|s| arguments.matches(s)))
     }
 
     /// For rules that loosen: whether, of a function that it names, it speaks of the whole call.
     pub fn covers(&self, subjects: &[Subject]) -> bool {
-        self.arguments
+        self.rest
+            .arguments
             .as_ref()
             .is_none_or(|arguments| !subjects.is_empty() && subjects.iter().all(|s| arguments.matches(s)))
     }
