@@ -187,7 +187,7 @@ impl Gate {
     /// Decides one call (SPEC §9.3): any `blocked` wins; else the strictest of the first source that speaks, the mounts'
     /// rules, and what a library's files say; where none speaks, the risk's default.
     pub fn decide(&self, query: &Query<'_>) -> Verdict {
-        let sources = self.sources(query);
+        let sources = self.sources(query, query.subjects);
         if let Some(verdict) = Self::blocked(&sources, query) {
             return verdict;
         }
@@ -211,7 +211,7 @@ impl Gate {
     /// What each source says of a call, in the order of [`Gate::decide`].
     pub fn statements(&self, query: &Query<'_>) -> Vec<Statement> {
         let mut statements: Vec<Statement> = self
-            .sources(query)
+            .sources(query, query.subjects)
             .iter()
             .map(|speaker| Statement {
                 source: speaker.0.name(),
@@ -245,7 +245,7 @@ impl Gate {
             |line: &RuleLine| line.rule == Rule::Blocked && line.pattern.speaks_of_all(query.names);
         let above = query.callers.iter().flat_map(|lines| lines.iter());
         let always_blocked = above.into_iter().any(all_blocked)
-            || self.sources(query).iter().any(|(_, lines, policy)| {
+            || self.sources(query, &[]).iter().any(|(_, lines, policy)| {
                 // A default holds where no line speaks; a line that blocks is no way through.
                 let exempt =
                     lines.iter().any(|l| l.rule != Rule::Blocked && l.pattern.names_one_of(query.names));
@@ -262,7 +262,7 @@ impl Gate {
             return true;
         }
         let mut spoken = None;
-        for (source, lines, policy) in self.sources(query) {
+        for (source, lines, policy) in self.sources(query, &[]) {
             let all_asked = lines.iter().any(|l| l.rule == Rule::Ask && l.pattern.speaks_of_all(query.names));
             if only_tightens(source, query) {
                 let exempt =
@@ -293,13 +293,15 @@ impl Gate {
         })
     }
 
-    /// The sources in their order, each with its lines that speak of the function: few of many do, and those are looked at
-    /// more than once.
-    fn sources<'a>(&'a self, query: &'a Query<'_>) -> [Speaker<'a>; 4] {
-        let heads: Vec<Head> = query.names.iter().map(|name| Head::of(name)).collect();
+    /// The sources in their order, each with its lines that speak of the function, and could speak of one of these arguments if
+    /// there are any: few of many do, and those are looked at more than once.
+    fn sources<'a>(&'a self, query: &'a Query<'_>, subjects: &[Subject]) -> [Speaker<'a>; 4] {
+        let names: Vec<Head> = query.names.iter().map(|name| Head::of(name)).collect();
+        let subjects: Vec<Head> = subjects.iter().map(Subject::head).collect();
         let of = |lines: &'a [RuleLine]| -> Vec<&'a RuleLine> {
-            let speaks =
-                |line: &&RuleLine| line.pattern.could_name(&heads) && line.pattern.names_one_of(query.names);
+            let speaks = |line: &&RuleLine| {
+                line.pattern.could_speak_of(&names, &subjects) && line.pattern.names_one_of(query.names)
+            };
             lines.iter().filter(speaks).collect()
         };
         [

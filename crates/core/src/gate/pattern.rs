@@ -21,6 +21,16 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// The beginning of what patterns are held against.
+    pub(super) fn head(&self) -> Head {
+        Head::of(match self {
+            Self::Path(path) => path.strip_prefix('/').unwrap_or(path),
+            Self::Text(text) => text,
+        })
+    }
+}
+
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -43,7 +53,10 @@ pub struct BadPattern {
 /// place, and all else lies elsewhere, so that little memory is gone through.
 #[derive(Clone, Debug)]
 pub struct Pattern {
+    /// Of the tool's name.
     head: Head,
+    /// Of the arguments; empty where there are none, or where paths and other texts begin otherwise.
+    argument_head: Head,
     rest: Box<Parsed>,
 }
 
@@ -161,12 +174,17 @@ impl Pattern {
             .transpose()?;
         let tool = glob(tool, false)?;
         let head = Head::of(&tool.prefix);
-        Ok(Self { head, rest: Box::new(Parsed { text: text.to_owned(), tool, arguments }) })
+        let alike = arguments.as_ref().filter(|arguments| arguments.path.prefix == arguments.text.prefix);
+        let argument_head = alike.map_or_else(Head::default, |arguments| Head::of(&arguments.path.prefix));
+        let rest = Box::new(Parsed { text: text.to_owned(), tool, arguments });
+        Ok(Self { head, argument_head, rest })
     }
 
-    /// Whether it could speak of a function with one of these heads: where not, [`Pattern::names_one_of`] need not look.
-    pub(super) fn could_name(&self, heads: &[Head]) -> bool {
-        heads.iter().any(|head| self.head.begins(*head))
+    /// Whether it could speak of a function with one of these heads, and of one of these arguments, if there are any: where
+    /// not, nothing else need be looked at.
+    pub(super) fn could_speak_of(&self, names: &[Head], subjects: &[Head]) -> bool {
+        let fits = |own: Head, heads: &[Head]| heads.iter().any(|head| own.begins(*head));
+        fits(self.head, names) && (subjects.is_empty() || fits(self.argument_head, subjects))
     }
 
     /// Whether it speaks of a function of one of these names, whatever its arguments.

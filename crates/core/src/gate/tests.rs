@@ -424,11 +424,15 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
 
 proptest::proptest! {
     #[test]
-    fn no_pattern_is_passed_over_that_names_the_function(
-        pattern in r"[a-c*?]{1,12}",
+    fn no_pattern_is_passed_over_that_speaks_of_the_call(
+        pattern in r"[a-c*?]{1,12}(\((\./|/)?[a-c*?/]{0,12}\))?",
         name in r"[a-c]{0,12}",
+        subject in r"/?[a-c/]{0,12}",
+        is_path in proptest::bool::ANY,
     ) {
         let Ok(pattern) = Pattern::parse(&pattern) else { return Ok(()) };
-        proptest::prop_assert!(pattern.could_name(&[Head::of(&name)]) || !pattern.names_one_of(&[&name]));
+        let subject = if is_path { Subject::Path(subject) } else { Subject::Text(subject) };
+        let speaks = pattern.names_one_of(&[&name]) && pattern.fits_arguments(&subject);
+        proptest::prop_assert!(!speaks || pattern.could_speak_of(&[Head::of(&name)], &[subject.head()]));
     }
 }
