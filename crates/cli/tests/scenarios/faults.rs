@@ -69,12 +69,15 @@ fn seen(told: &Told) -> String {
 
 /// Without ports and times.
 fn steady(said: &str) -> String {
-    let words = said.split(' ').map(|word| match word.strip_prefix("127.0.0.1:") {
-        Some(_) => "127.0.0.1:[PORT]",
-        None if word.trim_end_matches(';').ends_with("ms") => "[TIME];",
-        None => word,
-    });
-    words.collect::<Vec<_>>().join(" ")
+    let mut words: Vec<&str> = Vec::new();
+    for word in said.split(' ') {
+        words.push(match words.last() {
+            Some(&"after") => "[TIME];",
+            _ if word.starts_with("127.0.0.1:") => "127.0.0.1:[PORT]",
+            _ => word,
+        });
+    }
+    words.join(" ")
 }
 
 fn journal(story: &Story) -> Vec<Value> {
