@@ -1,7 +1,13 @@
 //! What the loops of the benchmarks share: their options, the transcript, and the line they print.
 //!
-//! Three programs make the same K tool turns against the same server: `bare_loop` (the exchange and nothing else),
-//! `genai_loop` (the client library alone) and `llm_do_loop` (the whole machine).
+//! Four programs make the same K tool turns against the same server: `bare_loop` (the exchange and nothing else),
+//! `genai_loop` and `genai_mimalloc_loop` ([`alone`]) and `llm_do_loop` (the whole machine). [`soak`] makes runs of the same transcript
+//! for minutes, many at once, against a server that fails now and then.
+
+pub mod alone;
+pub mod audit;
+pub mod machine;
+pub mod soak;
 
 use std::error::Error;
 use std::io::Write;
@@ -22,6 +28,8 @@ pub const USER: &str = "Read all files in input/.";
 /// What every tool call returns.
 pub const RESULT: &str =
     "Line one of the file, with some words in it.\nLine two of the file, with some more words in it.\n";
+/// The last answer: what the server says by itself.
+pub const FINAL: &str = "All of it is read.";
 
 /// The one tool offered: name, description, schema.
 pub fn tool() -> (&'static str, &'static str, Value) {
@@ -41,14 +49,17 @@ pub struct Options {
     pub concurrency: usize,
     /// R.
     pub repeat: usize,
+    /// How long the soak begins new runs, in seconds.
+    pub seconds: u64,
     /// Where to write and leave what must be written; if it is not said, it is written to the system's folder for
     /// temporary files and removed.
     pub dir: Option<String>,
 }
 
-/// Reads `--url URL [--turns K] [--concurrency N] [--repeat R] [--dir DIR]` from the command line.
+/// Reads `--url URL [--turns K] [--concurrency N] [--repeat R] [--seconds S] [--dir DIR]` from the command line.
 pub fn options() -> Result<Options, Failure> {
-    let mut options = Options { url: String::new(), turns: 10, concurrency: 1, repeat: 1, dir: None };
+    let mut options =
+        Options { url: String::new(), turns: 10, concurrency: 1, repeat: 1, seconds: 10, dir: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} wants a value"))?;
@@ -57,6 +68,7 @@ pub fn options() -> Result<Options, Failure> {
             "--turns" => options.turns = value.parse()?,
             "--concurrency" => options.concurrency = value.parse()?,
             "--repeat" => options.repeat = value.parse()?,
+            "--seconds" => options.seconds = value.parse()?,
             "--dir" => options.dir = Some(value),
             _ => return Err(format!("unknown option {word}").into()),
         }
@@ -79,9 +91,14 @@ impl Meter {
         Self { wall: Instant::now(), cpu: cpu() }
     }
 
+    /// Seconds by the clock and of CPU.
+    pub(crate) fn elapsed(&self) -> (f64, f64) {
+        (self.wall.elapsed().as_secs_f64(), (cpu() - self.cpu).as_secs_f64())
+    }
+
     /// What the loops took. A turn is one request with its answer; K tool turns make K + 1.
     pub fn stop(&self, program: &str, options: &Options) -> Value {
-        let (wall, cpu) = (self.wall.elapsed().as_secs_f64(), (cpu() - self.cpu).as_secs_f64());
+        let (wall, cpu) = self.elapsed();
         let requests = (options.concurrency * options.repeat * (options.turns + 1)) as f64;
         let round = |value: f64| (value * 1e4).round() / 1e4;
         json!({
@@ -111,7 +128,12 @@ fn cpu() -> Duration {
 }
 
 fn peak_rss_kb() -> Option<u64> {
+    memory_kb("VmHWM:")
+}
+
+/// A line of `/proc/self/status` about memory, in KB.
+fn memory_kb(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = status.lines().find(|line| line.starts_with(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }

@@ -26,6 +26,11 @@ use std::{
     process::ExitCode,
 };
 
+/// A turn is some hundred small pieces that come and go together, for which the system's allocator is slow
+/// (docs/performance.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Children are started by executing this program anew; then it is nothing else.
     llm_do::confine::install();

@@ -1,37 +1,65 @@
-//! Changes to a folder that are made all or not at all.
+//! Changes to a folder that are made all or not at all, whenever the process is killed.
 //!
-//! New files are written beside the place first. Then everything is moved, and a move that fails undoes those before it.
+//! New files are written first, where nothing reads them. Then everything is moved. What is to be moved is written down
+//! before, as [`MOVES`]: while that file is there nothing in the folder loads, and [`settle`] goes on where a killed
+//! process stopped. A move that fails undoes those before it.
 
-use llm_do::program::migrate::WAITING;
+use llm_do::program::migrate::{MOVES, WAITING};
 use std::{
-    fs, io,
+    collections::BTreeSet,
+    fs::{self, File, TryLockError},
+    io::{self, Read},
     path::{Component, Path, PathBuf},
 };
 use tempfile::TempDir;
 
+/// llm-do's own folder in a project, which neither tools nor their processes see.
+const OWN: &str = ".llm-do";
+/// Longest list of moves that is read, in bytes.
+const LONGEST: u64 = 64 << 20;
+
 /// Files that wait in a temporary folder on the file system where they will be.
 pub(crate) struct Staged {
+    /// Held, so that nobody takes the folder for one that a killed process left.
+    _used: File,
     waiting: TempDir,
+    _around: Option<Around>,
 }
 
-/// What is done to a folder, in order; taken back when dropped before [`Moves::keep`].
-pub(crate) struct Moves {
-    root: PathBuf,
-    done: Vec<Done>,
-}
+/// A folder that goes if nothing is left in it.
+struct Around(PathBuf);
 
-enum Done {
-    Moved { from: PathBuf, to: PathBuf },
-    Made(PathBuf),
+impl Drop for Around {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
 }
 
 impl Staged {
-    /// A place to write to, in that folder.
+    /// A place to write what will become a folder beside it, in `folder`.
     pub(crate) fn beside(folder: &Path) -> io::Result<Self> {
+        sweep(folder);
+        Self::waiting_in(folder, None)
+    }
+
+    /// A place to write what will be moved into `folder`, after [`settle`].
+    pub(crate) fn inside(folder: &Path) -> io::Result<Self> {
+        let own = folder.join(OWN);
+        match fs::create_dir(&own) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ if !fs::symlink_metadata(&own)?.is_dir() => return Err(no_folder(&own)),
+            _ => {}
+        }
+        Self::waiting_in(&own, Some(Around(own.clone())))
+    }
+
+    fn waiting_in(folder: &Path, around: Option<Around>) -> io::Result<Self> {
         let waiting = tempfile::Builder::new().prefix(WAITING).tempdir_in(folder)?;
+        let used = File::open(waiting.path())?;
+        used.lock()?;
         // Made anew inside, because a temporary folder is closed to others, and a project is not.
         fs::create_dir(waiting.path().join("new"))?;
-        Ok(Self { waiting })
+        Ok(Self { _used: used, waiting, _around: around })
     }
 
     /// The folder of what waits.
@@ -58,7 +86,7 @@ impl Staged {
     }
 
     fn place(&self, path: &str) -> io::Result<PathBuf> {
-        let place = self.path().join(inside(path)?);
+        let place = self.path().join(below(path)?);
         if let Some(folder) = place.parent() {
             fs::create_dir_all(folder)?;
         }
@@ -66,21 +94,163 @@ impl Staged {
     }
 }
 
+/// Moves within a folder, in their order: from where to where, relative to it.
+pub(crate) struct Moves {
+    root: PathBuf,
+    list: Vec<(String, String)>,
+}
+
 impl Moves {
-    /// Nothing yet.
+    /// None yet.
     pub(crate) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), done: Vec::new() }
+        Self { root: root.to_owned(), list: Vec::new() }
     }
 
-    /// Moves a file or folder to a path below the root where nothing is; makes the folders in between.
-    pub(crate) fn put(&mut self, from: &Path, path: &str) -> io::Result<()> {
-        let path = inside(path)?;
-        let mut folder = self.root.clone();
-        for part in path.parent().unwrap_or(Path::new("")).components() {
+    /// A file or folder goes to where nothing is then. Both paths have `/` between their parts.
+    pub(crate) fn add(&mut self, from: &str, to: &str) {
+        self.list.push((from.to_owned(), to.to_owned()));
+    }
+
+    /// The same for something that waits.
+    pub(crate) fn add_staged(&mut self, staged: &Staged, path: &str) {
+        let waiting = staged.waiting.path().file_name().unwrap_or_default().to_string_lossy();
+        self.add(&format!("{OWN}/{waiting}/new/{path}"), path);
+    }
+
+    /// Makes them all, or none.
+    pub(crate) fn carry_out(&self, staged: &Staged) -> io::Result<()> {
+        for path in self.list.iter().flat_map(|(from, to)| [from, to]) {
+            below(path)?;
+        }
+        let written = staged.waiting.path().join("moves");
+        fs::write(&written, serde_json::to_vec(&self.list)?)?;
+        let list = File::open(&written)?;
+        list.sync_all()?;
+        // Whoever finds it knows by the lock that this process is still at work.
+        list.lock()?;
+        let noted = self.root.join(MOVES);
+        rename_new(&written, &noted)?;
+        let mut undo = Undo::default();
+        let made = self.list.iter().try_for_each(|(from, to)| undo.put(&self.root, from, to));
+        if made.is_ok() {
+            undo.done.clear();
+            self.remove_empty_folders();
+        }
+        drop(undo);
+        // Where it stays, whoever settles it finds nothing to do.
+        let _ = fs::remove_file(noted);
+        made
+    }
+
+    /// Makes those that are not made yet.
+    fn go_on(&self) -> io::Result<()> {
+        for (from, to) in &self.list {
+            let mut undo = Undo::default();
+            let is_there = |path: &Path| fs::symlink_metadata(self.root.join(path)).is_ok();
+            let outcome = match (is_there(below(from)?), is_there(below(to)?)) {
+                (true, false) => undo.put(&self.root, from, to),
+                // What waits would go with its folder.
+                (true, true) if from.starts_with(OWN) => Err(io::Error::other(format!("{to} is in the way"))),
+                // It is done, and a later move has filled the place again.
+                _ => Ok(()),
+            };
+            // What is done stays: the next one goes on from there.
+            undo.done.clear();
+            outcome?;
+        }
+        self.remove_empty_folders();
+        Ok(())
+    }
+
+    /// Folders out of which everything went.
+    fn remove_empty_folders(&self) {
+        let gone = self.list.iter().map(|(from, _)| from.as_str()).filter(|from| !from.starts_with(OWN));
+        let folders: BTreeSet<&str> =
+            gone.flat_map(|path| path.match_indices('/').map(|(at, _)| &path[..at])).collect();
+        // The deeper ones first. One that still holds something refuses.
+        for folder in folders.into_iter().rev() {
+            let _ = fs::remove_dir(self.root.join(folder));
+        }
+    }
+}
+
+/// Whether a killed process left moves that are only half made.
+pub(crate) fn is_unsettled(folder: &Path) -> bool {
+    fs::symlink_metadata(folder.join(MOVES)).is_ok()
+}
+
+/// Brings to an end what a killed process left in a folder: finishes its moves, and clears away what only waited.
+/// Whether there were any moves.
+pub(crate) fn settle(folder: &Path) -> io::Result<bool> {
+    let own = folder.join(OWN);
+    if !fs::symlink_metadata(&own).is_ok_and(|found| found.is_dir()) {
+        return Ok(false);
+    }
+    let noted = folder.join(MOVES);
+    let unsettled = is_unsettled(folder);
+    if unsettled {
+        // What came along with a folder may be a pipe, at which one would wait for ever.
+        if !fs::symlink_metadata(&noted)?.is_file() {
+            return Err(io::Error::other(format!("{MOVES} is no file")));
+        }
+        let list = File::open(&noted)?;
+        match list.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(io::Error::other("another command changes it now")),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let mut text = Vec::new();
+        (&list).take(LONGEST).read_to_end(&mut text)?;
+        let list = serde_json::from_slice(&text)
+            .map_err(|error| io::Error::other(format!("{MOVES} is no list of moves: {error}")))?;
+        Moves { root: folder.to_owned(), list }.go_on()?;
+        fs::remove_file(&noted)?;
+    }
+    sweep(&own);
+    drop(Around(own));
+    Ok(unsettled)
+}
+
+/// Clears away what waits in a folder for a process that is no more.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let left = entry.file_name().to_string_lossy().starts_with(WAITING)
+            && entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if left && File::open(entry.path()).is_ok_and(|waiting| waiting.try_lock().is_ok()) {
+            // What cannot be cleared is in nobody's way.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// What was done, in order; taken back when dropped before it is forgotten.
+#[derive(Default)]
+struct Undo {
+    done: Vec<Done>,
+}
+
+enum Done {
+    Moved { from: PathBuf, to: PathBuf },
+    Made(PathBuf),
+}
+
+impl Undo {
+    /// Moves a file or folder to where nothing is; makes the folders in between.
+    fn put(&mut self, root: &Path, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (below(from)?, below(to)?);
+        let mut folder = root.to_owned();
+        for part in from.parent().unwrap_or(Path::new("")).components() {
+            folder.push(part);
+            if !fs::symlink_metadata(&folder)?.is_dir() {
+                return Err(no_folder(&folder));
+            }
+        }
+        let mut folder = root.to_owned();
+        for part in to.parent().unwrap_or(Path::new("")).components() {
             folder.push(part);
             match fs::symlink_metadata(&folder) {
                 Ok(found) if found.is_dir() => {}
-                Ok(_) => return Err(io::Error::other(format!("{} is no folder", folder.display()))),
+                Ok(_) => return Err(no_folder(&folder)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     fs::create_dir(&folder)?;
                     self.done.push(Done::Made(folder.clone()));
@@ -88,19 +258,14 @@ impl Moves {
                 Err(error) => return Err(error),
             }
         }
-        let to = self.root.join(path);
-        rename_new(from, &to)?;
-        self.done.push(Done::Moved { from: from.to_owned(), to });
+        let (from, to) = (root.join(from), root.join(to));
+        rename_new(&from, &to)?;
+        self.done.push(Done::Moved { from, to });
         Ok(())
-    }
-
-    /// All is done.
-    pub(crate) fn keep(mut self) {
-        self.done.clear();
     }
 }
 
-impl Drop for Moves {
+impl Drop for Undo {
     fn drop(&mut self) {
         for step in self.done.drain(..).rev() {
             // There is nothing better to do with a step that can't be taken back.
@@ -110,6 +275,10 @@ impl Drop for Moves {
             };
         }
     }
+}
+
+fn no_folder(path: &Path) -> io::Error {
+    io::Error::other(format!("{} is no folder", path.display()))
 }
 
 /// Renames to where nothing is.
@@ -130,7 +299,7 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// A path that goes only down.
-fn inside(path: &str) -> io::Result<&Path> {
+fn below(path: &str) -> io::Result<&Path> {
     let path = Path::new(path);
     let down = path.components().all(|part| matches!(part, Component::Normal(_)));
     if down && path.file_name().is_some() {
@@ -145,36 +314,108 @@ fn inside(path: &str) -> io::Result<&Path> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_move_that_fails_undoes_those_before_it() {
-        let root = tempfile::tempdir().unwrap();
-        let file = |name: &str| root.path().join(name);
-        fs::write(file("a"), "a").unwrap();
-        fs::write(file("b"), "b").unwrap();
-        let mut moves = Moves::new(root.path());
-        moves.put(&file("a"), "deep/er/a").unwrap();
-        assert!(moves.put(&file("b"), "deep/er/a").is_err(), "nothing is overwritten");
-        assert_eq!(fs::read_to_string(file("deep/er/a")).unwrap(), "a");
-        drop(moves);
-        assert_eq!(fs::read_to_string(file("a")).unwrap(), "a");
-        assert!(!file("deep").exists());
-    }
-
-    #[test]
-    fn nothing_is_put_outside() {
+    fn folder() -> (tempfile::TempDir, PathBuf) {
         let outer = tempfile::tempdir().unwrap();
         let root = outer.path().join("root");
         fs::create_dir_all(outer.path().join("elsewhere")).unwrap();
         fs::create_dir(&root).unwrap();
-        fs::write(root.join("a"), "a").unwrap();
+        for name in ["a", "b"] {
+            fs::write(root.join(name), name).unwrap();
+        }
         std::os::unix::fs::symlink("../elsewhere", root.join("link")).unwrap();
-        let staged = Staged::beside(&root).unwrap();
-        for path in ["../a", "/a", "x/../../a", "link/a", ""] {
-            assert!(Moves::new(&root).put(&root.join("a"), path).is_err(), "{path}");
-            if path != "link/a" {
+        (outer, root)
+    }
+
+    fn names(root: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(root).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_list_is_not_waited_for() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let (_outer, root) = folder();
+        fs::create_dir(root.join(OWN)).unwrap();
+        mknodat(CWD, root.join(MOVES), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(is_unsettled(&root));
+        assert!(settle(&root).unwrap_err().to_string().contains("is no file"));
+    }
+
+    #[test]
+    fn a_move_that_fails_undoes_those_before_it() {
+        let (_outer, root) = folder();
+        let mut moves = Moves::new(&root);
+        moves.add("a", "deep/er/a");
+        moves.add("b", "deep/er/a");
+        let staged = Staged::inside(&root).unwrap();
+        assert!(moves.carry_out(&staged).is_err(), "nothing is overwritten");
+        drop(staged);
+        assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "a");
+        assert_eq!(names(&root), ["a", "b", "link"]);
+    }
+
+    #[test]
+    fn nothing_is_put_or_taken_outside() {
+        let (outer, root) = folder();
+        fs::write(outer.path().join("elsewhere/x"), "x").unwrap();
+        let staged = Staged::inside(&root).unwrap();
+        for path in ["../a", "/a", "x/../../a", "link/x", ""] {
+            for (from, to) in [("a", path), (path, "new")] {
+                let mut moves = Moves::new(&root);
+                moves.add(from, to);
+                assert!(moves.carry_out(&staged).is_err(), "{from} to {to}");
+            }
+            if path != "link/x" {
                 assert!(staged.write(path, b"x").is_err(), "{path}");
             }
         }
-        assert_eq!(fs::read_dir(outer.path().join("elsewhere")).unwrap().count(), 0);
+        assert_eq!(names(&outer.path().join("elsewhere")), ["x"]);
+        assert!(!is_unsettled(&root));
+    }
+
+    #[test]
+    fn a_list_that_a_stranger_left_leads_nowhere_either() {
+        let (outer, root) = folder();
+        fs::write(outer.path().join("elsewhere/x"), "x").unwrap();
+        fs::create_dir(root.join(OWN)).unwrap();
+        for (from, to) in [("link/x", "x"), ("../elsewhere/x", "x"), ("a", "link/a"), ("a", "../a")] {
+            fs::write(root.join(MOVES), serde_json::to_vec(&[(from, to)]).unwrap()).unwrap();
+            assert!(settle(&root).is_err(), "{from} to {to}");
+        }
+        assert_eq!(names(&root), [OWN, "a", "b", "link"]);
+        assert_eq!(names(&outer.path().join("elsewhere")), ["x"]);
+    }
+
+    #[test]
+    fn what_is_in_use_is_not_cleared_away() {
+        let (_outer, root) = folder();
+        let staged = Staged::inside(&root).unwrap();
+        let left = root.join(OWN).join(format!("{WAITING}left"));
+        fs::create_dir(&left).unwrap();
+        assert!(!settle(&root).unwrap());
+        assert!(staged.path().exists() && !left.exists());
+        drop(staged);
+        assert_eq!(names(&root), ["a", "b", "link"]);
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_said_and_nothing_is_lost() {
+        let (_outer, root) = folder();
+        let waiting = format!("{OWN}/{WAITING}x/new");
+        fs::create_dir_all(root.join(&waiting)).unwrap();
+        fs::write(root.join(&waiting).join("a"), "new").unwrap();
+        let list = [("a".to_owned(), "kept/a".to_owned()), (format!("{waiting}/a"), "a".to_owned())];
+        fs::write(root.join(MOVES), serde_json::to_vec(&list).unwrap()).unwrap();
+        fs::create_dir(root.join("kept")).unwrap();
+        fs::rename(root.join("a"), root.join("kept/a")).unwrap();
+        fs::write(root.join("a"), "mine").unwrap();
+        assert!(settle(&root).unwrap_err().to_string().contains("a is in the way"));
+        fs::rename(root.join("a"), root.join("mine")).unwrap();
+        assert!(settle(&root).unwrap());
+        assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "new");
+        assert_eq!(fs::read_to_string(root.join("kept/a")).unwrap(), "a");
+        assert_eq!(names(&root), ["a", "b", "kept", "link", "mine"]);
     }
 }

@@ -21,6 +21,10 @@ impl CallPath {
     pub fn call(&self, turn: u32, index: usize) -> Self {
         Self(format!("{}/{turn}.{index}", self.0).into())
     }
+    /// The call of a tool of `ensures` with the output that a worker's turn gave, by its index among these tools.
+    pub fn judge(&self, turn: u32, index: usize) -> Self {
+        Self(format!("{}/ensures.{turn}.{index}", self.0).into())
+    }
     /// A call made by code rather than by a model's turn. `key` tells it from its siblings (SPEC §12: function,
     /// canonical arguments, occurrence).
     pub fn keyed(&self, key: &str) -> Self {

@@ -6,12 +6,12 @@
 mod ensures;
 mod output;
 
-pub use ensures::{Ensure, Ensures};
+pub use ensures::{Ensure, Ensures, Judge};
 pub use output::{FINAL_TOOL, OutputContract};
 
 use crate::{
     engine::{Failure, FailureKind},
-    function::Risk,
+    journal::Ending,
     ledger::estimate,
     model::{
         Arguments, Blob, FinishReason, Message, MessageId, ModelResponse, Part, Role, Sees, ToolCall,
@@ -26,6 +26,9 @@ use std::{collections::HashMap, sync::Arc};
 
 /// Stands in the history for an answer without content, which providers would refuse to be sent.
 const EMPTY: &str = "(empty answer)";
+
+/// Asks for a shorter answer.
+const CUT_OFF: &str = "Your answer was cut off because it was too long. Answer again, shorter.";
 
 /// What is fixed for the whole conversation.
 #[derive(Clone, Debug)]
@@ -49,6 +52,8 @@ pub enum Next {
     Ask,
     /// Make these calls; feed their results back in this order.
     Call(Vec<PlannedCall>),
+    /// Call the tools of `ensures` with this output, and feed back how each call ended, in their order.
+    Ensure(Arc<Value>),
     /// It is over.
     Done(Completion),
     /// It is over, without an output.
@@ -100,6 +105,8 @@ pub struct Conversation {
 enum State {
     Ask,
     Calls(Vec<PlannedCall>),
+    /// An output that the tools of `ensures` have still to look at, and the call through which it was given.
+    Judged(Completion, Option<ToolCall>),
     Done(Completion),
     Failed(Failure),
 }
@@ -175,6 +182,7 @@ impl Conversation {
             ))),
             State::Ask => Next::Ask,
             State::Calls(calls) => Next::Call(calls.clone()),
+            State::Judged(completion, _) => Next::Ensure(Arc::clone(&completion.value)),
             State::Done(completion) => Next::Done(completion.clone()),
             State::Failed(failure) => Next::Failed(failure.clone()),
         }
@@ -278,16 +286,18 @@ impl Conversation {
         } else if empty {
             "Your answer was empty. Answer now.".to_owned()
         } else {
+            let truncated = finish == FinishReason::Length;
             match self.setup.output.read_text(&text) {
                 Answer::Valid(value) => {
-                    let truncated = finish == FinishReason::Length;
                     self.state = State::Done(Completion { value: Arc::new(value), truncated });
                     return None;
                 }
-                // What a half says of the schema would mislead.
-                Answer::Invalid(_) | Answer::Unmet(..) if finish == FinishReason::Length => {
-                    "Your answer was cut off because it was too long. Answer again, shorter.".to_owned()
+                Answer::ForTools(value) => {
+                    self.state = State::Judged(Completion { value: Arc::new(value), truncated }, None);
+                    return None;
                 }
+                // What a half says of the schema would mislead.
+                Answer::Invalid(_) | Answer::Unmet(..) if truncated => CUT_OFF.to_owned(),
                 Answer::Invalid(reasons) => reasons,
                 Answer::Unmet(value, reasons) => {
                     return self.repair(FailureKind::Postcondition, reasons, Some(value));
@@ -394,14 +404,44 @@ impl Conversation {
     }
 
     fn final_call(&mut self, call: &ToolCall, input: &Arc<Value>) {
-        let (kind, last, reasons) = match self.setup.output.read_call(input) {
-            Answer::Valid(value) => {
-                self.state = State::Done(Completion { value: Arc::new(value), truncated: false });
-                return;
+        let complete = |value| Completion { value: Arc::new(value), truncated: false };
+        match self.setup.output.read_call(input) {
+            Answer::Valid(value) => self.state = State::Done(complete(value)),
+            Answer::ForTools(value) => self.state = State::Judged(complete(value), Some(call.clone())),
+            Answer::Invalid(reasons) => {
+                self.repair_call(FailureKind::InvalidOutput, call, reasons, (**input).clone());
             }
-            Answer::Invalid(reasons) => (FailureKind::InvalidOutput, (**input).clone(), reasons),
-            Answer::Unmet(value, reasons) => (FailureKind::Postcondition, value, reasons),
-        };
+            Answer::Unmet(value, reasons) => {
+                self.repair_call(FailureKind::Postcondition, call, reasons, value);
+            }
+        }
+    }
+
+    /// Takes how the calls of the tools of `ensures` ended, in their order. `Some` is a message of the harness, as with
+    /// [`Conversation::answered`].
+    pub fn ensured(&mut self, said: &[Ending]) -> Option<Arc<Message>> {
+        let State::Judged(completion, call) = &self.state else { return None };
+        let (completion, call) = (completion.clone(), call.clone());
+        let verdict = self.setup.output.ensures().map_or(Ok(None), |ensures| ensures.verdict(said));
+        let last = (*completion.value).clone();
+        match (verdict, call) {
+            (Ok(None), _) => self.state = State::Done(completion),
+            (Err(failure), _) => self.state = State::Failed(failure.with_partial(Some(last))),
+            (Ok(Some(reasons)), Some(call)) => {
+                self.repair_call(FailureKind::Postcondition, &call, reasons, last);
+            }
+            (Ok(Some(_)), None) if completion.truncated => {
+                return self.repair(FailureKind::Postcondition, CUT_OFF.to_owned(), Some(last));
+            }
+            (Ok(Some(reasons)), None) => {
+                return self.repair(FailureKind::Postcondition, reasons, Some(last));
+            }
+        }
+        None
+    }
+
+    /// As [`Self::repair`], for an output that was given through the final-result tool: its result says why.
+    fn repair_call(&mut self, kind: FailureKind, call: &ToolCall, reasons: String, last: Value) {
         if self.try_again(kind, &reasons, Some(last)) {
             self.state = State::Calls(vec![PlannedCall::Answered(ToolResult {
                 call_id: Arc::clone(&call.id),
@@ -465,15 +505,12 @@ impl Conversation {
     }
 }
 
-/// Groups of calls that may run side by side: barriers stand alone (SPEC §8.1). `risk` gives a tool's risk and whether
-/// it may run in parallel all the same.
-pub fn batches(calls: &[PlannedCall], risk: impl Fn(usize) -> (Risk, bool)) -> Vec<Vec<&PlannedCall>> {
-    let mut groups: Vec<Vec<&PlannedCall>> = Vec::new();
+/// Groups of calls that may run side by side, in their order: those that are barriers stand alone (SPEC §8.1).
+pub fn batches<C>(calls: impl IntoIterator<Item = C>, is_barrier: impl Fn(&C) -> bool) -> Vec<Vec<C>> {
+    let mut groups: Vec<Vec<C>> = Vec::new();
     let mut open = false;
     for call in calls {
-        let PlannedCall::Make { tool, .. } = call else { continue };
-        let (risk, parallel) = risk(*tool);
-        let barrier = risk.is_barrier() && !parallel;
+        let barrier = is_barrier(&call);
         match groups.last_mut() {
             Some(group) if open && !barrier => group.push(call),
             _ => groups.push(vec![call]),

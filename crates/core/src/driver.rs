@@ -73,7 +73,8 @@ pub struct Stepped {
 /// The host's side of a run.
 pub trait Driver: MaybeSend + MaybeSync {
     /// Runs one step, or returns its record. `Err` only for the infrastructure: the run was cancelled, the journal
-    /// can't be written, a replay diverged.
+    /// can't be written, a replay diverged. The step begins here and now, with the record of its intent: whoever makes
+    /// the future must await it.
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>>;
     /// Records something that follows from what is recorded already (a call has started, a verdict fell by a rule).
     /// Written before this returns.

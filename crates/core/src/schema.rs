@@ -1,5 +1,6 @@
 //! JSON Schema 2020-12, compiled once and shared, and canonical JSON.
 
+use serde::Serialize;
 use serde_json::Value;
 use std::{
     fmt,
@@ -54,6 +55,9 @@ impl Schema {
 
     /// Checks a value; every violation is listed (at most 20, a model can't use more).
     pub fn validate(&self, value: &Value) -> Result<(), Vec<Violation>> {
+        if fits_at_a_glance(&self.value, value) {
+            return Ok(());
+        }
         let validator = self.validator.get_or_init(|| {
             compile(&self.value).expect("a schema that did not come through `new` is written by us")
         });
@@ -74,6 +78,36 @@ impl fmt::Debug for Schema {
     }
 }
 
+/// Whether a value fits for so plain reasons that no validator need be made to see it. Most inputs do: objects of texts and
+/// switches. A short run then spares compiling the schema and, before it, the one of all schemas, which takes longer than
+/// all else that happens until its first request.
+///
+/// Never true of what doesn't fit; whatever it doesn't know it leaves to the validator.
+fn fits_at_a_glance(schema: &Value, value: &Value) -> bool {
+    let Some(schema) = schema.as_object() else { return false };
+    let declared = schema.get("properties").and_then(Value::as_object);
+    schema.iter().all(|(keyword, says)| match (keyword.as_str(), says) {
+        ("title" | "description" | "default", _) => true,
+        ("type", Value::String(kind)) => match kind.as_str() {
+            "string" => value.is_string(),
+            "boolean" => value.is_boolean(),
+            "object" => value.is_object(),
+            _ => false,
+        },
+        ("required", Value::Array(names)) => names.iter().all(|name| {
+            value.as_object().zip(name.as_str()).is_some_and(|(map, name)| map.contains_key(name))
+        }),
+        ("properties", Value::Object(properties)) => value.as_object().is_some_and(|map| {
+            map.iter()
+                .all(|(key, value)| properties.get(key).is_none_or(|schema| fits_at_a_glance(schema, value)))
+        }),
+        ("additionalProperties", Value::Bool(false)) => value
+            .as_object()
+            .is_some_and(|map| map.keys().all(|key| declared.is_some_and(|known| known.contains_key(key)))),
+        _ => false,
+    })
+}
+
 fn compile(value: &Value) -> Result<jsonschema::Validator, BadSchema> {
     jsonschema::draft202012::options().build(value).map_err(|error| BadSchema(error.to_string()))
 }
@@ -81,38 +115,42 @@ fn compile(value: &Value) -> Result<jsonschema::Validator, BadSchema> {
 /// Canonical JSON: keys sorted, no white space. Hashes, keys and remembered approvals use it, so that the order in
 /// which a model wrote an object's keys never matters.
 pub fn canonical(value: &Value) -> String {
-    fn write(value: &Value, out: &mut String) {
+    // By hand and into one buffer: every call takes some.
+    fn put(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+        serde_json::to_writer(out, value).expect("a text, a number or a constant is always JSON");
+    }
+    fn write(value: &Value, out: &mut Vec<u8>) {
         match value {
             Value::Object(map) => {
-                let mut keys: Vec<&String> = map.keys().collect();
-                keys.sort_unstable();
-                out.push('{');
-                for (i, key) in keys.into_iter().enumerate() {
+                let mut fields: Vec<(&String, &Value)> = map.iter().collect();
+                fields.sort_unstable_by_key(|(key, _)| *key);
+                out.push(b'{');
+                for (i, (key, value)) in fields.into_iter().enumerate() {
                     if i > 0 {
-                        out.push(',');
+                        out.push(b',');
                     }
-                    out.push_str(&Value::String(key.clone()).to_string());
-                    out.push(':');
-                    write(&map[key], out);
+                    put(key, out);
+                    out.push(b':');
+                    write(value, out);
                 }
-                out.push('}');
+                out.push(b'}');
             }
             Value::Array(items) => {
-                out.push('[');
+                out.push(b'[');
                 for (i, item) in items.iter().enumerate() {
                     if i > 0 {
-                        out.push(',');
+                        out.push(b',');
                     }
                     write(item, out);
                 }
-                out.push(']');
+                out.push(b']');
             }
-            scalar => out.push_str(&scalar.to_string()),
+            scalar => put(scalar, out),
         }
     }
-    let mut out = String::new();
+    let mut out = Vec::with_capacity(128);
     write(value, &mut out);
-    out
+    String::from_utf8(out).expect("JSON is UTF-8")
 }
 
 /// SHA-256 of some bytes, in lower-case hexadecimal.
@@ -120,16 +158,26 @@ pub fn sha256(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     // By hand: every turn takes some, and formatting each byte would cost more than the hash.
     let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are a digit");
-    Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let mut out = String::with_capacity(64);
+    for byte in Sha256::digest(bytes).iter() {
+        out.push(digit(byte >> 4));
+        out.push(digit(byte & 15));
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     #[test]
     fn canonical_form_ignores_key_order() {
+        assert_eq!(
+            canonical(&json!({"b\n": [null, 1.5, true], "a": "ü\""})),
+            r#"{"a":"ü\"","b\n":[null,1.5,true]}"#
+        );
         assert_eq!(canonical(&json!({"b": 1, "a": [{"d": 2, "c": 3}]})), r#"{"a":[{"c":3,"d":2}],"b":1}"#);
     }
 
@@ -143,6 +191,81 @@ mod tests {
         let wrong = schema.validate(&json!({"n": "x"})).unwrap_err();
         assert_eq!(wrong[0].pointer, "/n");
         assert_eq!(schema.validate(&json!({})).unwrap_err().len(), 1);
+    }
+
+    #[test]
+    fn plain_inputs_need_no_validator() {
+        let text = json!({"type": "string", "description": "A text."});
+        let schema = Schema::built_in(json!({
+            "type": "object",
+            "properties": {"path": text, "whole": {"type": "boolean"}, "any": {}, "n": {"type": "integer"}},
+            "required": ["path"],
+            "additionalProperties": false,
+        }));
+        let compiled = || schema.validator.get().is_some();
+        assert!(schema.validate(&json!({"path": "a", "any": [1], "whole": true})).is_ok());
+        assert!(!compiled());
+        assert!(schema.validate(&json!({"path": "a", "n": 1})).is_ok());
+        assert!(compiled());
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_at_a_glance_fits((schema, value) in (plain_schema(), plain_value())) {
+            if fits_at_a_glance(&schema, &value) {
+                prop_assert!(compile(&schema).unwrap().is_valid(&value), "{schema} {value}");
+            }
+        }
+    }
+
+    /// Schemas of the keywords that are looked at and of some others, with the same few names as the values.
+    fn plain_schema() -> impl Strategy<Value = Value> {
+        const TYPES: [&str; 6] = ["string", "boolean", "object", "integer", "array", "null"];
+        let leaf = prop_oneof![
+            Just(json!({})),
+            Just(json!({"description": "d", "default": 1})),
+            Just(json!({"enum": ["x", true]})),
+            Just(json!({"type": ["string", "boolean"]})),
+            proptest::sample::select(&TYPES[..]).prop_map(|kind| json!({ "type": kind })),
+            Just(json!({"type": "string", "minLength": 2})),
+        ];
+        leaf.prop_recursive(3, 24, 3, |inner| {
+            let names = || proptest::sample::subsequence(vec!["a", "b", "c"], 0..=3);
+            let properties =
+                proptest::collection::btree_map(proptest::sample::select(&["a", "b", "c"][..]), inner, 0..3);
+            let rest = proptest::sample::select(vec![
+                None,
+                Some(json!(false)),
+                Some(json!(true)),
+                Some(json!({"type": "string"})),
+            ]);
+            (properties, names(), rest, any::<[bool; 2]>()).prop_map(
+                |(properties, required, rest, [typed, declared])| {
+                    let mut schema = json!({ "required": required });
+                    let of_type = typed.then(|| ("type".to_owned(), json!("object")));
+                    let properties = declared.then(|| ("properties".to_owned(), json!(properties)));
+                    let rest = rest.map(|rest| ("additionalProperties".to_owned(), rest));
+                    schema.as_object_mut().unwrap().extend([of_type, properties, rest].into_iter().flatten());
+                    schema
+                },
+            )
+        })
+    }
+
+    fn plain_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!("x")),
+            Just(json!("xx")),
+            Just(json!(true)),
+            Just(json!(1)),
+            Just(json!(null))
+        ];
+        leaf.prop_recursive(3, 24, 3, |inner| {
+            let names = proptest::sample::select(&["a", "b", "c"][..]);
+            let map = proptest::collection::btree_map(names, inner.clone(), 0..4);
+            let list = proptest::collection::vec(inner, 0..2);
+            prop_oneof![map.prop_map(|map| json!(map)), list.prop_map(Value::from)]
+        })
     }
 
     #[test]

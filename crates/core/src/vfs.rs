@@ -176,4 +176,12 @@ pub trait FileSystem: MaybeSend + MaybeSync {
     fn walk<'a>(&'a self, at: &'a Located, limit: usize) -> BoxFuture<'a, Result<Vec<Entry>, FsError>>;
     /// Makes a folder and those above it.
     fn make_directory<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
+    /// Keeps a text for people, out of reach of every worker: as `below` in the folder `llm-do` of the machine's temporary
+    /// files, readable by this user alone. Gives the place; `None` where there is no such folder.
+    ///
+    /// # Errors
+    /// Why it was not kept, for people.
+    fn keep<'a>(&'a self, _below: &'a str, _text: &'a str) -> BoxFuture<'a, Result<Option<String>, String>> {
+        Box::pin(async { Ok(None) })
+    }
 }

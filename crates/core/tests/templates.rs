@@ -402,6 +402,14 @@ fn undefined_is_an_error_unless_it_is_asked_for() {
 }
 
 #[test]
+fn nothing_is_divided_by_zero() {
+    let files = Files::of([]);
+    let text = "{{ 6 is divisibleby 3 }} {{ 6 is divisibleby 4 }} {{ 1.5 is divisibleby 0.5 }}";
+    assert_eq!(rendered(text, &json!({}), &files), "True False True");
+    assert!(alone("{{ 6 is divisibleby 0 }}").to_string().contains("division by zero"));
+}
+
+#[test]
 fn syntax_errors_have_their_place() {
     let error = alone("a\nb {{ 1 + }}");
     assert_eq!((error.kind, error.place.line), (TemplateErrorKind::Syntax, 6), "{error}");

@@ -74,6 +74,7 @@ pub(crate) fn confinement_of(confiner: &Confiner) -> Option<Arc<str>> {
     let confinement = match confiner.confinement().ok()? {
         Confinement::Tier(Tier::Namespaces) => "namespaces",
         Confinement::Tier(Tier::Landlock) => "landlock",
+        Confinement::Tier(Tier::Seatbelt) => "seatbelt",
         Confinement::Unconfined => "unconfined",
     };
     Some(confinement.into())

@@ -155,7 +155,7 @@ pub async fn replay(settings: Settings, recorded: &Recorded) -> Result<ReplayRep
     let engine =
         shared.engine(Arc::clone(&recorded.run), date, Arc::clone(&driver) as Arc<dyn Driver>, over.models);
     let account = Account::of_run(shared.budget, &*driver);
-    let ended = shared.call(&engine, &start, account).await;
+    let ended = shared.call(&engine, start, account).await;
     shared.python.end(&recorded.run).await;
     let (compared, divergence, whole) = driver.compared();
     match (ended, &divergence) {

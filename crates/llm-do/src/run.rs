@@ -193,10 +193,13 @@ impl Run {
 
     /// Runs it to its end. The journal is closed however that comes about.
     pub async fn finish(self) -> Report {
-        let started = self.driver.now_ms();
-        let account = Account::of_run(self.shared.budget, &*self.driver);
-        let result = self.driver.gathering(self.call(account.clone())).await;
-        self.shared.python.end(&self.id).await;
+        let Self { shared, driver, tally, id, dir, start, beginning } = self;
+        let started = driver.now_ms();
+        let account = Account::of_run(shared.budget, &*driver);
+        // In a place of its own: a run waits nearly all of its time in there, and the rest need not be as large.
+        let work = Box::pin(call(&shared, &driver, &id, start, beginning, account.clone()));
+        let result = driver.gathering(work).await;
+        shared.python.end(&id).await;
         let (status, end, usage, halt) = match result {
             Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
             Err(halt) => {
@@ -206,7 +209,7 @@ impl Run {
                     _ => RunStatus::Failed,
                 };
                 let failure = Failure::new(FailureKind::Tool, halt.to_string());
-                (status, End::Failed(failure), self.tally.counts().usage, Some(halt))
+                (status, End::Failed(failure), tally.counts().usage, Some(halt))
             }
         };
         let ending = end.to_ending();
@@ -216,46 +219,52 @@ impl Run {
             _ => status,
         };
         let ended = Body::RunEnded { status: recorded, ending, usage };
-        let last = self.driver.record(&CallPath::root(), "run".into(), ended);
+        let last = driver.record(&CallPath::root(), "run".into(), ended);
         Report {
-            run: self.id,
-            dir: self.dir,
+            run: id,
+            dir,
             status,
             end,
             usage,
-            took: Duration::from_millis(self.driver.now_ms().saturating_sub(started)),
-            counts: self.tally.counts(),
+            took: Duration::from_millis(driver.now_ms().saturating_sub(started)),
+            counts: tally.counts(),
             left: account.map(|account| account.left()),
             halt: halt.or(last.err()),
         }
     }
+}
 
-    async fn call(&self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
-        let shared = &self.shared;
-        let date = match &self.beginning {
-            Beginning::Resumed(date) => Arc::clone(date),
-            Beginning::New(invocation) => {
-                let date = today();
-                let started = Body::RunStarted {
-                    format: FORMAT,
-                    run: Arc::clone(&self.id),
-                    version: VERSION.into(),
-                    target: Arc::clone(&shared.target),
-                    entry: Arc::clone(&shared.entry.id),
-                    approval: shared.gate.mode,
-                    date: Arc::clone(&date),
-                    definitions: shared.used.clone(),
-                    runtimes: shared.runtimes.clone(),
-                    invocation: Some(Arc::clone(invocation)),
-                };
-                self.driver.record(&CallPath::root(), "run".into(), started)?;
-                date
-            }
-        };
-        let driver = Arc::clone(&self.driver) as Arc<dyn Driver>;
-        let engine = shared.engine(Arc::clone(&self.id), date, driver, Arc::clone(&shared.models));
-        shared.call(&engine, &self.start, account).await
-    }
+async fn call(
+    shared: &Shared,
+    driver: &Arc<LocalDriver>,
+    run: &Arc<str>,
+    start: Start,
+    beginning: Beginning,
+    account: Option<Arc<Account>>,
+) -> Result<Outcome, Halt> {
+    let date = match beginning {
+        Beginning::Resumed(date) => date,
+        Beginning::New(invocation) => {
+            let date = today();
+            let started = Body::RunStarted {
+                format: FORMAT,
+                run: Arc::clone(run),
+                version: VERSION.into(),
+                target: Arc::clone(&shared.target),
+                entry: Arc::clone(&shared.entry.id),
+                approval: shared.gate.mode,
+                date: Arc::clone(&date),
+                definitions: shared.used.clone(),
+                runtimes: shared.runtimes.clone(),
+                invocation: Some(invocation),
+            };
+            driver.record(&CallPath::root(), "run".into(), started)?;
+            date
+        }
+    };
+    let driver = Arc::clone(driver) as Arc<dyn Driver>;
+    let engine = shared.engine(Arc::clone(run), date, driver, Arc::clone(&shared.models));
+    shared.call(&engine, start, account).await
 }
 
 impl Shared {
@@ -295,40 +304,40 @@ impl Shared {
     pub(crate) async fn call(
         &self,
         engine: &Engine,
-        start: &Start,
+        start: Start,
         account: Option<Arc<Account>>,
     ) -> Result<Outcome, Halt> {
         let function = worker::function(&self.entry, &self.entry.id, false, None);
-        let frame = Frame::operator(Arc::new(start.authority.clone())).within(account);
-        engine
-            .call(Call {
-                path: CallPath::root(),
-                function: &function,
-                input: Arc::new(start.input.clone()),
-                frame: &frame,
-                attachments: &start.attachments,
-            })
-            .await
+        let Start { input, attachments, authority } = start;
+        let frame = Frame::operator(Arc::new(authority)).within(account);
+        let call = Call {
+            path: CallPath::root(),
+            function: &function,
+            input: Arc::new(input),
+            frame: &frame,
+            attachments: &attachments,
+        };
+        engine.call(call).await
     }
 
     /// Explains what the gate would say of a call that the entry's model makes.
     pub(crate) async fn explain(
         &self,
-        start: &Start,
+        start: Start,
         tool: &str,
         arguments: &Value,
     ) -> Result<Explained, Failure> {
         let driver = Arc::new(MemoryDriver::new(0, None));
         let engine = self.engine("explain".into(), today(), driver as _, Arc::clone(&self.models));
-        let frame = Frame::operator(Arc::new(start.authority.clone()));
-        let input = Arc::new(start.input.clone());
+        let frame = Frame::operator(Arc::new(start.authority));
+        let input = Arc::new(start.input);
         let explained = worker::explain(&engine, &self.entry, &frame, &input, tool, arguments).await;
         self.python.end(&engine.host().run).await;
         explained.unwrap_or_else(|halt| Err(Failure::new(FailureKind::Tool, halt.to_string())))
     }
 
     /// Goes as far as the entry's first request and gives back its record instead of sending it. Nothing is written.
-    pub(crate) async fn preview(&self, start: &Start) -> Result<Body, Failure> {
+    pub(crate) async fn preview(&self, start: Start) -> Result<Body, Failure> {
         let driver = Arc::new(MemoryDriver::new(0, None));
         let models = Arc::new(Silent(Arc::clone(&self.models)));
         let engine = self.engine("preview".into(), today(), Arc::clone(&driver) as _, models);

@@ -485,7 +485,7 @@ impl Session {
     /// # Errors
     /// As [`Session::start`], or the reason why a run would fail before its first request.
     pub async fn preview(&self, input: &Input) -> Result<llm_do_core::journal::Body, Problem> {
-        self.shared.preview(&self.prepare(input, true)?).await.map_err(Problem::Preview)
+        self.shared.preview(self.prepare(input, true)?).await.map_err(Problem::Preview)
     }
 
     /// What the gate would say of a call that the entry's model makes, and which rule decides. Nothing is sent, asked or
@@ -499,7 +499,7 @@ impl Session {
         tool: &str,
         arguments: &Value,
     ) -> Result<llm_do_core::engine::Explained, Problem> {
-        self.shared.explain(&self.prepare(input, true)?, tool, arguments).await.map_err(Problem::Preview)
+        self.shared.explain(self.prepare(input, true)?, tool, arguments).await.map_err(Problem::Preview)
     }
 
     /// What the entry may touch, where none of its parameters hands anything over.

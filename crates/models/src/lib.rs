@@ -25,6 +25,3 @@ mod script;
 pub use custom::{Api, CustomProvider};
 pub use default_model::DefaultModel;
 pub use providers::Providers;
-
-/// A conversation among those of all runs.
-type Place = (Box<str>, llm_do_core::call_path::CallPath);

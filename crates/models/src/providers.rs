@@ -7,7 +7,7 @@ use crate::{
     known::{KNOWN, Known, Wire},
     prices,
     remote::Remote,
-    request::{Form, Transcripts},
+    request::Form,
     script,
 };
 use genai::{
@@ -303,7 +303,6 @@ impl Providers {
             whom,
             official,
             stream: stream && self.streaming,
-            transcripts: Transcripts::default(),
         })
     }
 }

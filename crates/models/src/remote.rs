@@ -4,21 +4,22 @@ use crate::{
     client::{Clients, Needs},
     failure::Whom,
     known::Wire,
-    output::{self, Output},
-    request::{Form, Transcripts},
+    output::Output,
+    request::Form,
     response::{Answer, blocked},
 };
 use futures_util::StreamExt as _;
 use genai::{
     Error, Headers, ServiceTarget,
     adapter::AdapterKind,
-    chat::{ChatOptions, ChatRequest, ChatStreamEvent, JsonSpec, MessageContent, ReasoningEffort},
+    chat::{
+        ChatOptions, ChatRequest, ChatStream, ChatStreamEvent, JsonSpec, MessageContent, ReasoningEffort,
+    },
 };
 use llm_do_core::{
-    call_path::CallPath,
     model::{
         Capabilities, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
-        ModelSettings, Part, Sees,
+        ModelSettings, Sees,
     },
     send::BoxFuture,
 };
@@ -40,7 +41,6 @@ pub(crate) struct Remote {
     /// The endpoint is the provider's own, whose abilities are known.
     pub(crate) official: bool,
     pub(crate) stream: bool,
-    pub(crate) transcripts: Transcripts,
 }
 
 /// One request, ready to go.
@@ -48,7 +48,13 @@ struct Prepared {
     chat: ChatRequest,
     options: ChatOptions,
     wrapped: bool,
-    turn: u32,
+}
+
+/// A request whose answer comes piece by piece.
+struct Asked {
+    events: ChatStream,
+    aside: Arc<Mutex<Aside>>,
+    blank: Answer,
 }
 
 /// What a stream holds that `genai` passes over.
@@ -96,24 +102,15 @@ impl Model for Remote {
         deltas: &'a dyn DeltaSink,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            let client = self.clients.get(self.needs)?;
-            let prepared = self.prepare(&request)?;
-            let wrapped = prepared.wrapped;
+            // To ask takes more room than to wait for what comes, and thousands may wait.
             let answer = if self.stream {
-                self.streamed(client, prepared, deltas).await?
+                let asked = Box::pin(self.ask(&request)).await?;
+                self.streamed(asked, deltas).await?
             } else {
-                self.whole(client, prepared).await?
+                Box::pin(self.whole(&request)).await?
             };
-            let mut response = answer.response(&self.form);
-            if wrapped {
-                unwrap_texts(&mut response);
-            }
-            Ok(response)
+            Ok(answer.response(&self.form))
         })
-    }
-
-    fn forget(&self, run: &str, conversation: &CallPath) {
-        self.transcripts.forget(run, conversation);
     }
 }
 
@@ -160,11 +157,11 @@ impl Remote {
 
     fn prepare(&self, request: &ModelRequest<'_>) -> Result<Prepared, ModelError> {
         let chat = self
-            .transcripts
-            .request(request, &self.form)
+            .form
+            .request(request)
             .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?;
         let (options, wrapped) = self.options(request);
-        Ok(Prepared { chat, options, wrapped, turn: request.turn })
+        Ok(Prepared { chat, options, wrapped })
     }
 
     fn options(&self, request: &ModelRequest<'_>) -> (ChatOptions, bool) {
@@ -246,13 +243,9 @@ impl Remote {
         ((!body.is_empty()).then_some(Value::Object(body)), wrapped)
     }
 
-    async fn streamed(
-        &self,
-        client: &genai::Client,
-        prepared: Prepared,
-        deltas: &dyn DeltaSink,
-    ) -> Result<Answer, ModelError> {
-        let Prepared { chat, mut options, turn, .. } = prepared;
+    async fn ask(&self, request: &ModelRequest<'_>) -> Result<Asked, ModelError> {
+        let client = self.clients.get(self.needs)?;
+        let Prepared { chat, mut options, wrapped } = self.prepare(request)?;
         let aside = Arc::new(Mutex::new(Aside::default()));
         let wire = self.form.wire;
         if Aside::has_any(wire) {
@@ -261,24 +254,27 @@ impl Remote {
                 aside.lock().unwrap_or_else(PoisonError::into_inner).read(frame.data, wire);
             });
         }
+        let asked = client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await;
+        let events = asked.map_err(|error| self.report(error))?.stream;
+        Ok(Asked { events, aside, blank: Answer { turn: request.turn, wrapped, ..Answer::default() } })
+    }
+
+    async fn streamed(&self, asked: Asked, deltas: &dyn DeltaSink) -> Result<Answer, ModelError> {
+        let Asked { mut events, aside, blank } = asked;
         let aside = || std::mem::take(&mut *aside.lock().unwrap_or_else(PoisonError::into_inner));
-        let report = |error: Error| self.report(error);
-        let response =
-            client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await.map_err(report)?;
-        let mut events = response.stream;
         let mut announced = HashSet::new();
         while let Some(event) = events.next().await {
-            let event = match (event, wire) {
+            let event = match (event, self.form.wire) {
                 (Ok(event), _) => event,
                 // A blocked prompt is an answer, which `genai` takes for a failure.
                 (Err(error), Wire::Gemini) => {
                     let refusal = aside().refusal;
                     if refusal.is_empty() {
-                        return Err(report(error));
+                        return Err(self.report(error));
                     }
-                    return Ok(Answer { refusal, turn, ..Answer::default() });
+                    return Ok(Answer { refusal, ..blank });
                 }
-                (Err(error), _) => return Err(report(error)),
+                (Err(error), _) => return Err(self.report(error)),
             };
             match event {
                 ChatStreamEvent::Chunk(chunk) if !chunk.content.is_empty() => {
@@ -311,7 +307,7 @@ impl Remote {
                         stop: end.captured_stop_reason,
                         usage: end.captured_usage,
                         refusal: aside.refusal,
-                        turn,
+                        ..blank
                     });
                 }
                 _ => {}
@@ -320,8 +316,10 @@ impl Remote {
         Err(self.whom.cut())
     }
 
-    async fn whole(&self, client: &genai::Client, prepared: Prepared) -> Result<Answer, ModelError> {
-        let Prepared { chat, options, turn, .. } = prepared;
+    async fn whole(&self, request: &ModelRequest<'_>) -> Result<Answer, ModelError> {
+        let client = self.clients.get(self.needs)?;
+        let Prepared { chat, options, wrapped } = self.prepare(request)?;
+        let blank = Answer { turn: request.turn, wrapped, ..Answer::default() };
         // Nothing comes before everything is there, so the wait between two pieces is no measure.
         let patience = self.whom.idle * 5;
         let asked = client.exec_chat(self.target.clone(), chat, Some(&options));
@@ -329,7 +327,7 @@ impl Remote {
             Err(_) => return Err(self.whom.timeout()),
             Ok(Ok(response)) => response,
             Ok(Err(Error::ChatResponseGeneration { response_body, cause, .. })) => {
-                let salvaged = Answer::salvage(&response_body).map(|answer| Answer { turn, ..answer });
+                let salvaged = Answer::salvage(&response_body, blank);
                 return salvaged.ok_or_else(|| self.whom.garbled(&cause));
             }
             Ok(Err(error)) => return Err(self.report(error)),
@@ -346,7 +344,7 @@ impl Remote {
             stop: response.stop_reason,
             usage: Some(response.usage),
             refusal,
-            turn,
+            ..blank
         })
     }
 
@@ -398,14 +396,6 @@ fn cache_key(request: &ModelRequest<'_>) -> String {
     let mut hasher = DefaultHasher::new();
     (request.run, request.conversation).hash(&mut hasher);
     format!("llm-do-{:016x}", hasher.finish())
-}
-
-fn unwrap_texts(response: &mut ModelResponse) {
-    let text: String = response.parts.iter().filter_map(Part::as_text).collect();
-    if let Some(inner) = output::unwrap(&text) {
-        response.parts.retain(|part| part.as_text().is_none());
-        response.parts.push(Part::text(inner));
-    }
 }
 
 /// Models from before structured output.

@@ -1,9 +1,9 @@
 //! Requests as `genai` takes them.
 //!
-//! A conversation of N turns is converted message by message as it grows, not N times over: [`Transcripts`] keeps
-//! what is converted, and each request only pays for its new messages and for the copy that `genai` consumes.
+//! `genai` consumes a request, so that each turn needs one of its own: made from the history, which costs no more than a
+//! copy of one that were kept, and a run that waits keeps none.
 
-use crate::{Place, known::Wire, response::Echo};
+use crate::{known::Wire, response::Echo};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use genai::{
     ModelIden,
@@ -12,19 +12,9 @@ use genai::{
         ToolCall, ToolResponse,
     },
 };
-use llm_do_core::{
-    call_path::CallPath,
-    model::{Arguments, Blob, Message, ModelRequest, Part, Role, ToolResult, ToolSpec},
-};
+use llm_do_core::model::{Arguments, Blob, Message, ModelRequest, Part, Role, ToolResult, ToolSpec};
 use serde_json::{Map, Value, json};
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
-
-/// Most conversations that are kept; beyond, the one longest unused is converted again when it goes on.
-const KEPT: usize = 1024;
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 /// How one model takes its messages.
 #[derive(Clone, Debug)]
@@ -42,107 +32,6 @@ pub(crate) struct Form {
 /// Something that can't be sent to this model: the sentence says what.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Unsendable(pub(crate) String);
-
-/// What is converted already, by conversation.
-#[derive(Default)]
-pub(crate) struct Transcripts {
-    kept: Mutex<Kept>,
-}
-
-#[derive(Default)]
-struct Kept {
-    by_place: HashMap<Place, Transcript>,
-    clock: u64,
-}
-
-struct Transcript {
-    system: Arc<str>,
-    tools: Arc<[ToolSpec]>,
-    /// The messages that `request` holds. Kept, so that the same address means the same message.
-    seen: Vec<Arc<Message>>,
-    request: ChatRequest,
-    used: u64,
-}
-
-impl Transcripts {
-    /// The request in `genai`'s form.
-    ///
-    /// # Errors
-    ///
-    /// The request holds something that this model can't be sent.
-    pub(crate) fn request(&self, request: &ModelRequest<'_>, form: &Form) -> Result<ChatRequest, Unsendable> {
-        let place: Place = (request.run.into(), request.conversation.clone());
-        // Taken out while it is worked on: the lock is held for two map operations only.
-        let mut transcript = self
-            .lock()
-            .by_place
-            .remove(&place)
-            .filter(|kept| kept.leads_to(request))
-            .unwrap_or_else(|| Transcript::new(request, form));
-        for message in &request.messages[transcript.seen.len()..] {
-            form.push(message, &mut transcript.request.messages)?;
-            transcript.seen.push(Arc::clone(message));
-        }
-        let mut sent = transcript.request.clone();
-        let mut kept = self.lock();
-        kept.clock += 1;
-        transcript.used = kept.clock;
-        kept.by_place.insert(place, transcript);
-        if kept.by_place.len() > KEPT {
-            let oldest =
-                kept.by_place.iter().min_by_key(|(_, kept)| kept.used).map(|(place, _)| place.clone());
-            oldest.and_then(|place| kept.by_place.remove(&place));
-        }
-        drop(kept);
-        if form.wire == Wire::Anthropic {
-            mark_for_cache(&mut sent);
-        }
-        Ok(sent)
-    }
-
-    /// Drops what is kept of a conversation.
-    pub(crate) fn forget(&self, run: &str, conversation: &CallPath) {
-        self.lock().by_place.remove(&(Box::from(run), conversation.clone()));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        // Whatever panicked, a transcript is either in the map and whole or not in it.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Transcript {
-    fn new(request: &ModelRequest<'_>, form: &Form) -> Self {
-        let mut chat = ChatRequest::default();
-        let system = request.system.trim();
-        match form.wire {
-            _ if system.is_empty() => {}
-            // As a message it can carry a cache mark, which `ChatRequest::system` can't.
-            Wire::Anthropic => chat.messages.push(ChatMessage::system(request.system.as_ref())),
-            _ => chat.system = Some(request.system.to_string()),
-        }
-        if !request.tools.is_empty() {
-            chat.tools = Some(request.tools.iter().map(|tool| form.tool(tool)).collect());
-        }
-        Self {
-            system: Arc::clone(request.system),
-            tools: Arc::clone(request.tools),
-            seen: Vec::new(),
-            request: chat,
-            used: 0,
-        }
-    }
-
-    /// Whether the request only adds messages to what is kept.
-    fn leads_to(&self, request: &ModelRequest<'_>) -> bool {
-        let same_system = Arc::ptr_eq(&self.system, request.system) || self.system == *request.system;
-        let same_tools = Arc::ptr_eq(&self.tools, request.tools) || self.tools == *request.tools;
-        same_system
-            && same_tools
-            && self.seen.len() <= request.messages.len()
-            && self.seen.iter().zip(request.messages).all(|(a, b)| Arc::ptr_eq(a, b))
-    }
-}
 
 /// Anthropic caches what lies before a mark: tools and system, which stay the same for the conversation, and the
 /// history up to now. The mark before the last answer is where the request before this one ended, so that its
@@ -173,6 +62,33 @@ fn mark(message: &mut ChatMessage) {
 }
 
 impl Form {
+    /// The request in `genai`'s form.
+    ///
+    /// # Errors
+    ///
+    /// The request holds something that this model can't be sent.
+    pub(crate) fn request(&self, request: &ModelRequest<'_>) -> Result<ChatRequest, Unsendable> {
+        let mut chat =
+            ChatRequest { messages: Vec::with_capacity(request.messages.len() + 1), ..Default::default() };
+        let system = request.system.as_ref();
+        match self.wire {
+            _ if system.trim().is_empty() => {}
+            // As a message it can carry a cache mark, which `ChatRequest::system` can't.
+            Wire::Anthropic => chat.messages.push(ChatMessage::system(system)),
+            _ => chat.system = Some(system.to_owned()),
+        }
+        if !request.tools.is_empty() {
+            chat.tools = Some(request.tools.iter().map(|tool| self.tool(tool)).collect());
+        }
+        for message in request.messages {
+            self.push(message, &mut chat.messages)?;
+        }
+        if self.wire == Wire::Anthropic {
+            mark_for_cache(&mut chat);
+        }
+        Ok(chat)
+    }
+
     /// `genai` turns tools of these names into the provider's own, which run there and pass no gate.
     fn reserved(&self) -> &'static [&'static str] {
         match self.wire {
@@ -253,7 +169,7 @@ impl Form {
     }
 
     fn answer(&self, parts: &[Part]) -> Vec<ContentPart> {
-        let mut content = Vec::new();
+        let mut content = Vec::with_capacity(parts.len());
         let mut thought: Option<&str> = None;
         let mut signatures: HashMap<String, Vec<String>> = HashMap::new();
         for part in parts {
@@ -297,15 +213,16 @@ impl Form {
     /// One message with all results of a turn, which is what every provider but Ollama wants: there, a message
     /// holds one, and `genai` drops the others.
     fn push_results(&self, parts: &[Part], out: &mut Vec<ChatMessage>) {
-        let mut results = parts.iter().filter_map(|part| match part {
+        let mut results = Vec::with_capacity(parts.len());
+        results.extend(parts.iter().filter_map(|part| match part {
             Part::Result(result) => Some(self.result(result)),
             _ => None,
-        });
+        }));
         if self.wire == Wire::Ollama {
-            out.extend(results.map(|result| ChatMessage::tool(MessageContent::from_parts(vec![result]))));
-        } else if let Some(first) = results.next() {
-            let all: Vec<_> = std::iter::once(first).chain(results).collect();
-            out.push(ChatMessage::tool(MessageContent::from_parts(all)));
+            let alone = |result| ChatMessage::tool(MessageContent::from_parts(vec![result]));
+            out.extend(results.into_iter().map(alone));
+        } else if !results.is_empty() {
+            out.push(ChatMessage::tool(MessageContent::from_parts(results)));
         }
     }
 
@@ -320,8 +237,12 @@ impl Form {
             });
             return ContentPart::from_custom(block, None);
         }
-        let response = ToolResponse::new(result.call_id.as_ref(), result.content.as_ref());
-        ContentPart::ToolResponse(response.with_fn_name(self.told(&result.name)))
+        let mut response = ToolResponse::new(result.call_id.as_ref(), result.content.as_ref());
+        // The others go by the id alone, and a history holds many of these.
+        if self.wire == Wire::Gemini {
+            response = response.with_fn_name(self.told(&result.name));
+        }
+        ContentPart::ToolResponse(response)
     }
 }
 
@@ -340,7 +261,7 @@ fn object(arguments: &Arguments) -> Value {
 mod tests {
     use super::*;
     use genai::adapter::AdapterKind;
-    use llm_do_core::model::{MessageId, ModelName, ModelSettings};
+    use llm_do_core::model::MessageId;
 
     fn form(wire: Wire) -> Form {
         Form {
@@ -359,89 +280,6 @@ mod tests {
 
     fn image() -> Part {
         Part::Blob(Blob { name: "a.png".into(), media_type: "image/png".into(), data: (*b"png").into() })
-    }
-
-    /// What stays the same in a conversation.
-    struct Fixed {
-        path: CallPath,
-        name: ModelName,
-        system: Arc<str>,
-        tools: Arc<[ToolSpec]>,
-        settings: ModelSettings,
-    }
-
-    impl Fixed {
-        fn new(path: &str) -> Self {
-            Self {
-                path: path.into(),
-                name: "p:m".parse().unwrap(),
-                system: "Be brief.".into(),
-                tools: Arc::new([]),
-                settings: ModelSettings::default(),
-            }
-        }
-        fn request<'a>(&'a self, messages: &'a [Arc<Message>]) -> ModelRequest<'a> {
-            ModelRequest {
-                conversation: &self.path,
-                run: "run",
-                worker: "w",
-                turn: 0,
-                model: &self.name,
-                system: &self.system,
-                messages,
-                tools: &self.tools,
-                settings: &self.settings,
-                output: None,
-            }
-        }
-    }
-
-    #[test]
-    fn a_turn_converts_only_its_new_messages() {
-        let place = Fixed::new("0");
-        let transcripts = Transcripts::default();
-        let mut form = form(Wire::OpenAi);
-        let mut messages = vec![message(0, Role::User, vec![image()])];
-        transcripts.request(&place.request(&messages), &form).unwrap();
-        // From now on the image can't be converted, and needs not to be.
-        form.images = false;
-        messages.push(message(1, Role::Assistant, vec![Part::text("A cat.")]));
-        messages.push(message(2, Role::User, vec![Part::text("Sure?")]));
-        let sent = transcripts.request(&place.request(&messages), &form).unwrap();
-        assert_eq!(sent.messages.len(), 3);
-        assert_eq!(transcripts.lock().by_place.len(), 1);
-        // Nor is anything kept of a conversation that is over, or that has been replaced.
-        transcripts.forget("run", &place.path);
-        assert!(transcripts.request(&place.request(&messages), &form).is_err());
-        let other = [message(0, Role::User, vec![Part::text("Anew.")])];
-        assert_eq!(transcripts.request(&place.request(&other), &form).unwrap().messages.len(), 1);
-    }
-
-    #[test]
-    fn a_changed_system_text_is_sent() {
-        let mut place = Fixed::new("0");
-        let transcripts = Transcripts::default();
-        let messages = [message(0, Role::User, vec![Part::text("Hi.")])];
-        transcripts.request(&place.request(&messages), &form(Wire::OpenAi)).unwrap();
-        place.system = "Be long.".into();
-        let sent = transcripts.request(&place.request(&messages), &form(Wire::OpenAi)).unwrap();
-        assert_eq!(sent.system.as_deref(), Some("Be long."));
-    }
-
-    #[test]
-    fn what_is_kept_is_bounded() {
-        let transcripts = Transcripts::default();
-        let messages = [message(0, Role::User, vec![Part::text("Hi.")])];
-        for n in 0..KEPT + 10 {
-            let place = Fixed::new(&format!("0/{n}"));
-            transcripts.request(&place.request(&messages), &form(Wire::OpenAi)).unwrap();
-        }
-        let kept = transcripts.lock();
-        assert_eq!(kept.by_place.len(), KEPT);
-        assert!(
-            !kept.by_place.contains_key(&(Box::from("run"), CallPath::from("0/0"))),
-            "the oldest goes first"
-        );
     }
 
     #[test]

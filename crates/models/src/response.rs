@@ -1,6 +1,6 @@
 //! Answers in the machine's form.
 
-use crate::{known::Wire, request::Form};
+use crate::{known::Wire, output, request::Form};
 use genai::chat::{self, ContentPart, StopReason};
 use llm_do_core::model::{Arguments, FinishReason, ModelResponse, Part, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,8 @@ pub(crate) struct Answer {
     pub(crate) refusal: String,
     /// The number of the turn, to make call ids unique.
     pub(crate) turn: u32,
+    /// The output stands in an object of ours, since the provider takes no other schema.
+    pub(crate) wrapped: bool,
 }
 
 /// What a provider wants back as it came, as a [`Part::Opaque`]'s value.
@@ -49,9 +51,9 @@ impl Echo {
 impl Answer {
     /// An answer that `genai` could not read: of OpenAI's wire, since a call's arguments are no JSON; of Gemini,
     /// since the prompt was blocked. `None` if it is neither.
-    pub(crate) fn salvage(body: &Value) -> Option<Self> {
+    pub(crate) fn salvage(body: &Value, blank: Self) -> Option<Self> {
         if let Some(refusal) = blocked(body) {
-            return Some(Self { refusal, ..Self::default() });
+            return Some(Self { refusal, ..blank });
         }
         let choice = body.pointer("/choices/0")?;
         let message = choice.get("message")?;
@@ -70,7 +72,7 @@ impl Answer {
             reasoning: text("reasoning_content").or_else(|| text("reasoning")).map(str::to_owned),
             stop: choice.get("finish_reason").and_then(Value::as_str).map(|stop| stop.to_owned().into()),
             usage: body.get("usage").and_then(|usage| chat::Usage::deserialize(usage).ok()),
-            ..Self::default()
+            ..blank
         })
     }
 
@@ -92,7 +94,18 @@ impl Answer {
             parts.push(Part::text(self.refusal));
             finish = FinishReason::Refusal;
         }
+        if self.wrapped {
+            unwrap_texts(&mut parts);
+        }
         ModelResponse { parts, finish, usage: usage(self.usage) }
+    }
+}
+
+fn unwrap_texts(parts: &mut Vec<Part>) {
+    let text: String = parts.iter().filter_map(Part::as_text).collect();
+    if let Some(inner) = output::unwrap(&text) {
+        parts.retain(|part| part.as_text().is_none());
+        parts.push(Part::text(inner));
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod format;
 
-use crate::Place;
 use format::{Answer, Entry, Failure, Script, Stream};
 use llm_do_core::{
     call_path::CallPath,
@@ -29,6 +28,9 @@ const EXCERPT: usize = 200;
 
 /// Steps that a template of a script may take.
 const FUEL: u64 = 100_000;
+
+/// A conversation among those of all runs.
+type Place = (Box<str>, CallPath);
 
 /// How often which entry has answered, by conversation.
 type Used = HashMap<Place, HashMap<usize, u32>>;

@@ -634,7 +634,7 @@ async fn a_tool_of_ours_never_becomes_one_of_the_providers() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_replaced_or_forgotten_is_sent_as_it_is() {
+async fn a_conversation_that_is_replaced_is_sent_as_it_is() {
     for wire in STREAMED {
         let mut talk = Talk::new((wire, true), Script::route(|_| Reply::text("Hi.")));
         talk.turn("").await;
@@ -650,7 +650,6 @@ async fn a_conversation_that_is_replaced_or_forgotten_is_sent_as_it_is() {
         talk.turn("").await;
         assert_eq!(talk.seen().first_user_text(), "Something else.");
         talk.system = "Be long.".into();
-        talk.model.forget("run-1", &CallPath::root());
         talk.say(Role::User, vec![Part::text("More.")]);
         talk.turn("").await;
         let seen = talk.seen();

@@ -13,8 +13,10 @@ mod tools;
 
 use crate::{
     diagnostics::{Diagnostic, codes, tidy},
+    effective::Effective,
     loading::{Loading, Workers},
     package::{Package, Packages},
+    parallel::{in_parallel, let_go},
     program::{Host, Source, Start},
     resolve::Located,
     span::Span,
@@ -79,7 +81,22 @@ pub fn check(source: Source, host: Host) -> Vec<Diagnostic> {
     graph::check(&whole, &mut found);
     authority::check(&whole, &mut found);
     tidy(&mut found);
+    drop(whole);
+    let_go(loading);
     found
+}
+
+impl Whole<'_> {
+    /// What an analysis of single workers finds, in their order.
+    fn each(&self, found: &mut Vec<Diagnostic>, look: impl Fn(&Effective, &mut Vec<Diagnostic>) + Sync) {
+        let workers: Vec<&Effective> = self.workers.values().map(AsRef::as_ref).collect();
+        let look = |effective| {
+            let mut found = Vec::new();
+            look(effective, &mut found);
+            found
+        };
+        found.extend(in_parallel(workers, look).into_iter().flatten());
+    }
 }
 
 /// The workers that `exports` names: each must be there.

@@ -41,7 +41,7 @@ pub const WORKER: &[Key] = &[
     Key::new(
         "ensures",
         Shape::Either(&[Shape::Texts, Shape::Map(&Shape::Text)]),
-        "what must hold of the output: expressions over `input` and `output`, each with what the model is told",
+        "what must hold of the output: tools that are called with it, and expressions over `input` and `output`",
     ),
     Key::new("locked", Shape::Flag, "`--model` and `--set` may not override it"),
     Key::new("instructions", Shape::Text, "the prompt, in a file that is YAML only"),

@@ -23,6 +23,7 @@ pub mod manifest;
 pub mod migrate;
 pub mod mounts;
 mod package;
+mod parallel;
 mod program;
 pub mod resolve;
 pub mod scan;

@@ -6,10 +6,13 @@ use crate::{
     effective::{Context, Effective, Reading, is_glob},
     front_matter::{self, Document},
     manifest::{self, MANIFESTS, Manifest},
+    migrate::MOVES,
     package::{Package, Packages},
+    parallel::in_parallel,
     program::{Host, Source, Start},
     resolve::{Located, PackageId},
     signature::show,
+    source::{Kind, SourceTree},
     span::Span,
     tool_levels::no_python,
     tool_reference,
@@ -57,6 +60,9 @@ impl Loading {
     /// Reads the manifest and opens the libraries.
     pub(crate) fn begin(source: &Source, host: Host, found: &mut Vec<Diagnostic>) -> Self {
         let tree = Arc::clone(&source.tree);
+        if matches!(tree.kind(MOVES), Ok(Some(Kind::File))) {
+            found.push(cut_off(tree.as_ref()));
+        }
         let manifest = match source.manifest {
             true if manifest::is_library(tree.as_ref()) => {
                 Manifest::load_library(tree.as_ref(), found).unwrap_or_default()
@@ -374,50 +380,14 @@ struct Merged {
     found: Vec<Diagnostic>,
 }
 
-/// Fewer things than this are done faster than a thread starts.
-#[cfg(not(target_arch = "wasm32"))]
-const WORTH_A_THREAD: usize = 64;
-
-/// `work` for each of `items`, in their order. There are no threads in a browser.
-#[cfg(target_arch = "wasm32")]
-fn in_parallel<T, R>(items: Vec<T>, work: impl Fn(T) -> R) -> Vec<R> {
-    items.into_iter().map(work).collect()
-}
-
-/// `work` for each of `items`, in their order, on all processors where that pays.
-#[cfg(not(target_arch = "wasm32"))]
-fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    let threads = match std::thread::available_parallelism() {
-        Ok(threads) if items.len() >= WORTH_A_THREAD => threads.get(),
-        _ => 1,
-    };
-    if threads < 2 {
-        return items.into_iter().map(work).collect();
-    }
-    // More shares than threads: workers differ in size.
-    let share = items.len().div_ceil(threads * 8);
-    let mut items = items.into_iter();
-    let shares: Vec<Mutex<(Vec<T>, Vec<R>)>> = std::iter::from_fn(|| {
-        let next: Vec<T> = items.by_ref().take(share).collect();
-        (!next.is_empty()).then(|| Mutex::new((next, Vec::new())))
-    })
-    .collect();
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(share) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
-                    let items = std::mem::take(&mut share.0);
-                    share.1 = items.into_iter().map(&work).collect();
-                }
-            });
-        }
-    });
-    let done =
-        shares.into_iter().flat_map(|share| share.into_inner().unwrap_or_else(PoisonError::into_inner).1);
-    done.collect()
+/// Half of a change is neither what was there nor what was meant: a manifest may be missing, and with it what it forbids.
+fn cut_off(tree: &dyn SourceTree) -> Diagnostic {
+    Diagnostic::error(
+        codes::CUT_OFF,
+        "a change to this folder was cut off, so that only a part of it is made",
+    )
+    .at(&Span::whole(&front_matter::unread(tree, MOVES)))
+    .help("`llm-do migrate --write` finishes it")
 }
 
 /// What a reference means to a worker: by the rules of its package, else by the name of something that it imports.

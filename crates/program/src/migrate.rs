@@ -38,8 +38,12 @@ use std::{
 /// Folders in which originals are kept begin with this; they are never migrated again.
 pub const KEPT: &str = ".llm-do-migrated";
 
-/// Folders in which new files wait begin with this; one that is found was left by a process that was killed.
+/// Folders in which new files wait begin with this; one that nobody uses was left by a process that was killed.
 pub const WAITING: &str = ".llm-do-new-";
+
+/// What is moved in a folder at this moment, as JSON: from where to where. Where it was left, half of it may be done.
+/// It lies where no tool of a worker reaches, since whoever settles it moves definitions.
+pub const MOVES: &str = ".llm-do/moves.json";
 
 /// Where a worker's file keeps what has no place in the canonical form. Keys that begin with `x-` are the user's own.
 pub const LEFT_OVER: &str = "x-not-carried-over";

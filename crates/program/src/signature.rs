@@ -8,13 +8,10 @@ use crate::{
 use llm_do_core::{
     authority::Access,
     schema::Schema,
-    worker::{ATTACHMENTS, INSTRUCTIONS, Parameter, Signature},
+    worker::{ATTACHMENTS, INPUT, INSTRUCTIONS, Parameter, Signature, accept_always},
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-
-/// Name of the parameter of workers that declare none.
-const INPUT: &str = "input";
 
 /// What a worker declares about its input.
 #[derive(Debug, Default)]
@@ -63,7 +60,7 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
 /// # Errors
 /// A schema that is none, or that is not an object's.
 pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result<Signature, String> {
-    let mut message = None;
+    let message;
     let mut parameters = Vec::new();
     let mut schema = match (&declared.parameters, &declared.schema) {
         (Some(list), _) => {
@@ -129,14 +126,7 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
             };
             schema.clone()
         }
-        (None, None) => {
-            message = Some(INPUT.into()).or(message);
-            json!({
-                "type": "object",
-                "properties": { INPUT: { "description": "What to work on: text, or any JSON." } },
-                "additionalProperties": false,
-            })
-        }
+        (None, None) => return Ok(Signature::undeclared(attachments)),
     };
     accept_always(&mut schema, attachments);
     let schema = match declared.has_json_schema {
@@ -149,25 +139,6 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
         message,
         parameters,
     })
-}
-
-/// Adds what every worker accepts beside its own (SPEC §2.1).
-fn accept_always(schema: &mut Value, attachments: bool) {
-    let Some(schema) = schema.as_object_mut() else { return };
-    let properties = schema.entry("properties").or_insert_with(|| json!({}));
-    let Some(properties) = properties.as_object_mut() else { return };
-    if !properties.contains_key(INSTRUCTIONS) {
-        let text = json!({ "type": "string", "description": "Instructions beyond its own." });
-        properties.insert(INSTRUCTIONS.into(), text);
-    }
-    if attachments && !properties.contains_key(ATTACHMENTS) {
-        let paths = json!({
-            "type": "array",
-            "items": { "type": "string" },
-            "description": "Paths of files to give it.",
-        });
-        properties.insert(ATTACHMENTS.into(), paths);
-    }
 }
 
 fn is_string(schema: &Value) -> bool {

@@ -281,7 +281,7 @@ impl Candidate {
         confinement: llm_do_sandbox::confine::Confinement,
     ) -> Result<Probed, String> {
         let source = cache.join(format!("host-{}.py", &sha256(HOST.as_bytes())[..16]));
-        write_new(&source, HOST.as_bytes())
+        write_once(&source, HOST.as_bytes())
             .map_err(|error| format!("cannot be tried: {}: {error}", source.display()))?;
         let mut readable = vec![source.clone()];
         readable.extend(installation(path));
@@ -375,8 +375,24 @@ fn key(path: &Path) -> io::Result<String> {
 }
 
 fn keep(folder: &Path, known: &Interpreter, code: &[u8]) -> io::Result<()> {
-    write_new(&known.host, code)?;
+    write_once(&known.host, code)?;
     write_new(&folder.join("interpreter.json"), serde_json::to_string(known)?.as_bytes())
+}
+
+/// Puts a whole file in place unless one is there already, which another run may just be giving to its process: what is
+/// replaced in between can't be given. For files whose place says what is in them.
+fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
+    if path.is_file() {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    io::Write::write_all(&mut file, content)?;
+    match file.persist_noclobber(path) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+        _ => Ok(()),
+    }
 }
 
 /// Puts a whole file in place, or none.

@@ -11,6 +11,7 @@ use std::{
     fs::{self, OpenOptions},
     io::{self, Read, Write},
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 /// Values whose JSON is longer, in bytes, lie in a file of their own.
@@ -191,7 +192,8 @@ impl Blobs {
 
 /// Whether a line may hold a reference, or a key that looks like one. Our JSON never escapes `$`.
 pub(crate) fn mentions_blob(line: &[u8]) -> bool {
-    memmem::find(line, b"$blob\"").is_some()
+    static MARK: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"$blob\""));
+    MARK.find(line).is_some()
 }
 
 /// `$blob`, or that with more `$` before it.

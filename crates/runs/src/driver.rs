@@ -17,8 +17,8 @@ use llm_do_core::{
     send::BoxFuture,
 };
 use std::{
-    future::poll_fn,
-    pin::pin,
+    future::{poll_fn, ready},
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -51,6 +51,14 @@ pub trait EventSink: Send + Sync {
 /// Ends a run from outside, from a signal handler's task for example. Clones end the same run.
 #[derive(Clone, Debug)]
 pub struct Canceller(Arc<watch::Sender<bool>>);
+
+/// What a step begins with.
+enum Begun {
+    /// It has its end already.
+    Before(Stepped),
+    /// It begins, at the time of its intent if it has one.
+    Now { at_ms: Option<u64> },
+}
 
 impl Canceller {
     fn new() -> Self {
@@ -222,12 +230,29 @@ impl LocalDriver {
         }
     }
 
+    /// Begins a step: records what it is about to do, unless it stands in the history with its end.
+    fn begin(
+        &self,
+        path: &CallPath,
+        name: &str,
+        intent: Option<Body>,
+        cut_off: CutOff,
+    ) -> Result<Begun, Halt> {
+        self.unless_ended()?;
+        if let Some(before) = self.ended_before(path, name, intent.as_ref(), cut_off)? {
+            return Ok(Begun::Before(before));
+        }
+        let intent = intent.map(|body| self.write(path, name, body)).transpose()?;
+        self.journal.flush()?;
+        Ok(Begun::Now { at_ms: intent.map(|intent| intent.at_ms) })
+    }
+
     /// The future's value, or the record that the step was cut off.
     async fn unless_cancelled<T>(
         &self,
         path: &CallPath,
         step: &str,
-        future: impl Future<Output = T>,
+        future: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, Halt> {
         let value = tokio::select! {
             // What has come to its end counts, even if the run was ended at the same moment.
@@ -251,22 +276,21 @@ impl LocalDriver {
 
 impl Driver for LocalDriver {
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>> {
+        let Step { path, name, intent, deadline, cut_off, run } = step;
+        // The future holds only what it needs while it waits, which is most of what a run does.
+        let began_ms = match self.begin(path, &name, intent, cut_off) {
+            Ok(Begun::Now { at_ms }) => at_ms,
+            Ok(Begun::Before(stepped)) => return Box::pin(ready(Ok(stepped))),
+            Err(halt) => return Box::pin(ready(Err(halt))),
+        };
         Box::pin(async move {
-            self.unless_ended()?;
-            let Step { path, name, intent, deadline, cut_off, run } = step;
-            if let Some(before) = self.ended_before(path, &name, intent.as_ref(), cut_off)? {
-                return Ok(before);
-            }
-            let began_ms =
-                intent.map(|body| self.write(path, &name, body)).transpose()?.map(|intent| intent.at_ms);
-            self.journal.flush()?;
             let timed = async move {
                 match deadline {
                     None => Ok(run.await),
                     Some(deadline) => tokio::time::timeout(deadline, run).await.map_err(|_| millis(deadline)),
                 }
             };
-            let (body, timed_out) = match self.unless_cancelled(path, &name, timed).await? {
+            let (body, timed_out) = match self.unless_cancelled(path, &name, pin!(timed)).await? {
                 Ok(body) => (body, false),
                 Err(after_ms) => (Body::TimedOut { after_ms }, true),
             };
@@ -340,7 +364,7 @@ impl Driver for LocalDriver {
                     None => Body::Answered(self.operator.answer(&ask).await),
                 }
             };
-            let answer = self.unless_cancelled(path, &name, answer).await?;
+            let answer = self.unless_cancelled(path, &name, pin!(answer)).await?;
             if answer == Body::Answered(Answer::Later) {
                 return Ok(Answered { answer: Answer::Later, recalled: false, waited: Duration::ZERO });
             }
@@ -365,7 +389,7 @@ impl Driver for LocalDriver {
             if self.stands(path, &name, &Body::Slept { ms: millis(time) })? {
                 return Ok(());
             }
-            self.unless_cancelled(path, &name, tokio::time::sleep(time)).await?;
+            self.unless_cancelled(path, &name, pin!(tokio::time::sleep(time))).await?;
             self.write(path, &name, Body::Slept { ms: millis(time) }).map(drop)
         })
     }

@@ -96,6 +96,9 @@ fn header(m: &mut Markup, run: &WholeRun) {
             figure(m, "of these cached", &thousands(cached));
         }
         figure(m, "tokens out", &tokens(tree.usage.output_tokens));
+        if let Some(cost) = tree.usage.cost_usd {
+            figure(m, "cost", &cost.to_string());
+        }
         for (name, count) in [("approved", sum.approved), ("refused", sum.refused), ("failed", sum.failed)] {
             if count > 0 {
                 figure(m, name, &thousands(count));

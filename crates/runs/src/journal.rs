@@ -29,8 +29,8 @@ use tokio::time::Instant;
 
 /// Name of the journal in a run's folder.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
-/// What is kept of a line's buffer between records.
-const BUFFER_BYTES: usize = 16 * 1024;
+/// Room for the lines that are gathered at once, which is enough for those of most turns.
+const BUFFER_BYTES: usize = 1024;
 
 /// The journal of one run while it is written.
 ///
@@ -329,6 +329,12 @@ impl JournalWriter {
         self.tail().write().map_err(|error| self.halt(&error))
     }
 
+    fn let_go(&self) -> io::Result<()> {
+        let mut tail = self.tail();
+        tail.held = false;
+        tail.write()
+    }
+
     fn halt(&self, error: &io::Error) -> Halt {
         Halt::Journal(format!("{}: {error}", self.dir.join(JOURNAL_FILE).display()))
     }
@@ -348,16 +354,17 @@ pub(crate) struct Hold<'a> {
 impl Hold<'_> {
     /// Lets go of the records.
     pub(crate) fn release(self) -> Result<(), Halt> {
-        self.journal.flush()
+        let journal = self.journal;
+        // Not by `drop`, which has nobody to tell of an error.
+        std::mem::forget(self);
+        journal.let_go().map_err(|error| journal.halt(&error))
     }
 }
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        let mut tail = self.journal.tail();
-        tail.held = false;
-        // There is something left only after a panic, which the error must not hide.
-        let _ = tail.write();
+        // After a panic, which the error must not hide.
+        let _ = self.journal.let_go();
     }
 }
 
@@ -376,6 +383,9 @@ impl Tail {
             return Err(io::Error::other("an earlier record could not be written and not be taken back"));
         }
         let start = self.lines.len();
+        if start == 0 {
+            self.lines.reserve(BUFFER_BYTES);
+        }
         let mut line = || {
             serde_json::to_writer(&mut self.lines, &RecordRef { seq, at_ms, path, step, body: &body })?;
             if redactor.suspects(&self.lines[start..]) {
@@ -422,8 +432,8 @@ impl Tail {
                 self.seals.clone_from(&self.unwritten_seals);
             }
         }
-        self.lines.clear();
-        self.lines.shrink_to(BUFFER_BYTES);
+        // A run that waits keeps no buffer: there may be thousands.
+        self.lines = Vec::new();
         written
     }
 }

@@ -109,6 +109,7 @@ fn headline(tree: &RunTree) -> Line {
         );
         line.push((Tone::Plain, text));
     }
+    line.extend(tree.usage.cost_usd.map(|cost| (Tone::Plain, format!("  {cost}"))));
     Line(line)
 }
 
@@ -326,13 +327,14 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// `640/80 tokens`.
+/// `0.0021 USD, 640/80 tokens`, as far as known; in this order the tokens stand below each other.
 fn tokens(usage: Usage) -> String {
     let count = |tokens: Option<u64>| tokens.map_or_else(|| "?".to_owned(), thousands);
     if usage == Usage::default() {
         return String::new();
     }
-    format!("{}/{} tokens", count(usage.input_tokens), count(usage.output_tokens))
+    let cost = usage.cost_usd.map(|cost| format!("{cost}, ")).unwrap_or_default();
+    format!("{cost}{}/{} tokens", count(usage.input_tokens), count(usage.output_tokens))
 }
 
 /// `0 B`, `1.5 kB`, `3.2 MB`.

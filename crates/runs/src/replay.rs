@@ -101,7 +101,8 @@ impl Divergence {
     pub fn turn(&self) -> Option<u32> {
         let of_step = ["model.", "repair."].iter().find_map(|kind| self.step.strip_prefix(kind));
         let of_call = || self.path.as_str().rsplit_once('/').map(|(_, last)| last);
-        of_step.or_else(of_call)?.split('.').next()?.parse().ok()
+        let of_turn = |place: &str| place.trim_start_matches("ensures.").split('.').next()?.parse().ok();
+        of_turn(of_step.or_else(of_call)?)
     }
 }
 

@@ -9,6 +9,7 @@ use llm_do_core::{
     journal::{Body, Ending, FORMAT, RunStatus},
     model::{FinishReason, Message, MessageId, ModelError, ModelErrorKind, Part, Role, Usage},
     operator::{Answer, Ask},
+    price::Usd,
 };
 use llm_do_runs::{CallState, JournalWriter, Line, RunTree, Tone, read_journal, render};
 use serde_json::{Value, json};
@@ -129,6 +130,31 @@ fn output() -> Ending {
 
 fn used(input: u64, output: u64) -> Usage {
     Usage { input_tokens: Some(input), output_tokens: Some(output), ..Usage::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_of_the_cost_stands_beside_the_tokens() {
+    let cost = |dollars: f64| Usage { cost_usd: Usd::dollars(dollars), ..used(640, 80) };
+    let story = Story::new();
+    story.begin();
+    story.call("0", "main", json!({}));
+    story.worker("0");
+    story.turn("0", 0, 1000, cost(0.0021)).await;
+    story.call("0/0.0", "free", json!({}));
+    story.worker("0/0.0");
+    story.turn("0/0.0", 0, 1000, used(1, 1)).await;
+    story.end("0/0.0", used(1, 1));
+    story.end("0", cost(0.0021));
+    story.tell("0", "run", Body::RunEnded { status: RunStatus::Done, ending: output(), usage: cost(0.0021) });
+    let tree = story.tree(false);
+    assert_eq!(
+        text(&tree, None),
+        "\
+20261121-221530-4f2a  done  main  2.0s  641 in / 81 out tokens
+main     2.0s  0.0021 USD, 640/80 tokens
+└─ free  1.0s                 1/1 tokens
+"
+    );
 }
 
 fn text(tree: &RunTree, width: Option<usize>) -> String {

@@ -14,15 +14,19 @@
 //! anew as a supervisor, sends it a plan over a socket, and the supervisor sets up the confinement, starts the program and
 //! stays to end it. That is why `main` must call [`install`] first.
 //!
-//! Only Linux has tiers. Elsewhere [`probe()`] says that there is none.
+//! macOS has one of its own, [`Tier::Seatbelt`], which no test of ours has run: it is **unverified**. Elsewhere [`probe()`]
+//! says that there is none.
 
-#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "elsewhere nothing is started yet"))]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "elsewhere less is used"))]
 
 mod confiner;
+mod denial;
 mod explain;
 mod limits;
 mod plan;
 mod probe;
+#[cfg_attr(not(target_os = "macos"), allow(dead_code, reason = "what it says is tested everywhere"))]
+mod profile;
 mod system;
 mod view;
 
@@ -32,7 +36,7 @@ mod crowd;
 mod kernel;
 #[cfg(target_os = "linux")]
 mod landlock;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 mod process;
 #[cfg(target_os = "linux")]
 mod proxy;
@@ -44,13 +48,12 @@ mod seccomp;
 mod supervisor;
 
 pub use confiner::{Confiner, Unconfinable};
+pub use denial::{Denial, Denials};
 pub use explain::{denied, network, unseen};
 pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 pub use process::{Exit, Process, Refused, Running, StartError};
-#[cfg(target_os = "linux")]
-pub use proxy::{Denial, Denials};
 pub(crate) use view::unfit;
 pub use view::{LeftOut, ProcessView, Shown};
 
@@ -68,14 +71,17 @@ pub enum Tier {
     Namespaces,
     /// B: Landlock and seccomp.
     Landlock,
+    /// S: macOS's own sandbox, by `sandbox-exec`. Unverified: no test of ours has run it.
+    Seatbelt,
 }
 
 impl Tier {
-    /// `A` or `B`, as `doctor` and the journal name it.
+    /// `A`, `B` or `S`, as `doctor` and the journal name it.
     pub fn letter(self) -> char {
         match self {
             Self::Namespaces => 'A',
             Self::Landlock => 'B',
+            Self::Seatbelt => 'S',
         }
     }
 }

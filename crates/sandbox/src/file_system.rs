@@ -1,6 +1,7 @@
 //! The native file system.
 
 use crate::{
+    keep,
     open::{file, keep_mode, new_file, rename_new},
     resolve::{How, Spot, failed, resolve, resolve_rest},
     tree::{Tree, join},
@@ -121,6 +122,17 @@ impl FileSystem for NativeFileSystem {
     fn write<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {
         let (locks, at, content) = (Arc::clone(&self.locks), at.clone(), content.to_vec());
         blocking(move |_| write(&locks, &at, &content))
+    }
+
+    fn keep<'a>(&'a self, below: &'a str, text: &'a str) -> BoxFuture<'a, Result<Option<String>, String>> {
+        let (below, text) = (below.to_owned(), text.to_owned());
+        Box::pin(async move {
+            let kept = tokio::task::spawn_blocking(move || keep::keep(&std::env::temp_dir(), &below, &text));
+            match kept.await {
+                Ok(kept) => kept.map(Some),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        })
     }
 
     fn append<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {

@@ -10,10 +10,11 @@
 #[cfg(unix)]
 pub mod confine;
 mod file_system;
+mod keep;
 mod open;
 mod place;
 mod resolve;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 pub mod shell;
 mod tree;
 #[cfg(target_os = "linux")]

@@ -22,7 +22,9 @@
 //! ```
 
 mod anthropic;
+mod faults;
 mod fixed;
+mod fixed_server;
 mod invariants;
 pub mod net;
 mod openai;
@@ -30,7 +32,9 @@ mod script;
 mod seen;
 mod server;
 
+pub use faults::{Fault, Faults};
 pub use fixed::Fixed;
+pub use fixed_server::FixedServer;
 pub use script::{Finish, Gate, Reply, Script};
 pub use seen::{Message, Role, Seen, Tool, ToolCall, ToolResult, Wire};
 pub use server::TestServer;

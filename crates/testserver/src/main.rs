@@ -1,26 +1,18 @@
 //! The model server of the benchmarks: K tool turns, then a text, at next to no cost of its own.
 //!
-//! `llm-do-testserver [--turns K] [--tool NAME] [--arguments JSON] [--final TEXT] [--threads N] [--delay MS]`
+//! `llm-do-testserver [--turns K] [--tool NAME] [--arguments JSON] [--final TEXT] [--threads N] [--delay MS]
+//! [--faults PER_MILLE]`
 //!
 //! Prints its URL and serves until its standard input ends (so not with `</dev/null`). In the
 //! arguments `{turn}` becomes the turn's number, so that no two calls are the same. Each answer waits
-//! for the delay, so that many clients can be held at once. `GET /stats` says how many requests came,
-//! with how many bytes and when the first did, in nanoseconds since 1970, and begins to count anew.
+//! for the delay, so that many clients can be held at once. So many of a thousand answers fail, in the
+//! ways of `Fault`. `GET /stats` says what has come, as `FixedServer` does.
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::io::{Read, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Request, Response};
-use llm_do_testserver::{Fixed, Reply, net};
-use serde_json::json;
+use llm_do_testserver::{Faults, FixedServer, Reply, net};
 
 struct Options {
     turns: usize,
@@ -29,14 +21,7 @@ struct Options {
     text: String,
     threads: usize,
     delay: u64,
-}
-
-struct Bench {
-    fixed: Fixed,
-    requests: AtomicU64,
-    bytes: AtomicU64,
-    first: AtomicU64,
-    delay: Duration,
+    faults: u16,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -45,13 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         Reply::empty().and_raw_tool(&options.tool, &options.arguments.replace("{turn}", &turn.to_string()))
     };
     let replies: Vec<_> = (0..options.turns).map(call).chain([Reply::text(&options.text)]).collect();
-    let bench = Arc::new(Bench {
-        fixed: Fixed::new(&replies),
-        requests: AtomicU64::new(0),
-        bytes: AtomicU64::new(0),
-        first: AtomicU64::new(0),
-        delay: Duration::from_millis(options.delay),
-    });
+    let server = FixedServer::new(&replies)
+        .delay(Duration::from_millis(options.delay))
+        .faults(Faults::per_mille(options.faults));
 
     let mut runtime = match options.threads {
         1 => tokio::runtime::Builder::new_current_thread(),
@@ -67,38 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
-    runtime.block_on(net::accept(listener, || {
-        let bench = bench.clone();
-        move |request| answer(bench.clone(), request)
-    }));
+    runtime.block_on(server.serve(listener));
     Ok(())
-}
-
-async fn answer(bench: Arc<Bench>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (head, body) = request.into_parts();
-    let path = head.uri.path();
-    if path == "/stats" {
-        let stats = json!({
-            "requests": bench.requests.swap(0, Relaxed),
-            "bytes": bench.bytes.swap(0, Relaxed),
-            "first_unix_ns": bench.first.swap(0, Relaxed),
-        });
-        return Ok(Response::new(Full::new(stats.to_string().into())));
-    }
-    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    if bench.requests.fetch_add(1, Relaxed) == 0 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        bench.first.store(now.as_nanos() as u64, Relaxed);
-    }
-    bench.bytes.fetch_add(body.len() as u64, Relaxed);
-    if !bench.delay.is_zero() {
-        tokio::time::sleep(bench.delay).await;
-    }
-    let (content_type, answer) =
-        bench.fixed.answer(path, &body).unwrap_or(("text/plain", Bytes::from_static(b"no such endpoint")));
-    let mut response = Response::new(Full::new(answer));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    Ok(response)
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
@@ -109,6 +60,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
         text: "All of it is read.".into(),
         threads: 1,
         delay: 0,
+        faults: 0,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -120,6 +72,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--final" => options.text = value,
             "--threads" => options.threads = value.parse()?,
             "--delay" => options.delay = value.parse()?,
+            "--faults" => options.faults = value.parse()?,
             _ => return Err(format!("unknown option {word}").into()),
         }
     }

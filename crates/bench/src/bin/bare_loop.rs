@@ -1,4 +1,4 @@
-//! The floor: the HTTP exchange of K tool turns and nothing else. The history is a string that
+//! The floor: the HTTP exchange of K tool turns, with the bytes that `genai` sends, and nothing else. The history is a string that
 //! grows; no answer is parsed beyond the id of its call.
 
 use bytes::Bytes;
@@ -50,7 +50,7 @@ async fn run(options: Options) -> Result<(), Failure> {
                 break;
             };
             history.push_str(&format!(
-                r#",{{"role":"assistant","tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"{name}","arguments":"{{\"path\":\"input/{turn}.txt\"}}"}}}}]}},{{"role":"tool","content":{result},"tool_call_id":"{id}"}}"#,
+                r#",{{"role":"assistant","content":"","tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"{name}","arguments":"{{\"path\":\"input/{turn}.txt\"}}"}}}}]}},{{"role":"tool","content":{result},"tool_call_id":"{id}"}}"#,
             ));
         }
     }

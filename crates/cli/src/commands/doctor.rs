@@ -53,6 +53,10 @@ fn confinement() -> Vec<Finding> {
                                  given to them"
                 .to_owned()
         }
+        Some(Tier::Seatbelt) => {
+            "tier S, unverified: processes run in macOS's own sandbox; a mount with something to hide is not given to them"
+                .to_owned()
+        }
         None => "none: tools that are processes need `--grant unconfined`".to_owned(),
     };
     let whole = Finding { what: "confinement", works: probe.tier.is_some(), found };

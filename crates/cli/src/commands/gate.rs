@@ -32,7 +32,12 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> Result<Exit, Compl
     };
     let arguments = meant::json("ARGUMENTS", &args.arguments)?;
     let can_ask = Terminal::open().is_some();
-    let session = match opened(|| Ok(Settings { can_ask, ..settings(&run)? })) {
+    let session = match opened(|| {
+        let settings = settings(&run)?;
+        // The gate decides without the model, so that on a machine that has none any will do.
+        let fallback_model = settings.fallback_model.clone().or_else(|| "ollama:unasked".parse().ok());
+        Ok(Settings { can_ask, fallback_model, ..settings })
+    }) {
         Ok(session) => session,
         Err(not_ready) => return Ok(said(not_ready, output)),
     };

@@ -5,7 +5,7 @@ use crate::{
     exit::{Complaint, Exit},
     program::quoted,
     render::Output,
-    staged::{Moves, Staged},
+    staged::{self, Moves, Staged},
     visible,
 };
 use clap::CommandFactory;
@@ -87,7 +87,10 @@ fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Comp
             .hint(format!("mkdir -p {}", quoted(&shown))));
     }
     let files = template.files(&name);
-    let made = stage(parent, &files).and_then(|staged| staged.become_folder(&path));
+    let made = Staged::beside(parent).and_then(|staged| {
+        write(&staged, &files)?;
+        staged.become_folder(&path)
+    });
     made.map_err(|error| Complaint::failed(format!("`{given}` can't be made: {error}")))?;
     Ok((path, files))
 }
@@ -96,6 +99,8 @@ fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Comp
 fn here(template: &Template) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
     let folder =
         env::current_dir().map_err(|error| Complaint::wrong(format!("no current folder: {error}")))?;
+    staged::settle(&folder)
+        .map_err(|error| Complaint::failed(format!("the current folder can't be made a project: {error}")))?;
     let others = entries(&folder)
         .map_err(|error| Complaint::wrong(format!("the current folder can't be read: {error}")))?;
     if !others.is_empty() {
@@ -108,26 +113,20 @@ fn here(template: &Template) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
     let called = folder.file_name().and_then(|name| name.to_str()).and_then(ProjectName::suggest);
     let name = called.unwrap_or_else(|| ProjectName::parse("my-project").expect("it is in kebab-case"));
     let files = template.files(&name);
-    let made = stage(&folder, &files).and_then(|staged| {
+    let made = Staged::inside(&folder).and_then(|staged| {
+        write(&staged, &files)?;
         let mut moves = Moves::new(&folder);
         for top in fs::read_dir(staged.path())? {
-            let top = top?;
-            let name = top.file_name();
-            moves.put(&top.path(), name.to_str().expect("a template's names are text"))?;
+            moves.add_staged(&staged, top?.file_name().to_str().expect("a template's names are text"));
         }
-        moves.keep();
-        Ok(())
+        moves.carry_out(&staged)
     });
     made.map_err(|error| Complaint::failed(format!("the project can't be made: {error}")))?;
     Ok((PathBuf::from("."), files))
 }
 
-fn stage(folder: &Path, files: &[NewFile]) -> io::Result<Staged> {
-    let staged = Staged::beside(folder)?;
-    for file in files {
-        staged.write(file.path, file.text.as_bytes())?;
-    }
-    Ok(staged)
+fn write(staged: &Staged, files: &[NewFile]) -> io::Result<()> {
+    files.iter().try_for_each(|file| staged.write(file.path, file.text.as_bytes()).map(drop))
 }
 
 /// Names in a folder, sorted; a repository without files is an empty folder.

@@ -5,7 +5,7 @@ use crate::{
     exit::{Complaint, Exit},
     program::quoted,
     render::Output,
-    staged::{Moves, Staged},
+    staged::{self, Moves, Staged},
     visible,
 };
 use llm_do::program::{
@@ -16,7 +16,6 @@ use llm_do::program::{
 use serde_json::{Value, json};
 use similar::TextDiff;
 use std::{
-    collections::BTreeSet,
     fmt::Write as _,
     fs, io,
     path::{Path, PathBuf},
@@ -28,6 +27,10 @@ const MOST_NOTES_ON_NOTHING: usize = 5;
 /// Carries out the command: exit code 2 if there is nothing that could be recognised.
 pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint> {
     let path = args.path.clone().unwrap_or_else(|| PathBuf::from("."));
+    let settled = settle(args, &path, output)?;
+    if settled && fs::symlink_metadata(&path).is_err() {
+        return Ok(Exit::Done); // That was the file.
+    }
     let (folder, scope) = scope(&path)?;
     if scope != Scope::Folder && args.into.is_some() {
         return Err(Complaint::wrong("--into makes a project of a folder, and PATH is a file"));
@@ -87,6 +90,37 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
     Ok(Exit::Done)
 }
 
+/// Finishes what a migration that was killed has begun in the folder; whether there was any.
+fn settle(args: &MigrateArgs, path: &Path, output: &Output) -> Result<bool, Complaint> {
+    let folder = if path.is_dir() { path } else { around(path) };
+    if args.write && args.into.is_none() {
+        let settled = staged::settle(folder).map_err(|error| {
+            Complaint::failed(format!(
+                "a change to `{}` was cut off, and can't be finished: {error}",
+                folder.display()
+            ))
+        })?;
+        if settled {
+            output.note("a change to this folder that was cut off is finished now");
+        }
+        return Ok(settled);
+    }
+    if staged::is_unsettled(folder) {
+        let shown = path.display().to_string();
+        return Err(Complaint::wrong(format!(
+            "a change to `{}` was cut off, so that only a part of it is made",
+            folder.display()
+        ))
+        .hint(format!("to finish it: llm-do migrate {} --write", quoted(&shown))));
+    }
+    Ok(false)
+}
+
+/// The folder that something lies in.
+fn around(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A path in a folder, as people write it.
 fn shown_in(folder: &Path, name: &str) -> String {
     let path = if folder == Path::new(".") { PathBuf::from(name) } else { folder.join(name) };
@@ -101,7 +135,7 @@ fn scope(path: &Path) -> Result<(PathBuf, Scope), Complaint> {
     if found.is_dir() {
         return Ok((path.to_owned(), Scope::Folder));
     }
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = around(path);
     match path.file_name().and_then(|name| name.to_str()) {
         Some(name) if found.is_file() => Ok((folder.to_owned(), Scope::File(name.to_owned()))),
         _ => Err(Complaint::wrong(format!("`{shown}` is neither a folder nor a file"))),
@@ -125,9 +159,8 @@ fn not_in_place(path: &Path, root: &Path) -> Complaint {
 
 /// Makes the whole project anew in a folder that does not exist.
 fn write_into(root: &Path, into: &Path, plan: &Plan) -> Result<(), Complaint> {
-    let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
-        let staged = Staged::beside(parent)?;
+        let staged = Staged::beside(around(into))?;
         let moved = plan.changes.iter().filter(|change| change.content == Content::Moved);
         let moved = moved.filter_map(|change| Some((change.from.as_deref()?, change.to.as_str())));
         for (from, to) in moved.chain(plan.kept.iter().map(|path| (path.as_str(), path.as_str()))) {
@@ -142,33 +175,30 @@ fn write_into(root: &Path, into: &Path, plan: &Plan) -> Result<(), Complaint> {
 /// Changes the folder, and keeps the originals in a folder of their own: its name.
 fn write_in_place(root: &Path, plan: &Plan) -> Result<Option<String>, Complaint> {
     let write = || -> io::Result<Option<String>> {
-        let staged = Staged::beside(root)?;
+        let staged = Staged::inside(root)?;
         stage(&staged, root, plan)?;
         let kept = (1..)
             .map(|n| if n == 1 { KEPT.to_owned() } else { format!("{KEPT}-{n}") })
             .find(|name| fs::symlink_metadata(root.join(name)).is_err())
             .unwrap_or_else(|| KEPT.to_owned());
-        let moved = plan.changes.iter().filter(|change| change.content == Content::Moved);
-        let mut moves = Moves::new(root);
-        let originals: Vec<&str> = plan
-            .changes
+        let (moved, written): (Vec<&Change>, Vec<&Change>) =
+            plan.changes.iter().partition(|change| change.content == Content::Moved);
+        let originals: Vec<&str> = written
             .iter()
-            .filter(|change| change.content != Content::Moved)
             .filter_map(|change| change.from.as_deref())
             .chain(plan.absorbed.iter().map(|one| one.path.as_str()))
             .collect();
+        let mut moves = Moves::new(root);
         for path in &originals {
-            moves.put(&root.join(path), &format!("{kept}/{path}"))?;
+            moves.add(path, &format!("{kept}/{path}"));
         }
         for change in moved {
-            let from = change.from.as_deref().unwrap_or(&change.to);
-            moves.put(&root.join(from), &change.to)?;
+            moves.add(change.from.as_deref().unwrap_or(&change.to), &change.to);
         }
-        for change in plan.changes.iter().filter(|change| change.content != Content::Moved) {
-            moves.put(&staged.path().join(&change.to), &change.to)?;
+        for change in written {
+            moves.add_staged(&staged, &change.to);
         }
-        moves.keep();
-        remove_empty_folders(root, plan);
+        moves.carry_out(&staged)?;
         Ok((!originals.is_empty()).then_some(kept))
     };
     write().map_err(|error| {
@@ -197,18 +227,6 @@ fn stage(staged: &Staged, root: &Path, plan: &Plan) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Folders out of which everything went.
-fn remove_empty_folders(root: &Path, plan: &Plan) {
-    let gone = plan.changes.iter().filter_map(|change| change.from.as_deref());
-    let gone = gone.chain(plan.absorbed.iter().map(|one| one.path.as_str()));
-    let folders: BTreeSet<&str> =
-        gone.flat_map(|path| path.match_indices('/').map(|(at, _)| &path[..at])).collect();
-    // The deeper ones first. One that still holds something refuses.
-    for folder in folders.into_iter().rev() {
-        let _ = fs::remove_dir(root.join(folder));
-    }
 }
 
 fn tell_notes(notes: &[Note], output: &Output) {

@@ -1,7 +1,7 @@
 //! `llm-do run`: one run of a program, from the command line to the exit code.
 
 use crate::{
-    args::{ApprovalMode, RunArgs},
+    args::{ApprovalMode, Cli, RunArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     meant,
@@ -10,6 +10,7 @@ use crate::{
     render::{Output, Renderer, show_report},
     terminal::Terminal,
 };
+use clap::CommandFactory;
 use llm_do::{
     Grant, Input, Problem, RememberedGrants, Run, Session, Settings,
     core::{
@@ -20,7 +21,10 @@ use llm_do::{
         toolset::ToolsetRegistry,
     },
     models::Providers,
-    program::target::Request,
+    program::{
+        diagnostics::{codes, nearest},
+        target::Request,
+    },
     runs::EventSink,
 };
 use serde_json::{Map, Value};
@@ -40,7 +44,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
     };
     let (session, input) = match ready(args, &asked, output) {
         Ok(ready) => ready,
-        Err(not_ready) => return said(not_ready, output),
+        Err(not_ready) => return said(or_a_command(not_ready, args), output),
     };
     say(&session, output);
     let start = |operator, events| session.start(&input, operator, Some(events));
@@ -85,6 +89,22 @@ pub(crate) fn said(not_ready: NotReady, output: &Output) -> Exit {
         NotReady::Problem(problem) => show_problem(&problem, output),
         NotReady::Complaint(complaint) => show_complaint(&complaint, output),
     }
+}
+
+/// A first word that nothing goes by may be a command that was mistyped.
+fn or_a_command(mut not_ready: NotReady, args: &RunArgs) -> NotReady {
+    if let (NotReady::Problem(problem), Some(word)) = (&mut not_ready, &args.first)
+        && let Problem::Program(found) = &mut **problem
+        && let [missing] = &mut found.0[..]
+        && missing.code == codes::NO_TARGET
+    {
+        let commands = Cli::command();
+        let names = commands.get_subcommands().map(clap::Command::get_name);
+        for name in nearest(word, names) {
+            missing.help.push(format!("did you mean the command `llm-do {name}`?"));
+        }
+    }
+    not_ready
 }
 
 /// Why a run does not start.

@@ -21,6 +21,7 @@ mod code;
 mod commands;
 mod delegation;
 mod domains;
+mod generated;
 mod kernel;
 mod links;
 mod loading;
@@ -71,6 +72,7 @@ fn groups() -> Vec<Group> {
         commands::group(),
         code::group(),
         delegation::group(),
+        generated::group(),
         operator::approvals(),
         operator::terminal(),
         loading::group(),

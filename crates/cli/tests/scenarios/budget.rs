@@ -65,6 +65,10 @@ fn money_is_counted_where_prices_are_known() {
     let (code, done) = report("1usd");
     assert_eq!((code, &done["usage"]["cost_usd"]), (Some(0), &0.0057.into()), "{done}");
     assert_eq!(done["left"]["cost_usd"], 0.9943);
+    let shown = story.run(&["runs", "show"]).stdout;
+    assert!(shown.lines().next().unwrap().ends_with("  0.0057 USD"), "{shown}");
+    assert_eq!(story.run(&["runs", "export", "--html", "-o", "page.html"]).code, Some(0));
+    assert!(story.read("page.html").unwrap().contains("0.0057 USD"));
     let (code, limited) = report("0.004usd");
     assert_eq!((code, &limited["status"]), (Some(4), &"limit".into()), "{limited}");
     assert!(limited["usage"]["cost_usd"].as_f64().unwrap() <= 0.004, "{limited}");

@@ -110,3 +110,10 @@ fn programs_are_told_as_json() {
     assert_eq!(explained["verdict"]["rule"], "ask");
     assert_eq!(explained["arguments"], serde_json::json!(["in/a.txt"]));
 }
+
+#[test]
+fn it_needs_no_model() {
+    let story = Story::new().file("main.worker", "---\ntoolsets: [filesystem]\n---\nRead.\n");
+    let told = story.run(&["gate", "explain", "read_file", r#"{"path": "a.txt"}"#]);
+    assert!(told.stdout.starts_with("preApproved  read_file by main\n"), "{told}");
+}

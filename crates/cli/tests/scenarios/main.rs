@@ -8,6 +8,8 @@ mod gate;
 mod grants;
 mod harden;
 mod init;
+#[cfg(target_os = "linux")]
+mod killed;
 mod libraries;
 #[cfg(feature = "local")]
 mod local;

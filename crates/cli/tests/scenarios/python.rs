@@ -5,6 +5,7 @@ mod directions;
 mod discovery;
 mod documentation;
 mod ended;
+mod ensured;
 mod examples;
 mod hostile;
 mod importing;

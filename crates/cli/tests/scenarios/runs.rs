@@ -363,3 +363,10 @@ fn help_and_version_need_nothing() {
         assert_eq!(told.stderr, "");
     }
 }
+
+#[test]
+fn a_mistyped_command_is_taken_for_one() {
+    let told = Story::new().run(&["modles", "list"]);
+    assert_eq!(told.code, Some(2));
+    assert!(told.stderr.contains("help: did you mean the command `llm-do models`?"), "{told}");
+}

@@ -1,33 +1,79 @@
 //! Post-conditions (SPEC §2.1, §10.3): what must hold of an output beyond its schema.
 
-use crate::template;
+use super::output::Answer;
+use crate::{
+    engine::{Failure, FailureKind},
+    journal::Ending,
+    template,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// One condition: an expression over `input` and `output`, in the language of templates.
+/// One condition, and what the model is told where it is not met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Ensure {
-    /// The expression.
-    pub that: Arc<str>,
-    /// What the model is told where it does not hold; the expression itself where this is absent.
+    /// What decides.
+    #[serde(flatten)]
+    pub by: Judge,
+    /// What the model is told beside the judge's own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
 }
 
-/// What conditions may speak of.
+/// What decides whether an output is good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Judge {
+    /// An expression over `input` and `output`, in the language of templates.
+    That(Arc<str>),
+    /// A tool of the worker, called with the output. A worker that it may call is one too.
+    Tool(Arc<str>),
+}
+
+/// What expressions may speak of.
 const VARIABLES: [&str; 2] = ["input", "output"];
 
 impl Ensure {
-    /// A condition, if it is one.
+    /// A condition as its author wrote it: a bare name is a tool's, anything else is an expression.
     ///
     /// # Errors
     /// Why it is none, for its author.
-    pub fn new(that: &str, reason: Option<&str>) -> Result<Self, String> {
-        template::check_condition(that, &VARIABLES)?;
-        Ok(Self { that: that.into(), reason: reason.map(Into::into) })
+    pub fn new(text: &str, reason: Option<&str>) -> Result<Self, String> {
+        let by = if is_tool_name(text) {
+            Judge::Tool(text.into())
+        } else {
+            template::check_condition(text, &VARIABLES)?;
+            Judge::That(text.into())
+        };
+        Ok(Self { by, reason: reason.map(Into::into) })
     }
+
+    /// The tool, where one decides.
+    pub fn tool(&self) -> Option<&Arc<str>> {
+        match &self.by {
+            Judge::Tool(tool) => Some(tool),
+            Judge::That(_) => None,
+        }
+    }
+
+    /// A line of what the model is told.
+    fn line(&self, problem: &str) -> String {
+        match &self.reason {
+            Some(reason) => format!("\n- {reason} ({problem})"),
+            None => format!("\n- {problem}"),
+        }
+    }
+}
+
+/// Names of tools and workers: `check`, `lib:review`, `reports/check`, `./check`. `output.title` is an expression.
+fn is_tool_name(text: &str) -> bool {
+    let first = text.split('.').next().unwrap_or_default();
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.'))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/'))
+        && !VARIABLES.contains(&first)
 }
 
 /// The conditions of one call, and the input that they look at.
@@ -41,22 +87,89 @@ pub struct Ensures {
 }
 
 impl Ensures {
-    /// What an output lacks, for the model.
-    pub(super) fn unmet(&self, output: &Value) -> Option<String> {
+    /// The tools that are called with an output, in order.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.all.iter().filter_map(Ensure::tool)
+    }
+
+    /// What expressions say of an output: it lacks something, or the tools are still to be asked, or it is good.
+    pub(super) fn judge(&self, output: Value) -> Answer {
         let values = json!({"input": self.input, "output": output});
-        let unmet = self.all.iter().filter_map(|Ensure { that, reason }| {
+        let unmet = self.all.iter().filter_map(|ensure| {
+            let Judge::That(that) = &ensure.by else { return None };
             let problem = match template::holds(that, &values) {
                 Ok(true) => return None,
                 Ok(false) => format!("`{that}` does not hold"),
                 Err(error) => format!("`{that}` can't be told: {error}"),
             };
-            Some(match reason {
-                Some(reason) => format!("\n- {reason} ({problem})"),
-                None => format!("\n- {problem}"),
-            })
+            Some(ensure.line(&problem))
         });
-        let unmet: String = unmet.collect();
-        (!unmet.is_empty())
-            .then(|| format!("Your answer doesn't meet what is required of it:{unmet}\nAnswer again."))
+        match reasons(unmet.collect()) {
+            Some(reasons) => Answer::Unmet(output, reasons),
+            None if self.tools().next().is_some() => Answer::ForTools(output),
+            None => Answer::Valid(output),
+        }
     }
+
+    /// What the tools said, in their order: what an output lacks, for the model.
+    ///
+    /// # Errors
+    /// A tool could not tell: nobody can say whether the output is good.
+    pub(super) fn verdict(&self, said: &[Ending]) -> Result<Option<String>, Failure> {
+        let by_tools = self.all.iter().filter_map(|ensure| Some((ensure, ensure.tool()?)));
+        let mut unmet = String::new();
+        for ((ensure, tool), ending) in by_tools.zip(said) {
+            if let Some(problem) = problem(tool, ending)? {
+                unmet.push_str(&ensure.line(&format!("`{tool}`: {problem}")));
+            }
+        }
+        Ok(reasons(unmet))
+    }
+}
+
+fn reasons(unmet: String) -> Option<String> {
+    (!unmet.is_empty())
+        .then(|| format!("Your answer doesn't meet what is required of it:{unmet}\nAnswer again."))
+}
+
+/// What a tool has against an output. `true`, nothing, `ok` and `{"ok": true}` say that it is good; an error that the
+/// tool raises, a text, a list of texts and `{"ok": false, …}` say what is wrong.
+fn problem(tool: &str, ending: &Ending) -> Result<Option<String>, Failure> {
+    let value = match ending {
+        Ending::Output(value) => &**value,
+        Ending::Failure(failure) if failure.kind == FailureKind::Tool => {
+            return Ok(Some(failure.message.clone()));
+        }
+        Ending::Failure(failure) => {
+            let message = format!("`{tool}` of `ensures` could not look at the output: {}", failure.message);
+            return Err(Failure::new(failure.kind, message));
+        }
+        Ending::Suspended => {
+            let message = format!("`{tool}` of `ensures` waits for the operator");
+            return Err(Failure::new(FailureKind::Denied, message));
+        }
+    };
+    let good = match value {
+        Value::Null => true,
+        Value::Bool(good) => *good,
+        Value::String(text) => matches!(text.trim().to_ascii_lowercase().as_str(), "" | "ok"),
+        Value::Array(list) if list.iter().all(Value::is_string) => list.is_empty(),
+        Value::Object(map) if map.get("ok").is_some_and(Value::is_boolean) => map["ok"] == true,
+        other => {
+            let message = format!(
+                "`{tool}` of `ensures` answered {other}, which says neither that the output is good nor what is wrong; \
+                 answer true, or a text that says what is wrong"
+            );
+            return Err(Failure::new(FailureKind::Definition, message));
+        }
+    };
+    Ok((!good).then(|| match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; "),
+        Value::Object(map) => {
+            let said = ["reason", "problem", "message"].iter().find_map(|key| map.get(*key)?.as_str());
+            said.map_or_else(|| value.to_string(), str::to_owned)
+        }
+        _ => "no".to_owned(),
+    }))
 }

@@ -23,6 +23,8 @@ pub(super) enum Answer {
     Invalid(String),
     /// It fits the schema, and not the conditions: with the reasons, for the model.
     Unmet(Value, String),
+    /// It fits the schema and all conditions that need no tool: the tools are to be asked.
+    ForTools(Value),
 }
 
 impl OutputContract {
@@ -39,10 +41,15 @@ impl OutputContract {
     }
 
     fn meets(&self, value: Value) -> Answer {
-        match self.ensures.as_ref().and_then(|ensures| ensures.unmet(&value)) {
+        match &self.ensures {
             None => Answer::Valid(value),
-            Some(reasons) => Answer::Unmet(value, reasons),
+            Some(ensures) => ensures.judge(value),
         }
+    }
+
+    /// The conditions, where there are any.
+    pub fn ensures(&self) -> Option<&Ensures> {
+        self.ensures.as_ref()
     }
 
     /// The schema, where there is one.

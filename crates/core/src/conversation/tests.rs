@@ -1,6 +1,7 @@
 //! What a conversation promises, whatever a model says: without an engine, a tool or a journal.
 
 use super::*;
+use crate::function::Risk;
 use crate::schema::Schema;
 use proptest::prelude::*;
 use serde_json::json;
@@ -355,16 +356,10 @@ fn barriers_stand_alone_and_the_rest_goes_side_by_side() {
     say_calls(&mut clerk, tools.iter().map(|name| call(name, name, with(json!({})))).collect());
     let planned = planned(&clerk);
     let grouped = |parallel: bool| -> Vec<Vec<usize>> {
-        batches(&planned, |tool| (risks[tool], parallel))
-            .into_iter()
-            .map(|group| {
-                let index = |call: &&PlannedCall| match call {
-                    PlannedCall::Make { index, .. } => *index,
-                    PlannedCall::Answered(_) => panic!("answered calls are in no batch"),
-                };
-                group.iter().map(index).collect()
-            })
-            .collect()
+        batches(0..planned.len(), |call| match &planned[*call] {
+            PlannedCall::Make { tool, .. } => risks[*tool].is_barrier() && !parallel,
+            PlannedCall::Answered(_) => panic!("each is to be made"),
+        })
     };
     assert_eq!(grouped(false), [vec![0, 1], vec![2], vec![3], vec![4, 5], vec![6]]);
     assert_eq!(grouped(true), [vec![0, 1, 2, 3, 4, 5, 6]], "tools that say they are safe are no barriers");

@@ -12,7 +12,8 @@ use crate::{
     worker::WorkerDefinition,
 };
 use std::{
-    sync::{Arc, OnceLock},
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -35,6 +36,8 @@ pub struct Link {
     depth: u32,
     /// What it may call, once that is known.
     functions: OnceLock<Arc<[Function]>>,
+    /// Workers that this call of it has made.
+    generated: Mutex<BTreeMap<Arc<str>, Arc<WorkerDefinition>>>,
 }
 
 impl Frame {
@@ -67,6 +70,7 @@ impl Frame {
                 above: self.link.clone(),
                 depth: self.depth(),
                 functions: OnceLock::new(),
+                generated: Mutex::default(),
             })),
             results: Arc::default(),
             tool: None,
@@ -155,6 +159,28 @@ impl Frame {
         if let Some(link) = &self.link {
             let _ = link.functions.set(functions.into());
         }
+    }
+
+    /// A worker that the calling worker has made in this call of it: nobody else can call that.
+    pub(crate) fn generated(&self, name: &str) -> Option<Arc<WorkerDefinition>> {
+        self.lock_generated()?.get(name).cloned()
+    }
+
+    /// The names of these.
+    pub(crate) fn generated_names(&self) -> Vec<String> {
+        self.lock_generated().map_or_else(Vec::new, |made| made.keys().map(ToString::to_string).collect())
+    }
+
+    /// Makes a worker known to its creator.
+    pub(crate) fn generate(&self, worker: Arc<WorkerDefinition>) {
+        if let Some(mut made) = self.lock_generated() {
+            made.insert(Arc::clone(&worker.id), worker);
+        }
+    }
+
+    fn lock_generated(&self) -> Option<MutexGuard<'_, BTreeMap<Arc<str>, Arc<WorkerDefinition>>>> {
+        let made = &self.link.as_ref()?.generated;
+        Some(made.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The `timeout` of the caller's rules for such a call.

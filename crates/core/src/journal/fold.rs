@@ -80,11 +80,12 @@ pub fn conversation_at(
                     path,
                     results: Results::default(),
                     can_read_on: *can_read_on,
+                    judges: ensures.as_ref().map_or(0, |ensures| ensures.tools().count()),
                 });
             }
             Body::ModelAnswered { message, finish, .. } if record.path == *path => {
                 if let Some(fold) = &mut fold {
-                    fold.answer_calls(&ends);
+                    fold.go_on(&ends);
                     fold.conversation.answered(Arc::clone(message), *finish);
                 }
             }
@@ -92,7 +93,7 @@ pub fn conversation_at(
         }
     }
     let mut fold = fold.ok_or_else(|| FoldError::NoConversation(path.clone()))?;
-    fold.answer_calls(&ends);
+    fold.go_on(&ends);
     Ok(fold.conversation)
 }
 
@@ -104,10 +105,31 @@ struct Fold<'a> {
     path: &'a CallPath,
     results: Results,
     can_read_on: bool,
+    /// How many tools look at an output.
+    judges: usize,
 }
 
 impl Fold<'_> {
-    /// Answers the planned calls from the records, if all of them have ended.
+    /// Does what follows the last answer from the records, as far as all of it has ended: first the tools of `ensures`,
+    /// then the calls, which may be the refusal of an output.
+    fn go_on(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {
+        self.judge(ends);
+        self.answer_calls(ends);
+    }
+
+    fn judge(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {
+        let Next::Ensure(_) = self.conversation.next() else { return };
+        let turn = self.conversation.calling_turn();
+        let paths = (0..self.judges).map(|at| self.path.judge(turn, at));
+        let said = paths.map(|path| ends.get(&path).map(|(ending, _)| ending.clone()));
+        if let Some(said) = said.collect::<Option<Vec<_>>>()
+            && !said.contains(&Ending::Suspended)
+        {
+            self.conversation.ensured(&said);
+        }
+    }
+
+    /// Answers the planned calls.
     fn answer_calls(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {
         let Next::Call(planned) = self.conversation.next() else { return };
         let turn = self.conversation.calling_turn();

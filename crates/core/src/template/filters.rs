@@ -121,6 +121,7 @@ pub(super) fn add(environment: &mut Environment) {
     environment.add_filter("batch", |state: &State, value: Value, size: usize, fill: Option<Value>| {
         filters::batch(state, value, width(size)?, fill)
     });
+    environment.add_test("divisibleby", divisible_by);
     environment.add_filter("center", center);
     environment.add_filter("dictsort", dictsort);
     environment.add_filter("e", escaped);
@@ -182,6 +183,18 @@ pub(super) fn arguments(names: &[&str], positional: &[Value], named: &Kwargs) ->
 
 /// No named arguments.
 const NONE: [(String, Value); 0] = [];
+
+/// The library's own divides by zero, and the smallest integer by -1, which would end the process.
+fn divisible_by(value: &Value, by: &Value) -> Result<bool, Error> {
+    match (i128::try_from(value.clone()), i128::try_from(by.clone())) {
+        (Ok(value), Ok(by)) => match value.checked_rem(by) {
+            Some(rest) => Ok(rest == 0),
+            None if by == -1 => Ok(true),
+            None => Err(Error::new(ErrorKind::InvalidOperation, "division by zero")),
+        },
+        _ => Ok(minijinja::tests::is_divisibleby(value, by)),
+    }
+}
 
 /// A filter that takes strings takes anything printable, as Python's `str()` does.
 fn text(state: &State, value: &Value) -> Result<String, Error> {

@@ -2,8 +2,10 @@
 //!
 //! The engine's parser bounds brackets and statements within each other, but not chains (`a + a + …`, `x.a.a…`, `elif` after `elif`),
 //! which it walks recursively all the same when it compiles and drops them: a long one would overflow the stack, and that
-//! ends the process. So the tokens are counted before the engine sees the text.
+//! ends the process. So the tokens are counted before the engine sees the text. An import under what is no plain name, which its
+//! compiler holds for impossible, is refused here too.
 
+use super::TemplateErrorKind;
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
@@ -13,25 +15,55 @@ const LINKS: usize = 200;
 /// The most `elif` around any place of a template.
 const BRANCHES: usize = 200;
 
-/// What is too deep, and the offset where it gets so.
+/// What the engine must not see, and the offset where it begins.
 #[derive(Debug)]
-pub(super) struct TooDeep {
+pub(super) struct Unfit {
+    pub(super) kind: TemplateErrorKind,
     pub(super) message: String,
     pub(super) offset: usize,
 }
 
-/// Refuses a text with a chain that is too long.
-pub(super) fn check(text: &str) -> Result<(), TooDeep> {
+/// How far an `{% import … as name %}` has been read.
+#[derive(Clone, Copy, PartialEq)]
+enum Import {
+    None,
+    Source,
+    Name,
+    End,
+}
+
+/// Refuses a text with a chain that is too long, or with an import under what is no name.
+pub(super) fn check(text: &str) -> Result<(), Unfit> {
     let too_long = |what: &str, most: usize, offset: u32| {
-        Err(TooDeep { message: format!("more than {most} {what}"), offset: offset as usize })
+        Err(Unfit {
+            kind: TemplateErrorKind::Limit,
+            message: format!("more than {most} {what}"),
+            offset: offset as usize,
+        })
     };
     let mut links = 0;
     let mut conditions = Vec::<usize>::new();
     let mut starts_tag = false;
     let mut after_operand = false;
+    let mut import = Import::None;
     for token in tokenize(text, false, SyntaxConfig::default()) {
         // What is not a token is the parser's to report.
         let Ok((token, span)) = token else { break };
+        import = match (import, &token) {
+            (_, Token::Ident("import")) if starts_tag => Import::Source,
+            (Import::Source, Token::Ident("as")) => Import::Name,
+            (Import::Name, Token::Ident(_)) => Import::End,
+            (Import::End, Token::BlockEnd | Token::Ident("with" | "without")) => Import::None,
+            (Import::Name | Import::End, _) => {
+                let message = "what is imported gets a plain name after `as`".to_owned();
+                return Err(Unfit {
+                    kind: TemplateErrorKind::Syntax,
+                    message,
+                    offset: span.start_offset as usize,
+                });
+            }
+            (import, _) => import,
+        };
         match token {
             Token::VariableStart | Token::BlockStart => links = 0,
             Token::Ident("if") if starts_tag => conditions.push(0),
@@ -93,6 +125,19 @@ mod tests {
         let tags = "{% if a.b %}{{ a.b|upper }}{% elif c %}x{% endif %}".repeat(5_000);
         assert!(check(&list).is_ok());
         assert!(check(&tags).is_ok());
+    }
+
+    #[test]
+    fn an_import_gets_a_plain_name() {
+        for name in ["a", "a with context", "a without context", "with_b"] {
+            assert!(check(&format!("{{% import 'x.jinja' as {name} %}}")).is_ok(), "{name}");
+        }
+        for name in ["a%b", "a.b", "[1]", "1", "'a'", "a|upper", "(a)", "a + b", "-a", "a[0]", ""] {
+            assert!(check(&format!("{{%- import 'x.jinja' as {name} -%}}")).is_err(), "{name}");
+        }
+        assert!(
+            check("{% from 'x.jinja' import a as b, c %}{{ import }} as 1 {% if as %}{% endif %}").is_ok()
+        );
     }
 
     #[test]

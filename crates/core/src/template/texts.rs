@@ -7,7 +7,7 @@ use minijinja::{ErrorKind, Value};
 
 use super::error::{Own, own, place_in};
 use super::name::{TemplateRefusal, confine};
-use super::nesting::{self, TooDeep};
+use super::nesting::{self, Unfit};
 use super::{Origin, Place, ROOT, TemplateErrorKind, TemplateSource};
 
 /// The texts of one rendering: each is read once and kept, to find columns in it when something fails.
@@ -84,10 +84,9 @@ impl Texts {
 
     fn check(&self, name: &str, loaded: &Loaded) -> Result<(), minijinja::Error> {
         self.check_size(&loaded.origin.file, &loaded.text)?;
-        nesting::check(&loaded.text).map_err(|TooDeep { message, offset }| {
+        nesting::check(&loaded.text).map_err(|Unfit { kind, message, offset }| {
             let at = Some((name.to_owned(), offset));
-            minijinja::Error::new(ErrorKind::SyntaxError, message)
-                .with_source(Own { kind: TemplateErrorKind::Limit, at })
+            minijinja::Error::new(ErrorKind::SyntaxError, message).with_source(Own { kind, at })
         })
     }
 

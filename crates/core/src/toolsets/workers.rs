@@ -1,5 +1,7 @@
 //! Delegation: each allowed worker is a tool with its own signature (SPEC §8.3).
 
+mod generated;
+
 use crate::{
     engine::{Call, End, Failure, FailureKind, Halt, Outcome},
     function::{Body, Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Risk},
@@ -38,6 +40,7 @@ impl ToolsetKind for Workers {
             "properties": {
                 "allowed_workers": {"type": "array", "items": {"type": "string"}},
                 "style": {"enum": ["tools", "worker_call", "both"]},
+                "dynamic": {"type": "boolean"},
             },
             "additionalProperties": false,
         }))
@@ -68,8 +71,14 @@ fn functions(configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<
             functions.push(worker::function(&callee, name, false, context.policy.clone()));
         }
     }
-    if style != Style::Tools || !globs.is_empty() {
-        functions.push(worker_call(context, &globs, exact.is_empty()));
+    let dynamic = configuration.get("dynamic").and_then(Value::as_bool).unwrap_or(false);
+    if style != Style::Tools || !globs.is_empty() || dynamic {
+        // What only a wildcard allows is asked about; a worker that was made here was asked about when it was made.
+        let wildcard = exact.is_empty() && !globs.is_empty();
+        functions.push(worker_call(context, &globs, wildcard, dynamic));
+    }
+    if dynamic {
+        functions.push(generated::worker_create(context));
     }
     Ok(functions)
 }
@@ -95,7 +104,7 @@ fn allowed(allow_workers: &[String], reference: &str) -> Option<bool> {
 /// Most names that a description lists.
 const LISTED: usize = 40;
 
-fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool) -> Function {
+fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool, dynamic: bool) -> Function {
     let mut names: Vec<String> =
         context.worker.allow_workers.iter().filter(|name| !is_glob(name)).cloned().collect();
     for glob in globs {
@@ -109,6 +118,10 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool) 
     let mut listed = names.join(", ");
     if more > 0 {
         listed.push_str(&format!(", and {more} more"));
+    }
+    if dynamic {
+        let and = if listed.is_empty() { "" } else { "; and " };
+        listed.push_str(&format!("{and}those that you made with worker_create"));
     }
     Function {
         meta: FunctionMeta {
@@ -157,21 +170,27 @@ impl Composite for WorkerCall {
 
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
         Box::pin(async move {
-            let refuse = |message: String| {
-                Ok(Outcome::free(End::Failed(Failure::new(FailureKind::Definition, message))))
-            };
             let reference = call.input.get("worker").and_then(Value::as_str).unwrap_or_default();
             let Some(caller) = call.frame.worker() else {
                 return refuse("worker_call works only for workers".to_owned());
             };
-            let Some(wildcard) = allowed(&caller.allow_workers, reference) else {
-                let list = caller.allow_workers.join(", ");
-                return refuse(format!("`{reference}` is not among the workers you may call: {list}."));
-            };
             let host = call.engine.host();
-            let callee = match host.definitions.worker(caller, reference) {
-                Ok(callee) => callee,
-                Err(error) => return refuse(error.to_string()),
+            let (callee, wildcard) = match call.frame.generated(reference) {
+                Some(callee) => (callee, false),
+                None => {
+                    let Some(wildcard) = allowed(&caller.allow_workers, reference) else {
+                        let mut names = caller.allow_workers.clone();
+                        names.extend(call.frame.generated_names());
+                        let list = names.join(", ");
+                        return refuse(format!(
+                            "`{reference}` is not among the workers you may call: {list}."
+                        ));
+                    };
+                    match host.definitions.worker(caller, reference) {
+                        Ok(callee) => (callee, wildcard),
+                        Err(error) => return refuse(error.to_string()),
+                    }
+                }
             };
             host.driver.record(
                 call.path,
@@ -199,6 +218,11 @@ impl Composite for WorkerCall {
                 .await
         })
     }
+}
+
+/// What a model hears that asked for what there is not.
+fn refuse(message: String) -> Result<Outcome, Halt> {
+    Ok(Outcome::free(End::Failed(Failure::new(FailureKind::Definition, message))))
 }
 
 /// A worker's arguments out of plain data: an object with its parameters, or the one thing that it takes.

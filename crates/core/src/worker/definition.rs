@@ -15,7 +15,7 @@ use crate::{
     template::TemplateSource,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// The merged definition of one worker.
@@ -101,6 +101,43 @@ pub struct Signature {
     pub message: Option<Arc<str>>,
     /// Names of the declared parameters in order, for `worker(a, b?)` in errors.
     pub parameters: Vec<Parameter>,
+}
+
+impl Signature {
+    /// That of a worker that declares none: `input` is anything (SPEC §2.1).
+    pub fn undeclared(attachments: bool) -> Self {
+        let mut schema = json!({
+            "type": "object",
+            "properties": { INPUT: { "description": "What to work on: text, or any JSON." } },
+            "additionalProperties": false,
+        });
+        accept_always(&mut schema, attachments);
+        Self {
+            schema: Arc::new(Schema::built_in(schema)),
+            declared: false,
+            message: Some(INPUT.into()),
+            parameters: Vec::new(),
+        }
+    }
+}
+
+/// Adds what every worker accepts beside its own to the schema of an input (SPEC §2.1).
+pub fn accept_always(schema: &mut Value, attachments: bool) {
+    let Some(schema) = schema.as_object_mut() else { return };
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    let Some(properties) = properties.as_object_mut() else { return };
+    if !properties.contains_key(INSTRUCTIONS) {
+        let text = json!({ "type": "string", "description": "Instructions beyond its own." });
+        properties.insert(INSTRUCTIONS.into(), text);
+    }
+    if attachments && !properties.contains_key(ATTACHMENTS) {
+        let paths = json!({
+            "type": "array",
+            "items": { "type": "string" },
+            "description": "Paths of files to give it.",
+        });
+        properties.insert(ATTACHMENTS.into(), paths);
+    }
 }
 
 /// One declared parameter.
@@ -296,6 +333,8 @@ impl Default for Delegation {
     }
 }
 
+/// What an input is called that has no other name (SPEC §2.1).
+pub const INPUT: &str = "input";
 /// Schema properties every worker accepts beside its own (SPEC §2.1).
 pub const INSTRUCTIONS: &str = "instructions";
 /// See [`INSTRUCTIONS`].

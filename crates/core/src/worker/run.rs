@@ -3,6 +3,7 @@
 mod attachments;
 mod calls;
 mod code;
+mod ensures;
 mod explain;
 mod prepare;
 
@@ -167,7 +168,7 @@ impl Composite for WorkerBody {
         Box::pin(async move {
             let mut usage = Usage::default();
             if let Some(code) = &self.definition.code {
-                return code::run(&self.definition, code, &call).await;
+                return Box::pin(code::run(&self.definition, code, &call)).await;
             }
             let end = match prepare::prepare(&self.definition, &call).await? {
                 Err(failure) => End::Failed(failure),
@@ -221,11 +222,33 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
                 }
             },
             Next::Call(planned) => {
-                if let Err(failure) = count(prepared, call, &conversation, &planned).await? {
+                let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. }));
+                let name = format!("reserve.{}.calls", conversation.calling_turn());
+                if let Err(failure) = count(prepared, call, name, calls.count()).await? {
                     return Ok(End::Failed(failure.with_partial(conversation.last_text())));
                 }
                 match calls::make(prepared, call, conversation.calling_turn(), &planned, usage).await? {
                     Ok((results, blobs)) => conversation.results(results, blobs),
+                    Err(waiting) => return Ok(End::Suspended(waiting)),
+                }
+            }
+            Next::Ensure(output) => {
+                let turn = conversation.calling_turn();
+                let name = format!("reserve.{turn}.ensures");
+                if let Err(failure) = count(prepared, call, name, prepared.judges.len()).await? {
+                    return Ok(End::Failed(failure.with_partial(Some((*output).clone()))));
+                }
+                match ensures::ask(prepared, call, turn, &output, usage).await? {
+                    Ok(said) => {
+                        if let Some(repair) = conversation.ensured(&said) {
+                            let name = format!("repair.{turn}");
+                            driver.record(
+                                call.path,
+                                name.into(),
+                                Record::MessageAdded { message: repair },
+                            )?;
+                        }
+                    }
                     Err(waiting) => return Ok(End::Suspended(waiting)),
                 }
             }
@@ -244,19 +267,17 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
 
 type Answered = (Arc<crate::model::Message>, crate::model::FinishReason);
 
-/// Counts the calls of a turn before any of them is made.
+/// Counts calls before any of them is made.
 async fn count(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
-    conversation: &Conversation,
-    planned: &[PlannedCall],
+    name: String,
+    calls: usize,
 ) -> Result<Result<(), Failure>, Halt> {
-    let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. })).count();
     let Some(account) = prepared.frame.ledger().filter(|_| calls > 0) else { return Ok(Ok(())) };
     let wanted = Wanted { calls: u32::try_from(calls).unwrap_or(u32::MAX), ..Wanted::default() };
-    let name = format!("reserve.{}.calls", conversation.calling_turn()).into();
     let driver = &*call.engine.host().driver;
-    Ok(reserve(account, driver, call.path, name, wanted).await?.map(drop))
+    Ok(reserve(account, driver, call.path, name.into(), wanted).await?.map(drop))
 }
 
 /// Most tokens of one answer under a budget, where neither the worker names a maximum nor the model's own is known:

@@ -9,6 +9,7 @@ mod delegation;
 mod ensures;
 mod files;
 mod gate;
+mod generated;
 mod journal;
 mod limits;
 mod parallel;

@@ -255,6 +255,12 @@ impl World {
         self
     }
 
+    /// What the model of a worker says that is made during the run.
+    pub(crate) fn script(mut self, worker: &str, script: Script) -> Self {
+        self.scripts.insert(worker.to_owned(), script);
+        self
+    }
+
     /// Adds a tool to the toolset `test`.
     pub(crate) fn tool(mut self, tool: Function) -> Self {
         self.tools.push(tool);
@@ -421,7 +427,8 @@ impl Ran {
                     workers.insert(&record.path, worker);
                 }
                 Body::ModelRequested { digest, head, .. } => {
-                    let limits = limits[workers[&record.path]].clone();
+                    // A worker that was made has the limits of its creator.
+                    let limits = limits.get(workers[&record.path]).unwrap_or(&limits["main"]).clone();
                     let rebuilt = conversation_at(&records[..at], &record.path, limits).unwrap();
                     assert_eq!(
                         rebuilt.digest(),

@@ -14,11 +14,10 @@ use llm_do_core::{authority::Access, worker::CODE};
 const PROCESSES: [&str; 2] = ["mcp", "shell"];
 
 pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
-    for effective in whole.workers.values() {
-        let package = whole.packages.get(effective.located.package);
-        missing(effective, package, found);
+    whole.each(found, |effective, found| {
+        missing(effective, whole.packages.get(effective.located.package), found);
         useless(effective, found);
-    }
+    });
     let anyone = whole.workers.values().any(|effective| runs_processes(effective));
     let project = whole.packages.program().manifest.sandbox.as_ref();
     if let Some(network) = project.and_then(network).filter(|_| !anyone) {

@@ -7,6 +7,7 @@ use crate::{
     span::{SourceFile, Span},
     yaml::Node,
 };
+use llm_do_core::conversation::Judge;
 use llm_do_core::template::{
     Origin, Place, Reference, TemplateFacts, TemplateSource, TemplateText, confine, inspect,
 };
@@ -22,7 +23,7 @@ const ALWAYS: [&str; 4] = ["input", "worker", "project", "run"];
 const DEEPEST: usize = 10;
 
 pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
-    for effective in whole.workers.values() {
+    whole.each(found, |effective, found| {
         let mut reader = Reader {
             source: effective.definition.instructions.templates.as_ref(),
             found,
@@ -34,7 +35,7 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
         let read = reader.read;
         unknown(effective, &read, found);
         unused(effective, &read, found);
-    }
+    });
 }
 
 /// A variable's first place, in whichever template it stands.
@@ -177,9 +178,16 @@ fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
         let lists = ["read", "write"].into_iter().filter_map(|key| sandbox?.get(key));
         lists.flat_map(Node::texts).any(|(text, _)| text.contains(name))
     };
+    // What a tool of `ensures` makes of the input is its own affair.
+    let judged = |name: &str| {
+        effective.definition.ensures.iter().any(|ensure| match &ensure.by {
+            Judge::That(that) => that.contains(name),
+            Judge::Tool(_) => true,
+        })
+    };
     for parameter in &signature.parameters {
         let name = &*parameter.name;
-        if is_read(name) || signature.message.as_deref() == Some(name) || handed(name) {
+        if is_read(name) || signature.message.as_deref() == Some(name) || handed(name) || judged(name) {
             continue;
         }
         // A parameter of a schema in a file has its place there, which is not this worker's.

@@ -24,8 +24,9 @@ use std::{
 #[derive(Default)]
 pub(super) struct Exposed {
     levels: HashMap<Key, Vec<ModuleTools>>,
-    /// The tools of each list of levels, `None` where not all of them are known. Workers of one folder share theirs.
-    lists: HashMap<*const ToolLevel, Option<Tools>>,
+    /// The tools of each list of levels by its address, `None` where not all of them are known. Workers of one folder
+    /// share theirs.
+    lists: HashMap<usize, Option<Tools>>,
 }
 
 /// What tells levels apart: whose they are and their modules. The name of a level says who looks at it.
@@ -49,7 +50,7 @@ impl Exposed {
     pub(super) fn by<'a>(workers: impl Iterator<Item = &'a Arc<Effective>>, host: &Host) -> Self {
         let mut exposed = Self::default();
         for levels in workers.map(|effective| &effective.definition.tools) {
-            if exposed.lists.contains_key(&levels.as_ptr()) {
+            if exposed.lists.contains_key(&levels.as_ptr().addr()) {
                 continue;
             }
             if let Some(reader) = &host.code {
@@ -58,7 +59,7 @@ impl Exposed {
                 }
             }
             let tools = exposed.aggregated(levels);
-            exposed.lists.insert(levels.as_ptr(), tools);
+            exposed.lists.insert(levels.as_ptr().addr(), tools);
         }
         exposed
     }
@@ -85,7 +86,7 @@ impl Exposed {
 
     /// The Python tools of a worker; `None` where not all of them are known.
     pub(super) fn tools(&self, effective: &Effective) -> Option<&Tools> {
-        self.lists.get(&effective.definition.tools.as_ptr())?.as_ref()
+        self.lists.get(&effective.definition.tools.as_ptr().addr())?.as_ref()
     }
 }
 
@@ -345,10 +346,15 @@ fn unknown<'a>(
 /// Names by which rules speak of calls of workers, whatever the workers are.
 const DELEGATION: [&str; 3] = ["worker_call", "worker.call", "worker_create"];
 
-/// Rules of a worker for tools that there are none of, in its own reach or in any toolset.
+/// Rules and conditions of a worker that name tools that there are none of, in its own reach or in any toolset.
 fn rules(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
     let rules = effective.keys.get("tool_rules").map(Node::entries).unwrap_or_default();
-    let (false, Some(tools)) = (rules.is_empty(), tools) else { return };
+    let rules = rules.iter().map(|entry| (entry.key.split('(').next().unwrap_or_default(), &entry.key_span));
+    let spoken: Vec<_> = rules
+        .map(|(name, span)| (name, span, "the rule speaks of"))
+        .chain(judges(effective).map(|(name, span)| (name, span, "`ensures` names")))
+        .collect();
+    let (false, Some(tools)) = (spoken.is_empty(), tools) else { return };
     let registry = &whole.host.toolsets;
     // A toolset that doesn't say what it holds may hold anything, and a pattern of workers name any.
     let open = effective
@@ -367,8 +373,7 @@ fn rules(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools>, found:
         .chain(callees)
         .chain(DELEGATION)
         .collect();
-    for entry in rules {
-        let name = entry.key.split('(').next().unwrap_or_default();
+    for (name, span, said) in spoken {
         if is_glob(name)
             || name.contains('{')
             || names.iter().any(|known| *known == name || tool_name(known) == name)
@@ -376,12 +381,19 @@ fn rules(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools>, found:
             continue;
         }
         found.push(
-            Diagnostic::error(
-                codes::UNKNOWN_TOOL,
-                format!("the rule speaks of `{name}`, and there is no such tool"),
-            )
-            .at(&entry.key_span)
-            .did_you_mean(name, names.iter().copied()),
+            Diagnostic::error(codes::UNKNOWN_TOOL, format!("{said} `{name}`, and there is no such tool"))
+                .at(span)
+                .did_you_mean(name, names.iter().copied()),
         );
     }
+}
+
+/// The tools that `ensures` names, with their places.
+fn judges(effective: &Effective) -> impl Iterator<Item = (&str, &Span)> {
+    let named = effective.keys.get("ensures").into_iter().flat_map(|node| {
+        node.texts().chain(node.entries().iter().map(|entry| (entry.key.as_str(), &entry.key_span)))
+    });
+    let tools: HashSet<&str> =
+        effective.definition.ensures.iter().filter_map(|ensure| Some(&**ensure.tool()?)).collect();
+    named.filter(move |(text, _)| tools.contains(text))
 }

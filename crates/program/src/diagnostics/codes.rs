@@ -49,6 +49,7 @@ codes! {
     BAD_YAML = "E0107", "not well-formed YAML";
     DUPLICATE_KEY = "E0108", "a key is given twice";
     YAML_BUDGET = "E0109", "YAML that expands beyond all bounds";
+    CUT_OFF = "E0110", "a change to the folder was cut off";
 
     UNKNOWN_KEY = "E0201", "unknown key";
     WRONG_TYPE = "E0202", "a value has the wrong type";

@@ -75,7 +75,7 @@ fn examples(pattern: &Pattern, rule: &Node, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// `ensures`: a list of conditions, or a map of conditions to what the model is told.
+/// `ensures`: a list of tools and conditions, or a map of these to what the model is told.
 pub(super) fn ensures(keys: &Node, found: &mut Vec<Diagnostic>) -> Arc<[Ensure]> {
     let Some(node) = keys.get("ensures") else { return Arc::new([]) };
     let bare = node.texts().map(|(that, span)| (that, None, span));
@@ -87,7 +87,7 @@ pub(super) fn ensures(keys: &Node, found: &mut Vec<Diagnostic>) -> Arc<[Ensure]>
             Err(problem) => {
                 let message = format!("`{that}` is no condition: {problem}");
                 found.push(Diagnostic::error(codes::BAD_CONDITION, message).at(span).help(
-                    "write an expression over `input` and `output`, such as `output.title | length < 80`",
+                    "name a tool, or write an expression over `input` and `output`, such as `output.title | length < 80`",
                 ));
                 None
             }

@@ -67,16 +67,15 @@ class Importing(HostTest):
         self.assertEqual(self.host.process.wait(30), 0)
 
     def test_endless_import_can_be_interrupted_and_says_where(self) -> None:
-        module = self.module(
-            "print('started', flush=True)\nimport os\nopen('%s', 'w')\nwhile True:\n    pass\n"
-            % f"{self.root}/mark"
-        )
+        # The loop itself makes the mark: whoever sees it may interrupt at once, and finds the import in the loop.
+        mark = f"{self.root}/mark"
+        module = self.module(f"n = 0\nwhile True:\n    n += 1\n    if n == 1: open({mark!r}, 'w').close()\n")
         self.host.send(t="load", modules=[module])
-        self.wait_until(lambda: os.path.exists(f"{self.root}/mark"), "the import")
+        self.wait_until(lambda: os.path.exists(mark), "the import")
         self.host.interrupt()
         error = self.host.next("loaded")["modules"][0]["error"]
         self.assertEqual(error["kind"], "cancelled")
-        self.assertIn(error["frames"][0]["line"], (4, 5))
+        self.assertIn(error["frames"][0]["line"], (2, 3, 4))
 
     def test_other_modules_of_a_load_are_not_harmed(self) -> None:
         bad, good = (

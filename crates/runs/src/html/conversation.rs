@@ -177,5 +177,6 @@ fn answered(finish: FinishReason, usage: Usage) -> String {
         (usage.output_tokens, "tokens out"),
     ];
     said.extend(tokens.into_iter().filter_map(|(count, what)| Some(format!("{} {what}", thousands(count?)))));
+    said.extend(usage.cost_usd.map(|cost| cost.to_string()));
     said.join(" · ")
 }

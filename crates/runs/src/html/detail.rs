@@ -80,6 +80,9 @@ fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>) {
             if !parts.is_empty() {
                 fact("tokens, with calls below", &parts.join(", "));
             }
+            if let Some(cost) = usage.cost_usd {
+                fact("cost, with calls below", &cost.to_string());
+            }
         }
     });
 }

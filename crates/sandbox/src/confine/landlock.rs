@@ -41,8 +41,12 @@ fn writing() -> BitFlags<AccessFs> {
         | make_bitflags!(AccessFs::{WriteFile | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSym | Refer | Truncate})
 }
 
-/// Rights in the private temporary folder.
-fn temporary() -> BitFlags<AccessFs> {
+/// Rights in a private temporary folder. A place that is given below it (a project below `/tmp`, in tier A) has all
+/// rights of the folder too, whatever its own rule says, so that there the folder gets no more than a mount.
+fn temporary(folder: &Path, plan: &Plan) -> BitFlags<AccessFs> {
+    if plan.places.iter().any(|given| given.place.starts_with(folder)) {
+        return writing();
+    }
     writing() | make_bitflags!(AccessFs::{MakeFifo | MakeSock})
 }
 
@@ -82,7 +86,7 @@ pub(super) fn confine(plan: &Plan, temporary_folders: &[PathBuf], alone: bool) -
         rules.push(Rule { place: device_name.into(), rights: device(), from: From::System });
     }
     for folder in temporary_folders {
-        rules.push(Rule { place: folder.clone(), rights: temporary(), from: From::View });
+        rules.push(Rule { place: folder.clone(), rights: temporary(folder, plan), from: From::View });
     }
     for given in &plan.places {
         let rights = if given.write { writing() } else { reading() };

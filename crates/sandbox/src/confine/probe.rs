@@ -15,7 +15,7 @@ pub struct Probe {
 /// One layer of confinement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// `namespaces`, `landlock`, `seccomp`, `limits`.
+    /// `namespaces`, `landlock`, `seccomp`; on macOS `sandbox-exec`.
     pub name: &'static str,
     /// Whether it is there.
     pub works: bool,
@@ -37,11 +37,24 @@ impl Probe {
         match tier {
             Tier::Namespaces => works("namespaces") && works("seccomp"),
             Tier::Landlock => works("landlock") && works("seccomp"),
+            Tier::Seatbelt => works("sandbox-exec"),
         }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+fn find_out() -> Probe {
+    let (works, found) = match super::process::try_out() {
+        Ok(()) => (true, "macOS's own sandbox (unverified: no test of llm-do has run it)".to_owned()),
+        Err(reason) => (false, reason),
+    };
+    Probe {
+        tier: works.then_some(Tier::Seatbelt),
+        layers: vec![Layer { name: "sandbox-exec", works, found }],
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn find_out() -> Probe {
     let found = format!("not used on {} yet, so nothing can confine a process here", std::env::consts::OS);
     Probe { tier: None, layers: vec![Layer { name: "confinement", works: false, found }] }

@@ -15,12 +15,11 @@
 
 mod address;
 mod client;
-mod denial;
 mod forward;
 mod request;
 mod tunnel;
 
-pub use denial::{Denial, Denials};
+use super::{Denial, Denials};
 
 use hyper::{
     Method, Request, Response, StatusCode,

@@ -112,7 +112,9 @@ impl ProcessView {
                         "`{}` in it is a symbolic link that must not be replaced, and a link can't be protected",
                         link.strip_prefix(&place).unwrap_or(&link).display()
                     )),
-                    None if tier == Tier::Landlock => holes.first().map(|hole| hole_in_the_way(hole, &place)),
+                    None if tier != Tier::Namespaces => {
+                        holes.first().map(|hole| hole_in_the_way(hole, &place))
+                    }
                     None => None,
                 };
                 if let Some(reason) = in_the_way {
@@ -203,7 +205,7 @@ impl ProcessView {
         Some(if rest.is_empty() { shown.place.clone() } else { shown.place.join(rest) })
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
     pub(super) fn into_parts(self) -> (Vec<Given>, Vec<Hole>) {
         (self.given, self.holes)
     }

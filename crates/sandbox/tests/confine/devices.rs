@@ -1,6 +1,6 @@
 //! Device nodes: only those that hold nothing of anybody.
 
-use crate::bench::{Bench, both_tiers};
+use crate::bench::{B, Bench, both_tiers};
 use llm_do_sandbox::confine::Confinement;
 
 both_tiers!(only_harmless_devices_can_be_opened, no_device_can_be_made, no_terminal_is_pushed_input);
@@ -61,12 +61,14 @@ attempt("own fifo", lambda: os.mkfifo(os.environ["TMPDIR"] + "/fifo"))
     for name in ["memory in mount", "disk in mount", "memory in temporary", "disk in temporary"] {
         ran.refused(name);
     }
-    // Where the tests themselves lie in the temporary folder, what is allowed in that is allowed there.
-    if bench.in_temporary().is_none() {
-        ran.refused("fifo");
-        ran.refused("socket");
+    ran.refused("fifo");
+    ran.refused("socket");
+    // Where the tests themselves lie below the temporary folder, nothing may be allowed in that but in them.
+    if tier == B || bench.in_temporary().is_none() {
+        ran.succeeded("own fifo");
+    } else {
+        ran.refused("own fifo");
     }
-    ran.succeeded("own fifo");
 }
 
 async fn no_terminal_is_pushed_input(tier: Confinement) {

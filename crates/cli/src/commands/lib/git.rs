@@ -310,10 +310,31 @@ fn git(scratch: &Path) -> Command {
         command.env_remove(name);
     }
     command.env("GIT_ALLOW_PROTOCOL", PROTOCOLS).env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    ends_with_us(&mut command);
     // Not in the user's folder: what surrounds the command must not count.
     command.current_dir(scratch).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
+
+/// A fetch that nobody waits for any more would go on writing, or wait for its host for ever.
+#[cfg(target_os = "linux")]
+fn ends_with_us(command: &mut Command) {
+    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+    use std::os::unix::process::CommandExt;
+    let us = getpid();
+    // SAFETY: between fork and exec only these system calls are made.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::TERM))?;
+            // We may have ended before it was asked for.
+            if getppid() == Some(us) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        });
+    }
+}
+
+/// Elsewhere the kernel knows no such thing.
+#[cfg(not(target_os = "linux"))]
+fn ends_with_us(_: &mut Command) {}
 
 /// Runs to the end: `Err` holds what git said.
 fn run(mut command: Command) -> Result<Result<(), String>, Trouble> {

@@ -177,14 +177,29 @@ pub(crate) fn folders(root: &Path) -> io::Result<Vec<String>> {
 /// Replaces a file's text at once.
 pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
+    // Always of one name, so that what a killed command left goes with the next change.
+    let waiting = folder.join(format!("{SCRATCH}{}", path.file_name().unwrap_or_default().display()));
+    match fs::remove_file(&waiting) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let written = write_new(&waiting, text).and_then(|()| fs::rename(&waiting, path));
+    if written.is_err() {
+        // What matters is the first error.
+        let _ = fs::remove_file(&waiting);
+    }
+    written.and_then(|()| sync(folder))
+}
+
+/// Writes a file where none is, not even a link, and waits until it is on the disk.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
     #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let mut file = builder.prefix(SCRATCH).tempfile_in(folder)?;
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
+    let mut file = options.open(path)?;
     file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    sync(folder)
+    file.sync_all()
 }
 
 /// How an installed folder differs from a library; `None` if it is nothing that can be compared.

@@ -34,14 +34,17 @@ pub(crate) struct User {
 /// Remembers that a project pins libraries, so that they are not removed unawares.
 pub(crate) fn remember(list: &Path, project: &Path) -> Result<(), Trouble> {
     let Some(text) = project.to_str().filter(|text| !text.contains(['\n', '\r'])) else { return Ok(()) };
-    if projects(list).contains(text) {
+    let known = read(list);
+    if lines(&known).any(|line| line == text) {
         return Ok(());
     }
+    // Who was killed, or had no room, may have left a line without its end.
+    let end = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
     let folder = list.parent().unwrap_or(Path::new("."));
     let append = || {
         fs::create_dir_all(folder)?;
         // One write of one line: two commands at once append two lines.
-        File::options().create(true).append(true).open(list)?.write_all(format!("{text}\n").as_bytes())
+        File::options().create(true).append(true).open(list)?.write_all(format!("{end}{text}\n").as_bytes())
     };
     append().map_err(|error: io::Error| {
         Complaint::failed(format!("`{}` cannot be written: {error}", list.display())).into()
@@ -50,11 +53,18 @@ pub(crate) fn remember(list: &Path, project: &Path) -> Result<(), Trouble> {
 
 /// The projects that are known.
 pub(crate) fn projects(list: &Path) -> BTreeSet<String> {
+    lines(&read(list)).map(str::to_owned).collect()
+}
+
+fn read(list: &Path) -> String {
     let mut bytes = Vec::new();
     // A list that cannot be read knows nobody.
     let _ = File::open(list).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
-    let text = String::from_utf8_lossy(&bytes);
-    text.lines().filter(|line| Path::new(line).is_absolute()).map(str::to_owned).collect()
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn lines(list: &str) -> impl Iterator<Item = &str> {
+    list.lines().filter(|line| Path::new(line).is_absolute())
 }
 
 /// Who uses the library in `folder` (`NAME` or `NAME@VERSION`) of a root: other installed libraries, the project here,
@@ -142,5 +152,8 @@ mod tests {
         assert_eq!(fs::read_to_string(&list).expect("a list"), "/a\n/b c\n");
         fs::write(&list, b"relative\n/x\n\xff\n").expect("a file");
         assert_eq!(projects(&list), BTreeSet::from(["/x".to_owned()]));
+        fs::write(&list, "/x\n/cut/o").expect("a file");
+        remember(&list, Path::new("/y")).unwrap_or_else(|trouble| panic!("{trouble:?}"));
+        assert!(projects(&list).is_superset(&["/x", "/y"].map(str::to_owned).into()));
     }
 }

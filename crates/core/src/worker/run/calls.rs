@@ -2,6 +2,7 @@
 
 use super::Prepared;
 use crate::{
+    call_path::CallPath,
     conversation::{PlannedCall, batches},
     engine::{Call, End, Failure, Halt, Outcome},
     function::CompositeCall,
@@ -10,9 +11,53 @@ use crate::{
     send::BoxFuture,
 };
 use serde_json::Value;
+use std::sync::Arc;
 
-/// Makes the planned calls: side by side except for barriers, results in the order of the calls. The inner `Err` lists
-/// what the operator must decide before the run can go on.
+/// A call that is to be made, by a worker's function.
+pub(super) struct Making {
+    pub(super) path: CallPath,
+    /// Which function: its position in [`Prepared::functions`].
+    pub(super) function: usize,
+    pub(super) input: Arc<Value>,
+}
+
+/// Makes calls, side by side except for barriers: their outcomes in their order. The inner `Err` lists what the operator
+/// must decide before the run can go on.
+pub(super) async fn outcomes(
+    prepared: &Prepared,
+    parent: &CompositeCall<'_>,
+    calls: impl IntoIterator<Item = Making>,
+    usage: &mut Usage,
+) -> Result<Result<Vec<Outcome>, Vec<Ask>>, Halt> {
+    let engine = parent.engine;
+    let mut outcomes = Vec::new();
+    let is_barrier = |call: &Making| {
+        let meta = &prepared.functions[call.function].meta;
+        meta.risk.is_barrier() && !meta.parallel
+    };
+    for batch in batches(calls, is_barrier) {
+        let futures = batch.into_iter().map(|Making { path, function, input }| -> BoxFuture<'_, _> {
+            let function = &prepared.functions[function];
+            let frame = &prepared.frame;
+            Box::pin(engine.call(Call { path, function, input, frame, attachments: &[] }))
+        });
+        let mut waiting = Vec::new();
+        for outcome in engine.host().driver.all(futures.collect()).await {
+            let outcome = outcome?;
+            *usage = usage.plus(outcome.usage);
+            if let End::Suspended(asks) = &outcome.end {
+                waiting.extend(asks.iter().cloned());
+            }
+            outcomes.push(outcome);
+        }
+        if !waiting.is_empty() {
+            return Ok(Err(waiting));
+        }
+    }
+    Ok(Ok(outcomes))
+}
+
+/// Makes the planned calls of a turn: results in the order of the calls, and the files that came with them.
 pub(super) async fn make(
     prepared: &Prepared,
     parent: &CompositeCall<'_>,
@@ -20,46 +65,23 @@ pub(super) async fn make(
     planned: &[PlannedCall],
     usage: &mut Usage,
 ) -> Result<Result<(Vec<ToolResult>, Vec<Blob>), Vec<Ask>>, Halt> {
-    let engine = parent.engine;
-    let mut outcomes: Vec<Option<Outcome>> = planned.iter().map(|_| None).collect();
-    let risk = |tool: usize| {
-        let meta = &prepared.functions[tool].meta;
-        (meta.risk, meta.parallel)
+    let calls = planned.iter().filter_map(|planned| match planned {
+        PlannedCall::Make { index, tool, input, .. } => {
+            let path = parent.path.call(turn, *index);
+            Some(Making { path, function: *tool, input: Arc::clone(input) })
+        }
+        PlannedCall::Answered(_) => None,
+    });
+    let mut made = match outcomes(prepared, parent, calls, usage).await? {
+        Ok(made) => made.into_iter(),
+        Err(waiting) => return Ok(Err(waiting)),
     };
-    for batch in batches(planned, risk) {
-        let mut places = Vec::with_capacity(batch.len());
-        let mut futures: Vec<BoxFuture<'_, Result<Outcome, Halt>>> = Vec::with_capacity(batch.len());
-        for call in batch {
-            let PlannedCall::Make { index, tool, input, .. } = call else { continue };
-            places.push(*index);
-            futures.push(Box::pin(engine.call(Call {
-                path: parent.path.call(turn, *index),
-                function: &prepared.functions[*tool],
-                input: input.clone(),
-                frame: &prepared.frame,
-                attachments: &[],
-            })));
-        }
-        let mut waiting = Vec::new();
-        for (index, outcome) in places.into_iter().zip(engine.host().driver.all(futures).await) {
-            let outcome = outcome?;
-            *usage = usage.plus(outcome.usage);
-            if let End::Suspended(asks) = &outcome.end {
-                waiting.extend(asks.iter().cloned());
-            }
-            outcomes[index] = Some(outcome);
-        }
-        if !waiting.is_empty() {
-            return Ok(Err(waiting));
-        }
-    }
     let mut blobs = Vec::new();
-    for outcome in outcomes.iter_mut().flatten() {
-        blobs.append(&mut outcome.blobs);
-    }
-    let results = planned.iter().zip(outcomes).map(|(planned, outcome)| match (planned, outcome) {
-        (PlannedCall::Answered(result), _) => result.clone(),
-        (PlannedCall::Make { call, .. }, outcome) => {
+    let results = planned.iter().map(|planned| match planned {
+        PlannedCall::Answered(result) => result.clone(),
+        PlannedCall::Make { call, .. } => {
+            let mut outcome = made.next();
+            blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
             let (text, is_error) = match outcome.map(|outcome| outcome.end) {
                 Some(End::Done(value)) => (show(&value), false),
                 Some(End::Failed(failure)) => (show_failure(&failure), true),
@@ -74,7 +96,8 @@ pub(super) async fn make(
             }
         }
     });
-    Ok(Ok((results.collect(), blobs)))
+    let results = results.collect();
+    Ok(Ok((results, blobs)))
 }
 
 /// A result as a model reads it: text as it is, anything else as JSON.

@@ -1,6 +1,10 @@
 //! What happens before a worker's first turn: its authority, its tools, its instructions, its first message.
 
-use super::{Handed, attachments, is_foreign};
+use super::{
+    Handed, attachments,
+    ensures::{self, Judging},
+    is_foreign,
+};
 use crate::{
     authority::{Access, Approvals, Authority, Located, Mount, VirtualPath},
     conversation::{Conversation, Ensures, FINAL_TOOL, OutputContract, Setup},
@@ -22,6 +26,8 @@ use std::{borrow::Cow, sync::Arc};
 pub(super) struct Prepared {
     pub(super) frame: Frame,
     pub(super) functions: Vec<Function>,
+    /// The tools of `ensures`, in order.
+    pub(super) judges: Vec<Judging>,
     pub(super) tools: Arc<[ToolSpec]>,
     pub(super) setup: Setup,
     pub(super) system: Arc<str>,
@@ -40,7 +46,7 @@ pub(super) struct Prepared {
 pub(super) async fn prepare(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,
-) -> Result<Result<Prepared, Failure>, Halt> {
+) -> Result<Result<Box<Prepared>, Failure>, Halt> {
     let host = call.engine.host();
     let model_name = match host.model.of(worker) {
         Ok(name) => name,
@@ -149,6 +155,10 @@ pub(super) async fn prepare(
         };
         offered.push(function.clone());
     }
+    let judges = match ensures::judges(worker, &offered) {
+        Ok(judges) => judges,
+        Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
+    };
     let setup = Setup {
         worker: Arc::clone(&worker.id),
         limits: worker.limits.clone(),
@@ -156,9 +166,10 @@ pub(super) async fn prepare(
         sees: can.sees,
         tools: offered.iter().map(|f| Arc::clone(&f.meta.tool_name)).collect(),
     };
-    Ok(Ok(Prepared {
+    Ok(Ok(Box::new(Prepared {
         frame,
         functions: offered,
+        judges,
         tools,
         setup,
         system,
@@ -171,7 +182,7 @@ pub(super) async fn prepare(
         terms,
         handed,
         returned_paths: worker.returned_paths.clone(),
-    }))
+    })))
 }
 
 /// The cost is limited and can't be counted.

@@ -1,0 +1,102 @@
+//! The machine as an embedding program uses it: a worker file and one tool, at the loopback server.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use llm_do::core::function::{
+    Body, Function, FunctionMeta, FunctionSource, Leaf, LeafCall, Risk, ToolError, ToolOutput,
+};
+use llm_do::core::gate::Policy;
+use llm_do::core::schema::Schema;
+use llm_do::core::send::BoxFuture;
+use llm_do::core::toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry};
+use llm_do::{Input, Session, Settings};
+use serde_json::{Value, json};
+
+use crate::{Failure, MODEL, RESULT, SYSTEM, USER, tool};
+
+/// A toolset with one tool, which costs nothing but its way through the machine.
+struct Lookup {
+    input: Arc<Schema>,
+}
+
+struct Constant;
+
+impl ToolsetKind for Lookup {
+    fn name(&self) -> &'static str {
+        "lookup"
+    }
+
+    fn configuration(&self) -> Schema {
+        Schema::built_in(json!({"type": "object", "additionalProperties": false}))
+    }
+
+    fn build<'a>(
+        &'a self,
+        _: &'a Value,
+        context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
+        let (name, description, _) = tool();
+        let made = vec![Function {
+            meta: FunctionMeta {
+                source: FunctionSource::Toolset(self.name().into()),
+                name: name.into(),
+                tool_name: name.into(),
+                aliases: &[],
+                description: description.into(),
+                input: Arc::clone(&self.input),
+                output: None,
+                risk: Risk::Read,
+                parallel: false,
+                timeout: None,
+                contained: false,
+                wildcard: false,
+                policy: context.policy.as_ref().map(Arc::<Policy>::clone),
+            },
+            body: Body::Leaf(Arc::new(Constant)),
+            rule: None,
+        }];
+        Box::pin(async { Ok(made) })
+    }
+}
+
+impl Leaf for Constant {
+    fn run<'a>(&'a self, _: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async { Ok(ToolOutput::text(RESULT)) })
+    }
+}
+
+/// Opens the program in this folder, where its worker file and its runs are written. `limits` are those of the worker.
+///
+/// # Errors
+/// The folder can't be written, or the program is wrong.
+pub fn session(place: &Path, url: &str, limits: &Value) -> Result<Session, Failure> {
+    let worker =
+        format!("---\nmodel: openai:{MODEL}\ntoolsets:\n  lookup: {{}}\nlimits: {limits}\n---\n{SYSTEM}\n");
+    std::fs::write(place.join("main.worker"), worker)?;
+    let base = format!("{url}/v1");
+    let (_, _, schema) = tool();
+    let mut toolsets = ToolsetRegistry::built_in();
+    toolsets.register(Arc::new(Lookup { input: Arc::new(Schema::new(schema)?) }));
+    let settings = Settings {
+        toolsets,
+        home: home(place),
+        environment: Arc::new(move |name| match name {
+            "OPENAI_BASE_URL" => Some(base.clone()),
+            "OPENAI_API_KEY" => Some("none".into()),
+            _ => None,
+        }),
+        ..Settings::for_target(&place.join("main.worker").to_string_lossy())
+    };
+    Ok(Session::open(settings)?)
+}
+
+/// The user's folder of such a session.
+pub(crate) fn home(place: &Path) -> PathBuf {
+    place.join("home")
+}
+
+/// What every run begins with.
+pub fn input() -> Input {
+    Input { message: Some(USER.into()), ..Input::default() }
+}

@@ -1,0 +1,68 @@
+//! Work on many things at once, and the same result however many processors there are. In a browser there are no threads.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// Fewer things than this are done faster than a thread starts.
+#[cfg(not(target_arch = "wasm32"))]
+const WORTH_A_THREAD: usize = 64;
+
+/// `work` for each of `items`, in their order.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn in_parallel<T, R>(items: Vec<T>, work: impl Fn(T) -> R) -> Vec<R> {
+    items.into_iter().map(work).collect()
+}
+
+/// `work` for each of `items`, in their order, on all processors where that pays.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = match std::thread::available_parallelism() {
+        Ok(threads) if items.len() >= WORTH_A_THREAD => threads.get(),
+        _ => 1,
+    };
+    if threads < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    // More shares than threads: workers differ in size.
+    let share = items.len().div_ceil(threads * 8);
+    let mut items = items.into_iter();
+    let shares: Vec<Mutex<(Vec<T>, Vec<R>)>> = std::iter::from_fn(|| {
+        let next: Vec<T> = items.by_ref().take(share).collect();
+        (!next.is_empty()).then(|| Mutex::new((next, Vec::new())))
+    })
+    .collect();
+    let next = AtomicUsize::new(0);
+    let shares_in_turn = || {
+        while let Some(share) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
+            let items = std::mem::take(&mut share.0);
+            share.1 = items.into_iter().map(&work).collect();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(shares_in_turn);
+        }
+        // This thread works as well: its memory is the cheapest to grow.
+        shares_in_turn();
+    });
+    let done =
+        shares.into_iter().flat_map(|share| share.into_inner().unwrap_or_else(PoisonError::into_inner).1);
+    done.collect()
+}
+
+/// Frees something large while nobody waits for it: a process that is about to end need not free it at all.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn let_go<T: Send + 'static>(large: T) {
+    // Without another thread it is freed here.
+    let _ = std::thread::Builder::new().spawn(move || drop(large));
+}
+
+/// Frees something large.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn let_go<T>(large: T) {
+    drop(large);
+}

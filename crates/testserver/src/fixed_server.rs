@@ -1,0 +1,149 @@
+//! A server of fixed answers that counts what it is asked: for benchmarks and soaks.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use http_body_util::{BodyExt, Either, Full, StreamBody};
+use hyper::body::{Body, Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Request, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::faults::{Fault, Faults};
+use crate::fixed::Fixed;
+use crate::net;
+use crate::script::Reply;
+
+/// Speaks a few fixed turns at next to no cost of its own.
+///
+/// `GET /stats` says how many requests came, with how many bytes, when the first did (nanoseconds since 1970) and how
+/// many were answered with which fault, and begins to count anew.
+pub struct FixedServer {
+    fixed: Fixed,
+    delay: Duration,
+    faults: Faults,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    first: AtomicU64,
+    failed: [AtomicU64; Fault::ALL.len()],
+}
+
+/// The connection is to be closed.
+#[derive(Debug)]
+struct Closed;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("closed on purpose")
+    }
+}
+
+impl Error for Closed {}
+
+impl FixedServer {
+    /// A server that answers as [`Fixed::new`] says.
+    pub fn new(replies: &[Reply]) -> Self {
+        Self {
+            fixed: Fixed::new(replies),
+            delay: Duration::ZERO,
+            faults: Faults::default(),
+            requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            failed: Default::default(),
+        }
+    }
+
+    /// Waits before each answer.
+    pub fn delay(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+
+    /// Lets some answers fail.
+    pub fn faults(self, faults: Faults) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// Serves until dropped.
+    pub async fn serve(self, listener: TcpListener) {
+        let server = Arc::new(self);
+        net::accept(listener, || {
+            let server = Arc::clone(&server);
+            move |request| Arc::clone(&server).answer(request)
+        })
+        .await;
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<impl Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>>, Closed> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path();
+        let whole = |bytes| Either::Left(Full::<Bytes>::new(bytes));
+        if path == "/stats" {
+            return Ok(Response::new(whole(self.stats().to_string().into())));
+        }
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let number = self.requests.fetch_add(1, Relaxed);
+        if number == 0 {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.first.store(now.as_nanos() as u64, Relaxed);
+        }
+        self.bytes.fetch_add(body.len() as u64, Relaxed);
+        let fault = self.faults.of(number);
+        if let Some(fault) = fault {
+            self.failed[fault as usize].fetch_add(1, Relaxed);
+        }
+        if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
+        let (content_type, answer) =
+            self.fixed.answer(path, &body).unwrap_or(("text/plain", Bytes::from_static(b"no such endpoint")));
+        let mut response = Response::new(match fault {
+            None => whole(answer),
+            Some(Fault::HangUp) => return Err(Closed),
+            Some(fault @ Fault::Cut) => {
+                let begun = stream::iter([Ok(Frame::data(fault.spoiled(&answer)))]);
+                // What is written at once with the end of the connection would be lost with it.
+                let cut = stream::once(async {
+                    tokio::task::yield_now().await;
+                    Err(Closed)
+                });
+                Either::Right(StreamBody::new(begun.chain(cut)))
+            }
+            Some(fault @ Fault::Malformed) => whole(fault.spoiled(&answer)),
+            Some(_) => whole(Bytes::from_static(br#"{"error":{"message":"a fault of the soak"}}"#)),
+        });
+        let mut content_type = content_type;
+        if let Some((status, retry_after)) = fault.and_then(Fault::status) {
+            *response.status_mut() = StatusCode::from_u16(status).expect("a fault's status is one");
+            content_type = "application/json";
+            if let Some(wait) = retry_after {
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(wait));
+            }
+        }
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Ok(response)
+    }
+
+    fn stats(&self) -> Value {
+        let failed: BTreeMap<&str, u64> = Fault::ALL
+            .iter()
+            .map(|fault| (fault.name(), self.failed[*fault as usize].swap(0, Relaxed)))
+            .collect();
+        json!({
+            "requests": self.requests.swap(0, Relaxed),
+            "bytes": self.bytes.swap(0, Relaxed),
+            "first_unix_ns": self.first.swap(0, Relaxed),
+            "faults": failed,
+        })
+    }
+}
