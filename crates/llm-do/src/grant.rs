@@ -131,6 +131,17 @@ impl From<&Wanted> for Grant {
     }
 }
 
+/// The places among what was granted.
+pub(crate) fn places(grants: &[Grant]) -> Vec<Extent> {
+    grants
+        .iter()
+        .filter_map(|grant| match grant {
+            Grant::Place(extent) => Some(extent.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
 /// The network that the grants allow.
 pub(crate) fn network(grants: &[Grant]) -> Network {
     let mut domains = Vec::new();
