@@ -9,7 +9,9 @@ use genai::chat::{ChatMessage, ChatOptions, ChatRequest, ChatStreamEvent, Tool, 
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 
-use crate::{Failure, MODEL, Meter, Options, RESULT, SYSTEM, USER, options, print, tool};
+use crate::{
+    DESCRIPTION, Failure, MODEL, Meter, Options, RESULT, SYSTEM, TOOL, USER, options, print, schema,
+};
 
 /// Makes the loops that the command line asks for, and prints what they took under this name.
 ///
@@ -57,11 +59,11 @@ async fn run(client: Client, options: Options) -> Result<(), Failure> {
         .with_capture_content(true)
         .with_capture_tool_calls(true)
         .with_capture_usage(true);
-    let (name, description, schema) = tool();
+    let schema = schema();
     for _ in 0..options.repeat {
         let mut request = ChatRequest::from_system(SYSTEM)
             .append_message(ChatMessage::user(USER))
-            .with_tools([Tool::new(name).with_description(description).with_schema(schema.clone())]);
+            .with_tools([Tool::new(TOOL).with_description(DESCRIPTION).with_schema(schema.clone())]);
         for turn in 0..=options.turns {
             let answer = client.exec_chat_stream(target.clone(), request.clone(), Some(&capture)).await?;
             let mut events = answer.stream;

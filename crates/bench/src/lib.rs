@@ -31,11 +31,15 @@ pub const RESULT: &str =
 /// The last answer: what the server says by itself.
 pub const FINAL: &str = "All of it is read.";
 
-/// The one tool offered: name, description, schema.
-pub fn tool() -> (&'static str, &'static str, Value) {
+/// Name of the one tool offered.
+pub const TOOL: &str = "read_file";
+/// What it says of itself.
+pub const DESCRIPTION: &str = "Reads a text file.";
+
+/// The schema of its arguments.
+pub fn schema() -> Value {
     let path = json!({"type": "string", "description": "The file's path"});
-    let schema = json!({"type": "object", "properties": {"path": path}, "required": ["path"]});
-    ("read_file", "Reads a text file.", schema)
+    json!({"type": "object", "properties": {"path": path}, "required": ["path"]})
 }
 
 /// What a loop is to do: R times K tool turns in each of N loops side by side.

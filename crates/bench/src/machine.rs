@@ -13,7 +13,7 @@ use llm_do::core::toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry};
 use llm_do::{Input, Session, Settings};
 use serde_json::{Value, json};
 
-use crate::{Failure, MODEL, RESULT, SYSTEM, USER, tool};
+use crate::{DESCRIPTION, Failure, MODEL, RESULT, SYSTEM, TOOL, USER, schema};
 
 /// A toolset with one tool, which costs nothing but its way through the machine.
 struct Lookup {
@@ -36,14 +36,13 @@ impl ToolsetKind for Lookup {
         _: &'a Value,
         context: &'a ToolsetContext<'a>,
     ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
-        let (name, description, _) = tool();
         let made = vec![Function {
             meta: FunctionMeta {
                 source: FunctionSource::Toolset(self.name().into()),
-                name: name.into(),
-                tool_name: name.into(),
+                name: TOOL.into(),
+                tool_name: TOOL.into(),
                 aliases: &[],
-                description: description.into(),
+                description: DESCRIPTION.into(),
                 input: Arc::clone(&self.input),
                 output: None,
                 risk: Risk::Read,
@@ -75,9 +74,8 @@ pub fn session(place: &Path, url: &str, limits: &Value) -> Result<Session, Failu
         format!("---\nmodel: openai:{MODEL}\ntoolsets:\n  lookup: {{}}\nlimits: {limits}\n---\n{SYSTEM}\n");
     std::fs::write(place.join("main.worker"), worker)?;
     let base = format!("{url}/v1");
-    let (_, _, schema) = tool();
     let mut toolsets = ToolsetRegistry::built_in();
-    toolsets.register(Arc::new(Lookup { input: Arc::new(Schema::new(schema)?) }));
+    toolsets.register(Arc::new(Lookup { input: Arc::new(Schema::new(schema())?) }));
     let settings = Settings {
         toolsets,
         home: home(place),

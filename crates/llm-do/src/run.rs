@@ -357,7 +357,7 @@ impl Shared {
 
 /// The date in UTC, as templates see it.
 fn today() -> Arc<str> {
-    jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into()
+    jiff::tz::Offset::UTC.to_datetime(jiff::Timestamp::now()).date().to_string().into()
 }
 
 /// Models that can all that the real ones can, and are never asked.

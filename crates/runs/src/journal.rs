@@ -175,17 +175,6 @@ impl JournalWriter {
         redactor: Arc<Redactor>,
         key: Option<&SealKey>,
     ) -> Result<Self, CreateError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| CreateError { path, source }
-        };
-        // Somebody else's folder is not ours to hide from git.
-        let home = runs_dir.parent().filter(|home| !home.as_os_str().is_empty());
-        let home = home.filter(|home| home.ends_with(".llm-do") || !home.exists());
-        private_dir(runs_dir).map_err(failed(runs_dir))?;
-        if let Some(home) = home {
-            ignore_for_git(home).map_err(failed(home))?;
-        }
         let (now, id, dir) = loop {
             let now = Timestamp::now();
             let id = run_id::propose(now);
@@ -193,7 +182,8 @@ impl JournalWriter {
             match new_private_dir(&dir) {
                 Ok(()) => break (now, id, dir),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failed(&dir)(error)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => new_runs_dir(runs_dir)?,
+                Err(error) => return Err(failed(runs_dir)(error)),
             }
         };
         let path = dir.join(JOURNAL_FILE);
@@ -471,6 +461,24 @@ fn redacted(redactor: &Redactor, line: &[u8]) -> io::Result<Record> {
         })
     };
     Ok(Record::deserialize(redactor.redact_value(&serde_json::to_value(&record)?, &sound))?)
+}
+
+/// Makes a failure there one to make a run's folder.
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> CreateError {
+    move |source| CreateError { path: path.to_owned(), source }
+}
+
+/// The first run of a project or of a user makes the folder for all of them.
+fn new_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
+    if let Some(home) = runs_dir.parent().filter(|home| !home.as_os_str().is_empty()) {
+        // Somebody else's folder is not ours to hide from git.
+        let ours = home.ends_with(".llm-do") || !home.exists();
+        private_dir(home).map_err(failed(home))?;
+        if ours {
+            ignore_for_git(home).map_err(failed(home))?;
+        }
+    }
+    private_dir(runs_dir).map_err(failed(runs_dir))
 }
 
 fn new_private_dir(dir: &Path) -> io::Result<()> {

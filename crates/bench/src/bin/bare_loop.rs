@@ -7,7 +7,9 @@ use hyper::Request;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
-use llm_do_bench::{Failure, MODEL, Meter, Options, RESULT, SYSTEM, USER, options, print, tool};
+use llm_do_bench::{
+    DESCRIPTION, Failure, MODEL, Meter, Options, RESULT, SYSTEM, TOOL, USER, options, print, schema,
+};
 use serde_json::json;
 use tokio::net::TcpStream;
 
@@ -31,8 +33,7 @@ async fn run(options: Options) -> Result<(), Failure> {
     stream.set_nodelay(true)?;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let (name, description, schema) = tool();
-    let function = json!({"name": name, "description": description, "parameters": schema, "strict": false});
+    let function = json!({"name": TOOL, "description": DESCRIPTION, "parameters": schema(), "strict": false});
     let tools = json!([{"type": "function", "function": function}]);
     let result = json!(RESULT);
     for _ in 0..options.repeat {
@@ -50,7 +51,7 @@ async fn run(options: Options) -> Result<(), Failure> {
                 break;
             };
             history.push_str(&format!(
-                r#",{{"role":"assistant","content":"","tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"{name}","arguments":"{{\"path\":\"input/{turn}.txt\"}}"}}}}]}},{{"role":"tool","content":{result},"tool_call_id":"{id}"}}"#,
+                r#",{{"role":"assistant","content":"","tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"{TOOL}","arguments":"{{\"path\":\"input/{turn}.txt\"}}"}}}}]}},{{"role":"tool","content":{result},"tool_call_id":"{id}"}}"#,
             ));
         }
     }
