@@ -66,7 +66,8 @@ pub(crate) fn list(folders: &[PathBuf], limit: usize, output: &Output) -> Result
         return Ok(());
     }
     if runs.is_empty() {
-        output.note(&format!("no runs in {}", names(folders)));
+        let folders = names(folders);
+        output.note(&format!("no runs in {folders}; a project keeps its own, so name it or go there"));
         return Ok(());
     }
     let text: String = runs.iter().map(|run| line(run, output.out)).collect();
@@ -112,7 +113,7 @@ pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint>
     found.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
     found.pop().ok_or_else(|| {
         Complaint::wrong(format!("no run `{run}` in {}", names(folders)))
-            .hint("`llm-do runs list` shows those there are")
+            .hint("`llm-do runs list` shows those there are; a project keeps its own, so name it or go there")
     })
 }
 

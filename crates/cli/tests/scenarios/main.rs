@@ -28,4 +28,5 @@ mod secrets;
 mod session;
 mod shell;
 mod story;
+mod tour;
 mod wires;

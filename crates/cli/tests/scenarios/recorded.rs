@@ -161,7 +161,7 @@ fn environment(project: &Path) {
     assert!(pip.success());
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     if from.is_file() {
         fs::create_dir_all(to.parent().expect("a folder around it")).expect("a folder");
         fs::copy(from, to).expect("a copy");
