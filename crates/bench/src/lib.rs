@@ -53,6 +53,8 @@ pub struct Options {
     pub concurrency: usize,
     /// R.
     pub repeat: usize,
+    /// Whether answers are streamed; only llm-do can be told that they are not.
+    pub stream: bool,
     /// How long the soak begins new runs, in seconds.
     pub seconds: u64,
     /// Where to write and leave what must be written; if it is not said, it is written to the system's folder for
@@ -60,10 +62,18 @@ pub struct Options {
     pub dir: Option<String>,
 }
 
-/// Reads `--url URL [--turns K] [--concurrency N] [--repeat R] [--seconds S] [--dir DIR]` from the command line.
+/// Reads `--url URL [--turns K] [--concurrency N] [--repeat R] [--stream true|false] [--seconds S] [--dir DIR]` from the
+/// command line.
 pub fn options() -> Result<Options, Failure> {
-    let mut options =
-        Options { url: String::new(), turns: 10, concurrency: 1, repeat: 1, seconds: 10, dir: None };
+    let mut options = Options {
+        url: String::new(),
+        turns: 10,
+        concurrency: 1,
+        repeat: 1,
+        stream: true,
+        seconds: 10,
+        dir: None,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} wants a value"))?;
@@ -72,6 +82,7 @@ pub fn options() -> Result<Options, Failure> {
             "--turns" => options.turns = value.parse()?,
             "--concurrency" => options.concurrency = value.parse()?,
             "--repeat" => options.repeat = value.parse()?,
+            "--stream" => options.stream = value.parse()?,
             "--seconds" => options.seconds = value.parse()?,
             "--dir" => options.dir = Some(value),
             _ => return Err(format!("unknown option {word}").into()),

@@ -66,10 +66,11 @@ impl Leaf for Constant {
 }
 
 /// Opens the program in this folder, where its worker file and its runs are written. `limits` are those of the worker.
+/// Answers are streamed, as is usual, or come in one piece.
 ///
 /// # Errors
 /// The folder can't be written, or the program is wrong.
-pub fn session(place: &Path, url: &str, limits: &Value) -> Result<Session, Failure> {
+pub fn session(place: &Path, url: &str, limits: &Value, stream: bool) -> Result<Session, Failure> {
     let worker =
         format!("---\nmodel: openai:{MODEL}\ntoolsets:\n  lookup: {{}}\nlimits: {limits}\n---\n{SYSTEM}\n");
     std::fs::write(place.join("main.worker"), worker)?;
@@ -79,6 +80,7 @@ pub fn session(place: &Path, url: &str, limits: &Value) -> Result<Session, Failu
     let settings = Settings {
         toolsets,
         home: home(place),
+        providers: Box::new(move |providers| providers.streaming(stream)),
         environment: Arc::new(move |name| match name {
             "OPENAI_BASE_URL" => Some(base.clone()),
             "OPENAI_API_KEY" => Some("none".into()),

@@ -124,7 +124,7 @@ pub async fn soak(plan: &Plan) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let host = plan.url.trim_start_matches("http://").to_owned();
     let soak = Arc::new(Soak {
-        session: machine::session(&plan.dir, &plan.url, &limits)?,
+        session: machine::session(&plan.dir, &plan.url, &limits, true)?,
         key: SealKey::of(&machine::home(&plan.dir))?,
         turns: plan.turns,
         until: begun + plan.lasts,

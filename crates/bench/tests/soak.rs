@@ -57,7 +57,7 @@ async fn without_faults_every_run_is_done() {
 #[tokio::test]
 async fn a_journal_that_lacks_anything_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
-    let session = machine::session(dir.path(), &serve(0), &json!({"request_retries": 0})).unwrap();
+    let session = machine::session(dir.path(), &serve(0), &json!({"request_retries": 0}), true).unwrap();
     let report = session.start(&machine::input(), None, None).unwrap().finish().await;
     let key = llm_do::runs::SealKey::read(&dir.path().join("home")).unwrap();
     audit(&report, &key, TURNS).unwrap();

@@ -28,7 +28,7 @@ fn main() -> Result<(), Failure> {
     let runs_dir = runtime.block_on(async {
         // A limit that is stated is counted for all that a call makes: only where the usual one is too low.
         let limits = if most > USUAL_TURNS { json!({ "max_turns": most }) } else { json!({}) };
-        let session = Arc::new(machine::session(place.path(), &options.url, &limits)?);
+        let session = Arc::new(machine::session(place.path(), &options.url, &limits, options.stream)?);
         let loops: Vec<_> = (0..options.concurrency)
             .map(|_| tokio::spawn(run(Arc::clone(&session), options.clone())))
             .collect();
