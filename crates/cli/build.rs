@@ -4,8 +4,6 @@
 //! 24 bytes in the file for each, over a megabyte in all that is read at every start. Packed (`DT_RELR`, which glibc has
 //! had since 2.36) it is a bit for each. An older glibc would refuse to start what is packed.
 
-#![expect(clippy::print_stdout, reason = "Cargo reads it there")]
-
 use std::{env, process::Command};
 
 /// The first glibc that unpacks.
