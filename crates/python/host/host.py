@@ -48,6 +48,8 @@ HOST_PID = _getpid()
 MAX_FRAME = 64 << 20
 #: A result that is larger is refused: no model reads it, and the journal would hold it.
 MAX_RESULT = 16 << 20
+#: A signal in the moment before a sleep begins does not end it: whoever waits looks up as often as this.
+NAP_MS = 1000
 #: What one call may print, in characters.
 MAX_LOG = 256 << 10
 MAX_MESSAGE = 4_000
@@ -3470,13 +3472,13 @@ class Host:
                 if reading.acquire(False):
                     try:
                         while waiter.reply is None:
-                            self.sleep(self.channel.readable, held)
-                            for frame in self.channel.receive():
-                                self.route(frame)
+                            if self.sleep(lambda: self.channel.readable(NAP_MS), held):
+                                for frame in self.channel.receive():
+                                    self.route(frame)
                     finally:
                         reading.release()
                 else:
-                    self.sleep(waiter.parked.acquire, held)
+                    self.sleep(lambda: waiter.parked.acquire(True, NAP_MS / 1000), held)
         finally:
             self.waiters.pop(waiter.id, None)
             call.waiters.pop(waiter.id, None)
@@ -3487,10 +3489,10 @@ class Host:
         return waiter.reply
 
     @staticmethod
-    def sleep(wait: Callable[[], Any], held: bool) -> None:
+    def sleep(wait: Callable[[], bool], held: bool) -> bool:
         interrupts.release(held)
         try:
-            wait()
+            return wait()
         finally:
             interrupts.hold()
 
