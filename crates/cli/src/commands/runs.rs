@@ -66,8 +66,7 @@ pub(crate) fn list(folders: &[PathBuf], limit: usize, output: &Output) -> Result
         return Ok(());
     }
     if runs.is_empty() {
-        let folders = names(folders);
-        output.note(&format!("no runs in {folders}; a project keeps its own, so name it or go there"));
+        output.note(&format!("no runs in {}{}", names(folders), elsewhere(folders)));
         return Ok(());
     }
     let text: String = runs.iter().map(|run| line(run, output.out)).collect();
@@ -113,8 +112,13 @@ pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint>
     found.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
     found.pop().ok_or_else(|| {
         Complaint::wrong(format!("no run `{run}` in {}", names(folders)))
-            .hint("`llm-do runs list` shows those there are; a project keeps its own, so name it or go there")
+            .hint(format!("`llm-do runs list` shows those there are{}", elsewhere(folders)))
     })
+}
+
+/// Where else to look. Of a project that was named there is one folder alone.
+fn elsewhere(folders: &[PathBuf]) -> &'static str {
+    if folders.len() > 1 { "; a project keeps its own, so name it or go there" } else { "" }
 }
 
 fn names(folders: &[PathBuf]) -> String {
