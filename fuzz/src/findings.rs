@@ -2,7 +2,7 @@
 
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
-    Diagnostic, Host, Source, Start, check,
+    Diagnostic, LoadOptions, Source, Start, check,
     diagnostics::{
         json::to_json,
         render::{Colour, render},
@@ -47,11 +47,11 @@ impl<'a> Program<'a> {
                 Arc::new(MemoryTree::new(Place::new(&format!("/libs/{folder}")), files.clone()));
             ((*folder).to_owned(), tree)
         });
-        let host = Host {
+        let host = LoadOptions {
             toolsets: ToolsetRegistry::built_in(),
             providers: vec!["anthropic".into(), "script".into()],
             libraries: Arc::new(MemoryLibraries(libraries.collect())),
-            ..Host::default()
+            ..LoadOptions::default()
         };
         check(Source { tree, start: Start::Entry(None), manifest: true, work: None }, host)
     }

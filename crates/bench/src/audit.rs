@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use llm_do::Report;
 use llm_do::core::call_path::CallPath;
 use llm_do::core::engine::{End, FailureKind};
-use llm_do::core::journal::{Body, Record, RunStatus};
+use llm_do::core::journal::{Record, RecordKind, RunStatus};
 use llm_do::runs::{SealKey, read_own_journal};
 
 use crate::FINAL;
@@ -89,15 +89,16 @@ pub fn audit(report: &Report, key: &SealKey, turns: u64) -> Result<Audited, Stri
 
 fn begins_and_ends(report: &Report, records: &[Record]) -> Result<(), String> {
     match records.first().map(|record| &record.body) {
-        Some(Body::RunStarted { run, .. }) if *run == report.run => {}
+        Some(RecordKind::RunStarted { run, .. }) if *run == report.run => {}
         other => return Err(format!("its journal begins with {other:?}")),
     }
     match records.last().map(|record| &record.body) {
-        Some(Body::RunEnded { status, ending, usage })
+        Some(RecordKind::RunEnded { status, ending, usage })
             if *status == report.status && *ending == report.end.to_ending() && *usage == report.usage => {}
         other => return Err(format!("it ended with {:?}, and its journal with {other:?}", report.end)),
     }
-    let edges = |record: &&Record| matches!(record.body, Body::RunStarted { .. } | Body::RunEnded { .. });
+    let edges =
+        |record: &&Record| matches!(record.body, RecordKind::RunStarted { .. } | RecordKind::RunEnded { .. });
     match records.iter().filter(edges).count() {
         2 => Ok(()),
         _ => Err("its journal begins or ends more than once".into()),
@@ -110,12 +111,14 @@ fn everything_ends(records: &[Record]) -> Result<(), String> {
     let mut calls: HashSet<&CallPath> = HashSet::new();
     for Record { seq, path, step, body, .. } in records {
         let fits = match body {
-            Body::CallStarted { .. } => calls.insert(path),
-            Body::CallEnded { .. } => calls.remove(path),
-            Body::ModelRequested { .. } | Body::ToolStarted { .. } => steps.insert((path, step)),
-            Body::ModelAnswered { .. } | Body::ModelFailed { .. } => steps.remove(&(path, &**step)),
+            RecordKind::CallStarted { .. } => calls.insert(path),
+            RecordKind::CallEnded { .. } => calls.remove(path),
+            RecordKind::ModelRequested { .. } | RecordKind::ToolStarted { .. } => steps.insert((path, step)),
+            RecordKind::ModelAnswered { .. } | RecordKind::ModelFailed { .. } => {
+                steps.remove(&(path, &**step))
+            }
             // A leaf is one step, and its call ends with it.
-            Body::ToolEnded { .. } => steps.remove(&(path, &**step)) && calls.remove(path),
+            RecordKind::ToolEnded { .. } => steps.remove(&(path, &**step)) && calls.remove(path),
             _ => true,
         };
         if !fits {
@@ -136,13 +139,13 @@ fn counted(records: &[Record]) -> (Audited, Option<String>) {
     let (mut audited, mut last) = (Audited::default(), None);
     for record in records {
         match &record.body {
-            Body::ModelRequested { .. } => audited.requested += 1,
-            Body::ModelAnswered { .. } => audited.answered += 1,
-            Body::ModelFailed { error } => {
+            RecordKind::ModelRequested { .. } => audited.requested += 1,
+            RecordKind::ModelAnswered { .. } => audited.answered += 1,
+            RecordKind::ModelFailed { error } => {
                 *audited.failed.entry(error.message.clone()).or_default() += 1;
                 last = Some(error.message.clone());
             }
-            Body::ToolEnded { .. } => audited.tools += 1,
+            RecordKind::ToolEnded { .. } => audited.tools += 1,
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use llm_do::core::function::{
-    Body, Function, FunctionMeta, FunctionSource, Leaf, LeafCall, Risk, ToolError, ToolOutput,
+    Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError, ToolOutput,
 };
 use llm_do::core::gate::Policy;
 use llm_do::core::schema::Schema;
@@ -52,7 +52,7 @@ impl ToolsetKind for Lookup {
                 wildcard: false,
                 policy: context.policy.as_ref().map(Arc::<Policy>::clone),
             },
-            body: Body::Leaf(Arc::new(Constant)),
+            body: Implementation::Leaf(Arc::new(Constant)),
             rule: None,
         }];
         Box::pin(async { Ok(made) })

@@ -9,7 +9,7 @@ use crate::{
 use llm_do::{
     Environment, MissingGrant, Problem, PythonFor, ResumeError, code_reader,
     program::{
-        Diagnostic, Host,
+        Diagnostic, LoadOptions,
         diagnostics::{
             json::to_json,
             render::{Colour, render},
@@ -66,7 +66,7 @@ pub(crate) fn reading_host(
     around: &Surroundings,
     target: &Target,
     providers: Vec<String>,
-) -> Host {
+) -> LoadOptions {
     let environment: Environment = Arc::new(|name| env::var(name).ok());
     let python = PythonFor {
         project: target.source.tree.root(),

@@ -12,7 +12,7 @@ use crate::{
     call_path::CallPath,
     engine::{Halt, Outcome},
     event::Event,
-    journal::Body,
+    journal::RecordKind,
     ledger::Reserved,
     operator::{Answered, Ask, Recall},
     send::{BoxFuture, MaybeSend, MaybeSync},
@@ -29,13 +29,13 @@ pub struct Step<'a> {
     /// Its name, unique within the call: `model.3.0` (turn, attempt), `tool`, `sleep.3.0`.
     pub name: StepName,
     /// Recorded before it runs (an effect's intent), if the step has one.
-    pub intent: Option<Body>,
+    pub intent: Option<RecordKind>,
     /// Cancelled after this much time; then [`StepEnd::TimedOut`] is its recorded outcome.
     pub deadline: Option<Duration>,
     /// What the world tells of an earlier attempt, if one had begun and not ended when the run was cut off.
     pub cut_off: CutOff,
     /// Does it and gives what is recorded. Not polled at all if the record exists.
-    pub run: BoxFuture<'a, Body>,
+    pub run: BoxFuture<'a, RecordKind>,
 }
 
 /// What has become of a step that had begun and not ended.
@@ -47,14 +47,14 @@ pub enum CutOff {
     /// Nothing: it may run again.
     Undone,
     /// All of it: this is what it would have recorded.
-    Done(Body),
+    Done(RecordKind),
 }
 
 /// How a step ended.
 #[derive(Debug)]
 pub enum StepEnd {
     /// With this record.
-    Done(Body),
+    Done(RecordKind),
     /// Its deadline came first.
     TimedOut,
 }
@@ -78,7 +78,7 @@ pub trait Driver: MaybeSend + MaybeSync {
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>>;
     /// Records something that follows from what is recorded already (a call has started, a verdict fell by a rule).
     /// Written before this returns.
-    fn record(&self, path: &CallPath, name: StepName, body: Body) -> Result<(), Halt>;
+    fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt>;
     /// Runs calls side by side; results in the order given. All are brought to their end even if one halts.
     fn all<'a>(
         &'a self,
@@ -111,12 +111,12 @@ pub trait Driver: MaybeSend + MaybeSync {
         false
     }
     /// The intent of a step that had begun and not ended when the run was cut off.
-    fn begun(&self, _path: &CallPath, _step: &str) -> Option<Body> {
+    fn begun(&self, _path: &CallPath, _step: &str) -> Option<RecordKind> {
         None
     }
     /// What was reserved by the call at `path` and all below it before the run was resumed, and the record of the end of
     /// each request, if it ended.
-    fn reserved_before(&self, _path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+    fn reserved_before(&self, _path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
         Vec::new()
     }
     /// Waits for work that is not recorded, because it is done again on a resume (what tools there are is found out), until

@@ -20,11 +20,11 @@ use crate::{
     driver::{CutOff, Driver, Step, StepEnd, StepName},
     event::Event,
     function::{
-        Body, CompositeCall, Effects, Foreseen, Function, FunctionMeta, FunctionSource, LeafCall, Preview,
-        Risk, ToolError, ToolOutput, Touch,
+        CompositeCall, Effects, Foreseen, Function, FunctionMeta, FunctionSource, Implementation, LeafCall,
+        Preview, Risk, ToolError, ToolOutput, Touch,
     },
     gate::{Gate, Mode, Query, Rule, Subject},
-    journal::{Body as Record, Ending, timed_out},
+    journal::{Ending, RecordKind, timed_out},
     model::{Blob, Models},
     operator::{Answer, Answered, Ask, Recall},
     redact::Redact,
@@ -48,7 +48,7 @@ const RULE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the host of a run injects.
 #[derive(Clone)]
-pub struct Host {
+pub struct RunContext {
     /// ID of the run.
     pub run: Arc<str>,
     /// `run.date` of templates, `YYYY-MM-DD`, in UTC.
@@ -75,7 +75,7 @@ pub struct Host {
 
 /// One run's machine.
 pub struct Engine {
-    host: Host,
+    host: RunContext,
     /// Remembered answers (SPEC §9.4), shared by every worker of the run and gone with it.
     memory: Mutex<HashMap<String, Remembered>>,
 }
@@ -114,12 +114,12 @@ struct Admitted {
 
 impl Engine {
     /// A machine for one run.
-    pub fn new(host: Host) -> Self {
+    pub fn new(host: RunContext) -> Self {
         Self { host, memory: Mutex::default() }
     }
 
     /// What the host injected.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &RunContext {
         &self.host
     }
 
@@ -134,7 +134,7 @@ impl Engine {
         driver.record(
             &call.path,
             "call".into(),
-            Record::CallStarted {
+            RecordKind::CallStarted {
                 function: Arc::clone(&meta.name),
                 source: meta.source.clone(),
                 principal: call.frame.principal(),
@@ -146,8 +146,8 @@ impl Engine {
             Err(end) => return self.ended(&call, Outcome::free(end)),
         };
         match &call.function.body {
-            Body::Leaf(leaf) => self.leaf(&call, leaf.as_ref(), &admitted).await,
-            Body::Composite(composite) => {
+            Implementation::Leaf(leaf) => self.leaf(&call, leaf.as_ref(), &admitted).await,
+            Implementation::Composite(composite) => {
                 let outcome = composite
                     .run(CompositeCall {
                         engine: self,
@@ -172,7 +172,7 @@ impl Engine {
 
     fn ended(&self, call: &Call<'_>, outcome: Outcome) -> Result<Outcome, Halt> {
         let blobs = outcome.blobs.clone();
-        let body = Record::CallEnded { ending: outcome.end.to_ending(), usage: outcome.usage, blobs };
+        let body = RecordKind::CallEnded { ending: outcome.end.to_ending(), usage: outcome.usage, blobs };
         self.host.driver.record(&call.path, "end".into(), body)?;
         Ok(outcome)
     }
@@ -205,7 +205,7 @@ impl Engine {
         edits: u32,
     ) -> Result<Result<Admitted, Failure>, Halt> {
         let meta = &call.function.meta;
-        if let Body::Composite(composite) = &call.function.body
+        if let Implementation::Composite(composite) = &call.function.body
             && let Some(whole) = composite.complete(self, call.frame, &input)
         {
             input = Arc::new(whole);
@@ -214,8 +214,8 @@ impl Engine {
             return Ok(Err(invalid_input(&meta.name, &wrong)));
         }
         let effects = match &call.function.body {
-            Body::Leaf(leaf) => leaf.effects(&input),
-            Body::Composite(composite) => {
+            Implementation::Leaf(leaf) => leaf.effects(&input),
+            Implementation::Composite(composite) => {
                 if let Err(failure) = composite.admit(self, call.frame) {
                     return Ok(Err(failure));
                 }
@@ -233,7 +233,7 @@ impl Engine {
     }
 
     fn locate(&self, call: &Call<'_>, effects: &Effects) -> Result<Vec<Located>, Refusal> {
-        let delegated = matches!(call.function.body, Body::Composite(_));
+        let delegated = matches!(call.function.body, Implementation::Composite(_));
         effects
             .touches
             .iter()
@@ -284,7 +284,7 @@ impl Engine {
                 return Ok(named);
             }
         }
-        let run = Box::pin(async { Record::LinksFollowed { places: real } });
+        let run = Box::pin(async { RecordKind::LinksFollowed { places: real } });
         let step = Step {
             path: &call.path,
             name: name.clone(),
@@ -294,7 +294,7 @@ impl Engine {
             run,
         };
         match driver.step(step).await?.end {
-            StepEnd::Done(Record::LinksFollowed { places }) => Ok(places),
+            StepEnd::Done(RecordKind::LinksFollowed { places }) => Ok(places),
             StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
             StepEnd::TimedOut => Ok(named),
         }
@@ -315,17 +315,17 @@ impl Engine {
                 cut_off: CutOff::Unknown,
                 run: Box::pin(async {
                     match code.rule(input).await {
-                        Ok(rule) => Record::RuleStated { rule, reason: None },
+                        Ok(rule) => RecordKind::RuleStated { rule, reason: None },
                         Err(reason) => {
                             let reason = self.host.redact.text(&reason).into();
-                            Record::RuleStated { rule: Rule::Ask, reason: Some(reason) }
+                            RecordKind::RuleStated { rule: Rule::Ask, reason: Some(reason) }
                         }
                     }
                 }),
             })
             .await?;
         match stepped.end {
-            StepEnd::Done(Record::RuleStated { rule, .. }) => Ok(Some(rule)),
+            StepEnd::Done(RecordKind::RuleStated { rule, .. }) => Ok(Some(rule)),
             StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
             StepEnd::TimedOut => Ok(Some(Rule::Ask)),
         }
@@ -341,7 +341,7 @@ impl Engine {
         let meta = &call.function.meta;
         let verdict = self.weigh(call, admitted, Gate::decide);
         let record = |rule, by: &str, reason: Option<&str>| {
-            let body = Record::Verdict { rule, by: by.into(), reason: reason.map(Into::into) };
+            let body = RecordKind::Verdict { rule, by: by.into(), reason: reason.map(Into::into) };
             self.host.driver.record(&call.path, "verdict".into(), body)
         };
         let refuse = |kind, message: String| Judged::Refuse(End::Failed(Failure::new(kind, message)));
@@ -464,8 +464,8 @@ impl Engine {
     async fn question(&self, call: &Call<'_>, admitted: &Admitted, rule: String) -> Ask {
         let meta = &call.function.meta;
         let preview = match &call.function.body {
-            Body::Leaf(leaf) => leaf.preview(self.leaf_call(call, admitted, "")).await,
-            Body::Composite(_) => None,
+            Implementation::Leaf(leaf) => leaf.preview(self.leaf_call(call, admitted, "")).await,
+            Implementation::Composite(_) => None,
         };
         let clean = |text: Option<String>| text.map(|text| self.host.redact.text(&text).into_owned());
         let preview = preview.map(|Preview::Change { path, before, after }| Preview::Change {
@@ -517,7 +517,7 @@ impl Engine {
             .step(Step {
                 path: &call.path,
                 name: "tool".into(),
-                intent: Some(Record::ToolStarted {
+                intent: Some(RecordKind::ToolStarted {
                     function: Arc::clone(&meta.name),
                     risk: meta.risk,
                     idempotency_key: key,
@@ -542,15 +542,17 @@ impl Engine {
                         }
                     };
                     let log = log.map(|log| self.host.redact.text(&log).into());
-                    Record::ToolEnded { ending, blobs, log }
+                    RecordKind::ToolEnded { ending, blobs, log }
                 }),
             })
             .await?;
         let end = match stepped.end {
-            StepEnd::Done(Record::ToolEnded { ending: Ending::Output(value), blobs, .. }) => {
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), blobs, .. }) => {
                 return Ok(Outcome { blobs, ..Outcome::free(End::Done(value)) });
             }
-            StepEnd::Done(Record::ToolEnded { ending: Ending::Failure(failure), .. }) => End::Failed(failure),
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
+                End::Failed(failure)
+            }
             StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, "tool", &other)),
             StepEnd::TimedOut => {
                 End::Failed(timed_out(&meta.name, u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
@@ -572,7 +574,7 @@ impl Engine {
         }
         let leaf_call = || self.leaf_call(call, admitted, "");
         match driver.begun(&call.path, "tool") {
-            Some(Record::ToolStarted { foreseen: Some(foreseen), .. }) => {
+            Some(RecordKind::ToolStarted { foreseen: Some(foreseen), .. }) => {
                 (leaf.look_back(leaf_call(), &foreseen).await, None)
             }
             Some(_) => (CutOff::Unknown, None),

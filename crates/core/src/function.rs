@@ -107,7 +107,7 @@ pub struct Function {
     /// What it is.
     pub meta: FunctionMeta,
     /// How it runs.
-    pub body: Body,
+    pub body: Implementation,
     /// What its author's code says of single calls.
     pub rule: Option<Arc<dyn RuleCode>>,
 }
@@ -120,7 +120,7 @@ impl fmt::Debug for Function {
 
 /// How a function runs.
 #[derive(Clone)]
-pub enum Body {
+pub enum Implementation {
     /// One journal step.
     Leaf(Arc<dyn Leaf>),
     /// Makes calls of its own; run again over its records instead of being recorded.

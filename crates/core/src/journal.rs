@@ -37,7 +37,7 @@ pub struct Record {
     pub step: String,
     /// What happened.
     #[serde(flatten)]
-    pub body: Body,
+    pub body: RecordKind,
 }
 
 /// What runs the code of tools.
@@ -104,7 +104,7 @@ pub enum Ending {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Body {
+pub enum RecordKind {
     /// First record of a run.
     RunStarted {
         /// [`FORMAT`].

@@ -24,7 +24,7 @@ pub(crate) use reserve::reserve;
 use crate::{
     call_path::CallPath,
     driver::Driver,
-    journal::Body,
+    journal::RecordKind,
     model::ModelErrorKind,
     price::{Price, Usd},
 };
@@ -79,9 +79,9 @@ impl Reserved {
 
     /// What the request used, by the record of its end. What a provider doesn't tell counts as reserved, and so does a
     /// request that may have been worked on and gave no answer.
-    fn used(&self, end: &Body) -> Amount {
+    fn used(&self, end: &RecordKind) -> Amount {
         match end {
-            Body::ModelAnswered { usage, .. } => {
+            RecordKind::ModelAnswered { usage, .. } => {
                 let input = usage.input_tokens.or(self.input_tokens).unwrap_or(0);
                 let output = usage.output_tokens.or(self.output_tokens).unwrap_or(0);
                 Amount {
@@ -90,7 +90,7 @@ impl Reserved {
                     ..Amount::default()
                 }
             }
-            Body::ModelFailed { error } => match error.kind {
+            RecordKind::ModelFailed { error } => match error.kind {
                 ModelErrorKind::Timeout | ModelErrorKind::Network => self.held(),
                 _ => Amount::default(),
             },
@@ -387,7 +387,7 @@ impl Account {
     }
 
     /// Replaces a reservation by what was used.
-    fn settle(&self, reserved: &Reserved, end: &Body) {
+    fn settle(&self, reserved: &Reserved, end: &RecordKind) {
         let mut book = self.book();
         for account in self.chain() {
             let spent = &mut book.accounts[account.number];

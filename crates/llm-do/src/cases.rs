@@ -3,7 +3,7 @@
 use llm_do_core::{
     call_path::CallPath,
     engine::Failure,
-    journal::{Body, Ending, Record},
+    journal::{Ending, Record, RecordKind},
     schema::canonical,
 };
 use llm_do_runs::{ReadError, read_journal};
@@ -96,20 +96,20 @@ impl Cases {
     pub fn add_run(&mut self, run_dir: &Path, function: &str) -> Result<(), BadCases> {
         let records = read_journal(run_dir)?.records;
         let run = match records.first() {
-            Some(Record { body: Body::RunStarted { run, .. }, .. }) => run.to_string(),
+            Some(Record { body: RecordKind::RunStarted { run, .. }, .. }) => run.to_string(),
             _ => return Ok(()),
         };
         let ends: HashMap<&CallPath, &Ending> = records
             .iter()
             .filter_map(|record| match &record.body {
-                Body::CallEnded { ending, .. } | Body::ToolEnded { ending, .. } => {
+                RecordKind::CallEnded { ending, .. } | RecordKind::ToolEnded { ending, .. } => {
                     Some((&record.path, ending))
                 }
                 _ => None,
             })
             .collect();
         for record in &records {
-            let Body::CallStarted { function: called, input, .. } = &record.body else { continue };
+            let RecordKind::CallStarted { function: called, input, .. } = &record.body else { continue };
             if **called != *function {
                 continue;
             }

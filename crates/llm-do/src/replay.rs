@@ -10,7 +10,7 @@ use llm_do_core::{
     driver::Driver,
     engine::Halt,
     gate::Mode,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
     ledger::Account,
     model::{Blob, Message, ModelName, Models, Part, Role},
     send::BoxFuture,
@@ -51,7 +51,7 @@ impl Recorded {
             Some(journal) => journal.records,
             None => read_journal(dir)?.records,
         };
-        let Some(Record { body: Body::RunStarted { invocation, approval, date, run, .. }, .. }) =
+        let Some(Record { body: RecordKind::RunStarted { invocation, approval, date, run, .. }, .. }) =
             records.first()
         else {
             return Err(ResumeError::Unknown("it was cut off before its first record".into()));
@@ -100,7 +100,7 @@ impl Recorded {
     /// The first model that answered a worker, for those that name none.
     fn model(&self) -> Option<ModelName> {
         self.records.iter().find_map(|record| match &record.body {
-            Body::ConversationStarted { model, .. } => Some(model.clone()),
+            RecordKind::ConversationStarted { model, .. } => Some(model.clone()),
             _ => None,
         })
     }
@@ -190,7 +190,7 @@ pub fn sections(what: &Difference) -> Vec<Section> {
     }
 }
 
-fn json_of(body: &Body) -> Value {
+fn json_of(body: &RecordKind) -> Value {
     serde_json::to_value(body).unwrap_or_default()
 }
 

@@ -8,7 +8,7 @@ use llm_do_core::{
     call_path::CallPath,
     engine::{Halt, Principal},
     gate::{Mode, Pattern, Rule, RuleLine},
-    journal::{Body, Record, RunStatus, UsedDefinition},
+    journal::{Record, RecordKind, RunStatus, UsedDefinition},
     ledger::Budget,
     model::{ModelName, ModelSettings},
     operator::{Answer, Ask},
@@ -173,7 +173,8 @@ impl PastRun {
     pub fn open(dir: &Path, home: &Path) -> Result<Self, ResumeError> {
         let key = SealKey::read(home).map_err(|error| ResumeError::Key(error.to_string()))?;
         let records = read_own_journal(dir, &key)?.records;
-        let Some(Record { body: Body::RunStarted { invocation, approval, date, .. }, .. }) = records.first()
+        let Some(Record { body: RecordKind::RunStarted { invocation, approval, date, .. }, .. }) =
+            records.first()
         else {
             return Err(ResumeError::Unknown("it was cut off before its first record".into()));
         };
@@ -228,7 +229,7 @@ impl PastRun {
         let history = self.history();
         let leaf = |(path, function): (&CallPath, &Arc<str>)| {
             let started = self.records.iter().find_map(|record| match &record.body {
-                Body::CallStarted { principal, input, .. } if record.path == *path => {
+                RecordKind::CallStarted { principal, input, .. } if record.path == *path => {
                     Some((principal, input))
                 }
                 _ => None,
@@ -268,7 +269,8 @@ impl PastRun {
 
     /// That the program's workers are those that the run began with.
     pub(crate) fn fits(&self, used: &[UsedDefinition]) -> Result<(), ResumeError> {
-        let Some(Record { body: Body::RunStarted { definitions, .. }, .. }) = self.records.first() else {
+        let Some(Record { body: RecordKind::RunStarted { definitions, .. }, .. }) = self.records.first()
+        else {
             return Ok(());
         };
         let changed = definitions
@@ -320,7 +322,7 @@ impl Decisions {
             return Err(ResumeError::NotAsked(path.to_string()));
         }
         match records.last() {
-            Some(Record { body: Body::RunEnded { status, .. }, .. }) => match status {
+            Some(Record { body: RecordKind::RunEnded { status, .. }, .. }) => match status {
                 RunStatus::Suspended | RunStatus::Interrupted => Ok(()),
                 RunStatus::Done => Err(ResumeError::Over("done")),
                 RunStatus::Failed | RunStatus::Limit | RunStatus::Refused => {

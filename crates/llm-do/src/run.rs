@@ -8,9 +8,9 @@ use llm_do_core::{
     authority::Authority,
     call_path::CallPath,
     driver::{Driver, MemoryDriver},
-    engine::{Call, End, Engine, Explained, Failure, FailureKind, Frame, Halt, Host, Outcome},
+    engine::{Call, End, Engine, Explained, Failure, FailureKind, Frame, Halt, Outcome, RunContext},
     gate::{Gate, Mode},
-    journal::{Body, FORMAT, RunStatus, Runtime, UsedDefinition},
+    journal::{FORMAT, RecordKind, RunStatus, Runtime, UsedDefinition},
     ledger::{Account, Budget, Left},
     model::{
         Blob, Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
@@ -218,7 +218,7 @@ impl Run {
             (Some(_), RunStatus::Failed) => RunStatus::Interrupted,
             _ => status,
         };
-        let ended = Body::RunEnded { status: recorded, ending, usage };
+        let ended = RecordKind::RunEnded { status: recorded, ending, usage };
         let last = driver.record(&CallPath::root(), "run".into(), ended);
         Report {
             run: id,
@@ -246,7 +246,7 @@ async fn call(
         Beginning::Resumed(date) => date,
         Beginning::New(invocation) => {
             let date = today();
-            let started = Body::RunStarted {
+            let started = RecordKind::RunStarted {
                 format: FORMAT,
                 run: Arc::clone(run),
                 version: VERSION.into(),
@@ -285,7 +285,7 @@ impl Shared {
         driver: Arc<dyn Driver>,
         models: Arc<dyn Models>,
     ) -> Engine {
-        Engine::new(Host {
+        Engine::new(RunContext {
             run,
             date,
             driver,
@@ -337,14 +337,14 @@ impl Shared {
     }
 
     /// Goes as far as the entry's first request and gives back its record instead of sending it. Nothing is written.
-    pub(crate) async fn preview(&self, start: Start) -> Result<Body, Failure> {
+    pub(crate) async fn preview(&self, start: Start) -> Result<RecordKind, Failure> {
         let driver = Arc::new(MemoryDriver::new(0, None));
         let models = Arc::new(Silent(Arc::clone(&self.models)));
         let engine = self.engine("preview".into(), today(), Arc::clone(&driver) as _, models);
         let ended = self.call(&engine, start, None).await;
         self.python.end(&engine.host().run).await;
         let begun = driver.records().into_iter().find_map(|record| match record.body {
-            body @ Body::ConversationStarted { .. } if record.path == CallPath::root() => Some(body),
+            body @ RecordKind::ConversationStarted { .. } if record.path == CallPath::root() => Some(body),
             _ => None,
         });
         begun.ok_or_else(|| match ended {

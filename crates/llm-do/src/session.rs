@@ -282,7 +282,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::start`], or the reason why a run would fail before its first request.
-    pub async fn preview(&self, input: &Input) -> Result<llm_do_core::journal::Body, Problem> {
+    pub async fn preview(&self, input: &Input) -> Result<llm_do_core::journal::RecordKind, Problem> {
         self.shared.preview(self.prepare(input, true)?).await.map_err(Problem::Preview)
     }
 

@@ -4,7 +4,7 @@ use llm_do_core::{
     engine::FailureKind,
     event::Event,
     gate::Rule,
-    journal::{Body, Ending},
+    journal::{Ending, RecordKind},
     model::Usage,
 };
 use llm_do_runs::{EventSink, RecordRef};
@@ -69,26 +69,26 @@ impl Tally {
         }
     }
 
-    fn count(&self, body: &Body) {
+    fn count(&self, body: &RecordKind) {
         let add = |counter: &AtomicU32| {
             counter.fetch_add(1, Ordering::Relaxed);
         };
         match body {
-            Body::Verdict { rule: Rule::Blocked, .. } => add(&self.refused),
-            Body::CallEnded { ending: Ending::Failure(failure), .. }
+            RecordKind::Verdict { rule: Rule::Blocked, .. } => add(&self.refused),
+            RecordKind::CallEnded { ending: Ending::Failure(failure), .. }
                 if failure.kind == FailureKind::Authority =>
             {
                 add(&self.refused);
             }
-            Body::Limit { .. } => add(&self.limits),
-            Body::ToolStarted { .. } => add(&self.tools),
-            Body::ModelRequested { .. } => add(&self.sent),
-            Body::ModelAnswered { usage, .. } => {
+            RecordKind::Limit { .. } => add(&self.limits),
+            RecordKind::ToolStarted { .. } => add(&self.tools),
+            RecordKind::ModelRequested { .. } => add(&self.sent),
+            RecordKind::ModelAnswered { usage, .. } => {
                 add(&self.requests);
                 let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
                 rest.0 = rest.0.plus(*usage);
             }
-            Body::Note { text } => {
+            RecordKind::Note { text } => {
                 self.rest.lock().unwrap_or_else(PoisonError::into_inner).1.push(Arc::clone(text));
             }
             _ => {}

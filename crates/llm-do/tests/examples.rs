@@ -7,7 +7,7 @@ use llm_do::{
         call_path::CallPath,
         conversation::Next,
         engine::End,
-        journal::{Body, RunStatus, conversation_at},
+        journal::{RecordKind, RunStatus, conversation_at},
         worker::Limits,
     },
     program::target::Request,
@@ -63,20 +63,20 @@ fn journal_is_complete(report: &Report) -> usize {
     assert!(!journal.torn);
     let mut conversations = 0;
     for record in &journal.records {
-        let Body::ConversationStarted { .. } = &record.body else { continue };
+        let RecordKind::ConversationStarted { .. } = &record.body else { continue };
         conversations += 1;
         let conversation = conversation_at(&journal.records, &record.path, Limits::default()).unwrap();
         assert!(matches!(conversation.next(), Next::Done(_)), "{} is not at its end", record.path);
         let mut digests =
             journal.records.iter().filter(|r| r.path == record.path).filter_map(|r| match &r.body {
-                Body::ModelRequested { digest, head, .. } => Some((digest, *head)),
+                RecordKind::ModelRequested { digest, head, .. } => Some((digest, *head)),
                 _ => None,
             });
         let (_, head) = digests.next_back().unwrap();
         assert!(conversation.head() > head, "the last answer follows the last request");
     }
     let last = journal.records.last().unwrap();
-    assert!(matches!(last.body, Body::RunEnded { status: RunStatus::Done, .. }));
+    assert!(matches!(last.body, RecordKind::RunEnded { status: RunStatus::Done, .. }));
     assert_eq!(last.path, CallPath::root());
     conversations
 }

@@ -17,8 +17,8 @@ use crate::{
     loading::{Loading, Workers},
     package::{Package, Packages},
     parallel::{in_parallel, let_go},
-    program::{Host, Source, Start},
-    resolve::Located,
+    program::{LoadOptions, Source, Start},
+    resolve::WorkerFile,
     span::Span,
     yaml::Node,
 };
@@ -30,20 +30,20 @@ use std::sync::Arc;
 struct Whole<'a> {
     packages: &'a Packages,
     workers: &'a Workers,
-    host: &'a Host,
+    host: &'a LoadOptions,
     /// What the Python of its workers exposes.
     exposed: tools::Exposed,
     /// What a run starts with, if that loads.
     entry: Option<&'a Arc<str>>,
     /// All workers of the program's folder; empty for a lone file, which is checked with what it calls.
-    scanned: &'a [Located],
+    scanned: &'a [WorkerFile],
     /// For a lone file: what it works on.
     work: Option<&'a Place>,
 }
 
 /// Everything that is found wrong with a program, in reading order, each thing once. A lone file is checked with what it
 /// calls; a project with all its workers, whether anything calls them or not; a library with its exports.
-pub fn check(source: Source, host: Host) -> Vec<Diagnostic> {
+pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut loading = Loading::begin(&source, host, &mut found);
     let whole_folder = !matches!(source.start, Start::File(_));
@@ -100,7 +100,7 @@ impl Whole<'_> {
 }
 
 /// The workers that `exports` names: each must be there.
-fn exported(program: &Package, found: &mut Vec<Diagnostic>) -> Vec<(Located, Option<Span>)> {
+fn exported(program: &Package, found: &mut Vec<Diagnostic>) -> Vec<(WorkerFile, Option<Span>)> {
     let mut exported = Vec::new();
     for (text, span) in &program.manifest.exports {
         match program.layout.resolve(program.tree.as_ref(), text) {

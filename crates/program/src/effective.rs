@@ -13,8 +13,8 @@ use crate::{
     keys, manifest,
     mounts::{self, Layers, RequiredGrant},
     package::{Package, Packages},
-    program::Host,
-    resolve::Located,
+    program::LoadOptions,
+    resolve::WorkerFile,
     shape, shorthand,
     signature::{self, Declared},
     source::{SourceTree, plain},
@@ -37,7 +37,7 @@ pub(crate) struct Context<'a> {
     pub(crate) packages: &'a Packages,
     /// Whose worker it is.
     pub(crate) package: &'a Package,
-    pub(crate) host: &'a Host,
+    pub(crate) host: &'a LoadOptions,
 }
 
 /// A worker, merged.
@@ -45,7 +45,7 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Effective {
     pub(crate) definition: Arc<WorkerDefinition>,
     pub(crate) grants: Vec<RequiredGrant>,
-    pub(crate) located: Located,
+    pub(crate) located: WorkerFile,
     /// Its own keys in canonical form.
     pub(crate) keys: Node,
     /// Its toolsets, merged with its package's.
@@ -76,7 +76,7 @@ impl Context<'_> {
     /// Merges a worker that was read. What is wrong, `found` says.
     pub(crate) fn worker(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         document: &Document,
         found: &mut Vec<Diagnostic>,
     ) -> Reading {
@@ -94,7 +94,7 @@ impl Context<'_> {
 
     fn merge(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         document: &Document,
         reading: &mut Reading,
         found: &mut Vec<Diagnostic>,
@@ -221,7 +221,7 @@ impl Context<'_> {
     }
 
     /// `parameters` or `schema_in_ref`.
-    fn input(&self, located: &Located, keys: &Node, found: &mut Vec<Diagnostic>) -> Declared {
+    fn input(&self, located: &WorkerFile, keys: &Node, found: &mut Vec<Diagnostic>) -> Declared {
         exclusive(keys, "parameters", "schema_in_ref", found);
         if let Some(node) = keys.get("parameters") {
             return signature::parameters(node, found);
@@ -234,7 +234,7 @@ impl Context<'_> {
     /// `returns` or `schema_out_ref`, with the names of outputs that are paths.
     fn output(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         keys: &Node,
         found: &mut Vec<Diagnostic>,
     ) -> (Option<Arc<Schema>>, Vec<String>) {
@@ -275,7 +275,7 @@ impl Context<'_> {
 
     /// The schema that a reference names: in a file, relative to the worker's file, then the project's `schemas/`, or of
     /// a class of Python.
-    fn schema(&self, located: &Located, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Value> {
+    fn schema(&self, located: &WorkerFile, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Value> {
         let text = node.as_text()?;
         if !text.ends_with(".json") {
             return self.schema_of_class(located, node, found);
@@ -307,7 +307,7 @@ impl Context<'_> {
     /// The file that a reference to a schema names: relative to the worker's file, then the project's `schemas/`.
     fn schema_file(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         path: &str,
         node: &Node,
         found: &mut Vec<Diagnostic>,
@@ -389,7 +389,7 @@ fn join(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
-fn check_name(located: &Located, keys: &Node, found: &mut Vec<Diagnostic>) {
+fn check_name(located: &WorkerFile, keys: &Node, found: &mut Vec<Diagnostic>) {
     let Some(name) = keys.get("name") else { return };
     let Some(text) = name.as_text() else { return };
     if located.rooted && text != located.id {

@@ -175,7 +175,7 @@ fn is_kebab_case(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        Host, Program, Source, Start, list_workers,
+        LoadOptions, Program, Source, Start, list_workers,
         source::{MemoryTree, SourceTree},
     };
     use llm_do_core::{authority::Place, toolset::ToolsetRegistry, worker::Definitions};
@@ -193,10 +193,10 @@ mod tests {
             let files: Vec<(&str, String)> =
                 template.files(&name(called)).into_iter().map(|file| (file.path, file.text)).collect();
             let tree: Arc<dyn SourceTree> = Arc::new(MemoryTree::new(Place::new("/p"), files));
-            let host = Host {
+            let host = LoadOptions {
                 toolsets: ToolsetRegistry::built_in(),
                 providers: vec!["anthropic".into()],
-                ..Host::default()
+                ..LoadOptions::default()
             };
             let source =
                 Source { tree: Arc::clone(&tree), start: Start::Entry(None), manifest: true, work: None };

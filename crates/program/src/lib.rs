@@ -45,6 +45,6 @@ pub mod yaml;
 pub use check::check;
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use listing::{Listed, Listing, list_workers};
-pub use program::{BindError, Host, Loaded, Program, Source, Start};
+pub use program::{BindError, LoadOptions, Loaded, Program, Source, Start};
 pub use show::{Setting, Shown, ShownTools};
 pub use user_config::UserConfig;

@@ -5,8 +5,8 @@ use crate::{
     front_matter, keys,
     loading::Loading,
     package::Package,
-    program::{Host, Source},
-    resolve::{Located, PackageId},
+    program::{LoadOptions, Source},
+    resolve::{PackageId, WorkerFile},
     shape,
     show::ShownTools,
     tool_reference,
@@ -44,7 +44,7 @@ pub struct Listing {
 ///
 /// # Errors
 /// What is wrong with the manifest or the libraries.
-pub fn list_workers(source: &Source, host: Host) -> Result<Listed, Diagnostics> {
+pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagnostics> {
     let mut found = Vec::new();
     let loading = Loading::begin(source, host, &mut found);
     if found.iter().any(Diagnostic::is_error) {
@@ -79,7 +79,7 @@ pub fn list_workers(source: &Source, host: Host) -> Result<Listed, Diagnostics> 
     })
 }
 
-fn listing(package: &Package, located: Located) -> Listing {
+fn listing(package: &Package, located: WorkerFile) -> Listing {
     let document = front_matter::definition(package.tree.as_ref(), &located.path);
     let (keys, problem) = match document {
         Ok(document) => (Some(document.keys), None),

@@ -9,8 +9,8 @@ use crate::{
     migrate::MOVES,
     package::{Package, Packages},
     parallel::in_parallel,
-    program::{Host, Source, Start},
-    resolve::{Located, PackageId},
+    program::{LoadOptions, Source, Start},
+    resolve::{PackageId, WorkerFile},
     signature::show,
     source::{Kind, SourceTree},
     span::Span,
@@ -32,33 +32,33 @@ pub(crate) type Workers = BTreeMap<Arc<str>, Arc<Effective>>;
 
 /// What a run starts with, and where it is named.
 pub(crate) enum Entry {
-    Worker(Located, Option<Span>),
+    Worker(WorkerFile, Option<Span>),
     /// A function of Python, as it was named.
     Code(String, tool_reference::Function, Option<Span>),
 }
 
 /// A program before its entry is known.
 pub(crate) struct Loading {
-    pub(crate) host: Host,
+    pub(crate) host: LoadOptions,
     pub(crate) packages: Packages,
     pub(crate) model: Option<ModelName>,
     pub(crate) workers: Workers,
     /// What each worker imports, by its name.
-    pub(crate) imports: BTreeMap<Arc<str>, Vec<Located>>,
+    pub(crate) imports: BTreeMap<Arc<str>, Vec<WorkerFile>>,
     /// Files that were met, by package.
     seen: BTreeMap<PackageId, HashSet<String>>,
     /// What references turned out to mean, by package: a thousand workers that name each other are a million
     /// references, and a thousand files to look for.
     resolved: Mutex<HashMap<PackageId, HashMap<String, Resolved>>>,
     /// Where each name was first met: two files with one name are told by it.
-    paths: BTreeMap<Arc<str>, Located>,
+    paths: BTreeMap<Arc<str>, WorkerFile>,
     /// Names of each package's workers, scanned for once, for "did you mean".
     names: BTreeMap<PackageId, Vec<String>>,
 }
 
 impl Loading {
     /// Reads the manifest and opens the libraries.
-    pub(crate) fn begin(source: &Source, host: Host, found: &mut Vec<Diagnostic>) -> Self {
+    pub(crate) fn begin(source: &Source, host: LoadOptions, found: &mut Vec<Diagnostic>) -> Self {
         let tree = Arc::clone(&source.tree);
         if matches!(tree.kind(MOVES), Ok(Some(Kind::File))) {
             found.push(cut_off(tree.as_ref()));
@@ -156,7 +156,7 @@ impl Loading {
             Entry::Worker(located, place) => return self.closure(vec![(located, place)], found).pop(),
             Entry::Code(reference, function, place) => (reference, function, place),
         };
-        let located = Located {
+        let located = WorkerFile {
             package: PackageId::PROGRAM,
             id: function.name.clone(),
             path: reference,
@@ -178,13 +178,13 @@ impl Loading {
     /// and what it names is the next generation. What is found is the same however many there are.
     pub(crate) fn closure(
         &mut self,
-        wanted: Vec<(Located, Option<Span>)>,
+        wanted: Vec<(WorkerFile, Option<Span>)>,
         found: &mut Vec<Diagnostic>,
     ) -> Vec<Arc<str>> {
         let asked: Vec<Arc<str>> = wanted.iter().map(|(located, _)| self.name_of(located)).collect();
         let mut generation = wanted;
         while !generation.is_empty() {
-            let fresh: Vec<Located> = generation
+            let fresh: Vec<WorkerFile> = generation
                 .into_iter()
                 .filter(|(located, named)| self.is_new(located, named.as_ref(), found))
                 .map(|(located, _)| located)
@@ -246,7 +246,7 @@ impl Loading {
         asked.into_iter().filter(|name| self.workers.contains_key(name)).collect()
     }
 
-    fn has_seen(&self, located: &Located) -> bool {
+    fn has_seen(&self, located: &WorkerFile) -> bool {
         self.seen.get(&located.package).is_some_and(|seen| seen.contains(&located.path))
     }
 
@@ -266,7 +266,7 @@ impl Loading {
     }
 
     /// Whether a file has not been met yet; another one with its ID is told.
-    fn is_new(&mut self, located: &Located, named: Option<&Span>, found: &mut Vec<Diagnostic>) -> bool {
+    fn is_new(&mut self, located: &WorkerFile, named: Option<&Span>, found: &mut Vec<Diagnostic>) -> bool {
         if self.has_seen(located) {
             return false;
         }
@@ -286,12 +286,13 @@ impl Loading {
     }
 
     /// Merges one worker and resolves what it names.
-    fn merge(&self, located: Located, document: &Document) -> Merged {
+    fn merge(&self, located: WorkerFile, document: &Document) -> Merged {
         let mut found = Vec::new();
         let reading = self.context(located.package).worker(&located, document, &mut found);
         let imports: Vec<Resolved> =
             reading.imports.iter().map(|(reference, _)| self.resolve(located.package, reference)).collect();
-        let known: Vec<Located> = imports.iter().filter_map(|import| import.as_ref().ok().cloned()).collect();
+        let known: Vec<WorkerFile> =
+            imports.iter().filter_map(|import| import.as_ref().ok().cloned()).collect();
         let exact = reading.callees.iter().enumerate().filter(|(_, (reference, _))| !is_glob(reference));
         let callees = exact
             .map(|(at, (reference, _))| {
@@ -301,7 +302,7 @@ impl Loading {
         Merged { located, reading, imports, callees, found }
     }
 
-    fn name_of(&self, located: &Located) -> Arc<str> {
+    fn name_of(&self, located: &WorkerFile) -> Arc<str> {
         self.packages.get(located.package).global_id(&located.id)
     }
 
@@ -367,11 +368,11 @@ impl Loading {
     }
 }
 
-pub(crate) type Resolved = Result<Located, Box<Diagnostic>>;
+pub(crate) type Resolved = Result<WorkerFile, Box<Diagnostic>>;
 
 /// A worker of a generation, merged.
 struct Merged {
-    located: Located,
+    located: WorkerFile,
     reading: Reading,
     /// What each of `reading.imports` means.
     imports: Vec<Resolved>,
@@ -391,7 +392,7 @@ fn cut_off(tree: &dyn SourceTree) -> Diagnostic {
 }
 
 /// What a reference means to a worker: by the rules of its package, else by the name of something that it imports.
-pub(crate) fn or_imported(resolved: Resolved, imports: &[Located], reference: &str) -> Resolved {
+pub(crate) fn or_imported(resolved: Resolved, imports: &[WorkerFile], reference: &str) -> Resolved {
     resolved.or_else(|error| {
         let imported = imports.iter().find(|import| import.id == reference);
         match (error.code == codes::WORKER_NOT_FOUND, imported) {
@@ -403,8 +404,8 @@ pub(crate) fn or_imported(resolved: Resolved, imports: &[Located], reference: &s
 
 /// Two files with one ID in one program would be told apart by nobody.
 pub(crate) fn same_id(
-    other: &Located,
-    located: &Located,
+    other: &WorkerFile,
+    located: &WorkerFile,
     named: Option<&Span>,
     packages: &Packages,
 ) -> Diagnostic {

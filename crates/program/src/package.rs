@@ -9,8 +9,8 @@ use crate::{
     library_name,
     lock::{LOCK_FILE, Lock, Pinned},
     manifest::{LIBRARY, Manifest},
-    program::Host,
-    resolve::{Layout, Located, PackageId},
+    program::LoadOptions,
+    resolve::{Layout, PackageId, WorkerFile},
     scan,
     source::{LockedTree, SourceTree},
     span::Span,
@@ -61,7 +61,7 @@ impl Package {
         tree: Arc<dyn SourceTree>,
         manifest: Manifest,
         work: Option<&Place>,
-        host: &Host,
+        host: &LoadOptions,
         found: &mut Vec<Diagnostic>,
     ) -> Self {
         let root = tree.root().clone();
@@ -77,7 +77,7 @@ impl Package {
         manifest: Manifest,
         protection: Protection,
         requirer: (String, Option<Span>),
-        host: &Host,
+        host: &LoadOptions,
         found: &mut Vec<Diagnostic>,
     ) -> Self {
         let toolsets = match &manifest.toolsets {
@@ -158,7 +158,7 @@ impl Package {
     }
 
     /// IDs of all its workers, sorted: scans.
-    pub(crate) fn scan(&self) -> Vec<Located> {
+    pub(crate) fn scan(&self) -> Vec<WorkerFile> {
         scan::workers(self.tree.as_ref(), &self.manifest, &self.layout)
     }
 }
@@ -191,7 +191,7 @@ pub(crate) struct Packages {
 
 impl Packages {
     /// The program and everything it depends on. Opens of each library what says that it is one, and nothing else.
-    pub(crate) fn load(program: Package, host: &Host, found: &mut Vec<Diagnostic>) -> Self {
+    pub(crate) fn load(program: Package, host: &LoadOptions, found: &mut Vec<Diagnostic>) -> Self {
         let lock = Lock::load(program.tree.as_ref(), found).unwrap_or_default();
         let mut packages = Self { all: vec![program], lock, broken: BTreeSet::new() };
         packages.depend(PackageId::PROGRAM, &mut Vec::new(), host, found);
@@ -227,7 +227,7 @@ impl Packages {
         &mut self,
         from: PackageId,
         chain: &mut Vec<Arc<str>>,
-        host: &Host,
+        host: &LoadOptions,
         found: &mut Vec<Diagnostic>,
     ) {
         for dependency in self.get(from).manifest.dependencies.clone() {
@@ -241,7 +241,13 @@ impl Packages {
     }
 
     /// Makes a library that an import names a dependency of the program.
-    pub(crate) fn import(&mut self, name: &str, span: &Span, host: &Host, found: &mut Vec<Diagnostic>) {
+    pub(crate) fn import(
+        &mut self,
+        name: &str,
+        span: &Span,
+        host: &LoadOptions,
+        found: &mut Vec<Diagnostic>,
+    ) {
         if self.dependency(PackageId::PROGRAM, name).is_some() {
             return;
         }
@@ -264,7 +270,7 @@ impl Packages {
         from: PackageId,
         dependency: &Dependency,
         chain: &mut Vec<Arc<str>>,
-        host: &Host,
+        host: &LoadOptions,
         found: &mut Vec<Diagnostic>,
     ) -> Option<PackageId> {
         let (name, wanted) = match &dependency.kind {
@@ -348,7 +354,7 @@ impl Packages {
         name: &str,
         version: Option<&str>,
         dependency: &Dependency,
-        host: &Host,
+        host: &LoadOptions,
         found: &mut Vec<Diagnostic>,
     ) -> Option<Package> {
         let pinned = self.lock.get(name);
@@ -464,7 +470,7 @@ impl Packages {
     ///
     /// # Errors
     /// Without a place: the caller knows who said it.
-    pub(crate) fn resolve(&self, from: PackageId, reference: &str) -> Result<Located, Box<Diagnostic>> {
+    pub(crate) fn resolve(&self, from: PackageId, reference: &str) -> Result<WorkerFile, Box<Diagnostic>> {
         let package = self.get(from);
         if let Some((library, id)) = reference.split_once(':') {
             return self.resolve_in_library(from, library, id, reference);
@@ -473,14 +479,14 @@ impl Packages {
         let missing = match located {
             Err(error) if error.code == codes::WORKER_NOT_FOUND => error,
             Err(error) => return Err(error),
-            Ok(located) => return Ok(Located { package: from, ..located }),
+            Ok(located) => return Ok(WorkerFile { package: from, ..located }),
         };
         if Layout::is_bare(reference) {
             for id in &package.dependencies {
                 let library = self.get(*id);
                 if let Some((_, export)) = library.exports().find(|(export, _)| export == reference) {
                     let located = library.layout.resolve(library.tree.as_ref(), export)?;
-                    return Ok(Located { package: *id, ..located });
+                    return Ok(WorkerFile { package: *id, ..located });
                 }
             }
         }
@@ -493,7 +499,7 @@ impl Packages {
         name: &str,
         id: &str,
         reference: &str,
-    ) -> Result<Located, Box<Diagnostic>> {
+    ) -> Result<WorkerFile, Box<Diagnostic>> {
         let Some(package) = self.dependency(from, name) else {
             let package = self.get(from);
             let installed = self.iter().any(|(_, known)| known.library.as_deref() == Some(name));
@@ -518,7 +524,7 @@ impl Packages {
         let exported = wanted.as_deref().and_then(|wanted| library.exports().find(|(id, _)| id == wanted));
         if let Some((_, export)) = exported {
             let located = library.layout.resolve(library.tree.as_ref(), export)?;
-            return Ok(Located { package, ..located });
+            return Ok(WorkerFile { package, ..located });
         }
         let exports: Vec<String> = library.exports().map(|(id, _)| id).collect();
         let exists = library.layout.resolve(library.tree.as_ref(), id);

@@ -10,7 +10,7 @@ use crate::{
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted},
     package::{Package, Packages, protection},
-    resolve::{Located, PackageId},
+    resolve::{PackageId, WorkerFile},
     show::Shown,
     signature::{InputError, show},
     source::{RealPlace, SourceTree},
@@ -31,7 +31,7 @@ use std::{
 
 /// What the host knows and allows, which definitions are checked against.
 #[derive(Clone)]
-pub struct Host {
+pub struct LoadOptions {
     /// The kinds of toolsets.
     pub toolsets: ToolsetRegistry,
     /// Names of providers beside those of the manifest. Empty: any name passes.
@@ -46,7 +46,7 @@ pub struct Host {
     pub code: Option<Arc<dyn CodeReader>>,
 }
 
-impl Default for Host {
+impl Default for LoadOptions {
     /// No toolsets, any provider, no libraries.
     fn default() -> Self {
         Self {
@@ -119,7 +119,7 @@ pub struct Loaded {
 /// Resolved, merged, immutable definitions. What a run names by glob is loaded when it is called; everything else is
 /// loaded already.
 pub struct Program {
-    host: Host,
+    host: LoadOptions,
     packages: Packages,
     work: Option<Place>,
     name: String,
@@ -129,8 +129,8 @@ pub struct Program {
     entry: Arc<WorkerDefinition>,
     workers: Mutex<Workers>,
     /// What each worker imports, by its name.
-    imports: BTreeMap<Arc<str>, Vec<Located>>,
-    listed: OnceLock<Vec<Located>>,
+    imports: BTreeMap<Arc<str>, Vec<WorkerFile>>,
+    listed: OnceLock<Vec<WorkerFile>>,
 }
 
 impl std::fmt::Debug for Program {
@@ -148,7 +148,7 @@ impl Program {
     ///
     /// # Errors
     /// Everything that is wrong with what was opened, warnings included, in reading order.
-    pub fn load(source: Source, host: Host) -> Result<Loaded, Diagnostics> {
+    pub fn load(source: Source, host: LoadOptions) -> Result<Loaded, Diagnostics> {
         let mut found = Vec::new();
         let mut loading = Loading::begin(&source, host, &mut found);
         let entry = loading
@@ -382,7 +382,7 @@ impl Program {
     }
 
     /// All workers of the program, sorted by ID: scans.
-    pub fn workers(&self) -> &[Located] {
+    pub fn workers(&self) -> &[WorkerFile] {
         self.listed.get_or_init(|| self.package().scan())
     }
 
@@ -391,7 +391,7 @@ impl Program {
     }
 
     /// The package of whoever says something, and what it imports.
-    fn speaker(&self, from: &WorkerDefinition) -> (PackageId, &[Located]) {
+    fn speaker(&self, from: &WorkerDefinition) -> (PackageId, &[WorkerFile]) {
         let package = self.lock().get(&from.id).map_or(PackageId::PROGRAM, |known| known.located.package);
         (package, self.imports.get(&from.id).map_or(&[], Vec::as_slice))
     }
@@ -400,7 +400,7 @@ impl Program {
     fn find(
         &self,
         package: PackageId,
-        imports: &[Located],
+        imports: &[WorkerFile],
         reference: &str,
     ) -> Result<Arc<Effective>, Diagnostics> {
         let located = loading::or_imported(self.packages.resolve(package, reference), imports, reference)

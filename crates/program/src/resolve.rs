@@ -25,7 +25,7 @@ impl PackageId {
 
 /// A worker's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Located {
+pub struct WorkerFile {
     /// Whose it is.
     pub package: PackageId,
     /// Its ID in its package.
@@ -81,7 +81,7 @@ impl Layout {
     }
 
     /// The worker that a file is.
-    pub fn identify(&self, path: &str) -> Located {
+    pub fn identify(&self, path: &str) -> WorkerFile {
         let stem = without_extension(path).unwrap_or(path);
         let below = self.roots.iter().find_map(|root| {
             if root.is_empty() { Some(stem) } else { stem.strip_prefix(root.as_str())?.strip_prefix('/') }
@@ -93,7 +93,7 @@ impl Layout {
             _ => id,
         };
         let rooted = below.is_some() && path != "main.worker";
-        Located { package: PackageId::PROGRAM, id: id.to_owned(), path: path.to_owned(), rooted }
+        WorkerFile { package: PackageId::PROGRAM, id: id.to_owned(), path: path.to_owned(), rooted }
     }
 
     /// The worker that a reference names.
@@ -101,7 +101,7 @@ impl Layout {
     /// # Errors
     /// Not found (with the paths tried), ambiguous, not a reference at all, out of the root. Without a place: the
     /// caller knows who said it. Nearest names are for the caller to add, since they cost a scan.
-    pub fn resolve(&self, tree: &dyn SourceTree, reference: &str) -> Result<Located, Box<Diagnostic>> {
+    pub fn resolve(&self, tree: &dyn SourceTree, reference: &str) -> Result<WorkerFile, Box<Diagnostic>> {
         let bad = |why: &str| {
             let shown: String = reference.chars().take(100).flat_map(char::escape_debug).collect();
             Box::new(Diagnostic::error(
@@ -233,7 +233,8 @@ mod tests {
             ("./more/a.worker", "more/a.worker", "a", true),
         ] {
             let located = layout().resolve(&tree, reference).unwrap();
-            let expected = Located { package: PackageId::PROGRAM, id: id.into(), path: path.into(), rooted };
+            let expected =
+                WorkerFile { package: PackageId::PROGRAM, id: id.into(), path: path.into(), rooted };
             assert_eq!(located, expected, "{reference}");
         }
     }

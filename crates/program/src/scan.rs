@@ -2,7 +2,7 @@
 
 use crate::{
     manifest::Manifest,
-    resolve::{Layout, Located, without_extension},
+    resolve::{Layout, WorkerFile, without_extension},
     source::{Kind, SourceTree},
 };
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -17,7 +17,7 @@ const MOST: usize = 500_000;
 const LARGEST_IGNORE_FILE: u64 = 64 * 1024;
 
 /// All workers of a program, sorted by ID. What cannot be read is left out.
-pub fn workers(tree: &dyn SourceTree, manifest: &Manifest, layout: &Layout) -> Vec<Located> {
+pub fn workers(tree: &dyn SourceTree, manifest: &Manifest, layout: &Layout) -> Vec<WorkerFile> {
     let rules = Rules::read(tree, manifest);
     let mut found = Vec::new();
     if matches!(tree.kind("main.worker"), Ok(Some(Kind::File))) {
@@ -39,7 +39,7 @@ fn walk(
     folder: &str,
     depth: usize,
     budget: &mut usize,
-    found: &mut Vec<Located>,
+    found: &mut Vec<WorkerFile>,
 ) {
     if depth > DEEPEST {
         return;

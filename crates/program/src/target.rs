@@ -4,7 +4,7 @@ use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
     library::DiskLibraries,
     manifest::MANIFESTS,
-    program::{Host, Source, Start},
+    program::{LoadOptions, Source, Start},
     resolve::without_extension,
     source::{DiskTree, SourceError},
 };
@@ -55,8 +55,13 @@ pub struct Surroundings {
 
 impl Request {
     /// The host that a program is loaded with, by what this command line and its surroundings say.
-    pub fn host(&self, around: &Surroundings, toolsets: ToolsetRegistry, providers: Vec<String>) -> Host {
-        Host {
+    pub fn host(
+        &self,
+        around: &Surroundings,
+        toolsets: ToolsetRegistry,
+        providers: Vec<String>,
+    ) -> LoadOptions {
+        LoadOptions {
             toolsets,
             providers,
             libraries: Arc::new(DiskLibraries { roots: library_roots(&self.libraries, around) }),

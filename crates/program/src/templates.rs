@@ -113,7 +113,7 @@ impl TemplateSource for Templates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{manifest::Manifest, program::Host, source::MemoryTree};
+    use crate::{manifest::Manifest, program::LoadOptions, source::MemoryTree};
     use llm_do_core::{authority::Place, template::confine};
 
     fn templates(files: &[(&str, &str)]) -> Templates {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn of(tree: Arc<dyn SourceTree>) -> Templates {
-        let (host, mut found) = (Host::default(), Vec::new());
+        let (host, mut found) = (LoadOptions::default(), Vec::new());
         let program = Package::program(tree, Manifest::default(), None, &host, &mut found);
         let packages = Packages::load(program, &host, &mut found);
         assert_eq!(found, []);

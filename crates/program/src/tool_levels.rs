@@ -7,7 +7,7 @@ use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Context, folder_of},
     package::Package,
-    resolve::Located,
+    resolve::WorkerFile,
     span::Span,
     tool_reference::{self, Policy, file, in_folder},
     toolsets::Toolsets,
@@ -42,7 +42,7 @@ impl Context<'_> {
     /// The levels of a worker's tools. `own` are the toolsets that it declares itself, `all` those with its package's.
     pub(crate) fn tool_levels(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         keys: &Node,
         own: &Toolsets,
         all: &mut Toolsets,

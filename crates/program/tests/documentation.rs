@@ -5,7 +5,7 @@ mod stand_in;
 
 use llm_do_core::authority::Place;
 use llm_do_program::{
-    Host, Program, Source, Start,
+    LoadOptions, Program, Source, Start,
     diagnostics::render::{Colour, render},
     lock::{LOCK_FILE, Lock},
     manifest::Manifest,
@@ -62,11 +62,11 @@ fn check(page: &str, least: usize, file_of: impl Fn(&str) -> Option<&'static str
         files.push((path, &block));
         let code = Some(Arc::new(stand_in::Reader::of("/p", files.iter().copied())) as _);
         let tree = Arc::new(MemoryTree::new(Place::new("/p"), files));
-        let host = Host {
+        let host = LoadOptions {
             toolsets: stand_in::registry(),
             providers: vec!["anthropic".into()],
             code,
-            ..Host::default()
+            ..LoadOptions::default()
         };
         let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
         let found = match Program::load(source, host) {

@@ -7,7 +7,7 @@ mod stand_in;
 
 use llm_do_core::template;
 use llm_do_program::{
-    Host, Program, Source, Start, check,
+    LoadOptions, Program, Source, Start, check,
     diagnostics::render::{Colour, render},
     library::DiskLibraries,
     source::DiskTree,
@@ -80,7 +80,8 @@ fn nothing_outside_the_root_is_used_or_shown() {
             let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
             let libraries = Arc::new(DiskLibraries { roots: vec![folder.path().join("none")] });
             let code = Some(Arc::new(stand_in::Reader::default().and_below(folder.path())) as _);
-            let host = Host { toolsets: stand_in::registry(), libraries, code, ..Host::default() };
+            let host =
+                LoadOptions { toolsets: stand_in::registry(), libraries, code, ..LoadOptions::default() };
             let what = format!("{files:?} with `{path}`");
 
             let found = check(source.clone(), host.clone());

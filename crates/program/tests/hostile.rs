@@ -2,7 +2,7 @@
 
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
-    Diagnostic, Host, Program, Source, Start,
+    Diagnostic, LoadOptions, Program, Source, Start,
     diagnostics::{
         json::to_json,
         render::{Colour, render},
@@ -14,7 +14,11 @@ use std::sync::Arc;
 
 fn load(files: Vec<(&str, Vec<u8>)>) {
     let tree = Arc::new(MemoryTree::new(Place::new("/p"), files));
-    let host = Host { toolsets: ToolsetRegistry::built_in(), providers: vec!["a".into()], ..Host::default() };
+    let host = LoadOptions {
+        toolsets: ToolsetRegistry::built_in(),
+        providers: vec!["a".into()],
+        ..LoadOptions::default()
+    };
     let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
     if let Err(errors) = Program::load(source, host) {
         assert!(errors.0.iter().any(Diagnostic::is_error));

@@ -9,7 +9,7 @@ use llm_do_core::{
     worker::Definitions,
 };
 use llm_do_program::{
-    Diagnostics, Host, Program, Source, Start,
+    Diagnostics, LoadOptions, Program, Source, Start,
     diagnostics::codes,
     library::MemoryLibraries,
     source::{MemoryTree, SourceTree},
@@ -37,10 +37,10 @@ fn load(
             ((*folder).to_owned(), tree)
         })
         .collect();
-    let host = Host {
+    let host = LoadOptions {
         toolsets: ToolsetRegistry::built_in(),
         libraries: Arc::new(MemoryLibraries(folders)),
-        ..Host::default()
+        ..LoadOptions::default()
     };
     let manifest = !matches!(start, Start::File(_));
     let source = Source { tree: tree("/home/me/p", files), start, manifest, work: None };

@@ -3,7 +3,7 @@
 
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
-    Host, Source, Start, check,
+    LoadOptions, Source, Start, check,
     migrate::{Change, Content, Plan, Scope, plan},
     source::{DiskTree, LARGEST_DEFINITION, MemoryTree},
 };
@@ -101,7 +101,7 @@ fn told(plan: &Plan) -> String {
 
 /// What keeps a tree, all of its workers, from being right.
 fn wrong(files: &Files) -> Vec<String> {
-    let host = Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() };
+    let host = LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() };
     let source =
         Source { tree: Arc::new(tree(files)), start: Start::Entry(None), manifest: true, work: None };
     let found = check(source, host);

@@ -9,7 +9,7 @@ use llm_do_core::{
     worker::{Definitions, WorkerDefinition},
 };
 use llm_do_program::{
-    BindError, Diagnostics, Host, Loaded, Program, Source, Start,
+    BindError, Diagnostics, LoadOptions, Loaded, Program, Source, Start,
     diagnostics::codes,
     list_workers,
     mounts::Wanted,
@@ -26,7 +26,7 @@ fn tree(files: &[(&str, &str)]) -> Arc<MemoryTree> {
 }
 
 fn load_from(tree: Arc<dyn SourceTree>, start: Start) -> Result<Loaded, Diagnostics> {
-    let host = Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() };
+    let host = LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() };
     Program::load(Source { tree, start, manifest: true, work: None }, host)
 }
 
@@ -161,7 +161,7 @@ fn the_starting_authority_is_the_tree_and_what_was_granted() {
 #[test]
 fn a_lone_file_works_on_the_current_directory() {
     let tree = tree(&[("x.worker", "---\n---\nHi\n"), ("prompts/a.md", "")]);
-    let host = Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() };
+    let host = LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() };
     let work = Place::new("/home/me");
     let source =
         Source { tree, start: Start::File("x.worker".into()), manifest: false, work: Some(work.clone()) };
@@ -336,7 +336,7 @@ fn a_listing_works_where_loading_does_not() {
         ("workers/sub/b.yaml", "description: B\n"),
     ]);
     let source = Source { tree, start: Start::Entry(None), manifest: true, work: None };
-    let listed = list_workers(&source, Host::default()).unwrap().workers;
+    let listed = list_workers(&source, LoadOptions::default()).unwrap().workers;
     let ids: Vec<&str> = listed.iter().map(|l| l.id.as_str()).collect();
     assert_eq!(ids, ["bad", "main", "sub/b"]);
     assert!(listed[0].problem.as_ref().unwrap().contains("has no end"));

@@ -10,7 +10,7 @@ use llm_do_core::{
     worker::{CodeModule, CodePackage, Definitions, ToolLevel, WorkerDefinition},
 };
 use llm_do_program::{
-    Diagnostics, Host, Program, ShownTools, Source, Start, check,
+    Diagnostics, LoadOptions, Program, ShownTools, Source, Start, check,
     code::{CodeProblem, CodeReader, ModuleTools},
     contents::Contents,
     diagnostics::{Code, codes},
@@ -34,15 +34,15 @@ type Files<'a> = &'a [(&'a str, &'a str)];
 const PLAIN: &str = "---\n---\nDo it.\n";
 const PYTHON: &str = "def greet(name: str) -> str:\n    return name\n";
 
-fn host() -> Host {
-    Host { toolsets: stand_in::registry(), ..Host::default() }
+fn host() -> LoadOptions {
+    LoadOptions { toolsets: stand_in::registry(), ..LoadOptions::default() }
 }
 
 fn tree_at(root: &str, files: Files<'_>) -> Arc<dyn SourceTree> {
     Arc::new(MemoryTree::new(Place::new(root), files.iter().copied()))
 }
 
-fn load_with(files: Files<'_>, start: Start, host: Host) -> Result<Arc<Program>, Diagnostics> {
+fn load_with(files: Files<'_>, start: Start, host: LoadOptions) -> Result<Arc<Program>, Diagnostics> {
     let source = Source { tree: tree_at("/p", files), start, manifest: true, work: None };
     Program::load(source, host).map(|loaded| loaded.program)
 }
@@ -51,7 +51,7 @@ fn load(files: Files<'_>) -> Arc<Program> {
     load_with(files, Start::Entry(None), host()).unwrap()
 }
 
-fn codes_of(files: Files<'_>, host: Host) -> Vec<Code> {
+fn codes_of(files: Files<'_>, host: LoadOptions) -> Vec<Code> {
     let found = load_with(files, Start::Entry(None), host).unwrap_err();
     found.0.iter().map(|finding| finding.code).collect()
 }
@@ -175,7 +175,7 @@ fn a_module_can_be_the_only_one() {
 fn installed_modules_are_named_only_where_that_is_allowed() {
     let files: Files<'_> = &[("main.worker", "---\nimports: {tools: ['pkg.mod:register']}\n---\nX")];
     assert_eq!(codes_of(files, host()), [codes::TOOL_IMPORT_DISALLOWED]);
-    let allowed = Host { module_imports: true, ..host() };
+    let allowed = LoadOptions { module_imports: true, ..host() };
     let program = load_with(files, Start::Entry(None), allowed).unwrap();
     assert_eq!(told(&program.entry().tools), ["the worker: pkg.mod:register"]);
     let broken: Files<'_> = &[("main.worker", "---\nimports: {tools: ['pkg mod:register']}\n---\nX")];
@@ -184,7 +184,7 @@ fn installed_modules_are_named_only_where_that_is_allowed() {
 
 #[test]
 fn without_python_nothing_is_looked_for() {
-    let none = || Host { import_tools: false, ..host() };
+    let none = || LoadOptions { import_tools: false, ..host() };
     let at = |keys: &str| format!("---\n{keys}\n---\nX");
     for keys in [
         "imports: {tools: [tools.py]}",
@@ -208,7 +208,7 @@ fn without_python_nothing_is_looked_for() {
     assert_eq!((told(&program.entry().tools), names), (vec![], vec!["filesystem"]));
 
     // A host that runs none has no such toolset, and does not look for files.
-    let bare = || Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() };
+    let bare = || LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() };
     let files: Files<'_> = &[("main.worker", PLAIN), ("tools.py", PYTHON)];
     assert!(load_with(files, Start::Entry(None), bare()).unwrap().entry().tools.is_empty());
     let files: Files<'_> =
@@ -253,7 +253,7 @@ fn a_folder_is_looked_at_once_however_many_workers_lie_in_it() {
     let names: Vec<String> = (0..500).map(|i| format!("w{i}")).collect();
     files.push(("main.worker".into(), format!("---\nallow_workers: [{}]\n---\nX", names.join(", "))));
     files.extend(names.iter().map(|name| (format!("workers/{name}.worker"), PLAIN.to_owned())));
-    let looks = |host: Host| {
+    let looks = |host: LoadOptions| {
         let tree = MemoryTree::new(Place::new("/p"), files.clone());
         let tree = Arc::new(Counting { tree, looks: Default::default() });
         let source = Source { tree: tree.clone(), start: Start::Entry(None), manifest: true, work: None };
@@ -268,7 +268,9 @@ fn a_folder_is_looked_at_once_however_many_workers_lie_in_it() {
     // Several threads may meet a folder at the same moment.
     let threads = u32::try_from(std::thread::available_parallelism().unwrap().get()).unwrap();
     assert!(most["workers/tools.py"] <= threads, "{most:?}");
-    assert!(looks(Host { toolsets: ToolsetRegistry::built_in(), ..Host::default() }).is_empty());
+    assert!(
+        looks(LoadOptions { toolsets: ToolsetRegistry::built_in(), ..LoadOptions::default() }).is_empty()
+    );
 }
 
 fn utils(files: Files<'_>) -> (Arc<dyn SourceTree>, Contents) {
@@ -277,9 +279,9 @@ fn utils(files: Files<'_>) -> (Arc<dyn SourceTree>, Contents) {
     (tree, contents)
 }
 
-fn with_libraries(libraries: &[(&str, Arc<dyn SourceTree>)]) -> Host {
+fn with_libraries(libraries: &[(&str, Arc<dyn SourceTree>)]) -> LoadOptions {
     let libraries = libraries.iter().map(|(name, tree)| ((*name).to_owned(), Arc::clone(tree))).collect();
-    Host { libraries: Arc::new(MemoryLibraries(libraries)), ..host() }
+    LoadOptions { libraries: Arc::new(MemoryLibraries(libraries)), ..host() }
 }
 
 const UTILS: Files<'static> = &[
@@ -392,7 +394,7 @@ fn a_function_can_be_the_entry() {
 
 #[test]
 fn an_entry_of_python_that_is_none_is_told() {
-    let with = |entry: &str, host: Host| {
+    let with = |entry: &str, host: LoadOptions| {
         let manifest = format!("entry: {entry}");
         codes_of(&[("project.yaml", &manifest), ("tools.py", PYTHON), ("t.py/x", "")], host)
     };
@@ -403,7 +405,7 @@ fn an_entry_of_python_that_is_none_is_told() {
     assert_eq!(with("'tools.py:a b'", host()), [codes::BAD_TOOL_REFERENCE]);
     assert_eq!(with("pkg.mod:main", host()), [codes::TOOL_IMPORT_DISALLOWED]);
     assert_eq!(with("pkg:main", host()), [codes::UNDECLARED_LIBRARY]);
-    let allowed = || Host { module_imports: true, ..host() };
+    let allowed = || LoadOptions { module_imports: true, ..host() };
     let files: Files<'_> = &[("project.yaml", "entry: pkg.mod:main")];
     let program = load_with(files, Start::Entry(None), allowed()).unwrap();
     let installed = CodeModule::Installed { module: "pkg.mod".into(), function: "main".into() };
@@ -508,7 +510,7 @@ fn a_load_looks_into_python_for_schemas_alone_and_check_once_at_each_level() {
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let reader = Reader::of("/p", files.iter().copied());
     let looks = Arc::new(Looks { reader, tools: AtomicU32::default(), schemas: AtomicU32::default() });
-    let host = Host { code: Some(looks.clone()), ..host() };
+    let host = LoadOptions { code: Some(looks.clone()), ..host() };
     let program = load_with(&files, Start::Entry(None), host.clone()).unwrap();
     let schema = program.entry().signature.schema.value();
     assert_eq!(schema["properties"]["count"], json!({"type": "integer"}));
@@ -531,21 +533,21 @@ fn classes_of_python_need_python_and_modules_a_word() {
     let code = || Some(Arc::new(Reader::of("/p", files.iter().copied())) as _);
     // Without anything that looks into it, without the toolset, without leave.
     assert_eq!(codes_of(files, host()), [codes::NOT_SUPPORTED]);
-    let bare = Host { toolsets: ToolsetRegistry::built_in(), code: code(), ..Host::default() };
+    let bare = LoadOptions { toolsets: ToolsetRegistry::built_in(), code: code(), ..LoadOptions::default() };
     assert_eq!(codes_of(files, bare), [codes::NOT_SUPPORTED]);
-    let none = Host { import_tools: false, code: code(), ..host() };
+    let none = LoadOptions { import_tools: false, code: code(), ..host() };
     assert_eq!(codes_of(files, none), [codes::TOOL_IMPORT_DISALLOWED]);
     let module: Files<'_> = &[("main.worker", "---\nschema_in_ref: shapes.Order\n---\nX")];
-    assert_eq!(codes_of(module, Host { code: code(), ..host() }), [codes::TOOL_IMPORT_DISALLOWED]);
+    assert_eq!(codes_of(module, LoadOptions { code: code(), ..host() }), [codes::TOOL_IMPORT_DISALLOWED]);
     // Where it is allowed, it is asked for: this one is not installed.
-    let allowed = Host { code: code(), module_imports: true, ..host() };
+    let allowed = LoadOptions { code: code(), module_imports: true, ..host() };
     assert_eq!(codes_of(module, allowed), [codes::PYTHON_FAILED]);
 }
 
 #[test]
 fn capabilities_are_used_by_code() {
     let said = |files: Files<'_>| {
-        let host = Host { code: Some(Arc::new(Reader::of("/p", files.iter().copied()))), ..host() };
+        let host = LoadOptions { code: Some(Arc::new(Reader::of("/p", files.iter().copied()))), ..host() };
         let source =
             Source { tree: tree_at("/p", files), start: Start::Entry(None), manifest: true, work: None };
         check(source, host).iter().map(|finding| finding.code.id).collect::<Vec<_>>()
@@ -571,7 +573,7 @@ fn what_is_shown_of_tools_is_where_they_come_from() {
         ("workers/a/worker.worker", "---\nimports: {tools: ['pkg.mod:register']}\n---\nX"),
         ("workers/a/tools/one.py", PYTHON),
     ];
-    let host = || Host { module_imports: true, ..with_libraries(&[("utils", utils(UTILS_ALONE).0)]) };
+    let host = || LoadOptions { module_imports: true, ..with_libraries(&[("utils", utils(UTILS_ALONE).0)]) };
     let shared = [("the project", vec!["tools.py"]), ("the library `utils`", vec!["/libs/utils/tools.py"])];
     let is = |tools: &[ShownTools], expected: &[(&str, Vec<&str>)]| {
         let tools: Vec<(&str, Vec<&str>)> = tools
@@ -594,7 +596,7 @@ fn what_is_shown_of_tools_is_where_they_come_from() {
     let listed = list_workers(&source, host()).unwrap();
     is(&listed.tools, &shared);
     assert_eq!(listed.entry.as_deref(), Some("run.py:start"));
-    let none = Host { import_tools: false, ..host() };
+    let none = LoadOptions { import_tools: false, ..host() };
     is(&list_workers(&source, none).unwrap().tools, &[]);
 }
 

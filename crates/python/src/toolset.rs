@@ -9,7 +9,7 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Authority, Network},
-    function::{Body, Function, FunctionMeta, FunctionSource, Risk, RuleCode, tool_name},
+    function::{Function, FunctionMeta, FunctionSource, Implementation, Risk, RuleCode, tool_name},
     gate::{Pattern, Policy, Rule, RuleLine},
     schema::Schema,
     send::BoxFuture,
@@ -282,7 +282,7 @@ impl<'a> Building<'a> {
         tool: &ExposedTool,
         reach: &Reach,
         takes: Takes,
-    ) -> Body {
+    ) -> Implementation {
         let composite = tool.context;
         let tool = Arc::new(PythonTool {
             python: Arc::clone(self.python),
@@ -292,7 +292,7 @@ impl<'a> Building<'a> {
             meta,
             takes,
         });
-        if composite { Body::Composite(tool) } else { Body::Leaf(tool) }
+        if composite { Implementation::Composite(tool) } else { Implementation::Leaf(tool) }
     }
 
     /// What a function may do to the world: what its author states; else the most that its process can do, which for the

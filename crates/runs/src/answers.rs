@@ -7,7 +7,7 @@ use crate::{read::read_journal, replay::capabilities, sent::messages_sent};
 use llm_do_core::{
     call_path::CallPath,
     conversation::Conversation,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
     model::{
         Capabilities, Delta, DeltaSink, FinishReason, Message, Model, ModelError, ModelErrorKind,
         ModelRequest, ModelResponse, Part, Usage,
@@ -59,17 +59,17 @@ impl RecordedAnswers {
             .map_err(|error| ModelError::new(ModelErrorKind::NotFound, format!("replay: {error}")))?;
         let mut answers: HashMap<CallPath, HashMap<u32, Recorded>> = HashMap::new();
         for Record { path, step, body, .. } in &journal.records {
-            if let Body::ModelRequested { turn, digest, .. } = body {
+            if let RecordKind::ModelRequested { turn, digest, .. } = body {
                 let recorded =
                     Recorded { step: step.clone(), digest: Arc::clone(digest), came: Came::Nothing };
                 answers.entry(path.clone()).or_default().insert(*turn, recorded);
                 continue;
             }
             let came = match body {
-                Body::ModelAnswered { message, finish, usage } => {
+                RecordKind::ModelAnswered { message, finish, usage } => {
                     Came::Answer { message: Arc::clone(message), finish: *finish, usage: *usage }
                 }
-                Body::ModelFailed { error } => Came::Failure(error.clone()),
+                RecordKind::ModelFailed { error } => Came::Failure(error.clone()),
                 _ => continue,
             };
             let mut asked = answers.get_mut(path).into_iter().flat_map(HashMap::values_mut);

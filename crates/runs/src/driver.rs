@@ -10,7 +10,7 @@ use llm_do_core::{
     driver::{CutOff, Driver, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
-    journal::{Body, Ending},
+    journal::{Ending, RecordKind},
     ledger::Reserved,
     model::Delta,
     operator::{Answer, Answered, Ask, Operator, Recall},
@@ -111,7 +111,7 @@ impl LocalDriver {
     ) -> Result<Self, Halt> {
         let idle_ms = history.idle_until(journal.now_ms());
         history.idle_ms += idle_ms;
-        let resumed = Body::RunResumed { version: version.into(), idle_ms };
+        let resumed = RecordKind::RunResumed { version: version.into(), idle_ms };
         journal.append(&CallPath::root(), "run", resumed, None)?;
         Ok(Self::over(journal, operator, history))
     }
@@ -164,7 +164,7 @@ impl LocalDriver {
     }
 
     /// Writes a record. The time is that of the run's work.
-    fn write(&self, path: &CallPath, step: &str, body: Body) -> Result<Written, Halt> {
+    fn write(&self, path: &CallPath, step: &str, body: RecordKind) -> Result<Written, Halt> {
         let Written { at_ms, body } = self.journal.append(path, step, body, self.events.as_deref())?;
         let at_ms = at_ms.saturating_sub(self.history.idle_ms);
         self.reach(at_ms);
@@ -173,14 +173,14 @@ impl LocalDriver {
 
     /// Whether what is to be recorded stands there already. Something else in its place stops the run: it would go
     /// another way than its records tell.
-    fn stands(&self, path: &CallPath, name: &str, body: &Body) -> Result<bool, Halt> {
+    fn stands(&self, path: &CallPath, name: &str, body: &RecordKind) -> Result<bool, Halt> {
         let Found::Ended { body: recorded, at_ms, .. } = self.history.find(path, name) else {
             return Ok(false);
         };
         self.reach(at_ms);
         // Threads of a program's code print in any order.
         let same = recorded == body
-            || matches!((recorded, body), (Body::Note { .. }, Body::Note { .. }))
+            || matches!((recorded, body), (RecordKind::Note { .. }, RecordKind::Note { .. }))
             || as_recorded(self.journal.redactor(), path, name, body).is_ok_and(|body| body == *recorded);
         if same { Ok(true) } else { Err(diverged(path, name, recorded, body)) }
     }
@@ -190,7 +190,7 @@ impl LocalDriver {
         &self,
         path: &CallPath,
         name: &str,
-        intent: Option<&Body>,
+        intent: Option<&RecordKind>,
         cut_off: CutOff,
     ) -> Result<Option<Stepped>, Halt> {
         if let (Some(begun), Some(intent)) = (self.history.begun(path, name), intent)
@@ -198,10 +198,10 @@ impl LocalDriver {
         {
             return Err(diverged(path, name, begun, intent));
         }
-        let stepped = |body: &Body, at_ms: u64, took: u64| {
+        let stepped = |body: &RecordKind, at_ms: u64, took: u64| {
             self.reach(at_ms);
             let end = match body {
-                Body::TimedOut { .. } => StepEnd::TimedOut,
+                RecordKind::TimedOut { .. } => StepEnd::TimedOut,
                 body => StepEnd::Done(body.clone()),
             };
             Stepped { end, at_ms, took: Duration::from_millis(took) }
@@ -213,15 +213,17 @@ impl LocalDriver {
             }
             Found::Begun(begun, _) => {
                 let done = match (self.history.settle(path, begun), cut_off) {
-                    (Ok(Settle::Given(value)), _) => {
-                        Some(Body::ToolEnded { ending: Ending::Output(value), blobs: Vec::new(), log: None })
-                    }
+                    (Ok(Settle::Given(value)), _) => Some(RecordKind::ToolEnded {
+                        ending: Ending::Output(value),
+                        blobs: Vec::new(),
+                        log: None,
+                    }),
                     (Ok(Settle::Again), _) | (Err(_), CutOff::Undone) => None,
                     (Err(_), CutOff::Done(body)) => Some(body),
                     (Err(unsettled), CutOff::Unknown) => return Err(unsettled),
                 };
-                if matches!(begun, Body::ToolStarted { .. }) {
-                    self.write(path, "settle", Body::Settled { again: done.is_none() })?;
+                if matches!(begun, RecordKind::ToolStarted { .. }) {
+                    self.write(path, "settle", RecordKind::Settled { again: done.is_none() })?;
                 }
                 let Some(done) = done else { return Ok(None) };
                 let Written { at_ms, body } = self.write(path, name, done)?;
@@ -235,7 +237,7 @@ impl LocalDriver {
         &self,
         path: &CallPath,
         name: &str,
-        intent: Option<Body>,
+        intent: Option<RecordKind>,
         cut_off: CutOff,
     ) -> Result<Begun, Halt> {
         self.unless_ended()?;
@@ -263,7 +265,7 @@ impl LocalDriver {
         match value {
             Some(value) => Ok(value),
             None => {
-                self.write(path, step, Body::Cancelled)?;
+                self.write(path, step, RecordKind::Cancelled)?;
                 Err(Halt::Cancelled)
             }
         }
@@ -292,7 +294,7 @@ impl Driver for LocalDriver {
             };
             let (body, timed_out) = match self.unless_cancelled(path, &name, pin!(timed)).await? {
                 Ok(body) => (body, false),
-                Err(after_ms) => (Body::TimedOut { after_ms }, true),
+                Err(after_ms) => (RecordKind::TimedOut { after_ms }, true),
             };
             let Written { at_ms, body } = self.write(path, &name, body)?;
             // From the recorded times alone, so that a resumed run knows the same. A step without an intent has no
@@ -303,11 +305,11 @@ impl Driver for LocalDriver {
         })
     }
 
-    fn record(&self, path: &CallPath, name: StepName, body: Body) -> Result<(), Halt> {
+    fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt> {
         if self.stands(path, &name, &body)? {
             return Ok(());
         }
-        if matches!(&body, Body::CallEnded { ending, .. } if *ending != Ending::Suspended)
+        if matches!(&body, RecordKind::CallEnded { ending, .. } if *ending != Ending::Suspended)
             && let Some(left_out) = self.history.left_out(path)
         {
             let reason = format!("the call at {left_out} was recorded, and is not made any more");
@@ -334,12 +336,12 @@ impl Driver for LocalDriver {
         Box::pin(async move {
             self.unless_ended()?;
             let (ask, asked_ms) = match self.history.find(path, &name) {
-                Found::Ended { body: Body::Answered(answer), began_ms, at_ms } => {
+                Found::Ended { body: RecordKind::Answered(answer), began_ms, at_ms } => {
                     self.reach(at_ms);
                     let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
                     return Ok(Answered { answer: answer.clone(), recalled: false, waited });
                 }
-                Found::Ended { body: Body::Recalled(answer), began_ms, at_ms } => {
+                Found::Ended { body: RecordKind::Recalled(answer), began_ms, at_ms } => {
                     self.reach(at_ms);
                     let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
                     return Ok(Answered { answer: answer.clone(), recalled: true, waited });
@@ -347,8 +349,8 @@ impl Driver for LocalDriver {
                 Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
                 // Asked before, and nobody answered: the question stands.
                 Found::Begun(_, at_ms) => (ask, at_ms),
-                Found::Nothing => match self.write(path, &name, Body::Asked(ask))? {
-                    Written { at_ms, body: Body::Asked(ask) } => (ask, at_ms),
+                Found::Nothing => match self.write(path, &name, RecordKind::Asked(ask))? {
+                    Written { at_ms, body: RecordKind::Asked(ask) } => (ask, at_ms),
                     Written { body, .. } => return Err(Halt::unexpected(path, &name, &body)),
                 },
             };
@@ -360,19 +362,19 @@ impl Driver for LocalDriver {
                     false => Some(self.operator_turn.lock().await),
                 };
                 match memory.recall() {
-                    Some(answer) => Body::Recalled(answer),
-                    None => Body::Answered(self.operator.answer(&ask).await),
+                    Some(answer) => RecordKind::Recalled(answer),
+                    None => RecordKind::Answered(self.operator.answer(&ask).await),
                 }
             };
             let answer = self.unless_cancelled(path, &name, pin!(answer)).await?;
-            if answer == Body::Answered(Answer::Later) {
+            if answer == RecordKind::Answered(Answer::Later) {
                 return Ok(Answered { answer: Answer::Later, recalled: false, waited: Duration::ZERO });
             }
             let written = self.write(path, &name, answer)?;
             let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
             match written.body {
-                Body::Answered(answer) => Ok(Answered { answer, recalled: false, waited }),
-                Body::Recalled(answer) => Ok(Answered { answer, recalled: true, waited }),
+                RecordKind::Answered(answer) => Ok(Answered { answer, recalled: false, waited }),
+                RecordKind::Recalled(answer) => Ok(Answered { answer, recalled: true, waited }),
                 other => Err(Halt::unexpected(path, &name, &other)),
             }
         })
@@ -386,21 +388,22 @@ impl Driver for LocalDriver {
     ) -> BoxFuture<'a, Result<(), Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
-            if self.stands(path, &name, &Body::Slept { ms: millis(time) })? {
+            if self.stands(path, &name, &RecordKind::Slept { ms: millis(time) })? {
                 return Ok(());
             }
             self.unless_cancelled(path, &name, pin!(tokio::time::sleep(time))).await?;
-            self.write(path, &name, Body::Slept { ms: millis(time) }).map(drop)
+            self.write(path, &name, RecordKind::Slept { ms: millis(time) }).map(drop)
         })
     }
 
     fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt> {
-        if let Found::Ended { body: Body::Random { value }, at_ms, .. } = self.history.find(path, &name) {
+        if let Found::Ended { body: RecordKind::Random { value }, at_ms, .. } = self.history.find(path, &name)
+        {
             self.reach(at_ms);
             return Ok(*value);
         }
         let value = fastrand::u64(..);
-        self.write(path, &name, Body::Random { value })?;
+        self.write(path, &name, RecordKind::Random { value })?;
         Ok(value)
     }
 
@@ -408,13 +411,13 @@ impl Driver for LocalDriver {
         self.history.has(path, step)
     }
 
-    fn begun(&self, path: &CallPath, step: &str) -> Option<Body> {
+    fn begun(&self, path: &CallPath, step: &str) -> Option<RecordKind> {
         match self.history.find(path, step) {
             Found::Begun(body, _) => Some(body.clone()),
             Found::Nothing | Found::Ended { .. } => None,
         }
     }
-    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
         self.history.reserved_below(path)
     }
 
@@ -463,20 +466,20 @@ impl Driver for LocalDriver {
 }
 
 /// Whether two intents of one step mean the same: a model was sent the same, a tool is the same.
-pub(crate) fn same_intent(recorded: &Body, now: &Body) -> bool {
+pub(crate) fn same_intent(recorded: &RecordKind, now: &RecordKind) -> bool {
     match (recorded, now) {
         (
-            Body::ModelRequested { head: a, digest: b, .. },
-            Body::ModelRequested { head: c, digest: d, .. },
+            RecordKind::ModelRequested { head: a, digest: b, .. },
+            RecordKind::ModelRequested { head: c, digest: d, .. },
         ) => a == c && b == d,
-        (Body::ToolStarted { function: a, .. }, Body::ToolStarted { function: b, .. }) => a == b,
+        (RecordKind::ToolStarted { function: a, .. }, RecordKind::ToolStarted { function: b, .. }) => a == b,
         _ => false,
     }
 }
 
 /// The program does something else than its records tell.
-fn diverged(path: &CallPath, step: &str, recorded: &Body, now: &Body) -> Halt {
-    let text = |body: &Body| {
+fn diverged(path: &CallPath, step: &str, recorded: &RecordKind, now: &RecordKind) -> Halt {
+    let text = |body: &RecordKind| {
         let text = serde_json::to_string(body).unwrap_or_default();
         match text.char_indices().nth(300) {
             Some((end, _)) => format!("{}…", &text[..end]),

@@ -6,7 +6,7 @@ use crate::{
     list::{Open, RunState, is_running},
     read::{LONGEST_LINE, Problem, ReadError, parse},
 };
-use llm_do_core::journal::{Body, Record};
+use llm_do_core::journal::{Record, RecordKind};
 use std::{
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
@@ -60,7 +60,7 @@ impl Follow {
         }
         let open = RunState::Open(if running { Open::Running } else { Open::CutOff });
         self.state = match records.last().map(|record| &record.body) {
-            Some(Body::RunEnded { status, .. }) => RunState::Ended(*status),
+            Some(RecordKind::RunEnded { status, .. }) => RunState::Ended(*status),
             None if matches!(self.state, RunState::Ended(_)) => self.state,
             Some(_) | None => open,
         };

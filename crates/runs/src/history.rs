@@ -4,7 +4,7 @@ use llm_do_core::{
     call_path::CallPath,
     engine::Halt,
     function::{Foreseen, Risk},
-    journal::{Body, Ending, Record},
+    journal::{Ending, Record, RecordKind},
     ledger::Reserved,
     operator::Ask,
 };
@@ -46,8 +46,8 @@ pub struct History {
 /// One step, as far as it came.
 #[derive(Debug, Default)]
 struct Past {
-    begun: Option<(Body, u64)>,
-    ended: Option<(Body, u64)>,
+    begun: Option<(RecordKind, u64)>,
+    ended: Option<(RecordKind, u64)>,
     /// Whether the resumed run has come by.
     seen: AtomicBool,
 }
@@ -57,9 +57,9 @@ pub(crate) enum Found<'a> {
     /// It never began.
     Nothing,
     /// It began at that time.
-    Begun(&'a Body, u64),
+    Begun(&'a RecordKind, u64),
     /// It began, if it has a beginning, and ended.
-    Ended { body: &'a Body, began_ms: u64, at_ms: u64 },
+    Ended { body: &'a RecordKind, began_ms: u64, at_ms: u64 },
 }
 
 impl History {
@@ -74,27 +74,29 @@ impl History {
         history.began_ms = records.first().map_or(0, |record| record.at_ms);
         history.last_ms = records.last().map_or(0, |record| record.at_ms);
         for Record { at_ms, path, step, body, .. } in records {
-            if let Body::RunResumed { idle_ms, .. } = body {
+            if let RecordKind::RunResumed { idle_ms, .. } = body {
                 history.idle_ms += idle_ms;
                 continue;
             }
             let at_ms = at_ms.saturating_sub(history.idle_ms);
-            if matches!(body, Body::Reserved(_)) {
+            if matches!(body, RecordKind::Reserved(_)) {
                 history.reserved.push((path.clone(), step.clone()));
             }
             let past = history.steps.entry(path).or_default().entry(step).or_default();
             match body {
                 // The run's own frame, and ends that only say that the run stopped there.
-                Body::RunStarted { .. }
-                | Body::RunEnded { .. }
-                | Body::CallEnded { ending: Ending::Suspended, .. } => {}
+                RecordKind::RunStarted { .. }
+                | RecordKind::RunEnded { .. }
+                | RecordKind::CallEnded { ending: Ending::Suspended, .. } => {}
                 // What was cut off counts as not ended.
-                Body::Cancelled => past.ended = None,
-                begun @ (Body::Asked(_) | Body::ToolStarted { .. } | Body::ModelRequested { .. }) => {
+                RecordKind::Cancelled => past.ended = None,
+                begun @ (RecordKind::Asked(_)
+                | RecordKind::ToolStarted { .. }
+                | RecordKind::ModelRequested { .. }) => {
                     past.begun = Some((begun, at_ms));
                     past.ended = None;
                 }
-                Body::Settled { again: true } => {}
+                RecordKind::Settled { again: true } => {}
                 ended => past.ended = Some((ended, at_ms)),
             }
         }
@@ -110,7 +112,7 @@ impl History {
     pub fn open_questions(&self) -> BTreeMap<&CallPath, &Ask> {
         let asked = self.steps.iter().filter_map(|(path, steps)| {
             steps.values().find_map(|past| match (&past.begun, &past.ended) {
-                (Some((Body::Asked(ask), _)), None) => Some((path, ask)),
+                (Some((RecordKind::Asked(ask), _)), None) => Some((path, ask)),
                 _ => None,
             })
         });
@@ -119,7 +121,8 @@ impl History {
 
     /// Whether the operator was asked about that call and has answered.
     pub fn is_answered(&self, path: &CallPath) -> bool {
-        let answered = |past: &Past| matches!(past.ended, Some((Body::Answered(_) | Body::Recalled(_), _)));
+        let answered =
+            |past: &Past| matches!(past.ended, Some((RecordKind::Answered(_) | RecordKind::Recalled(_), _)));
         self.steps.get(path).is_some_and(|steps| steps.values().any(answered))
     }
 
@@ -137,7 +140,7 @@ impl History {
     fn leaves_cut_off(&self, which: impl Fn(Option<&Foreseen>) -> bool) -> BTreeMap<&CallPath, &Arc<str>> {
         let cut = self.steps.iter().filter_map(|(path, steps)| {
             steps.values().find_map(|past| match (&past.begun, &past.ended) {
-                (Some((Body::ToolStarted { function, risk, foreseen, .. }, _)), None)
+                (Some((RecordKind::ToolStarted { function, risk, foreseen, .. }, _)), None)
                     if *risk != Risk::Read && which(foreseen.as_ref()) =>
                 {
                     Some((path, function))
@@ -150,7 +153,7 @@ impl History {
 
     /// Whether a conversation was begun by that call.
     pub fn has_conversation(&self, path: &CallPath) -> bool {
-        let is_start = |past: &Past| matches!(past.ended, Some((Body::ConversationStarted { .. }, _)));
+        let is_start = |past: &Past| matches!(past.ended, Some((RecordKind::ConversationStarted { .. }, _)));
         self.steps.get(path).is_some_and(|steps| steps.values().any(is_start))
     }
 
@@ -165,7 +168,7 @@ impl History {
     /// The function that was called there.
     pub(crate) fn function_at(&self, path: &CallPath) -> Option<&Arc<str>> {
         match &self.steps.get(path)?.get("call")?.ended {
-            Some((Body::CallStarted { function, .. }, _)) => Some(function),
+            Some((RecordKind::CallStarted { function, .. }, _)) => Some(function),
             _ => None,
         }
     }
@@ -191,12 +194,12 @@ impl History {
     }
 
     /// What was begun under that key, whether it ended or not.
-    pub(crate) fn begun(&self, path: &CallPath, step: &str) -> Option<&Body> {
+    pub(crate) fn begun(&self, path: &CallPath, step: &str) -> Option<&RecordKind> {
         self.steps.get(path)?.get(step)?.begun.as_ref().map(|(body, _)| body)
     }
 
     /// What the call at `path` and those below it had reserved, each with the end of its request if that has one.
-    pub(crate) fn reserved_below(&self, path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+    pub(crate) fn reserved_below(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
         let ended = |at: &CallPath, step: &str| {
             let past = self.steps.get(at)?.get(step)?;
             past.ended.as_ref().map(|(body, _)| body.clone())
@@ -204,7 +207,7 @@ impl History {
         let below = self.reserved.iter().filter(|(at, _)| at.is_within(path));
         below
             .filter_map(|(at, step)| {
-                let Some(Body::Reserved(reserved)) = ended(at, step) else { return None };
+                let Some(RecordKind::Reserved(reserved)) = ended(at, step) else { return None };
                 let request = step.strip_prefix("reserve.").map(|turn| format!("model.{turn}"));
                 Some((reserved, request.and_then(|request| ended(at, &request))))
             })
@@ -215,9 +218,9 @@ impl History {
     ///
     /// # Errors
     /// Only the operator knows, and hasn't said.
-    pub(crate) fn settle(&self, path: &CallPath, begun: &Body) -> Result<Settle, Halt> {
+    pub(crate) fn settle(&self, path: &CallPath, begun: &RecordKind) -> Result<Settle, Halt> {
         match begun {
-            Body::ToolStarted { function, risk, .. } if *risk != Risk::Read => self
+            RecordKind::ToolStarted { function, risk, .. } if *risk != Risk::Read => self
                 .settle
                 .get(path)
                 .cloned()
@@ -237,7 +240,7 @@ impl History {
     }
 
     /// A step at `path` itself, or a call right below it, that was recorded and that nobody has come by: the first by name.
-    pub(crate) fn passed_over(&self, path: &CallPath) -> Option<(&CallPath, &str, &Body)> {
+    pub(crate) fn passed_over(&self, path: &CallPath) -> Option<(&CallPath, &str, &RecordKind)> {
         let own = self.steps.get_key_value(path).into_iter();
         let own = own.flat_map(|(path, steps)| steps.iter().map(move |(step, past)| (path, step, past)));
         // The end is what is being looked at, what was decided of a leaf that was cut off follows from nothing, and a
@@ -250,7 +253,9 @@ impl History {
             Some((other, step, past))
         });
         let passed = own.chain(below).filter_map(|(path, step, past)| match &past.ended {
-            Some((body, _)) if !past.seen.load(Ordering::Relaxed) && !matches!(body, Body::Note { .. }) => {
+            Some((body, _))
+                if !past.seen.load(Ordering::Relaxed) && !matches!(body, RecordKind::Note { .. }) =>
+            {
                 Some((path, step.as_str(), body))
             }
             _ => None,
@@ -260,13 +265,13 @@ impl History {
 
     /// A call that was recorded, that nobody has come by, and whose caller did not stop because the record does, at one
     /// of these places.
-    pub(crate) fn never_made(&self, stopped: &[CallPath]) -> Option<(&CallPath, &Body)> {
+    pub(crate) fn never_made(&self, stopped: &[CallPath]) -> Option<(&CallPath, &RecordKind)> {
         let calls = self.steps.iter().filter_map(|(path, steps)| {
             let call = steps.get("call")?;
             let (body, _) = call.ended.as_ref()?;
             (!call.seen.load(Ordering::Relaxed)).then_some((path, body))
         });
-        let unseen: BTreeMap<&CallPath, &Body> = calls.collect();
+        let unseen: BTreeMap<&CallPath, &RecordKind> = calls.collect();
         let mut topmost = unseen.iter().filter_map(|(path, body)| {
             let parent = path.parent().filter(|parent| !unseen.contains_key(parent))?;
             let inside = |place: &CallPath| {

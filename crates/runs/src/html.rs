@@ -21,7 +21,7 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use llm_do_core::{
     gate::{Mode, Rule},
-    journal::{Body, Record, RunStatus, UsedDefinition},
+    journal::{Record, RecordKind, RunStatus, UsedDefinition},
 };
 use markup::Markup;
 use sha2::{Digest, Sha256};
@@ -153,7 +153,7 @@ impl Sum {
 
 fn approval(record: &Record) -> Option<&'static str> {
     match &record.body {
-        Body::RunStarted { approval, .. } => Some(match approval {
+        RecordKind::RunStarted { approval, .. } => Some(match approval {
             Mode::Interactive => "asked for",
             Mode::ApproveAll => "all given",
             Mode::AutoDeny => "all refused",
@@ -194,8 +194,8 @@ fn program(m: &mut Markup, records: &[Record]) {
     let mut definitions: Vec<&UsedDefinition> = Vec::new();
     for record in records {
         match &record.body {
-            Body::RunStarted { definitions: used, .. } => definitions.extend(used),
-            Body::Definition(used) => definitions.push(used),
+            RecordKind::RunStarted { definitions: used, .. } => definitions.extend(used),
+            RecordKind::Definition(used) => definitions.push(used),
             _ => {}
         }
     }
@@ -220,7 +220,7 @@ fn program(m: &mut Markup, records: &[Record]) {
 fn footer(m: &mut Markup, records: &[Record]) {
     m.ours("<footer>");
     for record in records {
-        if let Body::RunStarted { version, runtimes, .. } = &record.body {
+        if let RecordKind::RunStarted { version, runtimes, .. } = &record.body {
             m.text(&format!("llm-do {version}"));
             for runtime in runtimes {
                 m.text(&format!(" · {} {} ({})", runtime.name, runtime.version, runtime.confinement));

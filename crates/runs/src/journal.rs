@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use llm_do_core::{
     call_path::CallPath,
     engine::Halt,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -116,7 +116,7 @@ pub struct RecordRef<'a> {
     pub step: &'a str,
     /// See [`Record::body`].
     #[serde(flatten)]
-    pub body: &'a Body,
+    pub body: &'a RecordKind,
 }
 
 impl RecordRef<'_> {
@@ -134,7 +134,7 @@ pub struct Written {
     pub at_ms: u64,
     /// The body as recorded: without secrets. What happens next may only follow from this, or a resumed run would go
     /// another way.
-    pub body: Body,
+    pub body: RecordKind,
 }
 
 /// A journal that can't be gone on with.
@@ -288,7 +288,7 @@ impl JournalWriter {
         &self,
         path: &CallPath,
         step: &str,
-        body: Body,
+        body: RecordKind,
         listener: Option<&dyn EventSink>,
     ) -> Result<Written, Halt> {
         let mut tail = self.tail();
@@ -367,8 +367,8 @@ impl Tail {
         at_ms: u64,
         path: &CallPath,
         step: &str,
-        mut body: Body,
-    ) -> io::Result<Body> {
+        mut body: RecordKind,
+    ) -> io::Result<RecordKind> {
         if self.torn {
             return Err(io::Error::other("an earlier record could not be written and not be taken back"));
         }
@@ -442,7 +442,12 @@ fn write_all(file: &mut dyn Lines, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// What a body would be in the journal of that redactor.
-pub(crate) fn as_recorded(redactor: &Redactor, path: &CallPath, step: &str, body: &Body) -> io::Result<Body> {
+pub(crate) fn as_recorded(
+    redactor: &Redactor,
+    path: &CallPath,
+    step: &str,
+    body: &RecordKind,
+) -> io::Result<RecordKind> {
     let line = serde_json::to_vec(&RecordRef { seq: 0, at_ms: 0, path, step, body })?;
     let record =
         if redactor.suspects(&line) { redacted(redactor, &line)? } else { serde_json::from_slice(&line)? };
@@ -505,15 +510,15 @@ mod tests {
     use serde_json::json;
     use std::collections::HashMap;
 
-    fn note(text: &str) -> Body {
-        Body::Note { text: text.into() }
+    fn note(text: &str) -> RecordKind {
+        RecordKind::Note { text: text.into() }
     }
 
     fn secret(name: &str, value: &str) -> Arc<Redactor> {
         Arc::new(Redactor::new([(name.to_owned(), value.to_owned())]))
     }
 
-    fn append(journal: &JournalWriter, body: Body) -> Result<Written, Halt> {
+    fn append(journal: &JournalWriter, body: RecordKind) -> Result<Written, Halt> {
         journal.append(&CallPath::root(), "note", body, None)
     }
 
@@ -633,12 +638,12 @@ mod tests {
         let output = json!({ "hunter2hunter2": ["a hunter2hunter2"], "long": long });
         let written = append(
             &journal,
-            Body::ToolEnded { ending: Ending::Output(Arc::new(output)), blobs: Vec::new(), log: None },
+            RecordKind::ToolEnded { ending: Ending::Output(Arc::new(output)), blobs: Vec::new(), log: None },
         )
         .unwrap();
         let read = read_journal(journal.dir()).unwrap();
         assert_eq!(read.records[0].body, written.body);
-        let Body::ToolEnded { ending: Ending::Output(value), .. } = written.body else { panic!() };
+        let RecordKind::ToolEnded { ending: Ending::Output(value), .. } = written.body else { panic!() };
         assert_eq!(value["[secret API_KEY]"], json!(["a [secret API_KEY]"]));
         assert!(value["long"].as_str().unwrap().contains("x [secret API_KEY] y"));
         let mut files = vec![journal.dir().join(JOURNAL_FILE)];
@@ -657,15 +662,17 @@ mod tests {
                 JournalWriter::create(&dir.path().join("runs"), secret("TOKEN", word), None).unwrap();
             append(&journal, note(word)).unwrap();
             let ending = Ending::Output(Arc::new(json!({ word: word })));
-            append(&journal, Body::ToolEnded { ending: ending.clone(), blobs: Vec::new(), log: None })
+            append(&journal, RecordKind::ToolEnded { ending: ending.clone(), blobs: Vec::new(), log: None })
                 .unwrap();
-            let body = Body::RunEnded { status: RunStatus::Done, ending, usage: Default::default() };
+            let body = RecordKind::RunEnded { status: RunStatus::Done, ending, usage: Default::default() };
             journal.append(&CallPath::from("function"), "principal", body, None).unwrap();
             let records = read_journal(journal.dir()).unwrap().records;
             assert_eq!(records.len(), 3);
             assert_eq!(records[0].body, note("[secret TOKEN]"));
             for record in &records[1..] {
-                let (Body::ToolEnded { ending, .. } | Body::RunEnded { ending, .. }) = &record.body else {
+                let (RecordKind::ToolEnded { ending, .. } | RecordKind::RunEnded { ending, .. }) =
+                    &record.body
+                else {
                     panic!()
                 };
                 assert_eq!(*ending, Ending::Output(Arc::new(json!({ "[secret TOKEN]": "[secret TOKEN]" }))));

@@ -10,7 +10,7 @@ use crate::{
 };
 use llm_do_core::{
     call_path::CallPath,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
     model::{Arguments, Message, ModelName, Part, Role, Usage},
     operator::Answer,
 };
@@ -26,7 +26,7 @@ const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 /// holds names, times, numbers, decisions and the messages of errors.
 pub fn otlp(run: &WholeRun, content: bool) -> Value {
     let version = run.records().iter().find_map(|record| match &record.body {
-        Body::RunStarted { version, .. } => Some(Arc::clone(version)),
+        RecordKind::RunStarted { version, .. } => Some(Arc::clone(version)),
         _ => None,
     });
     let version = version.as_deref().unwrap_or("unknown");
@@ -128,8 +128,10 @@ impl<'a> Spans<'a> {
     fn new(run: &'a WholeRun, content: bool) -> Self {
         let (mut ids, mut steps) = (HashMap::new(), HashMap::<_, Vec<Step<'a>>>::new());
         for step in run.steps() {
-            if let (Body::ModelRequested { turn, .. }, Some(Body::ModelAnswered { message, .. })) =
-                (&step.begin.body, step.end.map(|end| &end.body))
+            if let (
+                RecordKind::ModelRequested { turn, .. },
+                Some(RecordKind::ModelAnswered { message, .. }),
+            ) = (&step.begin.body, step.end.map(|end| &end.body))
             {
                 for (index, call) in message.calls().enumerate() {
                     ids.insert(step.begin.path.call(*turn, index), Arc::clone(&call.id));
@@ -187,7 +189,7 @@ impl<'a> Spans<'a> {
                 attributes = attributes.text("gen_ai.tool.call.result", &output.to_string());
             }
             let system = whole.records.iter().find_map(|record| match &record.body {
-                Body::ConversationStarted { system, .. } => Some(system),
+                RecordKind::ConversationStarted { system, .. } => Some(system),
                 _ => None,
             });
             if let Some(system) = system {
@@ -221,7 +223,7 @@ impl<'a> Spans<'a> {
         let mut attributes = Attributes::default();
         let (mut failed, mut why) = (None, None);
         let (name, kind) = match (step.kind, &step.begin.body) {
-            (StepKind::Model, Body::ModelRequested { max_tokens, attempt, turn, .. }) => {
+            (StepKind::Model, RecordKind::ModelRequested { max_tokens, attempt, turn, .. }) => {
                 let model = node.model.as_ref()?;
                 attributes = attributes
                     .text("gen_ai.operation.name", "chat")
@@ -232,7 +234,7 @@ impl<'a> Spans<'a> {
                     .number("llm_do.turn", u64::from(*turn))
                     .number("llm_do.attempt", u64::from(*attempt));
                 match end {
-                    Some(Body::ModelAnswered { message, finish, usage }) => {
+                    Some(RecordKind::ModelAnswered { message, finish, usage }) => {
                         let finish = name_of(finish);
                         if self.content {
                             let said = said(message, &finish).to_string();
@@ -241,20 +243,20 @@ impl<'a> Spans<'a> {
                         attributes =
                             attributes.usage(*usage).texts("gen_ai.response.finish_reasons", &[finish]);
                     }
-                    Some(Body::ModelFailed { error }) => {
+                    Some(RecordKind::ModelFailed { error }) => {
                         (failed, why) = (Some(name_of(error.kind)), Some(error.message.as_str()));
                     }
-                    Some(Body::TimedOut { .. }) => failed = Some("timeout".to_owned()),
+                    Some(RecordKind::TimedOut { .. }) => failed = Some("timeout".to_owned()),
                     _ => failed = Some("cancelled".to_owned()),
                 }
                 // A request to another machine, as a rule.
                 (format!("chat {}", model.model()), 3)
             }
-            (StepKind::Question, Body::Asked(ask)) => {
+            (StepKind::Question, RecordKind::Asked(ask)) => {
                 attributes =
                     attributes.text("llm_do.risk", &ask.risk.to_string()).text("llm_do.rule", &ask.rule);
                 let answer = match end {
-                    Some(Body::Answered(answer) | Body::Recalled(answer)) => match answer {
+                    Some(RecordKind::Answered(answer) | RecordKind::Recalled(answer)) => match answer {
                         Answer::Approve { .. } => "approve",
                         Answer::Deny { .. } => "deny",
                         Answer::Edit { .. } => "edit",
@@ -329,10 +331,10 @@ struct Span<'a> {
 /// What happened at a moment within a call.
 fn event(record: &Record) -> Option<Value> {
     let (name, attributes) = match &record.body {
-        Body::Slept { ms } => ("llm_do.pause", Attributes::default().number("llm_do.pause.ms", *ms)),
-        Body::Limit { what } => ("llm_do.limit", Attributes::default().text("llm_do.text", what)),
-        Body::Note { text } => ("llm_do.note", Attributes::default().text("llm_do.text", text)),
-        Body::Settled { again } => {
+        RecordKind::Slept { ms } => ("llm_do.pause", Attributes::default().number("llm_do.pause.ms", *ms)),
+        RecordKind::Limit { what } => ("llm_do.limit", Attributes::default().text("llm_do.text", what)),
+        RecordKind::Note { text } => ("llm_do.note", Attributes::default().text("llm_do.text", text)),
+        RecordKind::Settled { again } => {
             let settled = if *again { "again" } else { "done" };
             ("llm_do.settled", Attributes::default().text("llm_do.settled", settled))
         }

@@ -5,7 +5,7 @@ use crate::{
     journal::JOURNAL_FILE,
     seal::{Chain, SealKey},
 };
-use llm_do_core::journal::{Body, FORMAT, Record};
+use llm_do_core::journal::{FORMAT, Record, RecordKind};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -141,7 +141,7 @@ pub(crate) fn parse(line: &[u8], blobs: &Blobs) -> Result<Record, Problem> {
         serde_json::from_slice(line)
     };
     match parsed {
-        Ok(Record { body: Body::RunStarted { format, .. }, .. }) if format > FORMAT => {
+        Ok(Record { body: RecordKind::RunStarted { format, .. }, .. }) if format > FORMAT => {
             Err(Problem::Format(format))
         }
         Ok(record) => Ok(record),

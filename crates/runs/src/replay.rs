@@ -18,7 +18,7 @@ use llm_do_core::{
     engine::{Halt, Outcome},
     event::Event,
     gate::Rule,
-    journal::{Body, Ending, Record},
+    journal::{Ending, Record, RecordKind},
     ledger::{Reserved, is_reservation},
     model::{
         Capabilities, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
@@ -70,9 +70,9 @@ pub enum Difference {
     /// The step is there and is another.
     Changed {
         /// Its record.
-        recorded: Body,
+        recorded: RecordKind,
         /// What the record would be now.
-        now: Body,
+        now: RecordKind,
     },
     /// A model would be sent other messages.
     Sent {
@@ -84,12 +84,12 @@ pub enum Difference {
     /// The record has no such step.
     Added {
         /// What would be recorded, where that is known without doing it.
-        now: Option<Body>,
+        now: Option<RecordKind>,
     },
     /// The step is not made any more.
     Gone {
         /// Its record.
-        recorded: Body,
+        recorded: RecordKind,
         /// How the call that made it ends now, if it has ended.
         ended: Option<Ending>,
     },
@@ -175,7 +175,7 @@ impl ReplayDriver {
     }
 
     /// The record holds nothing of a step: it has no such step, or breaks off before it.
-    fn beyond(&self, path: &CallPath, step: &str, now: Option<Body>) -> Halt {
+    fn beyond(&self, path: &CallPath, step: &str, now: Option<RecordKind>) -> Halt {
         if self.history.is_over(path) {
             return self.diverges(path, step, Difference::Added { now });
         }
@@ -188,7 +188,13 @@ impl ReplayDriver {
     }
 
     /// Compares what would be recorded with what is.
-    fn compare(&self, path: &CallPath, step: &str, recorded: &Body, now: &Body) -> Result<(), Halt> {
+    fn compare(
+        &self,
+        path: &CallPath,
+        step: &str,
+        recorded: &RecordKind,
+        now: &RecordKind,
+    ) -> Result<(), Halt> {
         // In the form of a record, which knows no difference between 1.0 and what is read back for it.
         let read_back = as_recorded(&self.redactor, path, step, now);
         if same(recorded, now) || read_back.as_ref().is_ok_and(|now| same(recorded, now)) {
@@ -203,9 +209,9 @@ impl ReplayDriver {
         &self,
         path: &CallPath,
         step: &str,
-        recorded: &Body,
-        now: &Body,
-        run: BoxFuture<'_, Body>,
+        recorded: &RecordKind,
+        now: &RecordKind,
+        run: BoxFuture<'_, RecordKind>,
     ) -> Result<(), Halt> {
         if same_intent(recorded, now) {
             return Ok(());
@@ -228,13 +234,13 @@ impl Driver for ReplayDriver {
             let begins = name == "conversation";
             let begun = self.history.begun(path, &name);
             match (begun, &intent) {
-                (Some(recorded @ Body::ModelRequested { .. }), Some(now)) => {
+                (Some(recorded @ RecordKind::ModelRequested { .. }), Some(now)) => {
                     self.state().compared.requests += 1;
                     self.compare_sent(path, &name, recorded, now, run).await?;
                     return self.recorded_end(path, &name);
                 }
-                (Some(recorded @ Body::ToolStarted { function: before, .. }), Some(now)) => {
-                    if !matches!(now, Body::ToolStarted { function, .. } if function == before) {
+                (Some(recorded @ RecordKind::ToolStarted { function: before, .. }), Some(now)) => {
+                    if !matches!(now, RecordKind::ToolStarted { function, .. } if function == before) {
                         self.compare(path, &name, recorded, now)?;
                     }
                     self.state().compared.tools += 1;
@@ -255,7 +261,7 @@ impl Driver for ReplayDriver {
             }
             match self.history.find(path, &name) {
                 Found::Nothing => Err(self.beyond(path, &name, Some(run.await))),
-                Found::Ended { body: Body::TimedOut { .. }, .. } | Found::Begun(..) => {
+                Found::Ended { body: RecordKind::TimedOut { .. }, .. } | Found::Begun(..) => {
                     self.recorded_end(path, &name)
                 }
                 Found::Ended { body: recorded, .. } => {
@@ -266,12 +272,12 @@ impl Driver for ReplayDriver {
         })
     }
 
-    fn record(&self, path: &CallPath, name: StepName, body: Body) -> Result<(), Halt> {
+    fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt> {
         match &body {
-            Body::CallStarted { .. } => self.state().compared.calls += 1,
+            RecordKind::CallStarted { .. } => self.state().compared.calls += 1,
             // Where a run waits, it has no end.
-            Body::CallEnded { ending: Ending::Suspended, .. } => return Ok(()),
-            Body::CallEnded { ending, .. } => {
+            RecordKind::CallEnded { ending: Ending::Suspended, .. } => return Ok(()),
+            RecordKind::CallEnded { ending, .. } => {
                 if let Some((place, step, recorded)) = self.history.passed_over(path) {
                     let what = Difference::Gone { recorded: recorded.clone(), ended: Some(ending.clone()) };
                     return Err(self.diverges(place, step, what));
@@ -285,7 +291,7 @@ impl Driver for ReplayDriver {
                 self.compare(path, &name, recorded, &body)
             }
             // What code prints is no part of what it does, and a worker that it calls is told of by the call, which follows.
-            _ if matches!(body, Body::Note { .. } | Body::Definition(_)) => Ok(()),
+            _ if matches!(body, RecordKind::Note { .. } | RecordKind::Definition(_)) => Ok(()),
             _ => Err(self.beyond(path, &name, Some(body))),
         }
     }
@@ -305,23 +311,23 @@ impl Driver for ReplayDriver {
         _: &'a dyn Recall,
     ) -> BoxFuture<'a, Result<Answered, Halt>> {
         Box::pin(async move {
-            if let Some(recorded @ Body::Asked(before)) = self.history.begun(path, &name) {
+            if let Some(recorded @ RecordKind::Asked(before)) = self.history.begun(path, &name) {
                 // What is shown of files is how they are, and they may have changed.
                 let now = Ask { preview: before.preview.clone(), ..ask.clone() };
-                self.compare(path, &name, recorded, &Body::Asked(now))?;
+                self.compare(path, &name, recorded, &RecordKind::Asked(now))?;
             }
             let (answer, recalled, began_ms, at_ms) = match self.history.find(path, &name) {
-                Found::Ended { body: Body::Answered(answer), began_ms, at_ms } => {
+                Found::Ended { body: RecordKind::Answered(answer), began_ms, at_ms } => {
                     (answer.clone(), false, began_ms, at_ms)
                 }
-                Found::Ended { body: Body::Recalled(answer), began_ms, at_ms } => {
+                Found::Ended { body: RecordKind::Recalled(answer), began_ms, at_ms } => {
                     (answer.clone(), true, began_ms, at_ms)
                 }
                 Found::Begun(_, at_ms) => (Answer::Later, false, at_ms, at_ms),
                 Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
                 Found::Nothing => match self.remembered(path) {
                     Some(answer) => return Ok(Answered { answer, recalled: true, waited: Duration::ZERO }),
-                    None => return Err(self.beyond(path, &name, Some(Body::Asked(ask)))),
+                    None => return Err(self.beyond(path, &name, Some(RecordKind::Asked(ask)))),
                 },
             };
             self.reach(at_ms);
@@ -337,13 +343,13 @@ impl Driver for ReplayDriver {
         time: Duration,
     ) -> BoxFuture<'a, Result<(), Halt>> {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let slept = self.record(path, name, Body::Slept { ms });
+        let slept = self.record(path, name, RecordKind::Slept { ms });
         Box::pin(async { slept })
     }
 
     fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt> {
         match self.history.find(path, &name) {
-            Found::Ended { body: Body::Random { value }, at_ms, .. } => {
+            Found::Ended { body: RecordKind::Random { value }, at_ms, .. } => {
                 self.reach(at_ms);
                 Ok(*value)
             }
@@ -359,7 +365,7 @@ impl Driver for ReplayDriver {
         self.history.has(path, step)
     }
 
-    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<Body>)> {
+    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
         self.history.reserved_below(path)
     }
 
@@ -379,7 +385,7 @@ impl ReplayDriver {
     /// side may come to the gate in another order here.
     fn remembered(&self, path: &CallPath) -> Option<Answer> {
         match self.history.find(path, "verdict") {
-            Found::Ended { body: Body::Verdict { rule, by, reason }, .. } if **by == *REMEMBERED => {
+            Found::Ended { body: RecordKind::Verdict { rule, by, reason }, .. } if **by == *REMEMBERED => {
                 let reason = reason.as_deref().map(str::to_owned);
                 Some(match rule {
                     Rule::Blocked => Answer::Deny { reason, remember: true },
@@ -397,7 +403,7 @@ impl ReplayDriver {
         };
         self.reach(at_ms);
         let end = match body {
-            Body::TimedOut { .. } => StepEnd::TimedOut,
+            RecordKind::TimedOut { .. } => StepEnd::TimedOut,
             body => StepEnd::Done(body.clone()),
         };
         Ok(Stepped { end, at_ms, took: Duration::from_millis(at_ms.saturating_sub(began_ms)) })
@@ -405,21 +411,21 @@ impl ReplayDriver {
 }
 
 /// Whether two records mean the same for whoever reads what comes of them.
-fn same(recorded: &Body, now: &Body) -> bool {
+fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
     match (recorded, now) {
         // Threads of a program's code print in any order.
-        (Body::Note { .. }, Body::Note { .. }) => true,
+        (RecordKind::Note { .. }, RecordKind::Note { .. }) => true,
         // What it would change is a look at the files, of which a replay has none.
-        (Body::ToolStarted { foreseen, .. }, Body::ToolStarted { .. }) => {
+        (RecordKind::ToolStarted { foreseen, .. }, RecordKind::ToolStarted { .. }) => {
             let mut now = now.clone();
-            if let Body::ToolStarted { foreseen: seen, .. } = &mut now {
+            if let RecordKind::ToolStarted { foreseen: seen, .. } = &mut now {
                 seen.clone_from(foreseen);
             }
             *recorded == now
         }
         // A text may change without changing anything that is sent.
-        (Body::Definition(before), Body::Definition(now)) => before.worker == now.worker,
-        (Body::ConversationStarted { .. }, Body::ConversationStarted { .. }) => {
+        (RecordKind::Definition(before), RecordKind::Definition(now)) => before.worker == now.worker,
+        (RecordKind::ConversationStarted { .. }, RecordKind::ConversationStarted { .. }) => {
             comparable(recorded) == comparable(now)
         }
         _ => recorded == now,
@@ -428,9 +434,9 @@ fn same(recorded: &Body, now: &Body) -> bool {
 
 /// The beginning of a conversation without what replays don't compare: which model answers is the operator's choice as
 /// much as the program's, and what lies in attached files belongs to neither.
-fn comparable(started: &Body) -> Body {
+fn comparable(started: &RecordKind) -> RecordKind {
     let mut started = started.clone();
-    if let Body::ConversationStarted { model, message, .. } = &mut started {
+    if let RecordKind::ConversationStarted { model, message, .. } = &mut started {
         if let Ok(any) = "any:any".parse() {
             *model = any;
         }
@@ -456,7 +462,7 @@ fn attached(part: &Part) -> Option<String> {
 pub(crate) fn capabilities(records: &[Record]) -> Capabilities {
     let mut can = Capabilities { native_schema: true, tools: true, sees: Default::default() };
     for record in records {
-        let Body::ConversationStarted { output, final_tool, sees, system, .. } = &record.body else {
+        let RecordKind::ConversationStarted { output, final_tool, sees, system, .. } = &record.body else {
             continue;
         };
         can.sees = *sees;

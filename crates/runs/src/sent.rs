@@ -3,7 +3,7 @@
 use llm_do_core::{
     call_path::CallPath,
     conversation::Conversation,
-    journal::{Body, Record, conversation_at},
+    journal::{Record, RecordKind, conversation_at},
     model::Message,
     worker::Limits,
 };
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// request says so.
 pub fn messages_sent(records: &[Record], path: &CallPath, step: &str) -> Option<Vec<Arc<Message>>> {
     let (at, head, digest) = records.iter().enumerate().find_map(|(at, record)| match &record.body {
-        Body::ModelRequested { head, digest, .. } if record.path == *path && record.step == step => {
+        RecordKind::ModelRequested { head, digest, .. } if record.path == *path && record.step == step => {
             Some((at, *head, digest))
         }
         _ => None,

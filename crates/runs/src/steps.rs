@@ -2,7 +2,7 @@
 
 use llm_do_core::{
     call_path::CallPath,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -51,10 +51,10 @@ pub fn steps(records: &[Record]) -> Vec<Step<'_>> {
     for record in records {
         let key = (&record.path, record.step.as_str());
         let kind = match &record.body {
-            Body::ModelRequested { .. } => StepKind::Model,
-            Body::ToolStarted { .. } => StepKind::Tool,
-            Body::Asked(_) => StepKind::Question,
-            Body::Slept { ms } => {
+            RecordKind::ModelRequested { .. } => StepKind::Model,
+            RecordKind::ToolStarted { .. } => StepKind::Tool,
+            RecordKind::Asked(_) => StepKind::Question,
+            RecordKind::Slept { ms } => {
                 let (begun_ms, ended_ms) = (record.at_ms.saturating_sub(*ms), record.at_ms);
                 steps.push(Step {
                     kind: StepKind::Pause,
@@ -65,7 +65,7 @@ pub fn steps(records: &[Record]) -> Vec<Step<'_>> {
                 });
                 continue;
             }
-            Body::RunResumed { .. } => {
+            RecordKind::RunResumed { .. } => {
                 // What was at work stopped with the process; a question waits all the same.
                 open.retain(|_, &mut place| {
                     let waits = steps[place].kind == StepKind::Question;

@@ -5,7 +5,7 @@ use crate::{
     tree::{CallNode, CallState},
     whole::WholeRun,
 };
-use llm_do_core::{call_path::CallPath, journal::Body};
+use llm_do_core::{call_path::CallPath, journal::RecordKind};
 use serde::Serialize;
 use std::{collections::HashMap, sync::Arc};
 
@@ -98,7 +98,7 @@ impl Timeline {
             left.extend(node.calls.iter().rev().map(|call| (depth + 1, call)));
         }
         let gaps = run.records().iter().filter_map(|record| match record.body {
-            Body::RunResumed { idle_ms, .. } => Some(TimelineGap {
+            RecordKind::RunResumed { idle_ms, .. } => Some(TimelineGap {
                 from_ms: offset(record.at_ms.saturating_sub(idle_ms)),
                 to_ms: offset(record.at_ms),
             }),

@@ -9,7 +9,7 @@ use llm_do_core::{
     engine::{Failure, FailureKind, Principal},
     function::FunctionSource,
     gate::Rule,
-    journal::{Body, Ending, Record},
+    journal::{Ending, Record, RecordKind},
     model::{ModelName, Usage},
 };
 use serde::Serialize;
@@ -167,10 +167,10 @@ impl RunTree {
         let mut building = Building::default();
         for record in records {
             match &record.body {
-                Body::RunStarted { target, entry, .. } => {
+                RecordKind::RunStarted { target, entry, .. } => {
                     (tree.target, tree.entry) = (Arc::clone(target), Arc::clone(entry));
                 }
-                Body::RunEnded { status, ending, .. } => {
+                RecordKind::RunEnded { status, ending, .. } => {
                     tree.state = RunState::Ended(*status);
                     match ending {
                         Ending::Output(value) => tree.output = Some(Arc::clone(value)),
@@ -180,7 +180,7 @@ impl RunTree {
                 }
                 _ => building.take(record),
             }
-            if let Body::ModelAnswered { usage, .. } = &record.body {
+            if let RecordKind::ModelAnswered { usage, .. } = &record.body {
                 tree.usage = tree.usage.plus(*usage);
             }
         }
@@ -206,7 +206,7 @@ struct Times {
 impl Building {
     fn take(&mut self, record: &Record) {
         let at_ms = record.at_ms;
-        if let Body::CallStarted { function, source, principal, input } = &record.body {
+        if let RecordKind::CallStarted { function, source, principal, input } = &record.body {
             let node = CallNode {
                 path: record.path.clone(),
                 function: Arc::clone(function),
@@ -239,18 +239,18 @@ impl Building {
             times.ended_ms = Some(at_ms);
         };
         match &record.body {
-            Body::Verdict { rule, by, reason } => {
+            RecordKind::Verdict { rule, by, reason } => {
                 node.verdict = Some(Decision { rule: *rule, by: Arc::clone(by), reason: reason.clone() });
             }
-            Body::Asked(ask) => {
+            RecordKind::Asked(ask) => {
                 node.verdict = Some(Decision { rule: Rule::Ask, by: ask.rule.as_str().into(), reason: None });
                 times.asked_ms = Some(at_ms);
             }
-            Body::Answered(_) | Body::Recalled(_) => {
+            RecordKind::Answered(_) | RecordKind::Recalled(_) => {
                 node.waited_ms += times.asked_ms.take().map_or(0, |asked| at_ms.saturating_sub(asked));
             }
-            Body::ToolStarted { .. } => node.leaf = true,
-            Body::ToolEnded { ending, .. } | Body::CallEnded { ending, .. } => {
+            RecordKind::ToolStarted { .. } => node.leaf = true,
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 let state = match ending {
                     Ending::Output(_) => CallState::Done,
                     Ending::Suspended => CallState::Suspended,
@@ -260,21 +260,21 @@ impl Building {
                     }
                 };
                 end(node, state);
-                if let (Body::CallEnded { usage, .. }, true) = (&record.body, node.model.is_some()) {
+                if let (RecordKind::CallEnded { usage, .. }, true) = (&record.body, node.model.is_some()) {
                     node.usage = Some(*usage);
                 }
             }
             // Of a model request it is not the call's end: the engine says what becomes of that.
-            Body::TimedOut { .. } if node.leaf => end(node, CallState::TimedOut),
-            Body::Cancelled => end(node, CallState::Cancelled),
-            Body::ConversationStarted { model, .. } => node.model = Some(model.clone()),
-            Body::ModelRequested { .. } => node.requests += 1,
-            Body::ModelAnswered { usage, .. } if node.state == CallState::Open => {
+            RecordKind::TimedOut { .. } if node.leaf => end(node, CallState::TimedOut),
+            RecordKind::Cancelled => end(node, CallState::Cancelled),
+            RecordKind::ConversationStarted { model, .. } => node.model = Some(model.clone()),
+            RecordKind::ModelRequested { .. } => node.requests += 1,
+            RecordKind::ModelAnswered { usage, .. } if node.state == CallState::Open => {
                 // Until the call's end tells it: what it used itself.
                 node.usage = Some(node.usage.unwrap_or_default().plus(*usage));
             }
-            Body::ModelFailed { .. } => node.failed_requests += 1,
-            Body::Note { text } => node.notes.push(Arc::clone(text)),
+            RecordKind::ModelFailed { .. } => node.failed_requests += 1,
+            RecordKind::Note { text } => node.notes.push(Arc::clone(text)),
             _ => {}
         }
     }

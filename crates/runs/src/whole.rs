@@ -8,7 +8,7 @@ use crate::{
 };
 use llm_do_core::{
     call_path::CallPath,
-    journal::{Body, Ending, Record},
+    journal::{Ending, Record, RecordKind},
     model::Blob,
 };
 use serde::Serialize;
@@ -91,7 +91,7 @@ impl WholeRun {
         let numbers = self.by_call.get(&node.path).map(Vec::as_slice).unwrap_or_default();
         let records: Vec<&Record> = numbers.iter().map(|&number| &self.journal.records[number]).collect();
         let mut ended = records.iter().rev().filter_map(|record| match &record.body {
-            Body::ToolEnded { ending, blobs, .. } | Body::CallEnded { ending, blobs, .. } => {
+            RecordKind::ToolEnded { ending, blobs, .. } | RecordKind::CallEnded { ending, blobs, .. } => {
                 Some((ending, blobs.as_slice()))
             }
             _ => None,
@@ -106,6 +106,9 @@ impl WholeRun {
 }
 
 /// Whether it tells of the run and not of a call, although it stands at the root's place.
-fn is_of_run(body: &Body) -> bool {
-    matches!(body, Body::RunStarted { .. } | Body::RunResumed { .. } | Body::RunEnded { .. })
+fn is_of_run(body: &RecordKind) -> bool {
+    matches!(
+        body,
+        RecordKind::RunStarted { .. } | RecordKind::RunResumed { .. } | RecordKind::RunEnded { .. }
+    )
 }

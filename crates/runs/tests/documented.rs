@@ -4,7 +4,7 @@
 use llm_do_core::{
     call_path::CallPath,
     event::Event,
-    journal::{Body, Ending, FORMAT, Record},
+    journal::{Ending, FORMAT, Record, RecordKind},
     model::Part,
 };
 use llm_do_runs::JournalWriter;
@@ -43,7 +43,7 @@ fn assert_current<T: DeserializeOwned + Serialize>(line: &str) {
 
 #[test]
 fn every_kind_of_record_is_documented_with_its_fields() {
-    let kinds = variants::<Body>("kind");
+    let kinds = variants::<RecordKind>("kind");
     assert!(kinds.len() > 20, "{kinds:?}");
     for (seq, kind) in kinds.iter().enumerate() {
         let heading = format!("### `{kind}`");
@@ -85,7 +85,7 @@ fn long_values_are_stored_as_documented() {
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
     let long = "x".repeat(5000);
     let body =
-        Body::ToolEnded { ending: Ending::Output(Arc::new(json!(long))), blobs: Vec::new(), log: None };
+        RecordKind::ToolEnded { ending: Ending::Output(Arc::new(json!(long))), blobs: Vec::new(), log: None };
     journal.append(&CallPath::root(), "tool", body, None).unwrap();
     let line = fs::read_to_string(journal.dir().join("journal.jsonl")).unwrap();
     let record: Value = serde_json::from_str(&line).unwrap();

@@ -7,8 +7,8 @@ use llm_do_core::{
     driver::{CutOff, Driver, Step, StepEnd},
     engine::{End, Halt, Outcome},
     event::Event,
-    function::{Body as ToolBody, LeafCall, Risk},
-    journal::{Body, Ending, Record},
+    function::{Implementation, LeafCall, Risk},
+    journal::{Ending, Record, RecordKind},
     model::Delta,
     operator::{Answer, Ask, Operator, Recall},
     results::Results,
@@ -84,8 +84,8 @@ impl Run {
     }
 }
 
-fn started() -> Body {
-    Body::ToolStarted {
+fn started() -> RecordKind {
+    RecordKind::ToolStarted {
         function: "read_file".into(),
         risk: Risk::Read,
         idempotency_key: "k".into(),
@@ -93,11 +93,11 @@ fn started() -> Body {
     }
 }
 
-fn ended() -> Body {
-    Body::ToolEnded { ending: Ending::Output(Arc::new(json!("text"))), blobs: Vec::new(), log: None }
+fn ended() -> RecordKind {
+    RecordKind::ToolEnded { ending: Ending::Output(Arc::new(json!("text"))), blobs: Vec::new(), log: None }
 }
 
-fn step<'a>(path: &'a CallPath, run: impl Future<Output = Body> + Send + 'a) -> Step<'a> {
+fn step<'a>(path: &'a CallPath, run: impl Future<Output = RecordKind> + Send + 'a) -> Step<'a> {
     Step {
         path,
         name: "tool".into(),
@@ -148,7 +148,7 @@ async fn gathered_records_are_on_disk_before_a_step_runs_and_before_the_run_wait
     let on_disk = || read_journal(driver.journal().dir()).unwrap().records.len();
     let path = CallPath::root();
     let note = |text: &str| {
-        driver.record(&path, "note".into(), Body::Note { text: text.into() }).unwrap();
+        driver.record(&path, "note".into(), RecordKind::Note { text: text.into() }).unwrap();
         on_disk()
     };
     let run = async {
@@ -189,7 +189,7 @@ async fn a_deadline_is_a_record_and_drops_the_work() {
     let stepped = run.driver.step(late).await.unwrap();
     assert!(matches!(stepped.end, StepEnd::TimedOut));
     assert!(*dropped.lock().unwrap());
-    assert_eq!(run.records()[1].body, Body::TimedOut { after_ms: 5000 });
+    assert_eq!(run.records()[1].body, RecordKind::TimedOut { after_ms: 5000 });
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,7 +212,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let (halt, ()) = tokio::join!(work, cancel);
         assert_eq!(halt, Err(Halt::Cancelled), "{what}");
         assert!(run.driver.cancelled());
-        assert_eq!(run.records().last().unwrap().body, Body::Cancelled, "{what}");
+        assert_eq!(run.records().last().unwrap().body, RecordKind::Cancelled, "{what}");
         let before = run.records().len();
         // Nothing new begins, and what ends the run can still be recorded.
         assert!(matches!(run.driver.step(step(&path, async { ended() })).await, Err(Halt::Cancelled)));
@@ -239,7 +239,7 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
     files.put(&root.join("long.txt"), "nothing to be found here\n".repeat(100_000).as_bytes());
     let tools = Filesystem::made_for(&authority, None);
     let search = tools.iter().find(|tool| &*tool.meta.name == "search_files").unwrap();
-    let ToolBody::Leaf(leaf) = &search.body else { panic!("it is a leaf") };
+    let Implementation::Leaf(leaf) = &search.body else { panic!("it is a leaf") };
     let (input, results) = (json!({"pattern": "gold"}), Results::default());
     let places = [authority.locate("/", Access::Read).unwrap()];
     let call = LeafCall {
@@ -308,8 +308,8 @@ async fn waits_and_random_numbers_are_recorded() {
     let path = CallPath::root();
     run.driver.sleep(&path, "wait.0.0".into(), Duration::from_millis(1500)).await.unwrap();
     let value = run.driver.random(&path, "jitter.0.0".into()).unwrap();
-    let bodies: Vec<Body> = run.records().into_iter().map(|record| record.body).collect();
-    assert_eq!(bodies, [Body::Slept { ms: 1500 }, Body::Random { value }]);
+    let bodies: Vec<RecordKind> = run.records().into_iter().map(|record| record.body).collect();
+    assert_eq!(bodies, [RecordKind::Slept { ms: 1500 }, RecordKind::Random { value }]);
     assert!(run.records()[1].at_ms >= run.records()[0].at_ms);
 }
 
@@ -388,14 +388,14 @@ async fn no_secret_reaches_record_engine_operator_or_screen() {
     let run = run_with(Redactor::new([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]));
     let path = CallPath::root();
     let body = async {
-        Body::ToolEnded {
+        RecordKind::ToolEnded {
             ending: Ending::Output(Arc::new(json!("key=hunter2hunter2"))),
             blobs: Vec::new(),
             log: None,
         }
     };
     let stepped = run.driver.step(step(&path, body)).await.unwrap();
-    let clean = Body::ToolEnded {
+    let clean = RecordKind::ToolEnded {
         ending: Ending::Output(Arc::new(json!("key=[secret API_KEY]"))),
         blobs: Vec::new(),
         log: None,

@@ -6,7 +6,7 @@ use llm_do_core::{
     engine::{Failure, FailureKind, Principal},
     function::{FunctionSource, Preview, Risk},
     gate::{Mode, Rule},
-    journal::{Body, Ending, FORMAT, RunStatus},
+    journal::{Ending, FORMAT, RecordKind, RunStatus},
     model::{FinishReason, Message, MessageId, Part, Role, Usage},
     operator::{Answer, Ask},
 };
@@ -29,14 +29,14 @@ impl Story {
         let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
         Self { journal, _home: home }
     }
-    fn tell(&self, path: &str, step: &str, body: Body) {
+    fn tell(&self, path: &str, step: &str, body: RecordKind) {
         self.journal.append(&CallPath::from(path), step, body, None).unwrap();
     }
     async fn pass(&self, ms: u64) {
         tokio::time::advance(Duration::from_millis(ms)).await;
     }
     fn begin(&self) {
-        let body = Body::RunStarted {
+        let body = RecordKind::RunStarted {
             format: FORMAT,
             run: Arc::clone(self.journal.id()),
             version: "0.1.0".into(),
@@ -51,7 +51,7 @@ impl Story {
         self.tell("0", "run", body);
     }
     fn call(&self, path: &str, function: &str) {
-        let body = Body::CallStarted {
+        let body = RecordKind::CallStarted {
             function: function.into(),
             source: FunctionSource::Program,
             principal: Principal::Operator,
@@ -60,7 +60,7 @@ impl Story {
         self.tell(path, "call", body);
     }
     fn converses(&self, path: &str) {
-        let body = Body::ConversationStarted {
+        let body = RecordKind::ConversationStarted {
             worker: "main".into(),
             model: "script:x".parse().unwrap(),
             system: "Be brief.\u{202e}".into(),
@@ -76,7 +76,8 @@ impl Story {
     }
     fn asks_model(&self, path: &str, turn: u32) {
         let (step, head) = (format!("model.{turn}.0"), MessageId(0));
-        let body = Body::ModelRequested { turn, attempt: 0, head, digest: "d".into(), max_tokens: None };
+        let body =
+            RecordKind::ModelRequested { turn, attempt: 0, head, digest: "d".into(), max_tokens: None };
         self.tell(path, &step, body);
     }
     fn model_answers(&self, path: &str, turn: u32) {
@@ -85,11 +86,11 @@ impl Story {
         self.tell(
             path,
             &format!("model.{turn}.0"),
-            Body::ModelAnswered { message, finish: FinishReason::Stop, usage },
+            RecordKind::ModelAnswered { message, finish: FinishReason::Stop, usage },
         );
     }
     fn asks_operator(&self, path: &str) {
-        let body = Body::Asked(Ask {
+        let body = RecordKind::Asked(Ask {
             call: path.into(),
             chain: vec!["main".into()],
             function: "write_file".into(),
@@ -105,7 +106,7 @@ impl Story {
         self.tell(path, "ask", body);
     }
     fn tool_starts(&self, path: &str) {
-        let body = Body::ToolStarted {
+        let body = RecordKind::ToolStarted {
             function: "f".into(),
             risk: Risk::Write,
             idempotency_key: path.into(),
@@ -114,11 +115,19 @@ impl Story {
         self.tell(path, "tool", body);
     }
     fn tool_ends(&self, path: &str, ending: Ending, log: Option<&str>) {
-        self.tell(path, "tool", Body::ToolEnded { ending, blobs: Vec::new(), log: log.map(Into::into) });
+        self.tell(
+            path,
+            "tool",
+            RecordKind::ToolEnded { ending, blobs: Vec::new(), log: log.map(Into::into) },
+        );
     }
     fn ends(&self) {
-        self.tell("0", "end", Body::CallEnded { ending: done(), usage: Usage::default(), blobs: Vec::new() });
-        let body = Body::RunEnded { status: RunStatus::Done, ending: done(), usage: Usage::default() };
+        self.tell(
+            "0",
+            "end",
+            RecordKind::CallEnded { ending: done(), usage: Usage::default(), blobs: Vec::new() },
+        );
+        let body = RecordKind::RunEnded { status: RunStatus::Done, ending: done(), usage: Usage::default() };
         self.tell("0", "run", body);
     }
     fn whole(&self) -> WholeRun {
@@ -153,9 +162,9 @@ async fn parallel() -> Story {
     story.tool_starts("0/0.1");
     story.pass(2000).await;
     story.tool_ends("0/0.1", Ending::Failure(Failure::new(FailureKind::Tool, "no answer\nmore")), None);
-    story.tell("0/0.0", "ask", Body::Answered(Answer::Approve { remember: false }));
+    story.tell("0/0.0", "ask", RecordKind::Answered(Answer::Approve { remember: false }));
     let by = "operator".into();
-    story.tell("0/0.0", "verdict", Body::Verdict { rule: Rule::PreApproved, by, reason: None });
+    story.tell("0/0.0", "verdict", RecordKind::Verdict { rule: Rule::PreApproved, by, reason: None });
     story.tool_starts("0/0.0");
     story.pass(1000).await;
     story.tool_ends("0/0.0", done(), Some("wrote\u{7} it\n"));
@@ -196,9 +205,9 @@ async fn a_step_that_was_cut_off_took_no_time_while_nobody_was_at_work() {
     story.call("0", "main");
     story.tool_starts("0");
     story.pass(300).await;
-    story.tell("0", "note", Body::Note { text: "still at work".into() });
+    story.tell("0", "note", RecordKind::Note { text: "still at work".into() });
     story.pass(60_000).await;
-    story.tell("0", "run", Body::RunResumed { version: "0.1.0".into(), idle_ms: 60_000 });
+    story.tell("0", "run", RecordKind::RunResumed { version: "0.1.0".into(), idle_ms: 60_000 });
     story.tool_starts("0");
     story.pass(200).await;
     story.tool_ends("0", done(), None);
@@ -262,16 +271,19 @@ async fn a_journal_is_read_on_as_it_grows() {
     story.call("0", "main");
     assert_eq!(follow.more().unwrap().len(), 2);
     assert!(follow.more().unwrap().is_empty());
-    story.tell("0", "note", Body::Note { text: "x".repeat(10_000).into() });
+    story.tell("0", "note", RecordKind::Note { text: "x".repeat(10_000).into() });
     let long = follow.more().unwrap();
-    assert!(matches!(&long[0].body, Body::Note { text } if text.len() == 10_000), "long values are in place");
+    assert!(
+        matches!(&long[0].body, RecordKind::Note { text } if text.len() == 10_000),
+        "long values are in place"
+    );
     assert_eq!(follow.state(), RunState::Open(Open::Running));
     story.ends();
     assert_eq!(follow.more().unwrap().len(), 2);
     assert_eq!(follow.state(), RunState::Ended(RunStatus::Done));
     assert!(follow.more().unwrap().is_empty());
     assert_eq!(follow.state(), RunState::Ended(RunStatus::Done), "an end stays one");
-    story.tell("0", "run", Body::RunResumed { version: "0.1.0".into(), idle_ms: 0 });
+    story.tell("0", "run", RecordKind::RunResumed { version: "0.1.0".into(), idle_ms: 0 });
     assert_eq!(follow.more().unwrap().len(), 1);
     assert_eq!(follow.state(), RunState::Open(Open::Running), "until the run goes on");
 }

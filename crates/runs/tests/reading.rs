@@ -4,7 +4,7 @@
 use llm_do_core::{
     call_path::CallPath,
     gate::Mode,
-    journal::{Body, Ending, FORMAT, RunStatus},
+    journal::{Ending, FORMAT, RecordKind, RunStatus},
     model::Usage,
 };
 use llm_do_runs::{
@@ -20,8 +20,8 @@ use std::{
     sync::Arc,
 };
 
-fn run_started(run: &str) -> Body {
-    Body::RunStarted {
+fn run_started(run: &str) -> RecordKind {
+    RecordKind::RunStarted {
         format: FORMAT,
         run: run.into(),
         version: "0.1.0".into(),
@@ -35,16 +35,16 @@ fn run_started(run: &str) -> Body {
     }
 }
 
-fn run_ended() -> Body {
+fn run_ended() -> RecordKind {
     let usage = Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() };
-    Body::RunEnded { status: RunStatus::Done, ending: Ending::Output(Arc::new(json!("ok"))), usage }
+    RecordKind::RunEnded { status: RunStatus::Done, ending: Ending::Output(Arc::new(json!("ok"))), usage }
 }
 
-fn note(text: &str) -> Body {
-    Body::Note { text: text.into() }
+fn note(text: &str) -> RecordKind {
+    RecordKind::Note { text: text.into() }
 }
 
-fn append(journal: &JournalWriter, body: Body) {
+fn append(journal: &JournalWriter, body: RecordKind) {
     journal.append(&CallPath::root(), "step", body, None).unwrap();
 }
 
@@ -204,7 +204,7 @@ fn a_last_line_longer_than_the_first_look_is_found() {
     append(&journal, note(&"\u{1}".repeat(600)));
     append(
         &journal,
-        Body::RunEnded {
+        RecordKind::RunEnded {
             status: RunStatus::Failed,
             // Many short values: the line itself is long.
             ending: Ending::Output(Arc::new(json!([

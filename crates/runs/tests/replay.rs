@@ -7,7 +7,7 @@ use llm_do_core::{
     engine::{Halt, Principal},
     function::{FunctionSource, Risk},
     gate::Rule,
-    journal::{Body, Ending, Record},
+    journal::{Ending, Record, RecordKind},
     model::{MessageId, Usage},
     operator::{Answer, Ask},
 };
@@ -19,8 +19,8 @@ fn call(index: usize) -> CallPath {
     CallPath::root().call(0, index)
 }
 
-fn started(input: Value) -> Body {
-    Body::CallStarted {
+fn started(input: Value) -> RecordKind {
+    RecordKind::CallStarted {
         function: "look".into(),
         source: FunctionSource::Program,
         principal: Principal::Operator,
@@ -28,8 +28,8 @@ fn started(input: Value) -> Body {
     }
 }
 
-fn begun() -> Body {
-    Body::ToolStarted {
+fn begun() -> RecordKind {
+    RecordKind::ToolStarted {
         function: "look".into(),
         risk: Risk::Write,
         idempotency_key: "k".into(),
@@ -41,16 +41,16 @@ fn output(value: Value) -> Ending {
     Ending::Output(Arc::new(value))
 }
 
-fn tool_ended(value: Value) -> Body {
-    Body::ToolEnded { ending: output(value), blobs: Vec::new(), log: None }
+fn tool_ended(value: Value) -> RecordKind {
+    RecordKind::ToolEnded { ending: output(value), blobs: Vec::new(), log: None }
 }
 
-fn call_ended(value: Value) -> Body {
-    Body::CallEnded { ending: output(value), usage: Usage::default(), blobs: Vec::new() }
+fn call_ended(value: Value) -> RecordKind {
+    RecordKind::CallEnded { ending: output(value), usage: Usage::default(), blobs: Vec::new() }
 }
 
-fn requested(digest: &str, max_tokens: u32) -> Body {
-    Body::ModelRequested {
+fn requested(digest: &str, max_tokens: u32) -> RecordKind {
+    RecordKind::ModelRequested {
         turn: 0,
         attempt: 0,
         head: MessageId(0),
@@ -59,12 +59,12 @@ fn requested(digest: &str, max_tokens: u32) -> Body {
     }
 }
 
-fn failed() -> Body {
+fn failed() -> RecordKind {
     let error = llm_do_core::model::ModelError::new(llm_do_core::model::ModelErrorKind::Server, "no");
-    Body::ModelFailed { error }
+    RecordKind::ModelFailed { error }
 }
 
-fn over(records: Vec<(CallPath, &str, Body)>) -> ReplayDriver {
+fn over(records: Vec<(CallPath, &str, RecordKind)>) -> ReplayDriver {
     let records = records.into_iter().enumerate().map(|(number, (path, step, body))| Record {
         seq: number as u64,
         at_ms: 1000 + number as u64,
@@ -78,14 +78,14 @@ fn over(records: Vec<(CallPath, &str, Body)>) -> ReplayDriver {
 fn step<'a>(
     path: &'a CallPath,
     name: &'static str,
-    intent: Body,
-    run: impl Future<Output = Body> + Send + 'a,
+    intent: RecordKind,
+    run: impl Future<Output = RecordKind> + Send + 'a,
 ) -> Step<'a> {
     let cut_off = CutOff::Unknown;
     Step { path, name: name.into(), intent: Some(intent), deadline: None, cut_off, run: Box::pin(run) }
 }
 
-async fn never() -> Body {
+async fn never() -> RecordKind {
     panic!("a replay does nothing")
 }
 
@@ -178,10 +178,10 @@ async fn a_request_is_the_same_whatever_a_budget_leaves_it() {
 
 #[tokio::test]
 async fn an_answer_that_was_remembered_is_remembered_in_any_order() {
-    let verdict = |rule, by: &str| Body::Verdict { rule, by: by.into(), reason: None };
+    let verdict = |rule, by: &str| RecordKind::Verdict { rule, by: by.into(), reason: None };
     let driver = over(vec![
-        (call(0), "ask", Body::Asked(ask())),
-        (call(0), "ask", Body::Answered(Answer::Approve { remember: true })),
+        (call(0), "ask", RecordKind::Asked(ask())),
+        (call(0), "ask", RecordKind::Answered(Answer::Approve { remember: true })),
         (call(0), "verdict", verdict(Rule::PreApproved, "operator")),
         (call(1), "verdict", verdict(Rule::PreApproved, "operator, remembered")),
         (CallPath::root(), "end", call_ended(json!(1))),

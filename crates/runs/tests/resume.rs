@@ -6,7 +6,7 @@ use llm_do_core::{
     driver::{CutOff, Driver, Step, StepEnd},
     engine::Halt,
     function::{Foreseen, Risk},
-    journal::{Body, Ending},
+    journal::{Ending, RecordKind},
     operator::{Answer, Ask, Later, Operator},
     send::BoxFuture,
 };
@@ -64,15 +64,19 @@ impl Run {
     }
 }
 
-fn started(function: &str, risk: Risk) -> Body {
-    Body::ToolStarted { function: function.into(), risk, idempotency_key: "k".into(), foreseen: None }
+fn started(function: &str, risk: Risk) -> RecordKind {
+    RecordKind::ToolStarted { function: function.into(), risk, idempotency_key: "k".into(), foreseen: None }
 }
 
-fn ended(value: Value) -> Body {
-    Body::ToolEnded { ending: Ending::Output(Arc::new(value)), blobs: Vec::new(), log: None }
+fn ended(value: Value) -> RecordKind {
+    RecordKind::ToolEnded { ending: Ending::Output(Arc::new(value)), blobs: Vec::new(), log: None }
 }
 
-fn step<'a>(path: &'a CallPath, intent: Body, run: impl Future<Output = Body> + Send + 'a) -> Step<'a> {
+fn step<'a>(
+    path: &'a CallPath,
+    intent: RecordKind,
+    run: impl Future<Output = RecordKind> + Send + 'a,
+) -> Step<'a> {
     Step {
         path,
         name: "tool".into(),
@@ -83,7 +87,7 @@ fn step<'a>(path: &'a CallPath, intent: Body, run: impl Future<Output = Body> + 
     }
 }
 
-async fn never() -> Body {
+async fn never() -> RecordKind {
     panic!("it was done before")
 }
 
@@ -113,7 +117,7 @@ async fn what_was_done_is_not_done_again() {
             .unwrap();
         driver.sleep(&place, "wait".into(), Duration::from_millis(1)).await.unwrap();
         driver.random(&place, "jitter".into()).unwrap();
-        driver.record(&place, "note".into(), Body::Note { text: "said".into() }).unwrap();
+        driver.record(&place, "note".into(), RecordKind::Note { text: "said".into() }).unwrap();
     })
     .await;
     run.tear();
@@ -123,10 +127,10 @@ async fn what_was_done_is_not_done_again() {
     assert!(matches!(stepped.end, StepEnd::Done(body) if body == ended(json!("first"))));
     driver.sleep(&place, "wait".into(), Duration::from_millis(1)).await.unwrap();
     let drawn = driver.random(&place, "jitter".into()).unwrap();
-    driver.record(&place, "note".into(), Body::Note { text: "said".into() }).unwrap();
+    driver.record(&place, "note".into(), RecordKind::Note { text: "said".into() }).unwrap();
     assert_eq!(run.kinds(), [&before[..], &["run_resumed".to_owned()]].concat());
     let recorded = read_journal(&run.dir).unwrap().records;
-    assert!(recorded.iter().any(|record| record.body == Body::Random { value: drawn }));
+    assert!(recorded.iter().any(|record| record.body == RecordKind::Random { value: drawn }));
     // What is new is done, and recorded behind.
     driver.step(step(&call(1), started("look", Risk::Read), async { ended(json!(2)) })).await.unwrap();
     assert_eq!(run.kinds()[before.len() + 1..], ["tool_started", "tool_ended"]);
@@ -138,21 +142,22 @@ async fn a_program_that_goes_another_way_is_stopped() {
     let place = call(0);
     let run = run(async |driver| {
         driver.step(step(&place, started("write", Risk::Write), async { ended(json!(1)) })).await.unwrap();
-        let limit = Body::Limit { what: "ten".into() };
+        let limit = RecordKind::Limit { what: "ten".into() };
         driver.record(&place, "limit".into(), limit).unwrap();
     })
     .await;
     let driver = run.resume(&[]);
     let other = driver.step(step(&place, started("send", Risk::Write), never())).await;
     assert!(matches!(other, Err(Halt::Diverged { .. })), "{other:?}");
-    let halt = driver.record(&place, "limit".into(), Body::Limit { what: "eleven".into() }).unwrap_err();
+    let halt =
+        driver.record(&place, "limit".into(), RecordKind::Limit { what: "eleven".into() }).unwrap_err();
     assert!(halt.to_string().contains("ten") && halt.to_string().contains("eleven"), "{halt}");
 }
 
 #[tokio::test]
 async fn a_call_that_is_not_made_any_more_is_noticed_when_its_caller_ends() {
     let root = CallPath::root();
-    let started = || Body::CallStarted {
+    let started = || RecordKind::CallStarted {
         function: "f".into(),
         source: llm_do_core::function::FunctionSource::Program,
         principal: llm_do_core::engine::Principal::Operator,
@@ -166,7 +171,7 @@ async fn a_call_that_is_not_made_any_more_is_noticed_when_its_caller_ends() {
     let driver = run.resume(&[]);
     driver.record(&root, "call".into(), started()).unwrap();
     let ending = Ending::Output(Arc::new(json!(1)));
-    let end = Body::CallEnded { ending, usage: Default::default(), blobs: Vec::new() };
+    let end = RecordKind::CallEnded { ending, usage: Default::default(), blobs: Vec::new() };
     let halt = driver.record(&root, "end".into(), end.clone()).unwrap_err();
     assert!(halt.to_string().contains("0/0.0"), "{halt}");
     driver.record(&call(0), "call".into(), started()).unwrap();
@@ -206,7 +211,7 @@ async fn what_was_cut_off_is_settled_by_its_risk_or_by_the_operator() {
 async fn what_was_cut_off_and_left_traces_is_settled_by_them() {
     let place = call(0);
     let foreseen = Foreseen { changes: Vec::new(), result: "written".into() };
-    let begun = || Body::ToolStarted {
+    let begun = || RecordKind::ToolStarted {
         function: "write".into(),
         risk: Risk::Write,
         idempotency_key: "k".into(),
@@ -218,22 +223,23 @@ async fn what_was_cut_off_and_left_traces_is_settled_by_them() {
     let run = cut().await;
     let driver = run.resume(&[]);
     assert_eq!(driver.begun(&place, "tool"), Some(begun()));
-    let done = found(CutOff::Done(ended(json!("written"))), Box::pin(never()) as BoxFuture<'_, Body>);
+    let done = found(CutOff::Done(ended(json!("written"))), Box::pin(never()) as BoxFuture<'_, RecordKind>);
     assert!(
         matches!(driver.step(done).await.unwrap().end, StepEnd::Done(body) if body == ended(json!("written")))
     );
     assert_eq!(run.kinds()[2..], ["settled", "tool_ended"]);
 
     let run = cut().await;
-    let undone = found(CutOff::Undone, Box::pin(async { ended(json!("again")) }) as BoxFuture<'_, Body>);
+    let undone =
+        found(CutOff::Undone, Box::pin(async { ended(json!("again")) }) as BoxFuture<'_, RecordKind>);
     run.resume(&[]).step(undone).await.unwrap();
     assert_eq!(run.kinds()[2..], ["settled", "tool_started", "tool_ended"]);
 
     // What the traces don't tell is the operator's to say, and the operator's word counts before them.
     let run = cut().await;
-    let unknown = found(CutOff::Unknown, Box::pin(never()) as BoxFuture<'_, Body>);
+    let unknown = found(CutOff::Unknown, Box::pin(never()) as BoxFuture<'_, RecordKind>);
     assert!(matches!(run.resume(&[]).step(unknown).await, Err(Halt::Unsettled { .. })));
-    let given = found(CutOff::Undone, Box::pin(never()) as BoxFuture<'_, Body>);
+    let given = found(CutOff::Undone, Box::pin(never()) as BoxFuture<'_, RecordKind>);
     let driver = run.resume(&[(&place, Settle::Given(Arc::new(json!("said"))))]);
     assert!(
         matches!(driver.step(given).await.unwrap().end, StepEnd::Done(body) if body == ended(json!("said")))
@@ -265,7 +271,7 @@ async fn a_question_stays_open_until_somebody_answers_and_the_wait_counts_for_no
 #[tokio::test]
 async fn one_run_is_gone_on_with_by_one_process() {
     let run = run(async |driver| {
-        driver.record(&call(0), "note".into(), Body::Note { text: "a".into() }).unwrap();
+        driver.record(&call(0), "note".into(), RecordKind::Note { text: "a".into() }).unwrap();
     })
     .await;
     let _driver = run.resume(&[]);

@@ -6,7 +6,7 @@ use llm_do_core::{
     engine::{Failure, FailureKind, Principal},
     function::{FunctionSource, Risk},
     gate::{Mode, Rule},
-    journal::{Body, Ending, FORMAT, RunStatus},
+    journal::{Ending, FORMAT, RecordKind, RunStatus},
     model::{FinishReason, Message, MessageId, ModelError, ModelErrorKind, Part, Role, Usage},
     operator::{Answer, Ask},
     price::Usd,
@@ -29,7 +29,7 @@ impl Story {
             _home: home,
         }
     }
-    fn tell(&self, path: &str, step: &str, body: Body) {
+    fn tell(&self, path: &str, step: &str, body: RecordKind) {
         self.journal.append(&CallPath::from(path), step, body, None).unwrap();
     }
     async fn pass(&self, ms: u64) {
@@ -39,7 +39,7 @@ impl Story {
         self.tell(
             "0",
             "run",
-            Body::RunStarted {
+            RecordKind::RunStarted {
                 format: FORMAT,
                 run: Arc::clone(self.journal.id()),
                 version: "0.1.0".into(),
@@ -57,7 +57,7 @@ impl Story {
         self.tell(
             path,
             "call",
-            Body::CallStarted {
+            RecordKind::CallStarted {
                 function: function.into(),
                 source: FunctionSource::Program,
                 principal: Principal::Operator,
@@ -66,15 +66,19 @@ impl Story {
         );
     }
     fn verdict(&self, path: &str, rule: Rule, by: &str, reason: Option<&str>) {
-        self.tell(path, "verdict", Body::Verdict { rule, by: by.into(), reason: reason.map(Into::into) });
+        self.tell(
+            path,
+            "verdict",
+            RecordKind::Verdict { rule, by: by.into(), reason: reason.map(Into::into) },
+        );
     }
     async fn leaf(&self, path: &str, ms: u64, ending: Ending) {
         self.tool_started(path);
         self.pass(ms).await;
-        self.tell(path, "tool", Body::ToolEnded { ending, blobs: Vec::new(), log: None });
+        self.tell(path, "tool", RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None });
     }
     fn tool_started(&self, path: &str) {
-        let body = Body::ToolStarted {
+        let body = RecordKind::ToolStarted {
             function: "f".into(),
             risk: Risk::Read,
             idempotency_key: path.into(),
@@ -86,7 +90,7 @@ impl Story {
         self.tell(
             path,
             "conversation",
-            Body::ConversationStarted {
+            RecordKind::ConversationStarted {
                 worker: "w".into(),
                 model: "script:x".parse().unwrap(),
                 system: "".into(),
@@ -106,14 +110,14 @@ impl Story {
         self.tell(
             path,
             &step,
-            Body::ModelRequested { turn, attempt: 0, head, digest: "d".into(), max_tokens: None },
+            RecordKind::ModelRequested { turn, attempt: 0, head, digest: "d".into(), max_tokens: None },
         );
         self.pass(ms).await;
         let message = message(Role::Assistant);
-        self.tell(path, &step, Body::ModelAnswered { message, finish: FinishReason::Stop, usage });
+        self.tell(path, &step, RecordKind::ModelAnswered { message, finish: FinishReason::Stop, usage });
     }
     fn end(&self, path: &str, usage: Usage) {
-        self.tell(path, "end", Body::CallEnded { ending: output(), usage, blobs: Vec::new() });
+        self.tell(path, "end", RecordKind::CallEnded { ending: output(), usage, blobs: Vec::new() });
     }
     fn tree(&self, running: bool) -> RunTree {
         RunTree::of("20261121-221530-4f2a", &read_journal(self.journal.dir()).unwrap(), running)
@@ -145,7 +149,11 @@ async fn what_is_known_of_the_cost_stands_beside_the_tokens() {
     story.turn("0/0.0", 0, 1000, used(1, 1)).await;
     story.end("0/0.0", used(1, 1));
     story.end("0", cost(0.0021));
-    story.tell("0", "run", Body::RunEnded { status: RunStatus::Done, ending: output(), usage: cost(0.0021) });
+    story.tell(
+        "0",
+        "run",
+        RecordKind::RunEnded { status: RunStatus::Done, ending: output(), usage: cost(0.0021) },
+    );
     let tree = story.tree(false);
     assert_eq!(
         text(&tree, None),
@@ -182,7 +190,11 @@ async fn report() -> Story {
     story.tell(
         "0/0.1/0.0",
         "end",
-        Body::CallEnded { ending: Ending::Failure(refused), usage: Usage::default(), blobs: Vec::new() },
+        RecordKind::CallEnded {
+            ending: Ending::Failure(refused),
+            usage: Usage::default(),
+            blobs: Vec::new(),
+        },
     );
     story.end("0/0.1", used(640, 80));
     story.call("0/1.0", "write_file", json!({ "path": "output/report.md", "content": "…" }));
@@ -195,9 +207,9 @@ async fn report() -> Story {
         preview: None,
         rule: "default for risk `write`".to_owned(),
     };
-    story.tell("0/1.0", "ask", Body::Asked(ask));
+    story.tell("0/1.0", "ask", RecordKind::Asked(ask));
     story.pass(12_000).await;
-    story.tell("0/1.0", "ask", Body::Answered(Answer::Approve { remember: false }));
+    story.tell("0/1.0", "ask", RecordKind::Answered(Answer::Approve { remember: false }));
     story.verdict("0/1.0", Rule::PreApproved, "operator", None);
     story.leaf("0/1.0", 1, output()).await;
     story.call("0/1.1", "search_files", json!({ "pattern": "(", "path": "." }));
@@ -208,7 +220,7 @@ async fn report() -> Story {
     story.tell(
         "0",
         "run",
-        Body::RunEnded { status: RunStatus::Done, ending: output(), usage: used(1640, 180) },
+        RecordKind::RunEnded { status: RunStatus::Done, ending: output(), usage: used(1640, 180) },
     );
     story
 }
@@ -251,10 +263,10 @@ async fn what_has_not_ended_is_shown_so_far() {
     story.call("0/0.0", "fetch", json!({}));
     story.tool_started("0/0.0");
     story.pass(3000).await;
-    story.tell("0/0.0", "tool", Body::TimedOut { after_ms: 3000 });
+    story.tell("0/0.0", "tool", RecordKind::TimedOut { after_ms: 3000 });
     story.call("0/0.1", "copy_file", json!({ "source": "a", "destination": "b" }));
     story.tool_started("0/0.1");
-    story.tell("0/0.1", "tool", Body::Cancelled);
+    story.tell("0/0.1", "tool", RecordKind::Cancelled);
     story.call("0/0.2", "main2", json!({}));
     let tree = story.tree(true);
     assert_eq!(
@@ -283,10 +295,10 @@ async fn open_questions_and_retries_are_said() {
     story.tell(
         "0",
         "model.0.0",
-        Body::ModelRequested { turn: 0, attempt: 0, head, digest, max_tokens: None },
+        RecordKind::ModelRequested { turn: 0, attempt: 0, head, digest, max_tokens: None },
     );
     let error = ModelError::new(ModelErrorKind::Server, "503");
-    story.tell("0", "model.0.0", Body::ModelFailed { error });
+    story.tell("0", "model.0.0", RecordKind::ModelFailed { error });
     story.turn("0", 0, 0, used(1, 1)).await;
     story.call("0/0.0", "write_file", json!({ "path": "a" }));
     let ask = Ask {
@@ -298,11 +310,11 @@ async fn open_questions_and_retries_are_said() {
         preview: None,
         rule: "project.yaml:3".to_owned(),
     };
-    story.tell("0/0.0", "ask", Body::Asked(ask));
+    story.tell("0/0.0", "ask", RecordKind::Asked(ask));
     story.tell(
         "0",
         "end",
-        Body::CallEnded { ending: Ending::Suspended, usage: used(1, 1), blobs: Vec::new() },
+        RecordKind::CallEnded { ending: Ending::Suspended, usage: used(1, 1), blobs: Vec::new() },
     );
     let lines = text(&story.tree(false), None);
     let lines: Vec<&str> = lines.lines().collect();
@@ -315,7 +327,7 @@ async fn nothing_from_a_model_moves_the_cursor() {
     let story = Story::new();
     story.begin();
     story.call("0", "main\u{1b}[2J", json!({ "path": "a\u{1b}]0;title\u{7}b\r\u{202e}c\nd" }));
-    story.tell("0", "note", Body::Note { text: "no\u{9b}te".into() });
+    story.tell("0", "note", RecordKind::Note { text: "no\u{9b}te".into() });
     let text = text(&story.tree(false), None);
     assert!(text.lines().all(|line| !line.chars().any(|c| c.is_control() || c == '\u{202e}')), "{text:?}");
     assert!(text.contains("main\\u{1b}[2J") && text.contains("\\u{202e}c d"), "{text:?}");

@@ -20,7 +20,7 @@ use crate::confine::{Confinement, Confiner};
 use llm_do_core::{
     authority::{Authority, Network},
     engine::LEAF_TIMEOUT,
-    function::{Body, Function, FunctionMeta, FunctionSource, Risk},
+    function::{Function, FunctionMeta, FunctionSource, Implementation, Risk},
     gate::{Pattern, Policy, Rule, RuleLine},
     schema::Schema,
     send::BoxFuture,
@@ -153,7 +153,7 @@ impl Shell {
             confinement,
             timeout,
         };
-        Ok(Some(Function { meta, body: Body::Leaf(Arc::new(tool)), rule: None }))
+        Ok(Some(Function { meta, body: Implementation::Leaf(Arc::new(tool)), rule: None }))
     }
 }
 

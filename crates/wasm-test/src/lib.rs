@@ -14,9 +14,9 @@ use llm_do_core::{
     authority::{Network, Place},
     call_path::CallPath,
     driver::MemoryDriver,
-    engine::{Call, Engine, Frame, Host, Outcome},
+    engine::{Call, Engine, Frame, Outcome, RunContext},
     gate::{Gate, Mode},
-    journal::{Body, Ending, Record, conversation_at},
+    journal::{Ending, Record, RecordKind, conversation_at},
     model::{ModelResponse, ModelSettings},
     redact::NoSecrets,
     toolset::ToolsetRegistry,
@@ -88,7 +88,7 @@ fn report(request: Request) -> Result<Report, String> {
         manifest: true,
         work: None,
     };
-    let host = llm_do_program::Host { toolsets: toolsets.clone(), ..Default::default() };
+    let host = llm_do_program::LoadOptions { toolsets: toolsets.clone(), ..Default::default() };
     let Loaded { program, .. } = Program::load(source, host).map_err(|errors| errors.to_string())?;
 
     let files = Arc::new(MemoryFileSystem::new());
@@ -96,7 +96,7 @@ fn report(request: Request) -> Result<Report, String> {
         files.put(&root.join(&path), text.into_bytes());
     }
     let driver = Arc::new(MemoryDriver::new(0, None));
-    let engine = Engine::new(Host {
+    let engine = Engine::new(RunContext {
         run: "wasm".into(),
         date: "1970-01-01".into(),
         driver: driver.clone(),
@@ -150,10 +150,10 @@ fn rebuild(journal: &[Record], program: &Program) -> Result<Vec<Rebuilt>, String
     let mut requests = Vec::new();
     for (at, record) in journal.iter().enumerate() {
         match &record.body {
-            Body::ConversationStarted { worker, .. } => {
+            RecordKind::ConversationStarted { worker, .. } => {
                 workers.insert(&record.path, worker);
             }
-            Body::ModelRequested { digest, .. } => {
+            RecordKind::ModelRequested { digest, .. } => {
                 let limits = workers.get(&record.path).and_then(|worker| limits.get(*worker)).cloned();
                 let conversation = conversation_at(&journal[..at], &record.path, limits.unwrap_or_default())
                     .map_err(|error| error.to_string())?;

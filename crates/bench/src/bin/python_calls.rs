@@ -8,7 +8,7 @@ use llm_do::{
     confine::{self, Confinement, Process, ProcessView},
     core::{
         authority::{Authority, Network},
-        function::{Body, Function, LeafCall},
+        function::{Function, Implementation, LeafCall},
         results::Results,
         toolset::{ToolsetContext, ToolsetKind},
         vfs::FileSystem,
@@ -160,7 +160,7 @@ struct Caller<'a> {
 impl Caller<'_> {
     async fn call(&self, functions: &[Function], name: &str, input: &Value) -> Result<Duration, Failure> {
         let function = functions.iter().find(|f| &*f.meta.name == name).ok_or("no such tool")?;
-        let Body::Leaf(leaf) = &function.body else { return Err("no leaf".into()) };
+        let Implementation::Leaf(leaf) = &function.body else { return Err("no leaf".into()) };
         let began = Instant::now();
         let output = leaf
             .run(LeafCall {

@@ -11,7 +11,7 @@ use crate::{
 };
 use llm_do::{
     Problem, Session, Settings,
-    core::{journal::Body, model::Part},
+    core::{journal::RecordKind, model::Part},
     program::{Program, Shown, diagnostics::json::to_json, target},
 };
 use serde_json::{Value, json};
@@ -143,8 +143,8 @@ pub(crate) fn opened(settings: impl Fn() -> Result<Settings, Complaint>) -> Resu
 }
 
 /// The request for people: what it holds, part by part, under headings.
-fn request_text(sent: &Body, output: &Output) -> String {
-    let Body::ConversationStarted { model, system, tools, output: schema, message, .. } = sent else {
+fn request_text(sent: &RecordKind, output: &Output) -> String {
+    let RecordKind::ConversationStarted { model, system, tools, output: schema, message, .. } = sent else {
         return String::new();
     };
     let paint = output.out;
@@ -182,8 +182,8 @@ fn request_text(sent: &Body, output: &Output) -> String {
     out
 }
 
-fn request_json(sent: &Body) -> Value {
-    let Body::ConversationStarted { worker, model, system, tools, output, message, .. } = sent else {
+fn request_json(sent: &RecordKind) -> Value {
+    let RecordKind::ConversationStarted { worker, model, system, tools, output, message, .. } = sent else {
         return Value::Null;
     };
     json!({

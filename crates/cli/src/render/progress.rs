@@ -7,7 +7,7 @@ use llm_do_core::{
     call_path::CallPath,
     engine::{Failure, FailureKind},
     event::Event,
-    journal::{Body, Ending, Record},
+    journal::{Ending, Record, RecordKind},
     model::{Delta, ModelName},
 };
 use llm_do_runs::duration;
@@ -121,7 +121,7 @@ impl Progress {
     fn record(&self, state: &mut State, record: &Record) {
         let path = &record.path;
         match &record.body {
-            Body::CallStarted { function, input, .. } => {
+            RecordKind::CallStarted { function, input, .. } => {
                 let open = Open {
                     function: Arc::clone(function),
                     input: Arc::clone(input),
@@ -132,7 +132,7 @@ impl Progress {
                 };
                 state.open.insert(path.clone(), open);
             }
-            Body::ConversationStarted { worker, model, output, .. } => {
+            RecordKind::ConversationStarted { worker, model, output, .. } => {
                 if *path == CallPath::root() {
                     state.typed = output.is_some();
                 }
@@ -153,7 +153,7 @@ impl Progress {
                 }
                 self.line(path, &line);
             }
-            Body::ModelRequested { attempt, .. } => {
+            RecordKind::ModelRequested { attempt, .. } => {
                 let doing = if *attempt == 0 {
                     "thinking".to_owned()
                 } else {
@@ -161,7 +161,7 @@ impl Progress {
                 };
                 state.doing(path, Some(doing));
             }
-            Body::ModelAnswered { usage, .. } => {
+            RecordKind::ModelAnswered { usage, .. } => {
                 state.doing(path, None);
                 if self.verbose {
                     let tokens = match (usage.input_tokens, usage.output_tokens) {
@@ -174,31 +174,31 @@ impl Progress {
                     );
                 }
             }
-            Body::ModelFailed { error } => {
+            RecordKind::ModelFailed { error } => {
                 state.doing(path, Some("waiting to ask again".into()));
                 let message = visible::line(&error.message);
                 let line = format!("{} {}", self.paint.yellow("↻"), visible::start(&message, FAILURE));
                 self.line(&path.keyed("failed"), &line);
             }
-            Body::Asked(_) => {
+            RecordKind::Asked(_) => {
                 if let Some(open) = state.open.get_mut(path) {
                     open.doing = Some("waiting for an approval".into());
                     open.asked_ms = record.at_ms;
                 }
             }
-            Body::Answered(_) | Body::Recalled(_) => {
+            RecordKind::Answered(_) | RecordKind::Recalled(_) => {
                 if let Some(open) = state.open.get_mut(path) {
                     open.doing = None;
                     // Waiting for a person is no work.
                     open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
                 }
             }
-            Body::ToolEnded { ending, .. } | Body::CallEnded { ending, .. } => {
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 if let Some(open) = state.open.remove(path) {
                     self.ended(path, &open, ending, record.at_ms);
                 }
             }
-            Body::TimedOut { .. } => {
+            RecordKind::TimedOut { .. } => {
                 // Of a leaf it is the end; a worker's own ending follows.
                 if record.step == "tool"
                     && let Some(open) = state.open.remove(path)
@@ -212,10 +212,10 @@ impl Progress {
                     self.line(path, &line);
                 }
             }
-            Body::Note { text } => {
+            RecordKind::Note { text } => {
                 self.screen.line(&format!("{} {}", self.paint.dim("note:"), visible::text(text)));
             }
-            Body::RunEnded { .. } => state.open.clear(),
+            RecordKind::RunEnded { .. } => state.open.clear(),
             _ => {}
         }
     }

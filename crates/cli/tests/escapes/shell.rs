@@ -8,7 +8,7 @@ use crate::{
 use llm_do::confine::{Confinement, install_binary};
 use llm_do_core::{
     authority::{Access, Authority},
-    function::{Body, Leaf, LeafCall},
+    function::{Implementation, Leaf, LeafCall},
     gate::Rule,
     results::Results,
 };
@@ -54,7 +54,7 @@ impl<'a> Commander<'a> {
         world.launched.store(true, Ordering::Relaxed);
         let shell = Shell::new(Arc::new(|_| None), Arc::new(Confiner::always(confinement)));
         let function = shell.made_for(configuration, &authority, None).unwrap().expect("a tool");
-        let Body::Leaf(leaf) = function.body else { panic!("it is a leaf") };
+        let Implementation::Leaf(leaf) = function.body else { panic!("it is a leaf") };
         Self { world, authority, leaf }
     }
 

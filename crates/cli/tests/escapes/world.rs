@@ -3,7 +3,7 @@
 use crate::attempt::{Escape, Need};
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
-    function::{Body, Function, Leaf, LeafCall},
+    function::{Function, Implementation, Leaf, LeafCall},
     results::Results,
     toolsets::filesystem::Filesystem,
 };
@@ -327,8 +327,8 @@ impl World {
         }
         let (_, functions) = tools.as_ref()?;
         match &functions.iter().find(|function| &*function.meta.name == tool)?.body {
-            Body::Leaf(leaf) => Some(Arc::clone(leaf)),
-            Body::Composite(_) => panic!("a file tool is a leaf"),
+            Implementation::Leaf(leaf) => Some(Arc::clone(leaf)),
+            Implementation::Composite(_) => panic!("a file tool is a leaf"),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
     call_path::CallPath,
     engine::{Halt, Outcome},
     event::Event,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
     operator::{Answer, Answered, Ask, Operator, Recall},
     send::BoxFuture,
 };
@@ -39,7 +39,7 @@ impl MemoryDriver {
         self.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn push(&self, path: &CallPath, step: &str, body: Body) -> u64 {
+    fn push(&self, path: &CallPath, step: &str, body: RecordKind) -> u64 {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         let seq = records.len() as u64;
         let at_ms = self.start_ms + seq;
@@ -60,7 +60,7 @@ impl Driver for MemoryDriver {
         })
     }
 
-    fn record(&self, path: &CallPath, name: StepName, body: Body) -> Result<(), Halt> {
+    fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt> {
         self.push(path, &name, body);
         Ok(())
     }
@@ -80,11 +80,11 @@ impl Driver for MemoryDriver {
         memory: &'a dyn Recall,
     ) -> BoxFuture<'a, Result<Answered, Halt>> {
         Box::pin(async move {
-            self.push(path, &name, Body::Asked(ask.clone()));
+            self.push(path, &name, RecordKind::Asked(ask.clone()));
             let waited = Duration::ZERO;
             let _turn = self.operator_turn.lock().await;
             if let Some(answer) = memory.recall() {
-                self.push(path, &name, Body::Recalled(answer.clone()));
+                self.push(path, &name, RecordKind::Recalled(answer.clone()));
                 return Ok(Answered { answer, recalled: true, waited });
             }
             let answer = match &self.operator {
@@ -92,7 +92,7 @@ impl Driver for MemoryDriver {
                 None => Answer::Deny { reason: None, remember: false },
             };
             if answer != Answer::Later {
-                self.push(path, &name, Body::Answered(answer.clone()));
+                self.push(path, &name, RecordKind::Answered(answer.clone()));
             }
             Ok(Answered { answer, recalled: false, waited })
         })
@@ -105,13 +105,13 @@ impl Driver for MemoryDriver {
         time: Duration,
     ) -> BoxFuture<'a, Result<(), Halt>> {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.push(path, &name, Body::Slept { ms });
+        self.push(path, &name, RecordKind::Slept { ms });
         Box::pin(async { Ok(()) })
     }
 
     fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt> {
         let value = 512;
-        self.push(path, &name, Body::Random { value });
+        self.push(path, &name, RecordKind::Random { value });
         Ok(value)
     }
 

@@ -5,7 +5,7 @@ use crate::{
     call_path::CallPath,
     driver::{CutOff, Step, StepEnd},
     function::{Function, FunctionMeta, FunctionSource, Risk, tool_name},
-    journal::{Body as Record, Ending, UsedDefinition},
+    journal::{Ending, RecordKind, UsedDefinition},
     ledger::{Wanted, reserve},
     schema::{canonical, sha256},
     send::BoxFuture,
@@ -129,7 +129,11 @@ impl<'a> CodeCalls<'a> {
                 sha256: sha256(callee.text.as_bytes()),
                 text: Arc::clone(&callee.text),
             };
-            self.engine.host().driver.record(&call.path, "definition".into(), Record::Definition(used))?;
+            self.engine.host().driver.record(
+                &call.path,
+                "definition".into(),
+                RecordKind::Definition(used),
+            )?;
         }
         self.engine
             .call(Call {
@@ -159,7 +163,7 @@ impl<'a> CodeCalls<'a> {
         host.driver.record(
             &path,
             "call".into(),
-            Record::CallStarted {
+            RecordKind::CallStarted {
                 function: Arc::clone(&name),
                 source: function.source.clone(),
                 principal: self.frame.principal(),
@@ -171,7 +175,7 @@ impl<'a> CodeCalls<'a> {
             .step(Step {
                 path: &path,
                 name: "tool".into(),
-                intent: Some(Record::ToolStarted {
+                intent: Some(RecordKind::ToolStarted {
                     function: name,
                     risk: function.risk,
                     idempotency_key: format!("{}:{path}", host.run).into(),
@@ -187,15 +191,15 @@ impl<'a> CodeCalls<'a> {
                             Ending::Failure(Failure::new(FailureKind::Tool, message))
                         }
                     };
-                    Record::ToolEnded { ending, blobs: Vec::new(), log: None }
+                    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None }
                 }),
             })
             .await?;
         match stepped.end {
-            StepEnd::Done(Record::ToolEnded { ending: Ending::Output(value), .. }) => Ok(Ok(value)),
-            StepEnd::Done(Record::ToolEnded { ending: Ending::Failure(failure), .. }) => Ok(Err(failure)),
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), .. }) => Ok(Ok(value)),
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => Ok(Err(failure)),
             StepEnd::Done(other) => Err(Halt::unexpected(&path, "tool", &other)),
-            StepEnd::TimedOut => Err(Halt::unexpected(&path, "tool", &Record::Cancelled)),
+            StepEnd::TimedOut => Err(Halt::unexpected(&path, "tool", &RecordKind::Cancelled)),
         }
     }
 
@@ -206,6 +210,6 @@ impl<'a> CodeCalls<'a> {
     pub fn print(&self, text: &str) -> Result<(), Halt> {
         let text = self.engine.host().redact.text(text).into_owned();
         let name = self.key("log");
-        self.engine.host().driver.record(self.path, name.into(), Record::Note { text: text.into() })
+        self.engine.host().driver.record(self.path, name.into(), RecordKind::Note { text: text.into() })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     call_path::CallPath,
-    journal::{Body, Ending},
+    journal::{Ending, RecordKind},
     model::{Blob, Usage},
     operator::Ask,
 };
@@ -167,7 +167,7 @@ pub enum Halt {
 
 impl Halt {
     /// A step whose record is of another kind than the step makes.
-    pub fn unexpected(path: &CallPath, step: &str, found: &Body) -> Self {
+    pub fn unexpected(path: &CallPath, step: &str, found: &RecordKind) -> Self {
         let found = serde_json::to_value(found).ok();
         let kind = found.as_ref().and_then(|v| v["kind"].as_str()).unwrap_or("?").to_owned();
         Self::Diverged {

@@ -1,6 +1,6 @@
 //! Rebuilding a conversation from records alone: the proof that they suffice.
 
-use super::{Body, Ending, Record};
+use super::{Ending, Record, RecordKind};
 use crate::{
     call_path::CallPath,
     conversation::{Conversation, FINAL_TOOL, Next, OutputContract, PlannedCall, Setup},
@@ -40,19 +40,19 @@ pub fn conversation_at(
     let mut names: HashMap<&CallPath, &Arc<str>> = HashMap::new();
     for record in records {
         match &record.body {
-            Body::ToolEnded { ending, blobs, .. } | Body::CallEnded { ending, blobs, .. }
+            RecordKind::ToolEnded { ending, blobs, .. } | RecordKind::CallEnded { ending, blobs, .. }
                 if record.path != *path =>
             {
                 ends.insert(&record.path, (ending.clone(), blobs));
             }
-            Body::CallStarted { function, .. } => {
+            RecordKind::CallStarted { function, .. } => {
                 names.insert(&record.path, function);
             }
-            Body::TimedOut { after_ms } if record.step == "tool" => {
+            RecordKind::TimedOut { after_ms } if record.step == "tool" => {
                 let function = names.get(&record.path).copied().map_or("?", |name| &**name);
                 ends.insert(&record.path, (Ending::Failure(timed_out(function, *after_ms)), &[]));
             }
-            Body::ConversationStarted {
+            RecordKind::ConversationStarted {
                 worker,
                 tools,
                 output,
@@ -83,7 +83,7 @@ pub fn conversation_at(
                     judges: ensures.as_ref().map_or(0, |ensures| ensures.tools().count()),
                 });
             }
-            Body::ModelAnswered { message, finish, .. } if record.path == *path => {
+            RecordKind::ModelAnswered { message, finish, .. } if record.path == *path => {
                 if let Some(fold) = &mut fold {
                     fold.go_on(&ends);
                     fold.conversation.answered(Arc::clone(message), *finish);

@@ -5,7 +5,7 @@ use crate::{
     call_path::CallPath,
     driver::{CutOff, Driver, Step, StepEnd, StepName},
     engine::{Failure, FailureKind, Halt},
-    journal::Body,
+    journal::RecordKind,
 };
 use std::sync::{
     Arc,
@@ -29,7 +29,7 @@ impl Reservation {
 
     /// Replaces it by what the request used, by the record of its end; `asked` says whether it was sent just now, or
     /// stood in the records with its end.
-    pub(crate) fn settle(self, end: &Body, asked: bool) {
+    pub(crate) fn settle(self, end: &RecordKind, asked: bool) {
         if asked || !self.recorded {
             self.account.settle(&self.reserved, end);
         }
@@ -60,18 +60,18 @@ pub(crate) async fn reserve(
         run: Box::pin(async {
             live.store(true, Ordering::Relaxed);
             match account.take(wanted).await {
-                Ok(reserved) => Body::Reserved(reserved),
-                Err(what) => Body::NotReserved { what: what.into() },
+                Ok(reserved) => RecordKind::Reserved(reserved),
+                Err(what) => RecordKind::NotReserved { what: what.into() },
             }
         }),
     };
     match driver.step(step).await?.end {
-        StepEnd::Done(Body::Reserved(reserved)) => Ok(Ok(Reservation {
+        StepEnd::Done(RecordKind::Reserved(reserved)) => Ok(Ok(Reservation {
             account: Arc::clone(account),
             reserved,
             recorded: !live.load(Ordering::Relaxed),
         })),
-        StepEnd::Done(Body::NotReserved { what }) => Ok(Err(Failure::new(FailureKind::Limit, &*what))),
+        StepEnd::Done(RecordKind::NotReserved { what }) => Ok(Err(Failure::new(FailureKind::Limit, &*what))),
         StepEnd::Done(other) => Err(Halt::unexpected(path, &name, &other)),
         StepEnd::TimedOut => {
             let message = "the working time ran out while others used what was left of the budget";

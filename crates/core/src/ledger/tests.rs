@@ -12,9 +12,9 @@ use std::{future::Future, pin::Pin, task::Context};
 /// percent, and how long the answer takes.
 type Asked = (u64, u64, u64, u64, u8);
 
-fn answered(input: u64, output: u64, price: &Price) -> Body {
+fn answered(input: u64, output: u64, price: &Price) -> RecordKind {
     let usage = Usage { input_tokens: Some(input), output_tokens: Some(output), ..Usage::default() };
-    Body::ModelAnswered {
+    RecordKind::ModelAnswered {
         message: Arc::new(Message {
             id: MessageId(1),
             parent: None,

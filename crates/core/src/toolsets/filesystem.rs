@@ -12,8 +12,8 @@ use crate::{
     authority::{Access, Authority},
     driver::CutOff,
     function::{
-        Body, Effects, Foreseen, Function, FunctionMeta, FunctionSource, Leaf, LeafCall, Preview, Risk,
-        ToolError, ToolOutput, Touch,
+        Effects, Foreseen, Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Preview,
+        Risk, ToolError, ToolOutput, Touch,
     },
     gate::{Policy, Rule},
     schema::Schema,
@@ -105,7 +105,7 @@ impl Filesystem {
                     wildcard: false,
                     policy: policy.cloned(),
                 },
-                body: Body::Leaf(Arc::new(FileTool { tool, authority: Arc::clone(authority) })),
+                body: Implementation::Leaf(Arc::new(FileTool { tool, authority: Arc::clone(authority) })),
                 rule: None,
             })
             .collect()

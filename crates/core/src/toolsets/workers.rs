@@ -4,9 +4,11 @@ mod generated;
 
 use crate::{
     engine::{Call, End, Failure, FailureKind, Halt, Outcome},
-    function::{Body, Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Risk},
+    function::{
+        Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Implementation, Risk,
+    },
     gate::{Policy, Subject},
-    journal::{Body as Record, UsedDefinition},
+    journal::{RecordKind, UsedDefinition},
     schema::{Schema, sha256},
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
@@ -152,7 +154,7 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool, 
             wildcard,
             policy: context.policy.clone(),
         },
-        body: Body::Composite(Arc::new(WorkerCall { policy: context.policy.clone() })),
+        body: Implementation::Composite(Arc::new(WorkerCall { policy: context.policy.clone() })),
         rule: None,
     }
 }
@@ -195,7 +197,7 @@ impl Composite for WorkerCall {
             host.driver.record(
                 call.path,
                 "definition".into(),
-                Record::Definition(UsedDefinition {
+                RecordKind::Definition(UsedDefinition {
                     worker: Arc::clone(&callee.id),
                     file: Arc::clone(&callee.instructions.file),
                     sha256: sha256(callee.text.as_bytes()),

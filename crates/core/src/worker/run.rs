@@ -16,11 +16,11 @@ use crate::{
     engine::{End, Engine, Failure, FailureKind, Frame, Halt, Outcome},
     event::Event,
     function::{
-        Body, Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Risk, Touch,
-        tool_name,
+        Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Implementation, Risk,
+        Touch, tool_name,
     },
     gate::{Policy, Subject},
-    journal::Body as Record,
+    journal::RecordKind,
     ledger::{Estimate, Wanted, reserve},
     model::{Delta, DeltaSink, Model, ModelName, ModelRequest, Usage},
     send::BoxFuture,
@@ -63,7 +63,7 @@ pub fn function(
             wildcard,
             policy,
         },
-        body: Body::Composite(Arc::new(WorkerBody { definition: Arc::clone(definition) })),
+        body: Implementation::Composite(Arc::new(WorkerBody { definition: Arc::clone(definition) })),
         rule: None,
     }
 }
@@ -180,7 +180,7 @@ impl Composite for WorkerBody {
             if let End::Failed(failure) = &end
                 && failure.kind == FailureKind::Limit
             {
-                let what = Record::Limit { what: failure.message.as_str().into() };
+                let what = RecordKind::Limit { what: failure.message.as_str().into() };
                 call.engine.host().driver.record(call.path, "limit".into(), what)?;
             }
             Ok(Outcome::of(end, usage))
@@ -217,7 +217,11 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
                 Ok((message, finish)) => {
                     if let Some(repair) = conversation.answered(message, finish) {
                         let name = format!("repair.{}", conversation.calling_turn());
-                        driver.record(call.path, name.into(), Record::MessageAdded { message: repair })?;
+                        driver.record(
+                            call.path,
+                            name.into(),
+                            RecordKind::MessageAdded { message: repair },
+                        )?;
                     }
                 }
             },
@@ -245,7 +249,7 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
                             driver.record(
                                 call.path,
                                 name.into(),
-                                Record::MessageAdded { message: repair },
+                                RecordKind::MessageAdded { message: repair },
                             )?;
                         }
                     }
@@ -256,7 +260,7 @@ async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usa
                 if done.truncated {
                     let text =
                         format!("the answer of `{}` was cut off at its `max_tokens`", prepared.setup.worker);
-                    driver.record(call.path, "truncated".into(), Record::Note { text: text.into() })?;
+                    driver.record(call.path, "truncated".into(), RecordKind::Note { text: text.into() })?;
                 }
                 return Ok(End::Done(done.value));
             }
@@ -337,7 +341,7 @@ async fn ask(
             .step(Step {
                 path: call.path,
                 name: format!("model.{turn}.{attempt}").into(),
-                intent: Some(Record::ModelRequested {
+                intent: Some(RecordKind::ModelRequested {
                     turn,
                     attempt,
                     head: conversation.head(),
@@ -349,14 +353,14 @@ async fn ask(
                 run: Box::pin(async {
                     asked.store(true, Ordering::Relaxed);
                     match prepared.model.respond(request, &sink).await {
-                        Ok(response) => Record::ModelAnswered {
+                        Ok(response) => RecordKind::ModelAnswered {
                             message: conversation.answer_message(&response),
                             finish: response.finish,
                             usage: response.usage.priced(prepared.terms.price.as_ref()),
                         },
                         Err(mut error) => {
                             error.message = host.redact.text(&error.message).into_owned();
-                            Record::ModelFailed { error }
+                            RecordKind::ModelFailed { error }
                         }
                     }
                 }),
@@ -365,17 +369,17 @@ async fn ask(
         if let Some(reservation) = reservation {
             let end = match &stepped.end {
                 StepEnd::Done(end) => end,
-                StepEnd::TimedOut => &Record::TimedOut { after_ms: 0 },
+                StepEnd::TimedOut => &RecordKind::TimedOut { after_ms: 0 },
             };
             reservation.settle(end, asked.into_inner());
         }
         let error = match stepped.end {
-            StepEnd::Done(Record::ModelAnswered { message, finish, usage: used }) => {
+            StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage: used }) => {
                 estimate.answered(estimated, &used);
                 *usage = usage.plus(used);
                 return Ok(Ok((message, finish)));
             }
-            StepEnd::Done(Record::ModelFailed { error }) => error,
+            StepEnd::Done(RecordKind::ModelFailed { error }) => error,
             StepEnd::Done(other) => return Err(Halt::unexpected(call.path, "model", &other)),
             StepEnd::TimedOut => {
                 let message = format!(

@@ -5,7 +5,7 @@ use llm_do_core::{
     engine::{FailureKind, Principal},
     function::Risk,
     gate::Rule,
-    journal::Body,
+    journal::RecordKind,
     operator::Answer,
     schema::Schema,
 };
@@ -42,7 +42,7 @@ fn every_call_says_on_whose_behalf_it_is_made() {
         .records
         .iter()
         .filter_map(|record| match &record.body {
-            Body::CallStarted { principal, .. } => Some((record.path.as_str(), principal)),
+            RecordKind::CallStarted { principal, .. } => Some((record.path.as_str(), principal)),
             _ => None,
         })
         .collect();
@@ -165,7 +165,7 @@ fn a_glob_offers_worker_call_and_names_what_it_matches() {
     assert_eq!(ran.first("reports/long").messages[0].text(), "go");
     assert_eq!(ran.results(), [("long done".to_owned(), false)]);
     let loaded = ran.records.iter().any(|record| match &record.body {
-        Body::Definition(used) => &*used.worker == "reports/long",
+        RecordKind::Definition(used) => &*used.worker == "reports/long",
         _ => false,
     });
     assert!(loaded, "the journal holds the text of what was loaded late");

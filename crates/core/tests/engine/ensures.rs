@@ -6,7 +6,7 @@ use llm_do_core::{
     engine::FailureKind,
     function::{Function, Risk},
     gate::Rule,
-    journal::Body,
+    journal::RecordKind,
     model::{Part, Role},
     operator::Answer,
     schema::Schema,
@@ -67,7 +67,8 @@ fn the_model_hears_which_does_not_hold_and_can_mend_it() {
         assert_eq!(ran.output(), &title("a bee"));
         let expected = "Your answer doesn't meet what is required of it:\n- `input in output.title` does not hold\nAnswer again.";
         assert_eq!(told(&ran), expected);
-        let answered = ran.records.iter().filter(|record| matches!(record.body, Body::ModelAnswered { .. }));
+        let answered =
+            ran.records.iter().filter(|record| matches!(record.body, RecordKind::ModelAnswered { .. }));
         assert_eq!(answered.count(), 3, "every attempt is in the journal");
     }
 }
@@ -151,7 +152,7 @@ fn a_tool_is_called_with_the_output_and_what_it_says_goes_back_to_the_model() {
 #[test]
 fn a_tool_is_not_troubled_with_an_output_that_an_expression_refuses() {
     let ran = judged(true, wants_a_bee(|good| Ok(json!(good))), &["much too long for a bee", "a bee"]);
-    let asked = ran.records.iter().filter(|record| matches!(record.body, Body::CallStarted { .. }));
+    let asked = ran.records.iter().filter(|record| matches!(record.body, RecordKind::CallStarted { .. }));
     assert_eq!(asked.count(), 2, "the worker and one look at the short title");
     assert_eq!(ran.output(), &title("a bee"));
 }

@@ -5,7 +5,7 @@ use llm_do_core::{
     authority::{Access, Mount},
     engine::FailureKind,
     gate::{Mode, Rule},
-    journal::Body,
+    journal::RecordKind,
     model::{Blob, Part},
     operator::Answer,
     schema::Schema,
@@ -127,7 +127,9 @@ fn a_path_that_is_left_out_is_the_manifests_mount_of_that_name() {
         assert_eq!(ran.results_of("child"), [("alpha".to_owned(), false)]);
         // As if the caller had handed it over: what is recorded is what it left out.
         let called = ran.records.iter().find_map(|record| match &record.body {
-            Body::CallStarted { input, .. } if record.path.as_str() == "0/0.0" => Some(Arc::clone(input)),
+            RecordKind::CallStarted { input, .. } if record.path.as_str() == "0/0.0" => {
+                Some(Arc::clone(input))
+            }
             _ => None,
         });
         assert!(called.unwrap().get("dir").is_none_or(Value::is_null));

@@ -6,7 +6,7 @@ use llm_do_core::{
     engine::{End, FailureKind},
     function::Risk,
     gate::{Gate, Mode, Rule},
-    journal::{Body, Ending},
+    journal::{Ending, RecordKind},
     operator::Answer,
     schema::Schema,
 };
@@ -52,12 +52,12 @@ fn the_verdict_is_recorded_before_the_deed_and_says_who_decided() {
         .iter()
         .filter(|record| record.path.as_str() == "0/0.0")
         .map(|record| match &record.body {
-            Body::CallStarted { .. } => "started",
-            Body::Asked(_) => "asked",
-            Body::Answered(_) => "answered",
-            Body::Verdict { rule: Rule::PreApproved, by, .. } if &**by == "operator" => "approved",
-            Body::ToolStarted { .. } => "began",
-            Body::ToolEnded { .. } => "ended",
+            RecordKind::CallStarted { .. } => "started",
+            RecordKind::Asked(_) => "asked",
+            RecordKind::Answered(_) => "answered",
+            RecordKind::Verdict { rule: Rule::PreApproved, by, .. } if &**by == "operator" => "approved",
+            RecordKind::ToolStarted { .. } => "began",
+            RecordKind::ToolEnded { .. } => "ended",
             other => panic!("{other:?}"),
         })
         .collect();
@@ -71,7 +71,9 @@ fn the_model_is_told_why_it_was_refused() {
     assert_eq!(ran.error(), "The operator refused `send`: use the other list");
     assert_eq!(ran.made(), []);
     let recorded = ran.records.iter().any(|record| match &record.body {
-        Body::Verdict { rule: Rule::Blocked, reason, .. } => reason.as_deref() == Some("use the other list"),
+        RecordKind::Verdict { rule: Rule::Blocked, reason, .. } => {
+            reason.as_deref() == Some("use the other list")
+        }
         _ => false,
     });
     assert!(recorded);
@@ -137,10 +139,10 @@ fn a_question_that_waits_for_its_turn_is_not_put_when_its_answer_is_remembered_b
             assert_eq!(by(call), (call.into(), rule, "operator, remembered".into()));
         }
         // All four questions are on record, each with its end.
-        let kinds = |kind: fn(&Body) -> bool| ran.records.iter().filter(|it| kind(&it.body)).count();
-        assert_eq!(kinds(|body| matches!(body, Body::Asked(_))), 4);
-        assert_eq!(kinds(|body| matches!(body, Body::Answered(_))), 2);
-        assert_eq!(kinds(|body| matches!(body, Body::Recalled(_))), 2);
+        let kinds = |kind: fn(&RecordKind) -> bool| ran.records.iter().filter(|it| kind(&it.body)).count();
+        assert_eq!(kinds(|body| matches!(body, RecordKind::Asked(_))), 4);
+        assert_eq!(kinds(|body| matches!(body, RecordKind::Answered(_))), 2);
+        assert_eq!(kinds(|body| matches!(body, RecordKind::Recalled(_))), 2);
     }
 }
 
@@ -316,7 +318,7 @@ fn deferring_suspends_the_run_after_what_needs_no_approval() {
     let suspended: Vec<&str> = ran
         .records
         .iter()
-        .filter(|record| matches!(record.body, Body::CallEnded { ending: Ending::Suspended, .. }))
+        .filter(|record| matches!(record.body, RecordKind::CallEnded { ending: Ending::Suspended, .. }))
         .map(|record| record.path.as_str())
         .collect();
     assert_eq!(suspended, ["0/0.0/0.1", "0/0.0", "0"]);

@@ -5,7 +5,7 @@ use llm_do_core::{
     authority::{Access, Narrowing},
     engine::FailureKind,
     gate::{Mode, Rule},
-    journal::Body,
+    journal::RecordKind,
     model::ModelResponse,
     operator::Answer,
     worker::WorkerDefinition,
@@ -46,7 +46,7 @@ fn a_worker_that_was_made_is_called_like_any_other() {
     assert_eq!(ran.results(), [("It flies.".to_owned(), false)]);
     assert_eq!(ran.first("made").system, "Work on bees.");
     let definition = ran.records.iter().find_map(|record| match &record.body {
-        Body::Definition(used) if &*used.worker == "made" => Some(used.text.to_string()),
+        RecordKind::Definition(used) if &*used.worker == "made" => Some(used.text.to_string()),
         _ => None,
     });
     let expected = "---\nname: made\ndescription: \"Looks.\"\n---\nWork on {{ input }}.";

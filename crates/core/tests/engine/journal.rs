@@ -5,7 +5,7 @@ use llm_do_core::{
     call_path::CallPath,
     conversation::Next,
     function::Risk,
-    journal::{Body, FoldError, conversation_at},
+    journal::{FoldError, RecordKind, conversation_at},
     model::{FinishReason, ModelError, ModelErrorKind, ModelResponse},
     operator::Answer,
     results::SHOWN_CHARS,
@@ -56,7 +56,7 @@ fn an_eventful_run_can_be_rebuilt_from_its_journal_alone() {
         .run(json!({"input": "go"}));
     assert_eq!(ran.output(), &json!("done"));
     assert!(ran.results()[0].0.contains("was not made again"), "{:?}", ran.results());
-    let repairs = ran.records.iter().filter(|record| matches!(record.body, Body::MessageAdded { .. }));
+    let repairs = ran.records.iter().filter(|record| matches!(record.body, RecordKind::MessageAdded { .. }));
     assert_eq!(repairs.count(), 2);
 }
 
@@ -77,7 +77,7 @@ fn a_journal_that_breaks_off_gives_the_conversation_up_to_there() {
         )
         .run(json!({}));
     let one_of_two =
-        ran.records.iter().position(|record| matches!(record.body, Body::ToolEnded { .. })).unwrap();
+        ran.records.iter().position(|record| matches!(record.body, RecordKind::ToolEnded { .. })).unwrap();
     let rebuilt = conversation_at(&ran.records[..=one_of_two], &CallPath::root(), Limits::default()).unwrap();
     assert!(
         matches!(rebuilt.next(), Next::Call(planned) if planned.len() == 2),

@@ -4,7 +4,7 @@ use crate::world::{Ran, Script, World, calls, text, tool, using, worker, worker_
 use llm_do_core::{
     engine::FailureKind,
     function::Risk,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
     model::{ModelError, ModelErrorKind},
     price::{Price, Usd},
     worker::WorkerDefinition,
@@ -23,7 +23,7 @@ fn turns_and_calls_end_a_run_with_what_there_was() {
     let ran = limited(|main| main.limits.max_turns = Some(2), vec![looking(1), looking(2)]).run(json!({}));
     assert_eq!(ran.failure().kind, FailureKind::Limit);
     assert!(
-        ran.records.iter().any(|record| matches!(record.body, Body::Limit { .. })),
+        ran.records.iter().any(|record| matches!(record.body, RecordKind::Limit { .. })),
         "the journal says so"
     );
 
@@ -109,7 +109,7 @@ fn each_request_is_capped_to_what_is_left_of_the_budget() {
 /// Tokens reserved for each request, in the order of the journal.
 fn reserved(ran: &Ran) -> Vec<u64> {
     let tokens = |record: &Record| match &record.body {
-        Body::Reserved(reserved) => Some(reserved.input_tokens? + reserved.output_tokens?),
+        RecordKind::Reserved(reserved) => Some(reserved.input_tokens? + reserved.output_tokens?),
         _ => None,
     };
     ran.records.iter().filter_map(tokens).collect()
@@ -186,8 +186,8 @@ fn children_side_by_side_wait_for_what_others_hold_and_never_overspend() {
     let at = |what: fn(&Record) -> bool| {
         ran.records.iter().enumerate().filter(move |(_, record)| record.path.depth() == 1 && what(record))
     };
-    let third = at(|record| matches!(record.body, Body::Reserved(_))).nth(2).unwrap().0;
-    let first_answer = at(|record| matches!(record.body, Body::ModelAnswered { .. })).next().unwrap().0;
+    let third = at(|record| matches!(record.body, RecordKind::Reserved(_))).nth(2).unwrap().0;
+    let first_answer = at(|record| matches!(record.body, RecordKind::ModelAnswered { .. })).next().unwrap().0;
     assert!(first_answer < third, "three at once would not fit: the third waits for an answer");
 }
 

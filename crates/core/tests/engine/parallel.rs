@@ -1,7 +1,7 @@
 //! Calls of one turn: side by side or one after another, always told in the order in which they were made.
 
 use crate::world::{World, calls, calls_of, text, tool, worker, worker_with_tools};
-use llm_do_core::{function::Risk, journal::Body};
+use llm_do_core::{function::Risk, journal::RecordKind};
 use serde_json::json;
 use std::sync::{
     Arc,
@@ -29,7 +29,7 @@ fn twenty_children_end_in_any_order_and_are_told_in_the_order_of_the_calls() {
     let ended: Vec<&str> = ran
         .records
         .iter()
-        .filter(|record| matches!(record.body, Body::CallEnded { .. }))
+        .filter(|record| matches!(record.body, RecordKind::CallEnded { .. }))
         .map(|record| record.path.as_str())
         .collect();
     let mut expected: Vec<String> = (0..20).rev().map(|n| format!("0/0.{n}")).collect();

@@ -4,7 +4,7 @@ use crate::world::{Script, World, calls, text, tool, worker, worker_with_tools};
 use llm_do_core::{
     engine::FailureKind,
     function::Risk,
-    journal::Body,
+    journal::RecordKind,
     model::{ModelError, ModelErrorKind, ModelResponse},
 };
 use serde_json::json;
@@ -17,7 +17,7 @@ fn fails(kind: ModelErrorKind) -> Result<ModelResponse, ModelError> {
 fn waits(script: Script) -> (Vec<u64>, Option<FailureKind>) {
     let ran = World::new().worker(worker("main"), script).run(json!({}));
     let waits = ran.records.iter().filter_map(|record| match record.body {
-        Body::Slept { ms } => Some(ms),
+        RecordKind::Slept { ms } => Some(ms),
         _ => None,
     });
     let failed = match &ran.outcome.end {
@@ -83,11 +83,11 @@ fn every_attempt_is_recorded_under_its_own_key() {
         .iter()
         .map(|record| {
             let kind = match record.body {
-                Body::ModelRequested { .. } => "requested",
-                Body::ModelFailed { .. } => "failed",
-                Body::Random { .. } => "random",
-                Body::Slept { .. } => "slept",
-                Body::ModelAnswered { .. } => "answered",
+                RecordKind::ModelRequested { .. } => "requested",
+                RecordKind::ModelFailed { .. } => "failed",
+                RecordKind::Random { .. } => "random",
+                RecordKind::Slept { .. } => "slept",
+                RecordKind::ModelAnswered { .. } => "answered",
                 _ => "",
             };
             (record.step.as_str(), kind)

@@ -6,13 +6,12 @@ use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     call_path::CallPath,
     driver::MemoryDriver,
-    engine::{Call, End, Engine, Failure, Frame, Host, Outcome},
+    engine::{Call, End, Engine, Failure, Frame, Outcome, RunContext},
     function::{
-        Body as FunctionBody, Function, FunctionMeta, FunctionSource, Leaf, LeafCall, Risk, ToolError,
-        ToolOutput,
+        Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError, ToolOutput,
     },
     gate::{Gate, Mode, Pattern, Rule, RuleLine},
-    journal::{Body, Record, conversation_at},
+    journal::{Record, RecordKind, conversation_at},
     model::{
         Arguments, Blob, Capabilities, DeltaSink, FinishReason, Message, Model, ModelError, ModelName,
         ModelRequest, ModelResponse, ModelSettings, Models, Part, Role, Sees, Terms, ToolCall, Usage,
@@ -161,7 +160,7 @@ where
             wildcard: false,
             policy: None,
         },
-        body: FunctionBody::Leaf(Arc::new(Closure(run))),
+        body: Implementation::Leaf(Arc::new(Closure(run))),
         rule: None,
     }
 }
@@ -296,7 +295,7 @@ impl World {
         let mut toolsets = ToolsetRegistry::built_in();
         toolsets.register(Arc::new(TestTools(self.tools)));
         let main = Arc::clone(&self.workers["main"]);
-        let engine = Engine::new(Host {
+        let engine = Engine::new(RunContext {
             run: "run".into(),
             date: "2030-01-02".into(),
             driver: driver.clone(),
@@ -384,7 +383,7 @@ impl Ran {
     /// Paths of the leaves that were run, in the order in which they began.
     pub(crate) fn made(&self) -> Vec<(String, String)> {
         let started = self.records.iter().filter_map(|record| match &record.body {
-            Body::ToolStarted { function, .. } => Some((record.path.to_string(), function.to_string())),
+            RecordKind::ToolStarted { function, .. } => Some((record.path.to_string(), function.to_string())),
             _ => None,
         });
         started.collect()
@@ -398,7 +397,7 @@ impl Ran {
     /// Gate verdicts: path, rule and who decided.
     pub(crate) fn verdicts(&self) -> Vec<(String, Rule, String)> {
         let verdicts = self.records.iter().filter_map(|record| match &record.body {
-            Body::Verdict { rule, by, .. } => Some((record.path.to_string(), *rule, by.to_string())),
+            RecordKind::Verdict { rule, by, .. } => Some((record.path.to_string(), *rule, by.to_string())),
             _ => None,
         });
         verdicts.collect()
@@ -423,10 +422,10 @@ impl Ran {
         for (at, record) in records.iter().enumerate() {
             assert_eq!(record.seq as usize, at);
             match &record.body {
-                Body::ConversationStarted { worker, .. } => {
+                RecordKind::ConversationStarted { worker, .. } => {
                     workers.insert(&record.path, worker);
                 }
-                Body::ModelRequested { digest, head, .. } => {
+                RecordKind::ModelRequested { digest, head, .. } => {
                     // A worker that was made has the limits of its creator.
                     let limits = limits.get(workers[&record.path]).unwrap_or(&limits["main"]).clone();
                     let rebuilt = conversation_at(&records[..at], &record.path, limits).unwrap();

@@ -9,7 +9,7 @@ use crate::{
     effective::Effective,
     front_matter,
     parallel::in_parallel,
-    resolve::Located,
+    resolve::WorkerFile,
     span::Span,
 };
 use llm_do_core::{function::tool_name, worker::CODE};
@@ -107,7 +107,7 @@ impl Named<'_> {
 
 /// Workers whose IDs differ only in case: on many systems that is one file.
 fn case(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
-    let mut folded: BTreeMap<String, &Located> = BTreeMap::new();
+    let mut folded: BTreeMap<String, &WorkerFile> = BTreeMap::new();
     for located in whole.scanned {
         let Some(other) = folded.insert(located.id.to_lowercase(), located) else { continue };
         if other.id != located.id {

@@ -6,7 +6,7 @@ use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, is_glob},
     package::Packages,
-    program::Host,
+    program::LoadOptions,
     resolve::PackageId,
     span::{SourceFile, Span},
     yaml::{Data, Node},
@@ -47,7 +47,7 @@ fn key(level: &ToolLevel) -> Key {
 
 impl Exposed {
     /// Looks into the levels of all workers.
-    pub(super) fn by<'a>(workers: impl Iterator<Item = &'a Arc<Effective>>, host: &Host) -> Self {
+    pub(super) fn by<'a>(workers: impl Iterator<Item = &'a Arc<Effective>>, host: &LoadOptions) -> Self {
         let mut exposed = Self::default();
         for levels in workers.map(|effective| &effective.definition.tools) {
             if exposed.lists.contains_key(&levels.as_ptr().addr()) {

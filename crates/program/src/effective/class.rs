@@ -4,7 +4,7 @@ use super::Context;
 use crate::{
     code::CodeProblemKind,
     diagnostics::{Diagnostic, codes},
-    resolve::Located,
+    resolve::WorkerFile,
     tool_levels::no_python,
     tool_reference::{self, is_dotted, is_word},
     yaml::Node,
@@ -19,7 +19,7 @@ impl Context<'_> {
     /// The schema of a class that a reference names.
     pub(super) fn schema_of_class(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         node: &Node,
         found: &mut Vec<Diagnostic>,
     ) -> Option<Value> {

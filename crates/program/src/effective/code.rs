@@ -6,7 +6,7 @@ use crate::{
     diagnostics::{Diagnostic, codes},
     front_matter::{self, Document},
     mounts::{self, Layers},
-    resolve::Located,
+    resolve::WorkerFile,
     signature::{self, Declared},
     span::{SourceFile, Span},
     templates::Templates,
@@ -30,7 +30,7 @@ impl Context<'_> {
     /// wrong with it.
     pub(super) fn code_of(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         document: &Document,
         keys: &Node,
         found: &mut Vec<Diagnostic>,
@@ -74,7 +74,7 @@ impl Context<'_> {
     /// The entry that a function is. It has what the project gives its workers.
     pub(crate) fn code(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         function: Function,
         named: Option<&Span>,
         found: &mut Vec<Diagnostic>,
@@ -101,7 +101,7 @@ impl Context<'_> {
         let sandbox = mounts::merge(self.tree(), &self.package.own, layers, found);
         let mut toolsets = self.package.toolsets.clone();
         // It has the project's tools: what lies beside it is the project's only in the project's folders.
-        let at_root = Located { path: String::new(), ..located.clone() };
+        let at_root = WorkerFile { path: String::new(), ..located.clone() };
         let tools = self.tool_levels(&at_root, &nothing, &Toolsets::new(), &mut toolsets, found);
         let attachments = AttachmentPolicy::default();
         let signature = signature::build(&Declared::default(), &[], attachments.max_attachments > 0).ok()?;

@@ -4,7 +4,7 @@ use super::{Context, folder_of, join};
 use crate::{
     diagnostics::{Diagnostic, Fix, codes},
     front_matter::{self, Body, Document},
-    resolve::Located,
+    resolve::WorkerFile,
     source::{Kind, LARGEST_DEFINITION},
     span::{SourceFile, Span},
     templates::Templates,
@@ -23,7 +23,7 @@ impl Context<'_> {
     /// The prompt: after the front matter, under `instructions:`, or in the prompts folder.
     pub(super) fn instructions(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         document: &Document,
         keys: &Node,
         found: &mut Vec<Diagnostic>,
@@ -85,7 +85,7 @@ impl Context<'_> {
     /// Those of a worker that is code: none.
     pub(super) fn no_instructions(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         document: &Document,
     ) -> (Instructions, Arc<SourceFile>, TemplateFacts) {
         let templates = Templates::of(self.packages, self.package, folder_of(&located.path));
@@ -101,7 +101,7 @@ impl Context<'_> {
     /// `prompts/{id}.{jinja2,j2,jinja,txt,md}`.
     fn prompt(
         &self,
-        located: &Located,
+        located: &WorkerFile,
         document: &Document,
         found: &mut Vec<Diagnostic>,
     ) -> Option<Arc<SourceFile>> {

@@ -9,7 +9,7 @@
 use crate::stand_in::{self, Reader};
 use llm_do_core::authority::Place;
 use llm_do_program::{
-    Diagnostic, Host, Program, Source, Start, check,
+    Diagnostic, LoadOptions, Program, Source, Start, check,
     diagnostics::{
         codes,
         render::{Colour, render},
@@ -139,7 +139,8 @@ fn load(source: Source, roots: Vec<PathBuf>, reader: Reader) -> Vec<Diagnostic> 
     let providers = ["anthropic", "openai", "ollama", "local", "script"].map(str::to_owned).to_vec();
     let libraries = Arc::new(DiskLibraries { roots });
     let code = Some(Arc::new(reader) as _);
-    let host = Host { toolsets: stand_in::registry(), providers, libraries, code, ..Host::default() };
+    let host =
+        LoadOptions { toolsets: stand_in::registry(), providers, libraries, code, ..LoadOptions::default() };
     let checked = check(source.clone(), host.clone());
     // What keeps a program from running, `check` finds too; but a library needs no entry.
     if let Err(errors) = Program::load(source, host) {

@@ -11,7 +11,7 @@ use crate::{
 };
 use llm_do_core::{
     call_path::CallPath,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
     model::{Arguments, FinishReason, Message, Part, Role, ToolCall, ToolSpec, Usage},
 };
 use serde_json::Value;
@@ -21,14 +21,14 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows
     let told = |record: &&&Record| {
         matches!(
             record.body,
-            Body::ConversationStarted { .. }
-                | Body::MessageAdded { .. }
-                | Body::ModelAnswered { .. }
-                | Body::ModelFailed { .. }
-                | Body::Slept { .. }
-                | Body::Limit { .. }
-                | Body::Note { .. }
-        ) || matches!(record.body, Body::TimedOut { .. } if record.step != "tool")
+            RecordKind::ConversationStarted { .. }
+                | RecordKind::MessageAdded { .. }
+                | RecordKind::ModelAnswered { .. }
+                | RecordKind::ModelFailed { .. }
+                | RecordKind::Slept { .. }
+                | RecordKind::Limit { .. }
+                | RecordKind::Note { .. }
+        ) || matches!(record.body, RecordKind::TimedOut { .. } if record.step != "tool")
     };
     let mut records = call.records.iter().filter(told).peekable();
     if records.peek().is_none() {
@@ -48,7 +48,7 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows
 
 fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>) {
     match &record.body {
-        Body::ConversationStarted { system, tools, output, message: first, .. } => {
+        RecordKind::ConversationStarted { system, tools, output, message: first, .. } => {
             m.ours("<details class=\"prompt\"><summary>Instructions</summary>");
             text_block(m, system);
             m.ours("</details>");
@@ -60,25 +60,27 @@ fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>
             }
             message(m, first, None, rows);
         }
-        Body::MessageAdded { message: added } => message(m, added, None, rows),
-        Body::ModelAnswered { message: answer, finish, usage } => {
+        RecordKind::MessageAdded { message: added } => message(m, added, None, rows),
+        RecordKind::ModelAnswered { message: answer, finish, usage } => {
             let turn = call.records.iter().find_map(|other| match other.body {
-                Body::ModelRequested { turn, .. } if other.step == record.step => Some(turn),
+                RecordKind::ModelRequested { turn, .. } if other.step == record.step => Some(turn),
                 _ => None,
             });
             message(m, answer, turn.map(|turn| (&call.node.path, turn)), rows);
             m.worded("p", "dim small", &answered(*finish, *usage));
         }
-        Body::ModelFailed { error } => m.class("p", "bad", |m| {
+        RecordKind::ModelFailed { error } => m.class("p", "bad", |m| {
             m.ours("The request failed: ");
             m.text(&error.message);
         }),
-        Body::TimedOut { after_ms } => {
+        RecordKind::TimedOut { after_ms } => {
             m.worded("p", "bad", &format!("No answer within {}.", duration(*after_ms)));
         }
-        Body::Slept { ms } => m.worded("p", "dim", &format!("Waited {} before trying again.", duration(*ms))),
-        Body::Limit { what } => m.worded("p", "bad", what),
-        Body::Note { text } => m.worded("p", "notice", text),
+        RecordKind::Slept { ms } => {
+            m.worded("p", "dim", &format!("Waited {} before trying again.", duration(*ms)))
+        }
+        RecordKind::Limit { what } => m.worded("p", "bad", what),
+        RecordKind::Note { text } => m.worded("p", "notice", text),
         _ => {}
     }
 }

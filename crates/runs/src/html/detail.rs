@@ -14,7 +14,7 @@ use llm_do_core::{
     authority::Place,
     engine::{Failure, FailureKind},
     gate::Rule,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
     operator::{Answer, Ask},
 };
 
@@ -92,13 +92,13 @@ fn approvals(m: &mut Markup, records: &[&Record]) {
     let about_it = |record: &&&Record| {
         matches!(
             record.body,
-            Body::LinksFollowed { .. }
-                | Body::RuleStated { .. }
-                | Body::Verdict { .. }
-                | Body::Asked(_)
-                | Body::Answered(_)
-                | Body::Recalled(_)
-                | Body::Settled { .. }
+            RecordKind::LinksFollowed { .. }
+                | RecordKind::RuleStated { .. }
+                | RecordKind::Verdict { .. }
+                | RecordKind::Asked(_)
+                | RecordKind::Answered(_)
+                | RecordKind::Recalled(_)
+                | RecordKind::Settled { .. }
         )
     };
     let mut said = records.iter().filter(about_it).peekable();
@@ -108,16 +108,16 @@ fn approvals(m: &mut Markup, records: &[&Record]) {
     m.ours("<h3>Approval</h3><ul class=\"said\">");
     for record in said {
         m.with("li", &[], |m| match &record.body {
-            Body::LinksFollowed { places } => {
+            RecordKind::LinksFollowed { places } => {
                 m.ours("links lead to ");
                 let places: Vec<&str> = places.iter().map(Place::as_str).collect();
                 m.with("code", &[], |m| m.text(&places.join(", ")));
             }
-            Body::RuleStated { rule, reason } => {
+            RecordKind::RuleStated { rule, reason } => {
                 m.text(&format!("the tool's author says {rule}"));
                 because(m, reason.as_deref());
             }
-            Body::Verdict { rule, by, reason } => {
+            RecordKind::Verdict { rule, by, reason } => {
                 m.ours(match rule {
                     Rule::PreApproved => "<b class=\"good\">allowed</b> by ",
                     Rule::Ask => "<b class=\"notice\">to be asked</b> by ",
@@ -126,17 +126,21 @@ fn approvals(m: &mut Markup, records: &[&Record]) {
                 m.worded("span", "rule", by);
                 because(m, reason.as_deref());
             }
-            Body::Asked(ask) => asked(m, ask),
-            Body::Answered(answer) => {
+            RecordKind::Asked(ask) => asked(m, ask),
+            RecordKind::Answered(answer) => {
                 m.ours("the operator answered: ");
                 answered(m, answer);
             }
-            Body::Recalled(answer) => {
+            RecordKind::Recalled(answer) => {
                 m.ours("an earlier answer covers it: ");
                 answered(m, answer);
             }
-            Body::Settled { again: true } => m.ours("cut off in its middle; the operator let it run again"),
-            Body::Settled { again: false } => m.ours("cut off in its middle; the operator counts it as done"),
+            RecordKind::Settled { again: true } => {
+                m.ours("cut off in its middle; the operator let it run again")
+            }
+            RecordKind::Settled { again: false } => {
+                m.ours("cut off in its middle; the operator counts it as done")
+            }
             _ => {}
         });
     }
@@ -190,19 +194,19 @@ fn because(m: &mut Markup, reason: Option<&str>) {
 fn effect(m: &mut Markup, records: &[&Record]) {
     for record in records {
         match &record.body {
-            Body::ToolStarted { risk, idempotency_key, .. } => {
+            RecordKind::ToolStarted { risk, idempotency_key, .. } => {
                 m.class("p", "dim small", |m| {
                     m.text(&format!("ran with risk {risk}, as {idempotency_key}"));
                 });
             }
-            Body::ToolEnded { log: Some(log), .. } => {
+            RecordKind::ToolEnded { log: Some(log), .. } => {
                 m.ours("<h3>Log</h3>");
                 text_block(m, log);
             }
-            Body::TimedOut { after_ms } if record.step == "tool" => {
+            RecordKind::TimedOut { after_ms } if record.step == "tool" => {
                 m.worded("p", "bad", &format!("stopped after {}", duration(*after_ms)));
             }
-            Body::Cancelled => m.ours("<p class=\"bad\">given up when the run was ended</p>"),
+            RecordKind::Cancelled => m.ours("<p class=\"bad\">given up when the run was ended</p>"),
             _ => {}
         }
     }

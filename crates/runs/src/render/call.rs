@@ -9,7 +9,7 @@ use llm_do_core::{
     authority::Place,
     function::Preview,
     gate::Rule,
-    journal::{Body, Record},
+    journal::{Record, RecordKind},
     model::{Arguments, Blob, Message, Part, Role, Usage},
     operator::Answer,
 };
@@ -137,14 +137,14 @@ impl Text {
     fn decision(&mut self, record: &Record) {
         let because = |reason: Option<&str>| reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         match &record.body {
-            Body::LinksFollowed { places } => {
+            RecordKind::LinksFollowed { places } => {
                 let places: Vec<&str> = places.iter().map(Place::as_str).collect();
                 self.line(Tone::Dim, &format!("links lead to {}", places.join(", ")));
             }
-            Body::RuleStated { rule, reason } => {
+            RecordKind::RuleStated { rule, reason } => {
                 self.line(Tone::Dim, &format!("the tool's author says {rule}{}", because(reason.as_deref())));
             }
-            Body::Verdict { rule, by, reason } => {
+            RecordKind::Verdict { rule, by, reason } => {
                 let (tone, word) = match rule {
                     Rule::PreApproved => (Tone::Good, "allowed"),
                     Rule::Ask => (Tone::Notice, "to be asked"),
@@ -152,7 +152,7 @@ impl Text {
                 };
                 self.line(tone, &format!("{word} by {by}{}", because(reason.as_deref())));
             }
-            Body::Asked(ask) => {
+            RecordKind::Asked(ask) => {
                 let chain = ask.chain.join(" → ");
                 self.line(
                     Tone::Notice,
@@ -162,9 +162,9 @@ impl Text {
                     self.diff(path, before.as_deref(), after.as_deref());
                 }
             }
-            Body::Answered(answer) | Body::Recalled(answer) => {
+            RecordKind::Answered(answer) | RecordKind::Recalled(answer) => {
                 let who = match record.body {
-                    Body::Recalled(_) => "an earlier answer",
+                    RecordKind::Recalled(_) => "an earlier answer",
                     _ => "the operator",
                 };
                 match answer {
@@ -179,7 +179,7 @@ impl Text {
                     Answer::Later => {}
                 }
             }
-            Body::Settled { again } => {
+            RecordKind::Settled { again } => {
                 let text = if *again { "let it run again" } else { "counts it as done" };
                 self.line(Tone::Notice, &format!("cut off in its middle; the operator {text}"));
             }
@@ -209,7 +209,7 @@ impl Text {
 
     fn said(&mut self, record: &Record) {
         match &record.body {
-            Body::ConversationStarted { system, tools, message, .. } => {
+            RecordKind::ConversationStarted { system, tools, message, .. } => {
                 self.at(record, Tone::Strong, "instructions");
                 self.block(Tone::Plain, system);
                 if !tools.is_empty() {
@@ -218,20 +218,20 @@ impl Text {
                 }
                 self.message(record, message, "");
             }
-            Body::MessageAdded { message } => self.message(record, message, ""),
-            Body::ModelAnswered { message, usage, .. } => {
+            RecordKind::MessageAdded { message } => self.message(record, message, ""),
+            RecordKind::ModelAnswered { message, usage, .. } => {
                 let used = tokens(*usage);
                 self.message(record, message, &if used.is_empty() { used } else { format!("  {used}") });
             }
-            Body::ModelFailed { error } => {
+            RecordKind::ModelFailed { error } => {
                 self.at(record, Tone::Bad, &format!("the request failed: {}", error.message));
             }
-            Body::TimedOut { after_ms } if record.step != "tool" => {
+            RecordKind::TimedOut { after_ms } if record.step != "tool" => {
                 self.at(record, Tone::Bad, &format!("no answer within {}", duration(*after_ms)));
             }
-            Body::Slept { ms } => self.at(record, Tone::Dim, &format!("waited {}", duration(*ms))),
-            Body::Limit { what } => self.at(record, Tone::Bad, what),
-            Body::Note { text } => self.at(record, Tone::Notice, text),
+            RecordKind::Slept { ms } => self.at(record, Tone::Dim, &format!("waited {}", duration(*ms))),
+            RecordKind::Limit { what } => self.at(record, Tone::Bad, what),
+            RecordKind::Note { text } => self.at(record, Tone::Notice, text),
             _ => {}
         }
     }
@@ -264,18 +264,20 @@ impl Text {
 
     fn effect(&mut self, record: &Record) {
         match &record.body {
-            Body::ToolStarted { risk, .. } => self.at(record, Tone::Dim, &format!("started, risk {risk}")),
-            Body::ToolEnded { log, .. } => {
+            RecordKind::ToolStarted { risk, .. } => {
+                self.at(record, Tone::Dim, &format!("started, risk {risk}"))
+            }
+            RecordKind::ToolEnded { log, .. } => {
                 self.at(record, Tone::Dim, "ended");
                 if let Some(log) = log {
                     self.line(Tone::Dim, "log:");
                     self.block(Tone::Plain, log);
                 }
             }
-            Body::TimedOut { after_ms } if record.step == "tool" => {
+            RecordKind::TimedOut { after_ms } if record.step == "tool" => {
                 self.at(record, Tone::Bad, &format!("stopped after {}", duration(*after_ms)));
             }
-            Body::Cancelled => self.at(record, Tone::Bad, "given up when the run was ended"),
+            RecordKind::Cancelled => self.at(record, Tone::Bad, "given up when the run was ended"),
             _ => {}
         }
     }

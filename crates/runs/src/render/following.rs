@@ -8,7 +8,7 @@ use crate::{
 use llm_do_core::{
     call_path::CallPath,
     gate::Rule,
-    journal::{Body, Ending, Record},
+    journal::{Ending, Record, RecordKind},
     operator::Answer,
 };
 use std::{collections::HashMap, sync::Arc};
@@ -32,7 +32,7 @@ impl Following {
     /// What a record has to say; most say nothing.
     pub fn line(&mut self, record: &Record) -> Option<Line> {
         let began_ms = *self.began_ms.get_or_insert(record.at_ms);
-        if let Body::CallStarted { function, .. } = &record.body {
+        if let RecordKind::CallStarted { function, .. } = &record.body {
             let going = Going {
                 function: Arc::clone(function),
                 started_ms: record.at_ms,
@@ -51,19 +51,19 @@ impl Following {
         let going = self.calls.get_mut(&record.path);
         let name = going.as_ref().map(|going| shown(&going.function)).unwrap_or_default();
         Some(match &record.body {
-            Body::RunStarted { entry, .. } => (Tone::Strong, format!("run of {}", shown(entry))),
-            Body::RunResumed { .. } => (Tone::Strong, "goes on".to_owned()),
-            Body::CallStarted { function, input, .. } => {
+            RecordKind::RunStarted { entry, .. } => (Tone::Strong, format!("run of {}", shown(entry))),
+            RecordKind::RunResumed { .. } => (Tone::Strong, "goes on".to_owned()),
+            RecordKind::CallStarted { function, input, .. } => {
                 let argument = argument(input);
                 let space = if argument.is_empty() { "" } else { " " };
                 (Tone::Plain, format!("▸ {}{space}{argument}", shown(function)))
             }
-            Body::Asked(ask) => {
+            RecordKind::Asked(ask) => {
                 going?.asked_ms = Some(record.at_ms);
                 let place = shown(record.path.as_str());
                 (Tone::Notice, format!("? {name} at {place} waits for approval: {}", shown(&ask.rule)))
             }
-            Body::Answered(answer) | Body::Recalled(answer) => {
+            RecordKind::Answered(answer) | RecordKind::Recalled(answer) => {
                 let going = going?;
                 let asked = going.asked_ms.take().unwrap_or(record.at_ms);
                 going.waited_ms += record.at_ms.saturating_sub(asked);
@@ -76,19 +76,21 @@ impl Following {
                     Answer::Deny { .. } | Answer::Later => (Tone::Bad, format!("{name} denied")),
                 }
             }
-            Body::Verdict { rule: Rule::Blocked, by, .. } => {
+            RecordKind::Verdict { rule: Rule::Blocked, by, .. } => {
                 (Tone::Bad, format!("⊘ {name} refused: {}", shown(by)))
             }
-            Body::ToolEnded { ending, .. } => self.ended(record, ending, String::new())?,
-            Body::CallEnded { ending, usage, .. } => self.ended(record, ending, tokens(*usage))?,
-            Body::TimedOut { .. } if record.step == "tool" => (Tone::Bad, format!("✗ {name} timed out")),
-            Body::Cancelled => (Tone::Bad, format!("✗ {name} cancelled: {}", shown(&record.step))),
-            Body::ModelFailed { error } => {
+            RecordKind::ToolEnded { ending, .. } => self.ended(record, ending, String::new())?,
+            RecordKind::CallEnded { ending, usage, .. } => self.ended(record, ending, tokens(*usage))?,
+            RecordKind::TimedOut { .. } if record.step == "tool" => {
+                (Tone::Bad, format!("✗ {name} timed out"))
+            }
+            RecordKind::Cancelled => (Tone::Bad, format!("✗ {name} cancelled: {}", shown(&record.step))),
+            RecordKind::ModelFailed { error } => {
                 (Tone::Bad, format!("{name}: a request failed: {}", first_line(&error.message)))
             }
-            Body::Limit { what } => (Tone::Bad, first_line(what)),
-            Body::Note { text } => (Tone::Dim, first_line(text)),
-            Body::RunEnded { status, ending, .. } => {
+            RecordKind::Limit { what } => (Tone::Bad, first_line(what)),
+            RecordKind::Note { text } => (Tone::Dim, first_line(text)),
+            RecordKind::RunEnded { status, ending, .. } => {
                 let state = RunState::Ended(*status);
                 let why = match ending {
                     Ending::Failure(failure) => format!(": {}", first_line(&failure.message)),

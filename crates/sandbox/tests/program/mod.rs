@@ -4,7 +4,7 @@ use llm_do_core::{
     authority::{
         Access, Authority, Bounds, Extent, Mount, Narrowing, Network, Place, Protection, View, VirtualPath,
     },
-    function::{Body, Leaf, LeafCall, Preview},
+    function::{Implementation, Leaf, LeafCall, Preview},
     results::Results,
     toolsets::filesystem::Filesystem,
 };
@@ -83,8 +83,8 @@ impl Program {
         let functions = Filesystem::made_for(&self.authority, None);
         let function = functions.into_iter().find(|f| &*f.meta.name == tool).expect("the tool is offered");
         match function.body {
-            Body::Leaf(leaf) => leaf,
-            Body::Composite(_) => panic!("a file tool is a leaf"),
+            Implementation::Leaf(leaf) => leaf,
+            Implementation::Composite(_) => panic!("a file tool is a leaf"),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use llm_do_core::{
     authority::{Access, Authority},
-    function::{Body, Effects, Leaf, LeafCall},
+    function::{Effects, Implementation, Leaf, LeafCall},
     gate::Rule,
     results::Results,
 };
@@ -40,7 +40,7 @@ impl Worker {
         let environment = Arc::new(|name: &str| (name != "LC_ALL").then(|| SECRET.to_owned()));
         let shell = Shell::new(environment, Arc::new(Confiner::always(confinement)));
         let function = shell.made_for(&configuration, &authority, None).unwrap().expect("a tool");
-        let Body::Leaf(leaf) = function.body else { panic!("it is a leaf") };
+        let Implementation::Leaf(leaf) = function.body else { panic!("it is a leaf") };
         Self { bench, authority, leaf }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     authority::Located,
     driver::CutOff,
     function::{FileChange, FileState, Foreseen, LeafCall},
-    journal::{Body, Ending},
+    journal::{Ending, RecordKind},
     schema::sha256,
     vfs::EntryKind,
 };
@@ -77,7 +77,7 @@ pub(super) async fn look_back(call: LeafCall<'_>, foreseen: &Foreseen) -> CutOff
     }
     match (done, undone) {
         // Where both are so, nothing was to change.
-        (true, _) => CutOff::Done(Body::ToolEnded {
+        (true, _) => CutOff::Done(RecordKind::ToolEnded {
             ending: Ending::Output(Arc::new(Value::String(foreseen.result.to_string()))),
             blobs: Vec::new(),
             log: None,

@@ -8,29 +8,29 @@ use crate::{
 };
 use futures_util::FutureExt;
 
-struct Host {
+struct Files {
     files: MemoryFileSystem,
     authority: Arc<Authority>,
     results: Results,
 }
 
-fn host(approvals: Approvals) -> Host {
+fn host(approvals: Approvals) -> Files {
     let root = Place::new("/p");
     let files = MemoryFileSystem::new();
     files.put(&root.join("notes/a.md"), &b"alpha\nbeta\n"[..]);
     let mount = Mount { approvals, ..Mount::new(VirtualPath::root(), root.clone(), Access::Write) };
     let bounds = Bounds::new(vec![Extent { place: root.clone(), access: Access::Write }], Network::Off);
     let authority = Authority::new(bounds, View::new(vec![mount]), Arc::new(Protection::new(root, [])));
-    Host { files, authority: Arc::new(authority), results: Results::default() }
+    Files { files, authority: Arc::new(authority), results: Results::default() }
 }
 
-impl Host {
+impl Files {
     fn function(&self, name: &str) -> Function {
         Filesystem::made_for(&self.authority, None).into_iter().find(|f| &*f.meta.name == name).unwrap()
     }
 
     fn effects(&self, name: &str, input: &Value) -> Vec<(String, Access, bool)> {
-        let Body::Leaf(leaf) = self.function(name).body else { panic!("it is a leaf") };
+        let Implementation::Leaf(leaf) = self.function(name).body else { panic!("it is a leaf") };
         leaf.effects(input).touches.into_iter().map(|t| (t.path, t.access, t.delete)).collect()
     }
 
@@ -41,7 +41,7 @@ impl Host {
         input: &Value,
         work: impl FnOnce(&dyn Leaf, LeafCall<'_>) -> T,
     ) -> Result<T, String> {
-        let Body::Leaf(leaf) = self.function(name).body else { panic!("it is a leaf") };
+        let Implementation::Leaf(leaf) = self.function(name).body else { panic!("it is a leaf") };
         let places: Vec<_> = leaf
             .effects(input)
             .touches
@@ -193,7 +193,7 @@ fn a_change_that_was_cut_off_tells_whether_it_was_made() {
         let foreseen = host.foresee(name, &input).unwrap_or_else(|| panic!("{name} is foreseen"));
         assert_eq!(host.look_back(name, &input, &foreseen), CutOff::Undone, "{name}");
         let result = host.call(name, input.clone()).unwrap();
-        let done = crate::journal::Body::ToolEnded {
+        let done = crate::journal::RecordKind::ToolEnded {
             ending: crate::journal::Ending::Output(Arc::new(result)),
             blobs: Vec::new(),
             log: None,

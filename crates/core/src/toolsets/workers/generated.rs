@@ -7,9 +7,11 @@ use super::refuse;
 use crate::{
     driver::{CutOff, Step, StepEnd},
     engine::{End, Halt, Outcome},
-    function::{Body, Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Risk},
+    function::{
+        Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Implementation, Risk,
+    },
     gate::{Rule, Subject},
-    journal::{Body as Record, UsedDefinition},
+    journal::{RecordKind, UsedDefinition},
     schema::{Schema, sha256},
     send::BoxFuture,
     template::NoTemplates,
@@ -65,7 +67,7 @@ pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
             wildcard: false,
             policy: context.policy.clone(),
         },
-        body: Body::Composite(Arc::new(WorkerCreate)),
+        body: Implementation::Composite(Arc::new(WorkerCreate)),
         rule: None,
     }
 }
@@ -112,7 +114,7 @@ impl Composite for WorkerCreate {
             host.driver.record(
                 call.path,
                 "definition".into(),
-                Record::Definition(UsedDefinition {
+                RecordKind::Definition(UsedDefinition {
                     worker: Arc::clone(&worker.id),
                     file: Arc::clone(&worker.instructions.file),
                     sha256: sha256(text.as_bytes()),
@@ -132,11 +134,11 @@ impl Composite for WorkerCreate {
                         Ok(None) => "kept in the journal only".to_owned(),
                         Err(reason) => format!("kept in the journal only: {reason}"),
                     };
-                    Record::Note { text: text.into() }
+                    RecordKind::Note { text: text.into() }
                 }),
             };
             match host.driver.step(step).await?.end {
-                StepEnd::Done(Record::Note { .. }) | StepEnd::TimedOut => {}
+                StepEnd::Done(RecordKind::Note { .. }) | StepEnd::TimedOut => {}
                 StepEnd::Done(other) => return Err(Halt::unexpected(call.path, "kept", &other)),
             }
             call.frame.generate(worker);

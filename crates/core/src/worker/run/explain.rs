@@ -4,7 +4,7 @@ use super::{function, prepare};
 use crate::{
     call_path::CallPath,
     engine::{Call, Engine, Explained, Failure, FailureKind, Frame, Halt},
-    function::{Body, CompositeCall},
+    function::{CompositeCall, Implementation},
     worker::WorkerDefinition,
 };
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub async fn explain(
 ) -> Result<Result<Explained, Failure>, Halt> {
     let root = CallPath::root();
     let entry = function(worker, &worker.id, false, None);
-    let Body::Composite(composite) = &entry.body else { unreachable!("workers are composites") };
+    let Implementation::Composite(composite) = &entry.body else { unreachable!("workers are composites") };
     let touched = composite.effects(input).touches;
     let places = touched.iter().map(|touch| frame.authority().locate(&touch.path, touch.access));
     let places = match places.collect::<Result<Vec<_>, _>>() {

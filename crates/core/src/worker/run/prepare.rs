@@ -11,7 +11,7 @@ use crate::{
     driver::{CutOff, Step, StepEnd},
     engine::{End, Engine, Failure, FailureKind, Frame, Halt},
     function::{CompositeCall, Function},
-    journal::Body as Record,
+    journal::RecordKind,
     ledger::estimate_text,
     model::{Blob, Capabilities, Message, Model, ModelName, ModelSettings, Part, Terms, ToolSpec},
     price::Usd,
@@ -98,7 +98,7 @@ pub(super) async fn prepare(
             cut_off: CutOff::Unknown,
             run: Box::pin(async {
                 match begin(worker, call, &input, &attached, can).await {
-                    Err(failure) => Record::CallEnded {
+                    Err(failure) => RecordKind::CallEnded {
                         ending: End::Failed(failure).to_ending(),
                         usage: Default::default(),
                         blobs: Vec::new(),
@@ -110,7 +110,7 @@ pub(super) async fn prepare(
                                 &worker.returns.iter().map(|s| s.value().to_string()).collect::<String>(),
                             );
                         }
-                        Record::ConversationStarted {
+                        RecordKind::ConversationStarted {
                             worker: Arc::clone(&worker.id),
                             model: model_name.clone(),
                             system: system.into(),
@@ -131,10 +131,10 @@ pub(super) async fn prepare(
         })
         .await?;
     let (system, tools, ensures, first) = match stepped.end {
-        StepEnd::Done(Record::ConversationStarted { system, tools, ensures, message, .. }) => {
+        StepEnd::Done(RecordKind::ConversationStarted { system, tools, ensures, message, .. }) => {
             (system, tools, ensures, message)
         }
-        StepEnd::Done(Record::CallEnded { ending: crate::journal::Ending::Failure(failure), .. }) => {
+        StepEnd::Done(RecordKind::CallEnded { ending: crate::journal::Ending::Failure(failure), .. }) => {
             return Ok(Err(failure));
         }
         StepEnd::Done(other) => return Err(Halt::unexpected(call.path, "conversation", &other)),
@@ -195,7 +195,7 @@ fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limi
     Failure::new(FailureKind::Definition, message)
 }
 
-fn settings(worker: &WorkerDefinition, host: &crate::engine::Host) -> ModelSettings {
+fn settings(worker: &WorkerDefinition, host: &crate::engine::RunContext) -> ModelSettings {
     let mut settings = worker.settings.clone();
     if !worker.locked {
         let over = &host.settings_override;
