@@ -1,4 +1,4 @@
-//! Checking a small program, and what must hold of whatever is found in it.
+//! Checks a small program, and asserts invariants of the findings.
 
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{
@@ -56,8 +56,8 @@ impl<'a> Program<'a> {
         check(Source { tree, start: Start::Entry(None), manifest: true, work: None }, host)
     }
 
-    /// A span's text is that of the file it names; a file that was not read has none. (In memory a library's files are named
-    /// like the program's own.)
+    /// A span's text is that of the file it names; a file that was not read has none. (In memory a library's files
+    /// are named like the program's own.)
     fn assert_of_a_file(&self, span: &Span) {
         let (path, text): (&str, &str) = (span.file().path(), span.file().text());
         let all = || self.files.iter().chain(self.libraries.values().flatten());
@@ -96,7 +96,7 @@ fn spans(finding: &Diagnostic) -> impl Iterator<Item = &Span> {
     finding.span.iter().chain(related).chain(edits)
 }
 
-/// A span lies in its file, and its line and column say where.
+/// A span is in its file, and its line and column match.
 pub(super) fn hold_span(span: &Span) {
     let text = span.file().text();
     let Some(range) = span.range() else { return };

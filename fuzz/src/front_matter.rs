@@ -46,7 +46,7 @@ fn hold_document(document: &Document) {
     let mut found = Vec::new();
     let checked = shape::check(&document.keys, keys::WORKER, "", &mut found);
     hold(&found);
-    // What was right stays as it is when it is looked at again.
+    // A valid value is unchanged by a second check.
     let again = shape::check(&checked, keys::WORKER, "", &mut Vec::new());
     assert_eq!(again.to_json(), checked.to_json());
 }

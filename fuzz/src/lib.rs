@@ -1,7 +1,8 @@
-//! What the fuzz targets do with their bytes.
+//! The bodies of the fuzz targets.
 //!
-//! Each `run` takes whatever bytes there are and asserts what must hold of them. `crates/program/tests/corpus.rs` includes these
-//! same files to run the kept corpora without a fuzzer, so they name each other by `super`, and only what that crate may use.
+//! Each `run` takes whatever bytes there are and asserts what must hold of them. `crates/program/tests/corpus.rs`
+//! includes these same files to run the kept corpora without a fuzzer, so they name each other by `super`, and only
+//! what that crate may use.
 
 mod findings;
 pub mod front_matter;
@@ -9,6 +10,10 @@ pub mod manifest;
 pub mod reference;
 pub mod shell_words;
 pub mod template;
+/// The source of one module of `llm-do-sandbox`: the crate brings 27 dependencies that only it needs here.
+#[path = "../../crates/sandbox/src/shell/words.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses more of it than a fuzz target does")]
+mod words;
 
 /// A line that parts the texts of one input.
 const PART: &str = "\n===\n";

@@ -1,4 +1,4 @@
-//! What stands beside the workers: `project.yaml`, a library's `lib.yaml`, and the lock file.
+//! The files beside the workers: `project.yaml`, a library's `lib.yaml`, and the lock file.
 
 use super::{
     findings::{Program, hold},
@@ -53,7 +53,7 @@ fn fresh(library: &[(&str, &[u8])]) -> String {
     lock.to_text()
 }
 
-/// What is read from a lock file is written, and read, as the same.
+/// A parsed lock file round-trips.
 fn hold_lock(text: &str) {
     match Lock::parse(&SourceFile::new(LOCK_FILE, text)) {
         Ok(lock) => {

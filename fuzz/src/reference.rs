@@ -9,7 +9,7 @@ use llm_do_program::{
 };
 use std::cmp::Ordering;
 
-/// Files that are there whatever the input says.
+/// Files that always exist, for any input.
 const FILES: [&str; 9] = [
     "main.worker",
     "workers/a.worker",
@@ -25,7 +25,8 @@ const FILES: [&str; 9] = [
 /// Lines looked at in one input.
 const MOST: usize = 12;
 
-/// Takes each line as a reference, a dependency, a version and a template's name; and as a file that may be referred to.
+/// Takes each line as a reference, a dependency, a version and a template's name; and as a file that may be referred
+/// to.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let lines: Vec<&str> = text.split('\n').take(MOST).collect();
@@ -81,8 +82,8 @@ fn hold_resolution(layout: &Layout, tree: &MemoryTree, reference: &str) {
     }
 }
 
-/// Whether an ID can be told from the reference alone: where one root lies in another, and for a name that ends in `worker`
-/// (`a/worker` may be the folder `a`), it takes a look at the files.
+/// Whether an ID can be told from the reference alone: where one root lies in another, and for a name that ends in
+/// `worker` (`a/worker` may be the folder `a`), it takes a look at the files.
 fn said_by_name(layout: &Layout, id: &str) -> bool {
     let nested = layout.roots.len() > 1 && layout.roots[0] != "workers";
     !nested && id.rsplit('/').next() != Some("worker")

@@ -1,6 +1,6 @@
 //! Commands: words of what a model wrote.
 
-use llm_do_sandbox::shell::words::{Word, line, parse};
+use super::words::{Word, line, parse};
 
 /// Takes a command apart and puts it together again.
 pub fn run(bytes: &[u8]) {
@@ -23,7 +23,7 @@ pub fn run(bytes: &[u8]) {
 
 fn hold_word(word: &Word) {
     let Some(text) = word.text() else {
-        // What a wildcard stands for is bounded, and the same every time.
+        // Matching a wildcard is bounded and deterministic.
         let name = word.likeness().replace('?', "a");
         assert_eq!(word.matches(&name), word.matches(&name));
         return;

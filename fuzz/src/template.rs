@@ -15,7 +15,7 @@ use std::{
 /// Small bounds, so that each is met.
 const SETTINGS: Settings = Settings { undefined: Undefined::Strict, steps: 3_000, output: 1 << 14, depth: 4 };
 
-/// The line on which the text stands in its file.
+/// The line of the text in its file.
 const LINE: usize = 5;
 
 /// Takes the text of a template, then those of `a.jinja`, `b.jinja` and the file `note.txt`.
@@ -61,7 +61,7 @@ pub fn run(bytes: &[u8]) {
         hold_agreement(&inspected, &rendered);
     }
 
-    // What is read before a run names all that the run asks for, unless an error is told instead.
+    // The inspection names everything that a run requests, unless it reports an error.
     if let Ok(every) = all().map(|text| inspect(text, &origin)).collect::<Result<Vec<_>, _>>() {
         let references = || every.iter().flat_map(|facts| &facts.templates);
         let named: BTreeSet<String> = references()
@@ -85,7 +85,7 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// A template may build a value that is larger than memory without printing it, or lists deeper than the stack
-/// (`docs/templates.md`). A fuzzer would find nothing else.
+/// (`docs/reference/templates.md`). A fuzzer would find nothing else.
 fn builds_large_values(text: &str) -> bool {
     const GROWING: [&str; 14] = [
         "~", "+", "*", "replace", "join", "format", "indent", "center", "ljust", "rjust", "zfill",
@@ -107,7 +107,7 @@ fn variables() -> Value {
 
 struct Templates {
     texts: [(&'static str, Option<Arc<str>>); 3],
-    /// Paths of the templates that were asked for.
+    /// Paths of the requested templates.
     asked: Mutex<BTreeSet<String>>,
 }
 
@@ -149,7 +149,8 @@ fn hold_place(place: &Place, files: &[(&str, &str, usize); 3]) {
     );
 }
 
-/// What cannot be parsed cannot be rendered, with the same words; what `check` finds right has no wrong syntax in a run.
+/// What cannot be parsed cannot be rendered, with the same words; what `check` finds right has no wrong syntax in a
+/// run.
 fn hold_agreement(
     inspected: &Result<TemplateFacts, TemplateError>,
     rendered: &Result<Cow<'_, str>, TemplateError>,

@@ -9,34 +9,45 @@ A tool is an ordinary function. Type hints and the docstring make its schema:
         \"\"\"Counts the words of a text.\"\"\"
         return len(text.split())
 
-Inside llm-do this module is provided by the program itself, and this package is not needed. Install it for
-your editor and your type checker, and to run your tools' unit tests: here `tool` gives the function back as
-it is, and a `ToolContext` can be made by hand:
+In a run, llm-do provides this module, and this package is not needed. Install the package for your editor and
+your type checker, and for unit tests of your tools. A test makes a `ToolContext` itself:
 
     ctx = ToolContext(calls={"summarizer": lambda input: "short"})
     assert my_tool(ctx, "long text") == "short"
 """
 
+# Do not edit the file `python/llm_do/__init__.py`: `crates/python/host/join.py --write` makes it from the
+# sections in `crates/python/host/src`.
+
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import (
-    Any,
-    Awaitable,
-    Callable,
-    Dict,
-    Iterable,
-    List,
-    Literal,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-    TypeVar,
-    Union,
-    overload,
-)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import (
+        Any,
+        Awaitable,
+        Callable,
+        Dict,
+        Iterable,
+        List,
+        Literal,
+        Mapping,
+        Optional,
+        Sequence,
+        Tuple,
+        TypeVar,
+        Union,
+        overload,
+    )
+
+
+# The module `llm_do`, which tools import. There is one source for its signatures and docstrings: this section.
+# The host provides it in a run, and the package for editors and unit tests (`python/llm_do/__init__.py`) is
+# joined from it. The contexts work with what a test gives them; the section `context` overrides those of their
+# methods whose names begin with an underscore. It uses no other section, and imports nothing at run time.
 
 __all__ = [
     "tool",
@@ -51,16 +62,17 @@ __all__ = [
     "Field",
 ]
 
-F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
+if TYPE_CHECKING:
+    F = TypeVar("F", bound=Callable[..., Any])
+    T = TypeVar("T")
 
-Risk = Literal["read", "write", "network", "exec", "destructive"]
-Rule = Literal["ask", "preApproved", "blocked"]
-ApprovalMode = Literal["interactive", "approve_all", "auto_deny", "defer"]
-Call = Tuple[str, Any]
+    Risk = Literal["read", "write", "network", "exec", "destructive"]
+    Rule = Literal["ask", "preApproved", "blocked"]
+    ApprovalMode = Literal["interactive", "approve_all", "auto_deny", "defer"]
+    AnyPath = Union[str, "os.PathLike[str]"]
 
-_RISKS = ("read", "write", "network", "exec", "destructive")
-_RULES = ("ask", "preApproved", "blocked")
+RISKS = ("read", "write", "network", "exec", "destructive")
+RULES = ("ask", "preApproved", "blocked")
 
 
 class ModelRetry(Exception):
@@ -70,7 +82,7 @@ class ModelRetry(Exception):
     """
 
 
-#: The same, by the name of what it does.
+#: Another name of `ModelRetry`.
 AskAgain = ModelRetry
 
 
@@ -81,8 +93,8 @@ class ToolError(Exception):
 class CallError(Exception):
     """A worker or a tool that was called through the context was refused or has failed.
 
-    `kind` says how: `denied` (somebody said no), `blocked` (a rule did), `invalid_input`, `tool` (it failed),
-    `limit`, `timeout`, among others. A `CallError` that the tool does not catch is the failure of the tool.
+    `kind` is `denied` (the operator refused), `blocked` (a rule refused), `invalid_input`, `tool` (it failed),
+    `limit` or `timeout`, among others. A `CallError` that the tool does not catch is the failure of the tool.
     """
 
     kind: str
@@ -97,43 +109,92 @@ class CallError(Exception):
         return self.message
 
 
-@overload
-def tool(function: F, /) -> F: ...
-@overload
-def tool(
-    *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    risk: Optional[Risk] = None,
-    approval: Union[Rule, Callable[..., str], None] = None,
-    parallel: Optional[bool] = None,
-    schema: Union[Dict[str, Any], type, None] = None,
-) -> Callable[[F], F]: ...
-def tool(function: Any = None, /, **options: Any) -> Any:
-    """Marks a function as a tool, with or without options.
+class Options:
+    """The options of `@tool`."""
 
-    name: what the model calls it, instead of the function's name.
-    description: what the model is told, instead of the docstring.
-    risk: what it can do at worst; decides whether it asks before it runs.
-    approval: a rule, or a function of the arguments (by name, as JSON) that gives one.
-    parallel: whether it may run beside others although its risk says that it has effects.
+    __slots__ = ("name", "description", "risk", "approval", "parallel", "schema")
+
+    def __init__(self, what: str, given: Dict[str, Any]) -> None:
+        for key in given:
+            if key not in self.__slots__:
+                raise TypeError(
+                    f"{what} has no option `{key}`{did_you_mean(key, self.__slots__)}; "
+                    f"its options are {', '.join(self.__slots__)}"
+                )
+        self.name = given.get("name")
+        self.description = given.get("description")
+        self.risk = given.get("risk")
+        self.approval = given.get("approval")
+        self.parallel = given.get("parallel")
+        self.schema = given.get("schema")
+        for key in ("name", "description"):
+            value = getattr(self, key)
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise TypeError(f"{what}: `{key}` must be a text that is not empty, not {value!r}")
+        if self.risk is not None and self.risk not in RISKS:
+            raise ValueError(
+                f"{what}: `risk` must be one of {', '.join(RISKS)}, not {self.risk!r}{did_you_mean(self.risk, RISKS)}"
+            )
+        approval = self.approval
+        if approval is not None and not callable(approval) and approval not in RULES:
+            names = ", ".join(RULES)
+            raise ValueError(
+                f"{what}: `approval` must be one of {names} or a function, not {approval!r}{did_you_mean(approval, RULES)}"
+            )
+        if callable(approval) and is_async(approval):
+            raise TypeError(f"{what}: `approval` must be a plain function, not an async one")
+        if self.parallel is not None and not isinstance(self.parallel, bool):
+            raise TypeError(f"{what}: `parallel` must be True or False, not {self.parallel!r}")
+        if self.schema is not None and not isinstance(self.schema, (dict, type)):
+            raise TypeError(
+                f"{what}: `schema` must be a JSON Schema (a dict) or a class, not {self.schema!r}"
+            )
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def tool(function: F, /) -> F: ...
+    @overload
+    def tool(
+        *,
+        name: Optional[str] = None,
+        description: Optional[str] = None,
+        risk: Optional[Risk] = None,
+        approval: Union[Rule, Callable[..., str], None] = None,
+        parallel: Optional[bool] = None,
+        schema: Union[Dict[str, Any], type, None] = None,
+    ) -> Callable[[F], F]: ...
+
+
+def tool(function: Any = None, /, **options: Any) -> Any:
+    """Marks a function as a tool: `@tool`, or with options `@tool(risk="read")`.
+
+    name: the name that the model sees, instead of the function's name.
+    description: the description that the model sees, instead of the docstring.
+    risk: the worst that the tool can do. It decides whether the operator is asked first.
+    approval: a rule, or a function that takes the arguments by name, as JSON, and returns a rule.
+    parallel: whether it may run beside other calls although it has effects.
     schema: a JSON Schema or a class (a Pydantic model, a dataclass, a TypedDict) that describes the
     arguments.
     """
-    allowed = ("name", "description", "risk", "approval", "parallel", "schema")
-    for key in options:
-        if key not in allowed:
-            raise TypeError(f"@tool has no `{key}`: it takes {', '.join(allowed)}")
-    risk, approval = options.get("risk"), options.get("approval")
-    if risk is not None and risk not in _RISKS:
-        raise ValueError(f"@tool: risk is one of {', '.join(_RISKS)}, and not {risk!r}")
-    if approval is not None and not callable(approval) and approval not in _RULES:
-        raise ValueError(f"@tool: approval is one of {', '.join(_RULES)} or a function, and not {approval!r}")
+    checked = Options("@tool", options)
 
-    def mark(function: F) -> F:
+    def mark(function: Any) -> Any:
+        if (
+            isinstance(function, (staticmethod, classmethod))
+            or isinstance(function, type)
+            or not callable(function)
+        ):
+            raise TypeError(f"@tool marks functions, not {show(function)}")
+        function.__llm_do_tool__ = checked
         return function
 
-    return mark if function is None else mark(function)
+    if function is None:
+        return mark
+    if isinstance(function, str):
+        raise TypeError(f"@tool takes its options by keyword: @tool(name={function!r})")
+    return mark(function)
 
 
 def Field(
@@ -151,45 +212,37 @@ def Field(
     max_length: Optional[int] = None,
     pattern: Optional[str] = None,
 ) -> Any:
-    """What a type can't say of a parameter: `Annotated[int, Field(ge=1, description="how many")]`.
+    """Describes a parameter beyond its type: `Annotated[int, Field(ge=1, description="how many")]`.
 
-    It may also stand as the default of a parameter; outside of llm-do the function then gets the `Field`
-    itself, so prefer `Annotated`. Pydantic's own `Field` is understood as well.
+    It may also be the default of a parameter. Outside a run the function then gets the `Field` itself, so
+    prefer `Annotated`. Pydantic's own `Field` works as well.
     """
-    return _Field(
-        default=default,
-        default_factory=default_factory,
-        description=description,
-        examples=examples,
-        ge=ge,
-        gt=gt,
-        le=le,
-        lt=lt,
-        multiple_of=multiple_of,
-        min_length=min_length,
-        max_length=max_length,
-        pattern=pattern,
-    )
+    return FieldOptions(locals())
 
 
-class _Field:
-    def __init__(self, **said: Any) -> None:
-        self.__dict__.update(said)
+class FieldOptions:
+    """The arguments of `Field`."""
+
+    default: Any
+    default_factory: Optional[Callable[[], Any]]
+
+    def __init__(self, given: Dict[str, Any]) -> None:
+        self.__dict__.update(given)
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{key}={value!r}" for key, value in vars(self).items() if value not in (None, ...))
-        return f"Field({said})"
+        given = ", ".join(f"{key}={value!r}" for key, value in vars(self).items() if value not in (None, ...))
+        return f"Field({given})"
 
 
 class File:
     """A file as the result of a tool, alone or inside lists and dicts.
 
-    `data` is its bytes, or a path: of this machine, or (as a `str`) of the sandbox.
+    `data` is its bytes, or a path on this machine, or (as a `str`) a path in the sandbox.
     """
 
     def __init__(
         self,
-        data: Union[bytes, bytearray, memoryview, str, "os.PathLike[str]"],
+        data: Union[bytes, bytearray, memoryview, AnyPath],
         *,
         name: Optional[str] = None,
         media_type: Optional[str] = None,
@@ -202,35 +255,32 @@ class File:
 
 
 class Image(File):
-    """An image as the result of a tool: bytes, a path, or an image of Pillow."""
+    """An image as the result of a tool: bytes, a path, or a Pillow image."""
 
     def __init__(self, data: Any, *, name: Optional[str] = None, media_type: Optional[str] = None) -> None:
-        if hasattr(data, "save") and hasattr(data, "tobytes"):  # Pillow
-            from io import BytesIO
-
-            out = BytesIO()
-            data.save(out, format="PNG")
-            data, media_type = out.getvalue(), "image/png"
+        if is_pillow(data):
+            data, media_type = pillow_bytes(data)
         super().__init__(data, name=name, media_type=media_type)
 
 
 class Mount:
-    """A folder of the sandbox: `at` is what workers and tools call it, `path` is where it is."""
+    """A folder of the sandbox. Workers and tools call it `at`; on this machine it is `path`."""
 
-    at: str
-    path: str
-    mode: str
+    __slots__ = ("at", "path", "mode")
 
     def __init__(self, at: str, path: str, mode: str) -> None:
         self.at = at
         self.path = path
         self.mode = mode
 
+    def __repr__(self) -> str:
+        return f"Mount({self.at!r}, {self.mode!r})"
+
 
 class Sandbox:
-    """Which files a call may touch, and how their virtual paths and the real ones belong together.
+    """The folders that a call may touch, and the translation between virtual and real paths.
 
-    A parameter of type `pathlib.Path` is translated without asking, and so is a `Path` that a tool returns.
+    llm-do translates a parameter of type `pathlib.Path` itself, and a `Path` that a tool returns.
     """
 
     #: The innermost come first.
@@ -239,10 +289,18 @@ class Sandbox:
     def __init__(self, mounts: Iterable[Mount] = ()) -> None:
         self.mounts = sorted(mounts, key=lambda mount: -len(mount.at.rstrip("/")))
 
-    def path(self, path: Union[str, "os.PathLike[str]"]) -> Path:
-        """The real path of a virtual one. `ValueError` where no mount holds it."""
+    def path(self, path: AnyPath) -> Path:
+        """The real path of a virtual one. Raises `ValueError` for a path outside all mounts."""
+        from pathlib import Path
+
+        return Path(self.locate(os.fspath(path)))
+
+    def locate(self, path: str) -> str:
+        """Like `path`, but takes and returns a text."""
+        if "\0" in path:
+            raise ValueError("a path cannot hold a NUL character")
         parts: List[str] = []
-        for part in os.fspath(path).split("/"):
+        for part in path.split("/"):
             if part == "..":
                 if not parts:
                     raise ValueError(f"{path} leaves the sandbox")
@@ -252,75 +310,88 @@ class Sandbox:
         virtual = "/" + "/".join(parts)
         for mount in self.mounts:
             at = mount.at.rstrip("/")
-            if virtual == at or virtual.startswith(at + "/"):
-                return Path(mount.path.rstrip("/") + virtual[len(at) :])
+            if is_below(virtual, at or "/"):
+                return mount.path.rstrip("/") + virtual[len(at) :].rstrip("/") or "/"
         places = ", ".join(mount.at for mount in self.mounts) or "none"
-        raise ValueError(f"{virtual} is in none of the mounts that this call has ({places})")
+        raise ValueError(f"{virtual} is outside the mounts of this call ({places})")
 
-    def virtual(self, path: Union[str, "os.PathLike[str]"]) -> str:
-        """The virtual path of a real one; what lies in no mount stays as it is."""
+    def virtual(self, path: AnyPath) -> str:
+        """The virtual path of a real one. A path outside all mounts is returned as it is."""
         text = os.fspath(path)
-        for mount in sorted(self.mounts, key=lambda mount: -len(mount.path)):
-            real = mount.path.rstrip("/")
-            if text == real or text.startswith(real + "/"):
-                return (mount.at.rstrip("/") + text[len(real) :]) or "/"
+        for real in (text, os.path.realpath(text)) if text.startswith("/") and self.mounts else ():
+            holding = [mount for mount in self.mounts if is_below(real, mount.path.rstrip("/") or "/")]
+            if holding:
+                mount = max(holding, key=lambda mount: len(mount.path))
+                rest = real[len(mount.path.rstrip("/")) :]
+                return (mount.at.rstrip("/") + rest) or "/"
         return text
+
+    def __repr__(self) -> str:
+        return f"Sandbox({self.mounts!r})"
 
 
 class Approvals:
-    """How the run decides what needs approval."""
+    """How the run decides about calls that need approval."""
 
-    mode: ApprovalMode
+    __slots__ = ("mode",)
 
     def __init__(self, mode: ApprovalMode) -> None:
         self.mode = mode
 
 
-class _Context:
-    """What both contexts know of their call."""
+class CallContext:
+    """What both contexts know about their call."""
+
+    _run_id: str
+    _worker: str
+    _key: str
+    _approvals: Approvals
+    _sandbox: Sandbox
 
     def __init__(
         self,
         *,
         calls: Optional[Mapping[str, Callable[[Any], Any]]] = None,
-        mounts: Optional[Mapping[str, Union[str, "os.PathLike[str]"]]] = None,
+        mounts: Optional[Mapping[str, AnyPath]] = None,
         run_id: str = "test",
         worker: str = "test",
         idempotency_key: str = "test",
         mode: ApprovalMode = "approve_all",
         cancelled: bool = False,
     ) -> None:
-        """A context for unit tests; inside llm-do the program makes it.
+        """Makes a context for a unit test. In a run, llm-do makes the context.
 
-        calls: what stands in for workers and tools: functions of the input, by name.
-        mounts: folders of the sandbox, virtual path to real one.
+        calls: functions that take the place of workers and tools, by name. They get the input.
+        mounts: the folders of the sandbox: virtual path to real path.
         """
         self._calls = dict(calls or {})
-        self._sandbox = Sandbox(Mount(at, os.fspath(path), "rw") for at, path in (mounts or {}).items())
-        self._facts = (run_id, worker, idempotency_key)
+        self._run_id = run_id
+        self._worker = worker
+        self._key = idempotency_key
         self._approvals = Approvals(mode)
+        self._sandbox = Sandbox([Mount(at, os.fspath(path), "rw") for at, path in (mounts or {}).items()])
         self._cancelled = cancelled
-        #: What was logged, for tests to look at.
+        #: The texts that the tool logged.
         self.logged: List[str] = []
 
     @property
     def run_id(self) -> str:
-        """The run that the call belongs to."""
-        return self._facts[0]
+        """The ID of the run."""
+        return self._run_id
 
     @property
     def worker(self) -> str:
         """The worker that called."""
-        return self._facts[1]
+        return self._worker
 
     @property
     def idempotency_key(self) -> str:
-        """The same whenever this very call is made again, after a crash for example."""
-        return self._facts[2]
+        """The key of this call. It stays the same when the call is made again, for example after a crash."""
+        return self._key
 
     @property
     def approvals(self) -> Approvals:
-        """How the run decides what needs approval."""
+        """How the run decides about calls that need approval."""
         return self._approvals
 
     @property
@@ -330,110 +401,210 @@ class _Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was cancelled, so that a long loop can stop in order."""
-        return self._cancelled
+        """Whether the call was cancelled. A long loop can check it and clean up before it ends."""
+        return self._is_cancelled()
 
     def log(self, *values: object, level: str = "info") -> None:
-        """Notes something in the journal of the run."""
-        self.logged.append(" ".join(map(str, values)))
+        """Writes a text to the journal of the run."""
+        self._log(" ".join(str(value) for value in values), level)
 
-    def _answer(self, name: str, input: Any, arguments: Dict[str, Any]) -> Any:
+    def _is_cancelled(self) -> bool:
+        return self._cancelled
+
+    def _log(self, text: str, _level: str) -> None:
+        self.logged.append(text)
+
+    def _make(self, _op: str, name: str, input: Any, arguments: Dict[str, Any]) -> Any:
         if name not in self._calls:
-            raise CallError("unknown", f"this context has nothing in `calls` for {name}")
-        if arguments:
-            input = {**(input or {}), **arguments}
-        return self._calls[name](input)
+            raise CallError("unknown", f"`calls` of this context has no function for {name!r}")
+        return self._calls[name]({**(input or {}), **arguments} if arguments else input)
 
-
-class ToolContext(_Context):
-    """What a tool knows of its call, and its way back into the run. Take it as the first parameter.
-
-    A call through it passes the same gate, limits and journal as a call of the worker's own. It may be used
-    from several threads; when the call has ended it raises `RuntimeError`.
-
-    An `async def` gets an `AsyncToolContext`, whichever of the two it is annotated with.
-    """
-
-    def call(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
-        """Calls a worker or a tool and gives its result: `ctx.call("summarizer", text=text)`.
-
-        Raises `CallError` where the call is refused or fails.
-        """
-        return self._answer(name, input, arguments)
-
-    def call_tool(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
-        """Like `call`, for tools only."""
-        return self._answer(name, input, arguments)
-
-    def call_all(self, calls: Iterable[Call], return_exceptions: bool = False) -> Any:
-        """Makes several calls, `(name, input)`, at once, and gives a list of results in the same order.
-
-        All of them are waited for. Then the first failure is raised, or with `return_exceptions` stands in
-        its place.
-        """
-        return _all(self, calls, return_exceptions)
-
-    @overload
-    def step(self, name: str, function: Callable[[], Awaitable[T]]) -> Awaitable[T]: ...
-    @overload
-    def step(self, name: str, function: Callable[[], T]) -> T: ...
-    def step(self, name: str, function: Callable[[], Any]) -> Any:
-        """Runs an effect of the tool's own, once: when the run is resumed, its recorded value is given
-        instead.
-
-        The value must be JSON, or a dataclass and the like, of which the JSON is given back.
-        """
+    def _run_step(self, _name: str, function: Callable[[], Any]) -> Any:
         return function()
 
 
-class AsyncToolContext(_Context):
-    """The context of an async tool: like `ToolContext`, and its calls are awaited."""
+class ToolContext(CallContext):
+    """What a tool knows about its call, and how it makes calls in the run. Take it as the first parameter.
 
-    async def call(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
-        """Calls a worker or a tool and gives its result: `await ctx.call("summarizer", text=text)`.
+    A call through it passes the same approvals, limits and journal as a call of the worker. It may be used
+    from several threads. After the end of the call its methods raise `RuntimeError`.
+
+    An `async def` gets an `AsyncToolContext`, even where it is annotated with `ToolContext`.
+    """
+
+    def call(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
+        """Calls a worker or a tool and returns its result: `ctx.call("summarizer", text=text)`.
 
         Raises `CallError` where the call is refused or fails.
         """
-        return await _settled(self._answer(name, input, arguments))
+        return self._make("call", name, input, arguments)
+
+    def call_tool(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
+        """Like `call`, for tools only."""
+        return self._make("call_tool", name, input, arguments)
+
+    def call_all(self, calls: Iterable[Tuple[str, Any]], return_exceptions: bool = False) -> Any:
+        """Makes several calls, `(name, input)`, at once. Returns a list of results in the same order.
+
+        Waits for all of them, and then raises the first failure. With `return_exceptions` the list holds the
+        failures instead.
+        """
+        return self._make_all(calls, return_exceptions)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def step(self, name: str, function: Callable[[], Awaitable[T]]) -> Awaitable[T]: ...
+        @overload
+        def step(self, name: str, function: Callable[[], T]) -> T: ...
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Runs an effect of the tool once. A resumed run returns the recorded value instead.
+
+        The value must be JSON, or something with a JSON form, like a dataclass. Then the step returns its
+        JSON.
+        """
+        return self._run_step(name, function)
+
+    def _make_all(self, calls: Iterable[Tuple[str, Any]], return_exceptions: bool) -> Any:
+        results = []
+        for name, input in calls:
+            try:
+                results.append(self._make("call", name, input, {}))
+            except CallError as error:
+                results.append(error)
+        return raise_first(results, return_exceptions)
+
+
+class AsyncToolContext(CallContext):
+    """The context of an async tool: like `ToolContext`, but its calls are awaited."""
+
+    async def call(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
+        """Calls a worker or a tool and returns its result: `await ctx.call("summarizer", text=text)`.
+
+        Raises `CallError` where the call is refused or fails.
+        """
+        return await settled(self._make("call", name, input, arguments))
 
     async def call_tool(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
         """Like `call`, for tools only."""
-        return await _settled(self._answer(name, input, arguments))
+        return await settled(self._make("call_tool", name, input, arguments))
 
-    async def call_all(self, calls: Iterable[Call], return_exceptions: bool = False) -> List[Any]:
-        """Makes several calls, `(name, input)`, at once, and gives a list of results in the same order.
+    async def call_all(self, calls: Iterable[Tuple[str, Any]], return_exceptions: bool = False) -> List[Any]:
+        """Makes several calls, `(name, input)`, at once. Returns a list of results in the same order.
 
-        All of them are waited for. Then the first failure is raised, or with `return_exceptions` stands in
-        its place.
+        Waits for all of them, and then raises the first failure. With `return_exceptions` the list holds the
+        failures instead.
         """
-        return [await _settled(one) for one in _all(self, calls, return_exceptions)]
+        return await self._make_all(calls, return_exceptions)
 
-    @overload
-    async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T: ...
-    @overload
-    async def step(self, name: str, function: Callable[[], T]) -> T: ...
+    if TYPE_CHECKING:
+
+        @overload
+        async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T: ...
+        @overload
+        async def step(self, name: str, function: Callable[[], T]) -> T: ...
+
     async def step(self, name: str, function: Callable[[], Any]) -> Any:
-        """Runs an effect of the tool's own, once: when the run is resumed, its recorded value is given
-        instead.
+        """Runs an effect of the tool once. A resumed run returns the recorded value instead.
 
-        The value must be JSON, or a dataclass and the like, of which the JSON is given back.
+        The value must be JSON, or something with a JSON form, like a dataclass. Then the step returns its
+        JSON.
         """
-        return await _settled(function())
+        return await settled(self._run_step(name, function))
+
+    async def _make_all(self, calls: Iterable[Tuple[str, Any]], return_exceptions: bool) -> List[Any]:
+        results = []
+        for name, input in calls:
+            try:
+                results.append(await settled(self._make("call", name, input, {})))
+            except CallError as error:
+                results.append(error)
+        return raise_first(results, return_exceptions)
 
 
-def _all(context: _Context, calls: Iterable[Call], return_exceptions: bool) -> List[Any]:
-    results: List[Any] = []
-    failure: Optional[CallError] = None
-    for name, input in calls:
-        try:
-            results.append(context._answer(name, input, {}))
-        except CallError as error:
-            failure = failure or error
-            results.append(error)
-    if failure is not None and not return_exceptions:
-        raise failure
+async def settled(value: Any) -> Any:
+    """The value, awaited if it can be."""
+    return await value if hasattr(value, "__await__") else value
+
+
+def raise_first(results: List[Any], return_exceptions: bool) -> List[Any]:
+    """The results of several calls. Raises the first failure among them, if failures are not returned."""
+    for result in results:
+        if isinstance(result, CallError) and not return_exceptions:
+            raise result
     return results
 
 
-async def _settled(value: Any) -> Any:
-    return await value if hasattr(value, "__await__") else value
+def did_you_mean(name: object, names: Iterable[str]) -> str:
+    """`; did you mean …?`, if a name is similar."""
+    import difflib
+
+    found = difflib.get_close_matches(str(name), list(names), 3, 0.6)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def show(value: object) -> str:
+    """A type or an object in few words, even if its `__repr__` raises."""
+    try:
+        if isinstance(value, type):
+            text = (
+                value.__qualname__
+                if value.__module__ == "builtins"
+                else f"{value.__module__}.{value.__qualname__}"
+            )
+        else:
+            text = repr(value).replace("typing.", "")
+    except Exception:
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+def code_of(target: Any) -> Any:
+    """The code of a function, of a method or of a callable object; None for one that is written in C."""
+    for _ in range(10):
+        code = getattr(target, "__code__", None)
+        if code is not None:
+            return code
+        inner = (
+            getattr(target, "__func__", None)
+            or getattr(target, "func", None)
+            or getattr(target, "__wrapped__", None)
+        )
+        if inner is None:
+            inner = vars(type(target)).get("__call__")
+            if not hasattr(inner, "__code__"):
+                return None
+        target = inner
+    return None
+
+
+def is_async(target: Any) -> bool:
+    """Whether a call of it returns a coroutine. It may also be the wrapper of a coroutine function."""
+    while target is not None:
+        code = code_of(target)
+        if code is not None and code.co_flags & 0x180:  # CO_COROUTINE, CO_ITERABLE_COROUTINE
+            return True
+        target = getattr(target, "__wrapped__", None)
+    return False
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it, by name."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def is_pillow(value: object) -> bool:
+    return any(
+        parent.__module__.startswith("PIL.") and parent.__name__ == "Image" for parent in type(value).__mro__
+    )
+
+
+def pillow_bytes(image: Any) -> Tuple[bytes, str]:
+    """A Pillow image in its own format if models can read that, else as PNG."""
+    from io import BytesIO
+
+    kind = image.format if image.format in ("PNG", "JPEG", "GIF", "WEBP") else "PNG"
+    out = BytesIO()
+    image.save(out, format=kind)
+    return out.getvalue(), f"image/{kind.lower()}"

@@ -1,5 +1,6 @@
-//! The second floor: `genai` alone over the same transcript, streaming, in a naive loop that clones the whole request each
-//! turn. Once with the system's allocator, as a program has it that says nothing about it, and once with llm-do's.
+//! The second floor: `genai` alone over the same transcript, streaming, in a naive loop that clones the whole request
+//! each turn. Once with the system's allocator, as a program has it that says nothing about it, and once with
+//! llm-do's.
 
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ pub fn main(program: &str) -> Result<(), Failure> {
     print(&meter.stop(program, &options))
 }
 
-/// Without the machine's certificates, which this loop has no use for and llm-do does not read either for such a server.
+/// Without the machine's certificates, which this loop has no use for and llm-do does not read either for such a
+/// server.
 fn client() -> Result<Client, Failure> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)

@@ -1,4 +1,4 @@
-//! Whether the journal of a run that has ended tells all of it, and the same as its report.
+//! Checks that the journal of a finished run is complete and matches its report.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::AddAssign;
@@ -6,19 +6,22 @@ use std::ops::AddAssign;
 use llm_do::Report;
 use llm_do::core::call_path::CallPath;
 use llm_do::core::engine::{End, FailureKind};
-use llm_do::core::journal::{Record, RecordKind, RunStatus};
+use llm_do::core::{
+    journal::{Record, RecordKind, RunStatus},
+    step_name::StepName,
+};
 use llm_do::runs::{SealKey, read_own_journal};
 
 use crate::FINAL;
 
-/// What a run's journal counts.
+/// The counts of a run's journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audited {
     /// Requests that were sent.
     pub requested: u64,
     /// Those that were answered.
     pub answered: u64,
-    /// What was wrong with each of the others.
+    /// The number of failures by kind.
     pub failed: HashMap<String, u64>,
     /// Tools that ran.
     pub tools: u64,
@@ -42,7 +45,7 @@ impl AddAssign for Audited {
 /// an answer, or fails because its model did.
 ///
 /// # Errors
-/// What is missing in the journal, or differs.
+/// The part of the journal that is missing or differs.
 pub fn audit(report: &Report, key: &SealKey, turns: u64) -> Result<Audited, String> {
     if let Some(halt) = &report.halt {
         return Err(format!("it was halted: {halt}"));
@@ -107,18 +110,16 @@ fn begins_and_ends(report: &Report, records: &[Record]) -> Result<(), String> {
 
 /// Every intent has its outcome, under the same key, and every call its end.
 fn everything_ends(records: &[Record]) -> Result<(), String> {
-    let mut steps: HashSet<(&CallPath, &str)> = HashSet::new();
+    let mut steps: HashSet<(&CallPath, &StepName)> = HashSet::new();
     let mut calls: HashSet<&CallPath> = HashSet::new();
     for Record { seq, path, step, body, .. } in records {
         let fits = match body {
             RecordKind::CallStarted { .. } => calls.insert(path),
             RecordKind::CallEnded { .. } => calls.remove(path),
             RecordKind::ModelRequested { .. } | RecordKind::ToolStarted { .. } => steps.insert((path, step)),
-            RecordKind::ModelAnswered { .. } | RecordKind::ModelFailed { .. } => {
-                steps.remove(&(path, &**step))
-            }
+            RecordKind::ModelAnswered { .. } | RecordKind::ModelFailed { .. } => steps.remove(&(path, step)),
             // A leaf is one step, and its call ends with it.
-            RecordKind::ToolEnded { .. } => steps.remove(&(path, &**step)) && calls.remove(path),
+            RecordKind::ToolEnded { .. } => steps.remove(&(path, step)) && calls.remove(path),
             _ => true,
         };
         if !fits {

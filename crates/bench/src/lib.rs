@@ -1,8 +1,8 @@
-//! What the loops of the benchmarks share: their options, the transcript, and the line they print.
+//! The shared parts of the benchmark loops: options, transcript and the printed line.
 //!
 //! Four programs make the same K tool turns against the same server: `bare_loop` (the exchange and nothing else),
-//! `genai_loop` and `genai_mimalloc_loop` ([`alone`]) and `llm_do_loop` (the whole machine). [`soak`] makes runs of the same transcript
-//! for minutes, many at once, against a server that fails now and then.
+//! `genai_loop` and `genai_mimalloc_loop` ([`alone`]) and `llm_do_loop` (the whole machine). [`soak`] makes runs of
+//! the same transcript for minutes, many at once, against a server that fails now and then.
 
 pub mod alone;
 pub mod audit;
@@ -25,15 +25,15 @@ pub const MODEL: &str = "loopback";
 pub const SYSTEM: &str = "You read the files you are asked for, one by one, and say when all are read.";
 /// The first message.
 pub const USER: &str = "Read all files in input/.";
-/// What every tool call returns.
+/// The result of every tool call.
 pub const RESULT: &str =
     "Line one of the file, with some words in it.\nLine two of the file, with some more words in it.\n";
-/// The last answer: what the server says by itself.
+/// The last answer, which is the server's own default.
 pub const FINAL: &str = "All of it is read.";
 
 /// Name of the one tool offered.
 pub const TOOL: &str = "read_file";
-/// What it says of itself.
+/// Its description.
 pub const DESCRIPTION: &str = "Reads a text file.";
 
 /// The schema of its arguments.
@@ -62,8 +62,8 @@ pub struct Options {
     pub dir: Option<String>,
 }
 
-/// Reads `--url URL [--turns K] [--concurrency N] [--repeat R] [--stream true|false] [--seconds S] [--dir DIR]` from the
-/// command line.
+/// Reads `--url URL [--turns K] [--concurrency N] [--repeat R] [--stream true|false] [--seconds S] [--dir DIR]` from
+/// the command line.
 pub fn options() -> Result<Options, Failure> {
     let mut options = Options {
         url: String::new(),
@@ -111,7 +111,7 @@ impl Meter {
         (self.wall.elapsed().as_secs_f64(), (cpu() - self.cpu).as_secs_f64())
     }
 
-    /// What the loops took. A turn is one request with its answer; K tool turns make K + 1.
+    /// What the loops took. A turn is one request with its answer, so K tool turns make K + 1 turns.
     pub fn stop(&self, program: &str, options: &Options) -> Value {
         let (wall, cpu) = self.elapsed();
         let requests = (options.concurrency * options.repeat * (options.turns + 1)) as f64;

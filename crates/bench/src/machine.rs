@@ -96,7 +96,7 @@ pub(crate) fn home(place: &Path) -> PathBuf {
     place.join("home")
 }
 
-/// What every run begins with.
+/// The input of every run.
 pub fn input() -> Input {
     Input { message: Some(USER.into()), ..Input::default() }
 }

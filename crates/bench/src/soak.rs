@@ -23,13 +23,14 @@ use crate::{Failure, Meter, machine, memory_kb};
 
 /// Further attempts at a failed request: few, so that some runs fail and their ends are looked at, too.
 const RETRIES: u32 = 1;
-/// Most complaints that are kept word by word.
+/// Maximum number of complaints kept in full.
 const COMPLAINTS: usize = 50;
 
-/// What to do.
+/// The plan of a soak.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The server's root, `http://127.0.0.1:PORT`. Nobody else may use it meanwhile: what it counts is compared.
+    /// The server's root, `http://127.0.0.1:PORT`. No other client may use it during the soak, because its counts are
+    /// compared.
     pub url: String,
     /// Tool turns of a run: what the server was started with.
     pub turns: u64,
@@ -54,18 +55,18 @@ struct Sample {
     ended: u64,
 }
 
-/// What came of it.
+/// The outcome of a soak.
 #[derive(Debug)]
 pub struct Outcome {
     /// Runs that were begun.
     pub started: u64,
     /// Runs that ended and whose journal is whole.
     pub ended: u64,
-    /// What all their journals count.
+    /// The counts of all their journals.
     pub audited: Audited,
-    /// What the server counts.
+    /// The server's counts.
     pub served: Value,
-    /// Whatever was not as it must be. Of many only the first.
+    /// Violations found; only the first of many.
     pub wrong: Vec<String>,
     figures: Value,
     samples: Vec<Sample>,
@@ -94,7 +95,7 @@ impl Outcome {
     }
 }
 
-/// What the runs' tasks write down.
+/// The shared notes of the runs' tasks.
 #[derive(Default)]
 struct Ledger {
     started: u64,
@@ -116,7 +117,7 @@ struct Soak {
 /// Does it.
 ///
 /// # Errors
-/// It can't begin, or the server can't be asked. What goes wrong with runs is part of the outcome.
+/// The soak can't start, or the server can't be reached. Failures of runs are part of the outcome.
 pub async fn soak(plan: &Plan) -> Result<Outcome, Failure> {
     let limits = json!({
         "max_turns": plan.turns + 1, "max_tool_calls": plan.turns + 1, "request_retries": RETRIES,
@@ -228,7 +229,7 @@ impl Ledger {
     }
 }
 
-/// What must add up once all runs have ended.
+/// Compares the totals once all runs have ended.
 fn compare(ledger: &mut Ledger, served: &Value, runs_dir: &Path) -> Result<(), Failure> {
     let mut same = |what: &str, ours: u64, other: &str, theirs: u64| {
         if ours != theirs {
@@ -275,7 +276,7 @@ fn descriptors(to: impl Fn(&Path) -> bool) -> usize {
     open.filter(|each| std::fs::read_link(each.path()).is_ok_and(|place| to(&place))).count()
 }
 
-/// What the server counts since it was last asked.
+/// The server's counts since the last query.
 async fn stats(host: &str) -> Result<Value, Failure> {
     let stream = TcpStream::connect(host).await?;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;

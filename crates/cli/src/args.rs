@@ -1,4 +1,4 @@
-//! The command line as typed. What it means is worked out in [`crate::meant`].
+//! The command line as typed. [`crate::meant`] interprets its values.
 
 mod libraries;
 mod looking;
@@ -24,8 +24,8 @@ const STYLES: styling::Styles = styling::Styles::styled()
     .literal(styling::AnsiColor::Cyan.on_default().bold())
     .placeholder(styling::AnsiColor::Cyan.on_default());
 
-/// Runs programs made of workers (prompts with a signature) and tools (code with the same signature), in one call tree,
-/// under one gate, over one journal.
+/// Runs programs made of workers (prompts with a signature) and tools (code with the same signature). One gate approves
+/// their calls, and one journal records them.
 #[derive(Debug, Parser)]
 #[command(
     name = "llm-do",
@@ -33,18 +33,18 @@ const STYLES: styling::Styles = styling::Styles::styled()
     styles = STYLES,
     override_usage = "llm-do [OPTIONS] [TARGET] [MESSAGE]\n       llm-do [OPTIONS] COMMAND",
     after_help = "\
-`llm-do TARGET` is short for `llm-do run TARGET`; a target that is spelled like a command is written `./NAME`.
+`llm-do TARGET` is short for `llm-do run TARGET`. Write `./NAME` for a target with the name of a command.
 `llm-do run --help` shows the options of a run.
 
 Examples:
   llm-do greeter.worker \"Say hello to Ada\"        run one worker file
   llm-do my-project --param topic=bees            run a project's entry worker
   llm-do list my-project                          show its workers
-  llm-do models pull smollm2-135m-instruct        fetch the model that needs no key
-  llm-do runs show last                           show what the last run did
+  llm-do models pull smollm2-135m-instruct        download a model that needs no key
+  llm-do runs show last                           show the last run
 
-Exit codes: 0 done, 1 the run failed, 2 the command, a file or the input is wrong, 3 a grant is missing or the entry
-was refused, 4 a limit ended it, 5 waiting for an approval, 130 interrupted."
+Exit codes: 0 success; 1 the run failed; 2 error in the command line, a file or the input; 3 a grant is missing or the
+entry was refused; 4 a limit ended the run; 5 the run waits for an approval; 130 interrupted."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -53,19 +53,19 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// Options of all commands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
-    /// Form of what goes to stdout
+    /// Format of the output on stdout
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t, global = true, help_heading = "Output")]
     pub(crate) output: Format,
     /// Short for `--output json`
     #[arg(long, global = true, conflicts_with = "output", help_heading = "Output")]
     pub(crate) json: bool,
-    /// Show errors and questions only
+    /// Show only errors and questions
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Show more: each call where stderr is no terminal, arguments and tokens
+    /// Show more: arguments and tokens, and each call if stderr is not a terminal
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Output")]
     pub(crate) verbose: u8,
     /// When to use colours
@@ -82,13 +82,13 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// The form asked for, by either flag.
+    /// The format that either flag names.
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.output }
     }
 }
 
-/// What stdout carries.
+/// The format of stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// The result as text
@@ -96,9 +96,9 @@ pub(crate) enum Format {
     Text,
     /// One JSON object at the end
     Json,
-    /// One event a line as it happens
+    /// One JSON event per line, as it happens
     StreamJson,
-    /// SARIF 2.1.0, for code hosts and editors (`check` only)
+    /// SARIF 2.1.0, for code hosts and editors (only for `check`)
     Sarif,
 }
 
@@ -106,49 +106,49 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Run a worker or a project
     Run(Box<RunArgs>),
-    /// Show the workers of a project
+    /// List the workers of a program
     List(ProgramArgs),
-    /// Load a program and report what is wrong with it, without running it
+    /// Find mistakes in a program without running it
     #[command(after_help = "\
 Examples:
-  llm-do check my-project          exit code 2 if it can't be loaded
+  llm-do check my-project          exit code 2 if it has errors
   llm-do check greeter.worker
-  llm-do check --fix               mend what can be mended for certain
-  llm-do check --explain E0201     what a code means
+  llm-do check --fix               apply the safe fixes
+  llm-do check --explain E0201     explain a code
   llm-do check --output sarif > findings.sarif")]
     Check(CheckArgs),
-    /// Show a worker as it is after the merge with its project, or what its model would be sent
+    /// Show a worker merged with its project's settings, or its first request to the model
     Show(Box<ShowArgs>),
     /// Install and manage libraries
     Lib(LibArgs),
-    /// Make a new project
+    /// Create a project
     Init(InitArgs),
-    /// Turn an older layout, or older worker files, into a project
+    /// Convert an older layout, or older worker files, into a project
     Migrate(MigrateArgs),
-    /// Fetch and manage local models
+    /// Download and manage local models
     #[command(subcommand)]
     Models(ModelsCommand),
-    /// Look at past runs
+    /// Show, resume, replay, export and remove runs
     #[command(subcommand)]
     Runs(RunsCommand),
-    /// Try a Python function in the place of a worker, against what the worker did
+    /// Test a Python function as a replacement for a worker, against the worker's recorded calls
     Harden(HardenArgs),
-    /// Ask the gate what it would decide, and why
+    /// Explain the gate's decisions
     #[command(subcommand)]
     Gate(GateCommand),
-    /// See and take back what programs were granted
+    /// List and revoke the grants of programs
     #[command(subcommand)]
     Grants(GrantsCommand),
-    /// Say what this machine has: confinement, Python, providers, models
+    /// Report on this machine: confinement, Python, providers, models
     #[command(after_help = "\
 Examples:
   llm-do doctor                    for the program in the current directory
   llm-do doctor my-project --output json")]
     Doctor {
-        /// Folder of the program whose interpreter is looked for [default: the current directory]
+        /// Directory of the program whose Python interpreter is reported [default: the current directory]
         target: Option<PathBuf>,
     },
-    /// Print a published JSON Schema, for editors and other programs
+    /// Print a JSON Schema, for editors and other programs
     #[command(after_help = "\
 Examples:
   llm-do schema worker > worker.schema.json
@@ -156,10 +156,10 @@ Examples:
   llm-do schema lib > lib.schema.json
   llm-do schema events > events.schema.json")]
     Schema {
-        /// Of what
+        /// The described format
         what: SchemaOf,
     },
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     #[command(after_help = "\
 Examples:
   llm-do completions bash > ~/.local/share/bash-completion/completions/llm-do
@@ -169,18 +169,31 @@ Examples:
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the man pages, for packages of llm-do
+    #[command(
+        hide = true,
+        after_help = "\
+Examples:
+  llm-do man target/man
+  man -l target/man/llm-do-run.1"
+    )]
+    Man {
+        /// Directory for the pages; created if it does not exist
+        #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+        dir: PathBuf,
+    },
 }
 
-/// What a schema describes.
+/// The format that a schema describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchemaOf {
-    /// The keys of a worker: front matter, or a YAML worker
+    /// A worker: the front matter of a .worker file, or a YAML worker
     Worker,
-    /// The manifest, project.yaml or llm-do.yaml
+    /// A manifest: project.yaml or llm-do.yaml
     Project,
     /// A library's lib.yaml
     Lib,
-    /// One line of --output stream-json
+    /// A line of `--output stream-json`
     Events,
 }
 
@@ -192,28 +205,28 @@ Examples:
   llm-do greeter.worker hello --model local:smollm2-135m-instruct
   llm-do models remove smollm2-135m-instruct")]
 pub(crate) enum ModelsCommand {
-    /// Show the models that can be fetched and those that are here
+    /// List the available and the downloaded models
     #[command(after_help = "Examples:\n  llm-do models list\n  llm-do models list --json")]
     List,
-    /// Download a model's weights, once
+    /// Download the weights of a model
     #[command(after_help = "\
-An interrupted download goes on where it stopped. The file is put in place only when its SHA-256 is right.
+An interrupted download continues where it stopped. The file is installed only if its SHA-256 hash matches.
 
 Examples:
   llm-do models pull smollm2-135m-instruct")]
     Pull {
-        /// Its name in `llm-do models list`; without it, the smallest
+        /// Name from `llm-do models list` [default: the smallest model]
         name: Option<String>,
     },
-    /// Delete a model's weights
+    /// Delete the weights of a model
     #[command(after_help = "Examples:\n  llm-do models remove smollm2-135m-instruct")]
     Remove {
-        /// Its name in `llm-do models list`
+        /// Name from `llm-do models list`
         name: String,
     },
 }
 
-/// Reads the words of the command line. A mistake, `--help` and `--version` come back as clap's error, to be printed.
+/// Parses the words of the command line. Mistakes, `--help` and `--version` return clap's error, which the caller prints.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command();
     let (words, colour) = with_run(&command, words.into_iter().collect());
@@ -225,9 +238,8 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
-/// Puts in the `run` that `llm-do TARGET` leaves out: wherever the first word that is no general flag names no command.
-/// Done on the words, so that there is one grammar and not two; the colour is read here because help and mistakes need
-/// it too.
+/// Inserts the `run` that `llm-do TARGET` omits, if the first word after the general flags is not a command. Working on
+/// the words keeps one grammar. Also reads `--color`, which help and error messages need before parsing.
 fn with_run(command: &clap::Command, mut words: Vec<OsString>) -> (Vec<OsString>, ColourChoice) {
     let colour_of = |word: Option<&OsString>| {
         word.and_then(|word| word.to_str()).and_then(|word| ColourChoice::from_str(word, true).ok())

@@ -9,6 +9,7 @@ pub(crate) mod harden;
 pub(crate) mod init;
 pub(crate) mod lib;
 pub(crate) mod list;
+pub(crate) mod man;
 pub(crate) mod migrate;
 #[cfg(feature = "local")]
 pub(crate) mod models;

@@ -1,10 +1,14 @@
 //! How the program ends, and what it says when something is wrong.
 
 use crate::{paint::Paint, visible};
-use llm_do_core::journal::RunStatus;
+use llm_do::Report;
+use llm_do_core::{
+    engine::{End, FailureKind},
+    journal::RunStatus,
+};
 use std::{fmt::Write as _, process::ExitCode};
 
-/// Exit codes (SPEC §3).
+/// Exit codes. See `docs/reference/commands.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
@@ -48,6 +52,19 @@ impl From<RunStatus> for Exit {
             RunStatus::Suspended => Self::Suspended,
             RunStatus::Interrupted => Self::Interrupted,
         }
+    }
+}
+
+impl From<&Report> for Exit {
+    fn from(report: &Report) -> Self {
+        use FailureKind as K;
+        let wrong = matches!(&report.end, End::Failed(failure)
+            if matches!(failure.kind, K::Definition | K::InvalidInput | K::Authority));
+        // A file or the input is wrong, unless a model has worked on it before.
+        if report.status == RunStatus::Failed && wrong && report.counts.sent == 0 {
+            return Self::Wrong;
+        }
+        report.status.into()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first ends the run in order, the second the process at once (SPEC §3, exit 130).
+//! Ctrl-C: the first one ends the run in order with exit code 130, the second one ends the process at once.
 
 use crate::{exit::Exit, terminal::Terminal};
 use signal_hook::{

@@ -2,13 +2,17 @@
 
 mod args;
 mod commands;
+mod environment;
 mod exit;
 mod interrupt;
 mod markdown;
 mod meant;
+mod opening;
 mod operator;
 mod paint;
 mod program;
+#[cfg(test)]
+mod reference;
 mod render;
 mod screen;
 mod staged;
@@ -94,6 +98,7 @@ fn carry_out(cli: Cli) -> Exit {
             commands::schema::run(*what, &output);
             Ok(Exit::Done)
         }
+        Command::Man { dir } => commands::man::run(dir).map(|()| Exit::Done),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "llm-do", &mut script);
@@ -111,7 +116,7 @@ fn folders(target: Option<&str>) -> Result<Vec<PathBuf>, Complaint> {
 
 #[cfg(feature = "local")]
 fn models(command: &args::ModelsCommand, output: &Output) -> Result<(), Complaint> {
-    commands::models::run(command, &commands::run::store(), output)
+    commands::models::run(command, &opening::store(), output)
 }
 
 #[cfg(not(feature = "local"))]

@@ -1,4 +1,4 @@
-//! What the command line means by its values: JSON, files, stdin, pairs (SPEC §3).
+//! What the command line means by its values: JSON, files, stdin, pairs (`docs/reference/commands.md`).
 
 use crate::exit::Complaint;
 use serde_json::Value;

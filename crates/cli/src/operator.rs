@@ -1,10 +1,11 @@
-//! The operator at the terminal: shows what a call would do, and takes the answer (SPEC §9.4).
+//! The operator at the terminal: shows a question and takes the answer.
 
 mod channel;
-pub(crate) mod cut_off;
+mod cut_off;
 mod editor;
 mod entry;
 mod grant;
+mod input;
 mod view;
 
 pub(crate) use channel::{Channel, Taken};
@@ -18,7 +19,8 @@ use crate::{
 };
 use editor::Edited;
 use llm_do_core::{
-    operator::{Answer, Ask, Operator},
+    operator::{Operator, Recall},
+    question::{Answer, Approval, Given, Question, Reply, Waiting},
     send::BoxFuture,
 };
 use std::{
@@ -42,7 +44,11 @@ const HELP: &str = "  a  approve this call
   Ctrl-D denies, Ctrl-C ends the whole run
 ";
 
-/// Asks on the terminal. Called for one question at a time.
+/// Through what the answers come, as recorded.
+const VIA: &str = "terminal";
+
+/// Asks on the terminal. A person looks at one question at a time: runs share one in a
+/// [`OneAtATime`](llm_do_core::operator::OneAtATime).
 pub(crate) struct TerminalOperator {
     terminal: Arc<Terminal>,
     screen: Arc<Screen>,
@@ -57,7 +63,7 @@ impl TerminalOperator {
 }
 
 impl Operator for TerminalOperator {
-    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer> {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
             let mut prompting = Prompting {
                 terminal: Arc::clone(&self.terminal),
@@ -66,24 +72,29 @@ impl Operator for TerminalOperator {
                 _screen: self.screen.pause(),
             };
             let (send, receive) = oneshot::channel();
-            let dialogue = Dialogue {
-                terminal: Arc::clone(&self.terminal),
-                cancelled: Arc::clone(&prompting.cancelled),
-                ask: ask.clone(),
-                paint: self.paint,
-                draft: None,
-            };
-            // Its own thread: reading a terminal blocks, and a run goes on elsewhere meanwhile.
+            let (terminal, paint) = (Arc::clone(&self.terminal), self.paint);
+            let cancelled = Arc::clone(&prompting.cancelled);
+            let waiting = waiting.clone();
+            // Its own thread: reading a terminal blocks, and the run goes on elsewhere meanwhile.
             let started = thread::Builder::new().name("prompt".into()).spawn(move || {
-                // Nobody waits for the answer to a cancelled question.
-                let _ = send.send(dialogue.hold());
+                let answer = match waiting.question {
+                    Question::Approval(approval) => {
+                        Dialogue { terminal, cancelled, approval, paint, draft: None }.hold()
+                    }
+                    Question::Input(wanted) => input::ask(&terminal, &cancelled, &wanted, paint),
+                    Question::Settlement(cut_off) => {
+                        cut_off::ask(&terminal, &cancelled, &waiting.id.call, &cut_off, paint)
+                    }
+                };
+                // A cancelled question has no receiver any more.
+                let _ = send.send(answer);
             });
             let answer = match started {
-                Ok(_) => receive.await.ok(),
+                Ok(_) => receive.await.ok().flatten(),
                 Err(_) => None,
             };
             prompting.answered = true;
-            answer.unwrap_or(Answer::Deny { reason: Some("nobody could be asked".into()), remember: false })
+            answer.map_or(Reply::Later, |answer| Reply::Given(Given::operator(answer, VIA)))
         })
     }
 }
@@ -107,20 +118,21 @@ impl Drop for Prompting {
     }
 }
 
-/// One question until its answer.
+/// The question about a call, until its answer.
 struct Dialogue {
     terminal: Arc<Terminal>,
     cancelled: Arc<AtomicBool>,
-    ask: Ask,
+    approval: Approval,
     paint: Paint,
     /// Edited arguments that were not JSON, kept for the next attempt.
     draft: Option<String>,
 }
 
 impl Dialogue {
-    fn hold(mut self) -> Answer {
+    /// The answer; none if the question was cancelled.
+    fn hold(mut self) -> Option<Answer> {
         let columns = self.terminal.columns();
-        self.terminal.show(&view::question(&self.ask, Extent::Folded, columns, self.paint));
+        self.terminal.show(&view::question(&self.approval, Extent::Folded, columns, self.paint));
         self.terminal.read_keys(&self.cancelled);
         let answer = loop {
             self.terminal.show(&format!("{} ", self.paint.bold(KEYS)));
@@ -131,7 +143,7 @@ impl Dialogue {
                         self.terminal.show("\n");
                         continue;
                     }
-                    Typed::Cancelled => return Answer::Later,
+                    Typed::Cancelled => return None,
                     Typed::End | Typed::Text(_) => {
                         self.echo("denied");
                         break Answer::Deny { reason: None, remember: false };
@@ -156,12 +168,17 @@ impl Dialogue {
                             break Answer::Deny { reason, remember };
                         }
                         entry::Entered::Left => break Answer::Deny { reason: None, remember },
-                        entry::Entered::Cancelled => return Answer::Later,
+                        entry::Entered::Cancelled => return None,
                     }
                 }
                 "e" => {
                     self.echo("edit");
-                    match editor::edit(&self.terminal, &self.cancelled, &self.ask.input, self.draft.take()) {
+                    match editor::edit(
+                        &self.terminal,
+                        &self.cancelled,
+                        &self.approval.input,
+                        self.draft.take(),
+                    ) {
                         Edited::Arguments(input) => break Answer::Edit { input },
                         Edited::Unchanged => self.terminal.show("  nothing was changed\n"),
                         Edited::Wrong { text, problem } => {
@@ -176,20 +193,20 @@ impl Dialogue {
                             let problem = visible::text(&problem);
                             self.terminal.show(&format!("  {} {problem}\n", self.paint.red("cannot edit:")));
                         }
-                        Edited::Cancelled => return Answer::Later,
+                        Edited::Cancelled => return None,
                     }
                     self.terminal.read_keys(&self.cancelled);
                 }
                 "v" => {
                     self.echo("");
-                    self.terminal.show(&view::question(&self.ask, Extent::Full, columns, self.paint));
+                    self.terminal.show(&view::question(&self.approval, Extent::Full, columns, self.paint));
                 }
                 "" => self.terminal.show("\n"),
                 _ => self.terminal.show(&format!("\n{HELP}")),
             }
         };
         self.terminal.restore();
-        answer
+        Some(answer)
     }
 
     /// Ends the line of the prompt with what was understood.

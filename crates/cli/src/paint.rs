@@ -1,5 +1,6 @@
-//! Colours: on a terminal, unless the user or `NO_COLOR` says otherwise.
+//! Colours: on a terminal, unless `--color` or `NO_COLOR` turns them off.
 
+use crate::environment::{NO_COLOR, TERM};
 use anstyle::{AnsiColor, Effects, Style};
 use std::fmt::{self, Display};
 
@@ -12,12 +13,12 @@ pub(crate) struct Paint {
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColourChoice {
-    /// On a terminal, unless NO_COLOR is set.
+    /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
-    /// Always.
+    /// Always
     Always,
-    /// Never.
+    /// Never
     Never,
 }
 
@@ -29,7 +30,9 @@ impl ColourChoice {
             Self::Always => true,
             Self::Never => false,
             Self::Auto => {
-                terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+                terminal
+                    && !set(NO_COLOR.name)
+                    && std::env::var_os(TERM.name).is_none_or(|term| term != "dumb")
             }
         };
         Paint { on }

@@ -7,7 +7,7 @@ use crate::{
     render::Output,
 };
 use llm_do::{
-    Environment, MissingGrant, Problem, PythonFor, ResumeError, code_reader,
+    Environment, Grant, MissingGrant, Problem, PythonFor, ResumeError, code_reader,
     program::{
         Diagnostic, LoadOptions,
         diagnostics::{
@@ -18,7 +18,8 @@ use llm_do::{
     },
     toolset_kinds,
 };
-use llm_do_runs::{Problem as Line, ReadError, ReopenError};
+use llm_do_records::Problem as Line;
+use llm_do_runs::{ReadError, ReopenError};
 use serde_json::{Value, json};
 use std::{env, io, path::PathBuf, sync::Arc};
 
@@ -173,8 +174,13 @@ fn missing_grants(missing: &[MissingGrant]) -> Complaint {
         .flat_map(|missing| &missing.grants)
         .map(|grant| format!("--grant {}", quoted(&grant.to_string())))
         .collect();
-    Complaint { exit: Exit::Refused, ..Complaint::wrong(message) }
-        .hint(format!("if you trust it with that, run it again with {}", flags.join(" ")))
+    let unconfined = missing.iter().any(|missing| missing.grants.contains(&Grant::Unconfined));
+    let complaint = Complaint { exit: Exit::Refused, ..Complaint::wrong(message) }
+        .hint(format!("if you trust it with that, run it again with {}", flags.join(" ")));
+    if unconfined {
+        return complaint.hint("`llm-do doctor` says why this system can't confine processes");
+    }
+    complaint
 }
 
 /// A word as a shell takes it.

@@ -1,4 +1,4 @@
-//! What a run shows: progress and warnings on stderr, and on stdout the result and nothing else (SPEC §3).
+//! The output of a run: progress and warnings on stderr, only the result on stdout.
 
 mod lines;
 mod progress;
@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-pub(crate) use result::{show_questions, show_report, show_unsettled};
+pub(crate) use result::{show_how_to_answer, show_report, show_waiting};
 
 /// What kind of streams there are, and what goes to them.
 #[derive(Clone)]

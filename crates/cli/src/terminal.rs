@@ -1,4 +1,4 @@
-//! The operator's terminal, whatever stdin, stdout and stderr are (SPEC §3: approvals use `/dev/tty`).
+//! The operator's terminal: `/dev/tty`, wherever stdin, stdout and stderr are redirected.
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

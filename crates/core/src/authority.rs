@@ -1,11 +1,11 @@
-//! Authority: what a call may touch. It only ever shrinks.
+//! Authority: the files and network that a call may touch. Authority only ever shrinks.
 //!
-//! Two things travel down the call tree separately (SPEC §6.3). [`Bounds`] are the real places that a chain of calls
-//! may touch at all; each `restrict`, `readonly` and switched-off network narrows them for good. A [`View`] is the set
-//! of mounts that one worker sees; what it can reach is its view within its bounds.
+//! Two things travel down the call tree separately (`docs/reference/sandbox.md`). [`Bounds`] are the real places that
+//! a chain of calls may touch at all; each `restrict`, `readonly` and switched-off network narrows them for good. A
+//! [`View`] is the set of mounts that one worker sees. The worker can reach its view intersected with its bounds.
 //!
-//! There are two makers of an [`Authority`] (the program loader and the grant resolver of the host) and one
-//! operation, `narrow`. Nothing here touches a disk: places are names, and [`crate::vfs::FileSystem`] opens them.
+//! Only the program loader and the host's grant resolver construct an [`Authority`]. `narrow` is the only operation
+//! on it. Nothing here touches a disk: places are names, and [`crate::vfs::FileSystem`] opens them.
 
 mod domain;
 mod place;
@@ -20,22 +20,22 @@ pub use view::{Approvals, Located, Mount, View};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What is done to a file.
+/// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Its content or existence is read.
+    /// Reads its content or checks that it exists.
     Read,
-    /// It is made, changed or removed.
+    /// Creates, changes or removes it.
     Write,
 }
 
-/// A subtree of real places with what may be done there.
+/// A subtree of real places, and the access that is allowed there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     /// Root of the subtree (or a single file).
     pub place: Place,
-    /// The most that may be done there.
+    /// The widest access allowed there.
     pub access: Access,
 }
 
@@ -52,12 +52,12 @@ pub enum Network {
 }
 
 impl Network {
-    /// These domains; none at all is no network.
+    /// Allows these domains. An empty list means no network.
     pub fn domains(domains: impl IntoIterator<Item = Domain>) -> Self {
         Self::Domains(domains.into_iter().collect()).normal()
     }
 
-    /// The tighter of two: what both allow.
+    /// The intersection of two: what both allow.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         match (self.clone().normal(), other.clone().normal()) {
@@ -69,7 +69,7 @@ impl Network {
         }
     }
 
-    /// One form for what means the same, so that equal authority compares equal.
+    /// The canonical form, so that equal authority compares equal.
     fn normal(self) -> Self {
         match self {
             Self::Domains(mut domains) => {
@@ -101,8 +101,8 @@ impl Bounds {
         bounds
     }
 
-    /// Adds a subtree unless one that is there covers it; drops those that it covers. Sorted, so that equal
-    /// authority compares equal.
+    /// Adds a subtree unless an existing one covers it, and drops those that it covers. Keeps the list sorted, so
+    /// that equal authority compares equal.
     fn add(&mut self, new: Extent) {
         if self.extents.iter().any(|old| new.place.is_within(&old.place) && new.access <= old.access) {
             return;
@@ -122,7 +122,7 @@ impl Bounds {
         &self.network
     }
 
-    /// What both allow. The one operation on authority.
+    /// The intersection: what both allow. This is the only operation on authority.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         let mut both = Self { extents: Vec::new(), network: self.network.narrow(&other.network) };
@@ -155,22 +155,22 @@ impl Bounds {
         self.extents.iter().find(|e| e.access >= access && place.is_within(&e.place))
     }
 
-    /// Whether any part of `place` can be touched.
+    /// Whether any part of `place` is within the bounds.
     pub fn overlaps(&self, place: &Place) -> bool {
         self.extents.iter().any(|e| e.place.is_within(place) || place.is_within(&e.place))
     }
 
-    /// Whether everything that `self` allows, `other` allows too.
+    /// Whether `other` allows everything that `self` allows.
     pub fn is_within(&self, other: &Self) -> bool {
         self.extents.iter().all(|e| other.covering(&e.place, e.access).is_some())
             && self.network.narrow(&other.network) == self.network
     }
 }
 
-/// Why authority was refused; said to a model as a value.
+/// Why access was refused. The model receives it as a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The path is none that the virtual file system could have.
+    /// The path is not valid in the virtual file system.
     #[error("`{path}` is not a usable path: {reason}")]
     BadPath {
         /// As given.
@@ -178,13 +178,13 @@ pub enum Refusal {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// No mount holds it, or it is invisible, or outside the bounds. One answer for all three, so that a model
-    /// can't probe for what it may not see.
+    /// No mount contains it, it is invisible, or it is outside the bounds. All three give the same answer, so that a
+    /// model can't probe for files that it may not see.
     #[error("`{path}` does not exist here. {visible}")]
     NotVisible {
         /// Normalised virtual path.
         path: String,
-        /// What there is instead.
+        /// What is visible instead.
         visible: String,
     },
     /// It may be read but not written.
@@ -205,7 +205,7 @@ pub enum Refusal {
         /// Its suffixes.
         allowed: String,
     },
-    /// A symlink leads to a place over which another mount lies.
+    /// A symlink leads to a place that another mount covers.
     #[error("`{path}` is a symbolic link to `{leads_to}`, which is in another mount: use that path")]
     OtherMount {
         /// Normalised virtual path.
@@ -213,7 +213,7 @@ pub enum Refusal {
         /// Where it leads.
         leads_to: String,
     },
-    /// A caller hands over a path that it does not hold itself (SPEC §6.4).
+    /// A caller passes a path that it can't access itself (`docs/reference/sandbox.md`).
     #[error("caller does not hold {path} for {mode}")]
     NotHeld {
         /// As given.
@@ -233,10 +233,10 @@ pub enum Refusal {
     },
 }
 
-/// What a worker's definition asks of the sandbox: an input of [`Authority::narrow`].
+/// The sandbox settings of a worker's definition: the input of [`Authority::narrow`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Narrowing {
-    /// Declared mounts; empty with `declared` false means the caller's view.
+    /// Declared mounts. Empty while `declared` is false: the caller's view applies.
     pub mounts: Vec<Mount>,
     /// Whether the worker or its project declares mounts at all.
     pub declared: bool,
@@ -248,7 +248,7 @@ pub struct Narrowing {
     pub network: Option<Network>,
     /// A library's or a generated worker: its mounts count only within the caller's view.
     pub foreign: bool,
-    /// `path` parameters and attachments: handed over by the caller, who was checked to hold them.
+    /// `path` parameters and attachments that the caller passes. The caller's access to them has been checked.
     pub handed: Vec<Mount>,
 }
 
@@ -276,15 +276,15 @@ impl Authority {
         &self.view
     }
 
-    /// What defines the program and is therefore protected or invisible.
+    /// The files that define the program and are therefore protected or invisible.
     pub fn protection(&self) -> &Arc<Protection> {
         &self.protection
     }
 
-    /// The authority of a callee that asks for `by`, called by the holder of `self` (SPEC §6.3).
+    /// The authority of a callee that asks for `by`, called by the holder of `self` (`docs/reference/sandbox.md`).
     ///
-    /// Never wider than `self` in bounds; for foreign workers never wider in view either. A declared mount of which
-    /// no part lies in the bounds is refused.
+    /// The result never has wider bounds than `self`; for foreign workers it never has a wider view either. A
+    /// declared mount that lies wholly outside the bounds is refused.
     pub fn narrow(&self, worker: &str, by: &Narrowing) -> Result<Self, Refusal> {
         let mut view =
             if by.declared { View::new(self.declared_mounts(worker, by)?) } else { self.view.clone() };
@@ -296,7 +296,8 @@ impl Authority {
             bounds = bounds.narrow(&self.view.extents(Network::On));
         }
         if !by.restrict.is_empty() {
-            // `restrict` speaks of the worker's own view; what was handed over is the caller's choice and stays.
+            // `restrict` applies to the worker's own view. The paths that the caller passed are the caller's choice
+            // and stay.
             let kept = by
                 .restrict
                 .iter()
@@ -314,11 +315,12 @@ impl Authority {
         Ok(Self { bounds, view, protection: Arc::clone(&self.protection) })
     }
 
-    /// The mounts that a worker declares, checked against the bounds; for foreign workers cut to what `self` sees.
+    /// The mounts that a worker declares, checked against the bounds. For foreign workers they are cut to the view of
+    /// `self`.
     fn declared_mounts(&self, worker: &str, by: &Narrowing) -> Result<Vec<Mount>, Refusal> {
         let mut mounts = Vec::with_capacity(by.mounts.len());
-        // Outermost first: of two at one path the later stands, and a mount that was declared there is to stand before
-        // one that another's view brought along.
+        // Outermost first: of two mounts at one path the later one wins, and a declared mount must win over one that
+        // another view brought along.
         for mount in View::new(by.mounts.clone()).mounts().iter().rev() {
             let seen =
                 if by.foreign { self.view.within(mount, &self.protection) } else { vec![mount.clone()] };
@@ -341,19 +343,19 @@ impl Authority {
     }
 
     /// Finds the real place of a virtual path and checks that `access` to it is allowed: mount, mode, suffix,
-    /// protected and invisible names, bounds. What symlinks do to the place is for the file system to check, with
+    /// protected and invisible names, bounds. The file system checks the effect of symlinks, with
     /// [`Located::admits`].
     pub fn locate(&self, path: &str, access: Access) -> Result<Located, Refusal> {
         let path = VirtualPath::parse(path)?;
         self.view.locate(&path, access, &self.bounds, &self.protection)
     }
 
-    /// A virtual path under which `access` to that place is allowed: what a caller would write to hand it over.
+    /// A virtual path under which `access` to that place is allowed. A caller writes this path to pass the place on.
     pub fn path_to(&self, place: &Place, access: Access) -> Option<VirtualPath> {
         let shown = self.view.mounts().iter().filter_map(|mount| {
             let path = mount.at.join(place.rest(&mount.place)?);
             let located = self.view.locate(&path, access, &self.bounds, &self.protection).ok()?;
-            // Another mount may lie over it.
+            // Another mount may cover it.
             (located.place() == *place).then_some(path)
         });
         shown.min_by(|a, b| a.as_str().len().cmp(&b.as_str().len()).then_with(|| a.cmp(b)))
@@ -366,7 +368,7 @@ impl Authority {
         self.view.locate_tree(&path, &self.bounds, &self.protection)
     }
 
-    /// Whether anything at all can be written: if not, tools that write need not be offered.
+    /// Whether anything can be written. If not, tools that write need not be offered.
     pub fn can_write(&self) -> bool {
         self.view.mounts().iter().any(|m| {
             m.access == Access::Write

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 /// A place in the call tree, for example `0/3.1/0.0`: the root call, its turn 3's call 1, that one's turn 0's call 0.
 ///
 /// Keys come from the position in the tree and never from completion order, so that parallel calls can be resumed,
-/// replayed, or run on another machine (ARCHITECTURE, rules of the journal, 3 and 4).
+/// replayed, or run on another machine (`docs/architecture.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -21,16 +21,16 @@ impl CallPath {
     pub fn call(&self, turn: u32, index: usize) -> Self {
         Self(format!("{}/{turn}.{index}", self.0).into())
     }
-    /// The call of a tool of `ensures` with the output that a worker's turn gave, by its index among these tools.
+    /// The call of an `ensures` tool with the output of a worker's turn, by the tool's index among them.
     pub fn judge(&self, turn: u32, index: usize) -> Self {
         Self(format!("{}/ensures.{turn}.{index}", self.0).into())
     }
-    /// A call made by code rather than by a model's turn. `key` tells it from its siblings (SPEC §12: function,
-    /// canonical arguments, occurrence).
+    /// A call made by code rather than by a model's turn. `key` distinguishes it from its siblings (function,
+    /// canonical arguments, occurrence; `docs/reference/journal.md`).
     pub fn keyed(&self, key: &str) -> Self {
         Self(format!("{}/{key}", self.0).into())
     }
-    /// A place as people type it, after a journal. Whether there is such a call is for others to know.
+    /// A place as a person types it, read from a journal. The call need not exist.
     pub fn typed(text: &str) -> Self {
         Self(text.into())
     }
@@ -38,11 +38,11 @@ impl CallPath {
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()))
     }
-    /// Whether it is that call, or one below it.
+    /// Whether it is that call or below it.
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
-    /// How many calls stand above it.
+    /// The number of calls above it.
     pub fn depth(&self) -> usize {
         self.0.matches('/').count()
     }

@@ -1,7 +1,8 @@
 //! A worker's conversation: a state machine without I/O.
 //!
-//! [`Conversation::next`] says what is to be done, the engine does it and feeds the result back. The same fold over a
-//! run's records rebuilds the conversation ([`crate::journal::conversation_at`]); nothing else is its truth.
+//! [`Conversation::next`] gives the next action; the engine performs it and feeds the result back. The same fold over
+//! a run's records rebuilds the conversation ([`crate::rebuild::conversation_at`]). The records are the only source
+//! of truth.
 
 mod ensures;
 mod output;
@@ -10,27 +11,26 @@ pub use ensures::{Ensure, Ensures, Judge};
 pub use output::{FINAL_TOOL, OutputContract};
 
 use crate::{
-    engine::{Failure, FailureKind},
-    journal::Ending,
-    ledger::estimate,
+    estimate::estimate,
+    limits::Limits,
     model::{
         Arguments, Blob, FinishReason, Message, MessageId, ModelResponse, Part, Role, Sees, ToolCall,
         ToolResult,
     },
+    outcome::{Ending, Failure, FailureKind},
     schema::{canonical, sha256},
-    worker::Limits,
 };
 use output::Answer;
 use serde_json::Value;
 use std::{collections::HashMap, sync::Arc};
 
-/// Stands in the history for an answer without content, which providers would refuse to be sent.
+/// Placeholder in the history for an answer without content, because providers reject such messages.
 const EMPTY: &str = "(empty answer)";
 
 /// Asks for a shorter answer.
 const CUT_OFF: &str = "Your answer was cut off because it was too long. Answer again, shorter.";
 
-/// What is fixed for the whole conversation.
+/// Settings that are fixed for the whole conversation.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Worker ID, for messages.
@@ -45,18 +45,18 @@ pub struct Setup {
     pub tools: Vec<Arc<str>>,
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Debug, PartialEq)]
 pub enum Next {
     /// Ask the model.
     Ask,
     /// Make these calls; feed their results back in this order.
     Call(Vec<PlannedCall>),
-    /// Call the tools of `ensures` with this output, and feed back how each call ended, in their order.
+    /// Call the `ensures` tools with this output, and feed back the ending of each call, in order.
     Ensure(Arc<Value>),
-    /// It is over.
+    /// The conversation has ended with an output.
     Done(Completion),
-    /// It is over, without an output.
+    /// The conversation has ended without an output.
     Failed(Failure),
 }
 
@@ -65,7 +65,7 @@ pub enum Next {
 pub struct Completion {
     /// The output.
     pub value: Arc<Value>,
-    /// The answer was cut off by `max_tokens`; said to the operator, since text shows no sign of it.
+    /// `max_tokens` cut off the answer. The operator is informed, since the text does not show it.
     pub truncated: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Completion {
 pub enum PlannedCall {
     /// To be made: index in the turn, the tool (by position in [`Setup::tools`]), its arguments.
     Make {
-        /// Index among the turn's calls: with the turn the call's key.
+        /// Index among the turn's calls. Turn and index are the call's key.
         index: usize,
         /// Which tool.
         tool: usize,
@@ -93,7 +93,7 @@ pub struct Conversation {
     setup: Setup,
     messages: Vec<Arc<Message>>,
     digest: Arc<str>,
-    /// Tokens of all messages, as estimated.
+    /// Estimated tokens of all messages.
     tokens: u64,
     turn: u32,
     invalid_outputs: u32,
@@ -105,13 +105,13 @@ pub struct Conversation {
 enum State {
     Ask,
     Calls(Vec<PlannedCall>),
-    /// An output that the tools of `ensures` have still to look at, and the call through which it was given.
+    /// An output that the `ensures` tools have yet to check, and the call that delivered it.
     Judged(Completion, Option<ToolCall>),
     Done(Completion),
     Failed(Failure),
 }
 
-/// How often a call gave the same result in a row.
+/// How many times in a row a call gave the same result.
 #[derive(Debug)]
 struct Repeat {
     result: String,
@@ -120,7 +120,7 @@ struct Repeat {
 }
 
 impl Conversation {
-    /// Begins with the first message.
+    /// Starts a conversation with its first message.
     pub fn new(setup: Setup, first: Arc<Message>) -> Self {
         let mut conversation = Self {
             setup,
@@ -161,7 +161,7 @@ impl Conversation {
         &self.digest
     }
 
-    /// Tokens of all messages so far, as estimated.
+    /// Estimated tokens of all messages so far.
     pub(crate) fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -172,7 +172,7 @@ impl Conversation {
         MessageId(u32::try_from(self.messages.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// What is to be done.
+    /// The next action.
     pub fn next(&self) -> Next {
         match &self.state {
             State::Ask if self.turn >= self.setup.limits.turns() => Next::Failed(self.limit(format!(
@@ -221,16 +221,16 @@ impl Conversation {
         Arc::new(Message { id, parent: Some(self.head()), role, parts })
     }
 
-    /// The answer as the message that it becomes: what is recorded. Calls get ids that are unique in the turn, blank
-    /// text and results (which only the harness gives) are dropped, and an answer of which nothing could be sent back
-    /// says so, because providers refuse all of these in a history.
+    /// Converts the answer to the message that is recorded. Calls get ids that are unique in the turn; blank text and
+    /// results (which only the harness gives) are dropped; an answer with no content left gets a placeholder.
+    /// Providers reject histories without these changes.
     pub fn answer_message(&self, response: &ModelResponse) -> Arc<Message> {
         let mut seen: Vec<Arc<str>> = Vec::new();
         let mut parts = Vec::with_capacity(response.parts.len());
         for part in &response.parts {
             match part {
                 Part::Text { text } if text.trim().is_empty() => {}
-                Part::Result(_) => {}
+                Part::Result(_) | Part::Attachment { .. } => {}
                 Part::Call(call) => {
                     let mut call = call.clone();
                     let mut number = seen.len();
@@ -244,7 +244,7 @@ impl Conversation {
                 part => parts.push(part.clone()),
             }
         }
-        // Reasoning is never sent back as text, so that it alone is no content.
+        // Reasoning is never sent back as text, so reasoning alone does not count as content.
         if !parts.iter().any(|part| matches!(part, Part::Text { .. } | Part::Call(_) | Part::Blob(_))) {
             parts.push(Part::text(EMPTY));
         }
@@ -296,7 +296,7 @@ impl Conversation {
                     self.state = State::Judged(Completion { value: Arc::new(value), truncated }, None);
                     return None;
                 }
-                // What a half says of the schema would mislead.
+                // Schema errors of a truncated answer would mislead.
                 Answer::Invalid(_) | Answer::Unmet(..) if truncated => CUT_OFF.to_owned(),
                 Answer::Invalid(reasons) => reasons,
                 Answer::Unmet(value, reasons) => {
@@ -307,7 +307,7 @@ impl Conversation {
         self.repair(FailureKind::InvalidOutput, wrong, (!empty).then_some(Value::String(text)))
     }
 
-    /// Sends an invalid output back with the reasons, or gives up.
+    /// Returns an invalid output to the model with the reasons, or gives up.
     fn repair(&mut self, kind: FailureKind, reasons: String, last: Option<Value>) -> Option<Arc<Message>> {
         if !self.try_again(kind, &reasons, last) {
             return None;
@@ -417,7 +417,7 @@ impl Conversation {
         }
     }
 
-    /// Takes how the calls of the tools of `ensures` ended, in their order. `Some` is a message of the harness, as with
+    /// Takes the endings of the calls of the `ensures` tools, in order. `Some` is a message of the harness, as in
     /// [`Conversation::answered`].
     pub fn ensured(&mut self, said: &[Ending]) -> Option<Arc<Message>> {
         let State::Judged(completion, call) = &self.state else { return None };
@@ -440,7 +440,7 @@ impl Conversation {
         None
     }
 
-    /// As [`Self::repair`], for an output that was given through the final-result tool: its result says why.
+    /// As [`Self::repair`], for an output from the final-result tool. The tool's result gives the reason.
     fn repair_call(&mut self, kind: FailureKind, call: &ToolCall, reasons: String, last: Value) {
         if self.try_again(kind, &reasons, Some(last)) {
             self.state = State::Calls(vec![PlannedCall::Answered(ToolResult {
@@ -489,8 +489,8 @@ impl Conversation {
         self.state = State::Ask;
     }
 
-    /// Images and files that tools returned, as far as the model reads them. Providers take none in a tool's result, so
-    /// they come behind the results, from the user.
+    /// Images and files that tools returned and the model can read. Providers don't accept them in a tool's result,
+    /// so they follow the results in a user message.
     fn shown(&self, blobs: Vec<Blob>) -> Vec<Part> {
         let sees = self.setup.sees;
         let shown = blobs.into_iter().map(|blob| {
@@ -505,7 +505,7 @@ impl Conversation {
     }
 }
 
-/// Groups of calls that may run side by side, in their order: those that are barriers stand alone (SPEC §8.1).
+/// Groups of calls that may run in parallel, in order. A barrier is a group of its own (`docs/reference/loop.md`).
 pub fn batches<C>(calls: impl IntoIterator<Item = C>, is_barrier: impl Fn(&C) -> bool) -> Vec<Vec<C>> {
     let mut groups: Vec<Vec<C>> = Vec::new();
     let mut open = false;
@@ -520,7 +520,7 @@ pub fn batches<C>(calls: impl IntoIterator<Item = C>, is_barrier: impl Fn(&C) ->
     groups
 }
 
-/// The digest with one more message.
+/// The digest extended by one message.
 fn chained(digest: &str, json: &str) -> Arc<str> {
     sha256(format!("{digest}{json}").as_bytes()).into()
 }

@@ -1,53 +1,59 @@
-//! The driver port: everything that can differ between two executions passes through it.
+//! The driver port. Everything that can differ between two executions passes through it.
 //!
-//! Run live, a step executes and is recorded; resumed, a recorded step returns its record; replayed, it must match; on
-//! a durable engine it is that engine's step. The core itself has no clock, no randomness, no spawning, and never
-//! races two things: it hands the driver batches and deadlines.
+//! In a live run a step executes and is recorded. In a resumed run a recorded step returns its record. In a replay
+//! the step must match its record. On a durable engine it is a step of that engine. The core itself has no clock, no
+//! randomness and no spawning, and it never races two futures: it passes batches and deadlines to the driver.
 
 mod memory;
 
 pub use memory::MemoryDriver;
 
+pub use crate::step_name::{Attempt, StepName};
 use crate::{
+    budget::Reserved,
     call_path::CallPath,
-    engine::{Halt, Outcome},
     event::Event,
     journal::RecordKind,
-    ledger::Reserved,
-    operator::{Answered, Ask, Recall},
+    operator::Recall,
+    outcome::{Halt, Outcome},
+    question::{Question, Reply},
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
-use std::{borrow::Cow, time::Duration};
-
-/// What a step is called within its call: with the path, its key for ever.
-pub type StepName = Cow<'static, str>;
+use std::time::Duration;
 
 /// One unit of non-determinism.
 pub struct Step<'a> {
     /// The call it belongs to.
     pub path: &'a CallPath,
-    /// Its name, unique within the call: `model.3.0` (turn, attempt), `tool`, `sleep.3.0`.
+    /// Its name, unique within the call.
     pub name: StepName,
     /// Recorded before it runs (an effect's intent), if the step has one.
     pub intent: Option<RecordKind>,
     /// Cancelled after this much time; then [`StepEnd::TimedOut`] is its recorded outcome.
     pub deadline: Option<Duration>,
-    /// What the world tells of an earlier attempt, if one had begun and not ended when the run was cut off.
+    /// The state of an earlier attempt, if one had started and not ended when the run was interrupted.
     pub cut_off: CutOff,
-    /// Does it and gives what is recorded. Not polled at all if the record exists.
+    /// Executes the step and returns the record. Never polled if the record exists.
     pub run: BoxFuture<'a, RecordKind>,
 }
 
-/// What has become of a step that had begun and not ended.
+/// How a resume treats a step that had started and not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum CutOff {
-    /// Nobody knows but the operator, unless the intent alone tells (it only read).
+    /// It runs again, because it only reads or its effect did not happen.
     #[default]
-    Unknown,
-    /// Nothing: it may run again.
-    Undone,
-    /// All of it: this is what it would have recorded.
+    Again,
+    /// It counts as done, with the record that it would have written.
     Done(RecordKind),
+}
+
+/// How an exchange with the operator ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchanged {
+    /// The answer, or none now.
+    pub reply: Reply,
+    /// How long it took from the recorded question to the recorded answer.
+    pub waited: Duration,
 }
 
 /// How a step ended.
@@ -55,11 +61,11 @@ pub enum CutOff {
 pub enum StepEnd {
     /// With this record.
     Done(RecordKind),
-    /// Its deadline came first.
+    /// Its deadline expired first.
     TimedOut,
 }
 
-/// A step's end and the recorded times around it. Only these times may influence what happens next.
+/// A step's end and its recorded times. Only these times may influence later steps.
 #[derive(Debug)]
 pub struct Stepped {
     /// How it ended.
@@ -72,28 +78,27 @@ pub struct Stepped {
 
 /// The host's side of a run.
 pub trait Driver: MaybeSend + MaybeSync {
-    /// Runs one step, or returns its record. `Err` only for the infrastructure: the run was cancelled, the journal
-    /// can't be written, a replay diverged. The step begins here and now, with the record of its intent: whoever makes
-    /// the future must await it.
+    /// Runs one step, or returns its record. `Err` is only for the infrastructure: the run was cancelled, the journal
+    /// can't be written, a replay diverged. The step starts with this call, which records its intent, so the caller
+    /// must await the future.
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>>;
-    /// Records something that follows from what is recorded already (a call has started, a verdict fell by a rule).
-    /// Written before this returns.
+    /// Records something that follows from earlier records (a call has started, a rule gave a verdict). The record is
+    /// written before this returns.
     fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt>;
-    /// Runs calls side by side; results in the order given. All are brought to their end even if one halts.
+    /// Runs calls in parallel and returns the results in the given order. All run to their end even if one halts.
     fn all<'a>(
         &'a self,
         batch: Vec<BoxFuture<'a, Result<Outcome, Halt>>>,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>>;
-    /// Asks the operator and waits for as long as it takes. Questions are put one at a time, in order of arrival; one
-    /// whose turn comes when `memory` has its answer is not put. The ask and the answer, given or recalled, are
-    /// recorded.
-    fn ask<'a>(
+    /// Puts a question to the operator and waits for the answer without a time limit. Question and answer are
+    /// recorded under this step. If `recall` has an answer at once, only the answer is recorded.
+    fn exchange<'a>(
         &'a self,
         path: &'a CallPath,
         name: StepName,
-        ask: Ask,
-        memory: &'a dyn Recall,
-    ) -> BoxFuture<'a, Result<Answered, Halt>>;
+        question: Question,
+        recall: &'a dyn Recall,
+    ) -> BoxFuture<'a, Result<Exchanged, Halt>>;
     /// Waits; recorded. The time does not count as work.
     fn sleep<'a>(
         &'a self,
@@ -103,23 +108,19 @@ pub trait Driver: MaybeSend + MaybeSync {
     ) -> BoxFuture<'a, Result<(), Halt>>;
     /// A random number; recorded.
     fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt>;
-    /// Milliseconds since 1970 of the last thing that happened. Never differs between a run and its resume where that
+    /// Milliseconds since 1970 of the latest recorded event. Never differs between a run and its resume where that
     /// could matter.
     fn now_ms(&self) -> u64;
-    /// Whether a resumed run came past that step before: then what it found out is in the records and not in the world.
-    fn recorded(&self, _path: &CallPath, _step: &str) -> bool {
-        false
-    }
-    /// The intent of a step that had begun and not ended when the run was cut off.
-    fn begun(&self, _path: &CallPath, _step: &str) -> Option<RecordKind> {
+    /// The intent of a step that had started and not ended when the run was interrupted.
+    fn begun(&self, _path: &CallPath, _step: &StepName) -> Option<RecordKind> {
         None
     }
-    /// What was reserved by the call at `path` and all below it before the run was resumed, and the record of the end of
-    /// each request, if it ended.
+    /// The reservations of the call at `path` and all calls below it before the run was resumed, each with the record
+    /// of the request's end, if it ended.
     fn reserved_before(&self, _path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
         Vec::new()
     }
-    /// Waits for work that is not recorded, because it is done again on a resume (what tools there are is found out), until
+    /// Waits for work that is not recorded because a resume repeats it (such as listing the tools), until it ends or
     /// the run is cancelled.
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
         Box::pin(async move {
@@ -127,11 +128,13 @@ pub trait Driver: MaybeSend + MaybeSync {
             Ok(())
         })
     }
-    /// Whether the run has been cancelled: composites look before they begin something new.
+    /// Whether the run has been cancelled. Composites check this before they start something new.
     fn cancelled(&self) -> bool;
-    /// Shows a screen something provisional. Must not block; may drop.
+    /// Completes when the run is cancelled, for code that waits for something else at the same time.
+    fn cancellation(&self) -> BoxFuture<'_, ()>;
+    /// Emits a provisional event for display. Must not block; may drop events.
     fn emit(&self, event: Event);
-    /// Whether anyone listens to events: if not, deltas need not be made.
+    /// Whether anything listens to events. If not, deltas need not be built.
     fn listens(&self) -> bool {
         true
     }

@@ -1,37 +1,44 @@
-//! The engine: one call (SPEC §8.1, §9.1).
+//! The engine: one call (`docs/reference/loop.md` and `docs/reference/approvals.md`).
 //!
 //! Everything that happens in a run is [`Engine::call`]: a worker calling a tool, a worker calling a worker, code
 //! calling back, the command line starting a run. The steps are the same for all of them, in one order, each with its
 //! record: resolve, validate the input, authority, rule, memory, mode, ask, execute, validate the output.
 
-mod by_code;
 mod explain;
 mod frame;
-mod outcome;
 
-pub use by_code::{CodeCall, CodeCalls};
+pub use crate::outcome::{End, Failure, FailureKind, Halt, Outcome, Principal, Stop};
 pub use explain::Explained;
 pub use frame::{Frame, Link};
-pub use outcome::{End, Failure, FailureKind, Halt, Outcome, Principal};
 
 use crate::{
-    authority::{Access, Located, Place, Refusal},
+    authority::{Access, Located, Mount, Place, Refusal},
     call_path::CallPath,
-    driver::{CutOff, Driver, Step, StepEnd, StepName},
+    definition::{Definitions, ModelChoice},
+    driver::{CutOff, Driver, Exchanged, Step, StepEnd},
     event::Event,
     function::{
-        CompositeCall, Effects, Foreseen, Function, FunctionMeta, FunctionSource, Implementation, LeafCall,
-        Preview, Risk, ToolError, ToolOutput, Touch,
+        CompositeCall, Effects, Function, FunctionMeta, Implementation, LeafCall, ToolError, ToolOutput,
+        Touch,
     },
-    gate::{Gate, Mode, Query, Rule, Subject},
-    journal::{Ending, RecordKind, timed_out},
+    gate::{Gate, Query, Subject},
+    journal::RecordKind,
     model::{Blob, Models},
-    operator::{Answer, Answered, Ask, Recall},
+    operator::Recall,
+    outcome::{Ending, timed_out},
+    question::{
+        Answer, Approval, FILES, Given, Input, MEMORY, Preview, Question, QuestionId, Reply, Settlement,
+        Waiting,
+    },
     redact::Redact,
-    schema::{Violation, canonical},
+    risk::Risk,
+    rule::{DecidedBy, Mode, Rule},
+    schema::{Schema, Violation, canonical},
+    send::MaybeSync,
+    source::FunctionSource,
+    step_name::StepName,
     toolset::ToolsetRegistry,
     vfs::FileSystem,
-    worker::{Definitions, ModelChoice},
 };
 use serde_json::Value;
 use std::{
@@ -40,24 +47,24 @@ use std::{
     time::Duration,
 };
 
-/// How long a leaf may work where nothing says otherwise (SPEC §8.1).
+/// Default time limit of a leaf (`docs/reference/loop.md`).
 pub const LEAF_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long the code of a function's author may think about one call; then the operator is asked.
+/// Time limit of a function's own approval code for one call. After a timeout the operator is asked.
 const RULE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the host of a run injects.
+/// The dependencies that the host of a run injects.
 #[derive(Clone)]
 pub struct RunContext {
     /// ID of the run.
     pub run: Arc<str>,
     /// `run.date` of templates, `YYYY-MM-DD`, in UTC.
     pub date: Arc<str>,
-    /// Everything non-deterministic.
+    /// The source of everything non-deterministic.
     pub driver: Arc<dyn Driver>,
     /// The models.
     pub models: Arc<dyn Models>,
-    /// Which models they are.
+    /// The choice of models.
     pub model: ModelChoice,
     /// `--set`: sampling settings that replace those of workers that are not locked.
     pub settings_override: crate::model::ModelSettings,
@@ -73,58 +80,54 @@ pub struct RunContext {
     pub redact: Arc<dyn Redact>,
 }
 
-/// One run's machine.
+/// The engine of one run.
 pub struct Engine {
     host: RunContext,
-    /// Remembered answers (SPEC §9.4), shared by every worker of the run and gone with it.
-    memory: Mutex<HashMap<String, Remembered>>,
-}
-
-#[derive(Clone, Debug)]
-enum Remembered {
-    Approved,
-    Denied(Option<String>),
+    /// Remembered answers, shared by every worker of the run and dropped with it.
+    memory: Mutex<HashMap<String, Given>>,
 }
 
 /// One call, ready to be made.
 pub struct Call<'a> {
-    /// Its place in the tree.
+    /// Its path in the call tree.
     pub path: CallPath,
-    /// What is called.
+    /// The called function.
     pub function: &'a Function,
-    /// With which arguments.
+    /// The arguments.
     pub input: Arc<Value>,
-    /// By whom, and what the caller may touch.
+    /// The caller, and the caller's authority.
     pub frame: &'a Frame,
     /// Files that the operator gave to the top-level call; empty elsewhere.
     pub attachments: &'a [Blob],
+    /// The operator makes this call to start the run, and has allowed it by that.
+    pub starts_run: bool,
 }
 
-/// What the steps before execution have found out.
+/// The results of the steps before execution.
 struct Admitted {
     input: Arc<Value>,
     effects: Effects,
     places: Vec<Located>,
-    /// Where the paths lead when links are followed: what rules and memory go by.
+    /// The real places of the paths after links are followed. Rules and memory use these.
     real: Vec<Place>,
     subjects: Vec<Subject>,
-    /// What the code of the function's author says.
+    /// The answer of the function's own approval code.
     stated: Option<Rule>,
 }
 
 impl Engine {
-    /// A machine for one run.
+    /// An engine for one run.
     pub fn new(host: RunContext) -> Self {
         Self { host, memory: Mutex::default() }
     }
 
-    /// What the host injected.
+    /// The host's dependencies.
     pub fn host(&self) -> &RunContext {
         &self.host
     }
 
-    /// Makes a call. What the caller should hear, failures included, is in the outcome; `Err` means that the run
-    /// itself can't go on.
+    /// Makes a call. The outcome holds the result for the caller, including failures. `Err` means that the run itself
+    /// can't continue.
     pub async fn call(&self, call: Call<'_>) -> Result<Outcome, Halt> {
         let driver = &*self.host.driver;
         if driver.cancelled() {
@@ -133,7 +136,7 @@ impl Engine {
         let meta = &call.function.meta;
         driver.record(
             &call.path,
-            "call".into(),
+            StepName::Call,
             RecordKind::CallStarted {
                 function: Arc::clone(&meta.name),
                 source: meta.source.clone(),
@@ -141,9 +144,9 @@ impl Engine {
                 input: Arc::clone(&call.input),
             },
         )?;
-        let admitted = match self.admit(&call).await? {
+        let admitted = match self.admit(&call).await {
             Ok(admitted) => admitted,
-            Err(end) => return self.ended(&call, Outcome::free(end)),
+            Err(stop) => return self.ended(&call, Outcome::free(stop.end()?)),
         };
         match &call.function.body {
             Implementation::Leaf(leaf) => self.leaf(&call, leaf.as_ref(), &admitted).await,
@@ -173,37 +176,39 @@ impl Engine {
     fn ended(&self, call: &Call<'_>, outcome: Outcome) -> Result<Outcome, Halt> {
         let blobs = outcome.blobs.clone();
         let body = RecordKind::CallEnded { ending: outcome.end.to_ending(), usage: outcome.usage, blobs };
-        self.host.driver.record(&call.path, "end".into(), body)?;
+        self.host.driver.record(&call.path, StepName::End, body)?;
         Ok(outcome)
     }
 
-    /// Everything before execution. The inner `Err` is what the caller is told.
-    async fn admit(&self, call: &Call<'_>) -> Result<Result<Admitted, End>, Halt> {
+    /// All steps before execution.
+    async fn admit(&self, call: &Call<'_>) -> Result<Admitted, Stop> {
         let mut input = Arc::clone(&call.input);
         let mut edits = 0u32;
+        let mut edited_by = None;
         loop {
-            let admitted = match self.examine(call, input, edits).await? {
-                Ok(admitted) => admitted,
-                Err(failure) => return Ok(Err(End::Failed(failure))),
-            };
-            match self.judge(call, &admitted, edits > 0).await? {
-                Judged::Run => return Ok(Ok(admitted)),
-                Judged::Refuse(end) => return Ok(Err(end)),
-                Judged::Edited(new) => {
+            let admitted = self.examine(call, input, edits).await?;
+            match self.judge(call, &admitted, edited_by.take()).await? {
+                Judged::Run => return Ok(admitted),
+                Judged::Edited { input: new, by } => {
                     input = new;
                     edits += 1;
+                    edited_by = Some(by);
                 }
             }
         }
     }
 
-    /// Everything before the rules: completes and validates the arguments, and finds out what they touch.
-    async fn examine(
-        &self,
-        call: &Call<'_>,
-        mut input: Arc<Value>,
-        edits: u32,
-    ) -> Result<Result<Admitted, Failure>, Halt> {
+    /// The input of a call as the function receives it, completed and valid, and the places that it touches.
+    ///
+    /// # Errors
+    /// The input is invalid, or the caller has no access to a place that it touches.
+    pub(crate) async fn accept(&self, call: &Call<'_>) -> Result<(Arc<Value>, Vec<Located>), Stop> {
+        let Admitted { input, places, .. } = self.examine(call, Arc::clone(&call.input), 0).await?;
+        Ok((input, places))
+    }
+
+    /// The steps before the rules: completes and validates the arguments, and determines the places that they touch.
+    async fn examine(&self, call: &Call<'_>, mut input: Arc<Value>, edits: u32) -> Result<Admitted, Stop> {
         let meta = &call.function.meta;
         if let Implementation::Composite(composite) = &call.function.body
             && let Some(whole) = composite.complete(self, call.frame, &input)
@@ -211,25 +216,22 @@ impl Engine {
             input = Arc::new(whole);
         }
         if let Err(wrong) = meta.input.validate(&input) {
-            return Ok(Err(invalid_input(&meta.name, &wrong)));
+            return Err(invalid_input(&meta.name, &wrong).into());
         }
         let effects = match &call.function.body {
             Implementation::Leaf(leaf) => leaf.effects(&input),
             Implementation::Composite(composite) => {
-                if let Err(failure) = composite.admit(self, call.frame) {
-                    return Ok(Err(failure));
-                }
+                composite.admit(self, call.frame)?;
                 composite.effects(&input)
             }
         };
-        let places = match self.locate(call, &effects) {
-            Ok(places) => places,
-            Err(refusal) => return Ok(Err(Failure::new(FailureKind::Authority, refusal.to_string()))),
-        };
+        let places = self
+            .locate(call, &effects)
+            .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))?;
         let real = self.follow(call, &effects, &places, edits).await?;
         let subjects = subjects(&input, &effects, &places, &real);
         let stated = self.stated(call, &input, edits).await?;
-        Ok(Ok(Admitted { input, effects, places, real, subjects, stated }))
+        Ok(Admitted { input, effects, places, real, subjects, stated })
     }
 
     fn locate(&self, call: &Call<'_>, effects: &Effects) -> Result<Vec<Located>, Refusal> {
@@ -239,7 +241,8 @@ impl Engine {
             .iter()
             .map(|Touch { path, access, .. }| {
                 call.frame.authority().locate(path, *access).map_err(|refusal| {
-                    // A capability that is handed over must be held (SPEC §6.4); a leaf's refusal says more.
+                    // The caller must hold a capability that it passes (`docs/reference/sandbox.md`). A leaf's own
+                    // refusal has more detail.
                     if delegated {
                         let mode = if *access == Access::Write { "writing" } else { "reading" };
                         Refusal::NotHeld { path: path.clone(), mode }
@@ -251,8 +254,8 @@ impl Engine {
             .collect()
     }
 
-    /// Where paths lead when links are followed: a rule for one folder is not one for what a link in it leads to (SPEC §9.3).
-    /// Recorded where it differs from what is written, which it seldom does.
+    /// Resolves links in the paths: a rule for one folder does not apply to the target of a link in it. This is a
+    /// step whenever the call touches paths, with or without links.
     async fn follow(
         &self,
         call: &Call<'_>,
@@ -260,50 +263,41 @@ impl Engine {
         places: &[Located],
         edits: u32,
     ) -> Result<Vec<Place>, Halt> {
-        let named: Vec<Place> = places.iter().map(Located::place).collect();
-        if named.is_empty() {
-            return Ok(named);
+        if places.is_empty() {
+            return Ok(Vec::new());
         }
-        let driver = &*self.host.driver;
-        let name: StepName = if edits == 0 { "links".into() } else { format!("links.{edits}").into() };
-        let mut real = named.clone();
-        if !driver.recorded(&call.path, &name) {
-            if ["verdict", "ask"].iter().any(|step| driver.recorded(&call.path, step)) {
-                return Ok(named);
+        let name = StepName::Links(edits);
+        let run = Box::pin(async {
+            let (mut real, mut elsewhere) = (Vec::with_capacity(places.len()), false);
+            for (place, touch) in places.iter().zip(&effects.touches) {
+                let named = place.place();
+                // The operation itself refuses a path that can't be resolved.
+                let rest = self.host.files.real(place, !touch.delete).await;
+                let followed = rest.map_or_else(|_| named.clone(), |rest| place.base.join(&rest));
+                elsewhere |= followed != named;
+                real.push(followed);
             }
-            let look = async {
-                for ((place, touch), real) in places.iter().zip(&effects.touches).zip(&mut real) {
-                    // What can't be followed is refused by the operation itself.
-                    if let Ok(rest) = self.host.files.real(place, !touch.delete).await {
-                        *real = place.base.join(&rest);
-                    }
-                }
-            };
-            driver.unrecorded(Box::pin(look)).await?;
-            if real == named {
-                return Ok(named);
-            }
-        }
-        let run = Box::pin(async { RecordKind::LinksFollowed { places: real } });
+            RecordKind::LinksFollowed { places: real, elsewhere }
+        });
         let step = Step {
             path: &call.path,
             name: name.clone(),
             intent: None,
             deadline: None,
-            cut_off: CutOff::Unknown,
+            cut_off: CutOff::Again,
             run,
         };
-        match driver.step(step).await?.end {
-            StepEnd::Done(RecordKind::LinksFollowed { places }) => Ok(places),
+        match self.host.driver.step(step).await?.end {
+            StepEnd::Done(RecordKind::LinksFollowed { places, .. }) => Ok(places),
             StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
-            StepEnd::TimedOut => Ok(named),
+            StepEnd::TimedOut => Ok(places.iter().map(Located::place).collect()),
         }
     }
 
-    /// Asks the code of the function's author, if it has any to ask.
+    /// Runs the function's own approval code, if it has any.
     async fn stated(&self, call: &Call<'_>, input: &Value, edits: u32) -> Result<Option<Rule>, Halt> {
         let Some(code) = &call.function.rule else { return Ok(None) };
-        let name: StepName = if edits == 0 { "rule".into() } else { format!("rule.{edits}").into() };
+        let name = StepName::Rule(edits);
         let stepped = self
             .host
             .driver
@@ -312,7 +306,7 @@ impl Engine {
                 name: name.clone(),
                 intent: None,
                 deadline: Some(RULE_TIMEOUT),
-                cut_off: CutOff::Unknown,
+                cut_off: CutOff::Again,
                 run: Box::pin(async {
                     match code.rule(input).await {
                         Ok(rule) => RecordKind::RuleStated { rule, reason: None },
@@ -331,113 +325,202 @@ impl Engine {
         }
     }
 
-    /// Rule, memory, mode, ask.
+    /// Rule, mode, memory, ask. `edited_by` edited the arguments and thereby approves them.
     async fn judge(
         &self,
         call: &Call<'_>,
         admitted: &Admitted,
-        approved_by_edit: bool,
-    ) -> Result<Judged, Halt> {
+        edited_by: Option<DecidedBy>,
+    ) -> Result<Judged, Stop> {
         let meta = &call.function.meta;
         let verdict = self.weigh(call, admitted, Gate::decide);
-        let record = |rule, by: &str, reason: Option<&str>| {
-            let body = RecordKind::Verdict { rule, by: by.into(), reason: reason.map(Into::into) };
-            self.host.driver.record(&call.path, "verdict".into(), body)
+        let record = |rule, by: DecidedBy, reason: Option<&str>| {
+            let body = RecordKind::Verdict { rule, by, reason: reason.map(Into::into) };
+            self.host.driver.record(&call.path, StepName::Verdict, body)
         };
-        let refuse = |kind, message: String| Judged::Refuse(End::Failed(Failure::new(kind, message)));
+        let run = |by| record(Rule::PreApproved, by, None).map(|()| Judged::Run).map_err(Stop::from);
         match verdict.rule {
-            Rule::PreApproved => {
-                record(Rule::PreApproved, &verdict.decided_by, None)?;
-                return Ok(Judged::Run);
-            }
+            Rule::PreApproved => return run(verdict.decided_by),
             Rule::Blocked => {
-                record(Rule::Blocked, &verdict.decided_by, None)?;
                 let message = format!(
                     "`{}` with these arguments is blocked ({}). Do it another way or say that you can't.",
                     meta.name, verdict.decided_by
                 );
-                return Ok(refuse(FailureKind::Blocked, message));
+                record(Rule::Blocked, verdict.decided_by, None)?;
+                return Err(Stop::failed(FailureKind::Blocked, message));
             }
-            Rule::Ask if call.frame.worker().is_none() && meta.risk == Risk::Delegate => {
-                record(Rule::PreApproved, "operator, who starts the run", None)?;
-                return Ok(Judged::Run);
+            Rule::Ask if call.starts_run => return run(DecidedBy::Start),
+            Rule::Ask if passes_on(call.function) => return run(DecidedBy::Delegation),
+            Rule::Ask => {
+                if let Some(by) = edited_by {
+                    return run(by);
+                }
             }
-            Rule::Ask if passes_on(call.function) => {
-                record(Rule::PreApproved, "the delegation that it makes is asked about", None)?;
-                return Ok(Judged::Run);
-            }
-            Rule::Ask if approved_by_edit => {
-                record(Rule::PreApproved, "operator, with edited arguments", None)?;
-                return Ok(Judged::Run);
-            }
-            Rule::Ask => {}
-        }
-        let key = memory_key(call.function, admitted);
-        match self.remembered(&key) {
-            Some(Remembered::Approved) => {
-                record(Rule::PreApproved, REMEMBERED, None)?;
-                return Ok(Judged::Run);
-            }
-            Some(Remembered::Denied(reason)) => {
-                record(Rule::Blocked, REMEMBERED, reason.as_deref())?;
-                return Ok(refuse(FailureKind::Denied, denied(&meta.name, reason.as_deref())));
-            }
-            None => {}
         }
         match self.host.gate.mode {
-            Mode::ApproveAll => {
-                record(Rule::PreApproved, "mode approve_all", None)?;
-                Ok(Judged::Run)
-            }
+            Mode::ApproveAll => run(DecidedBy::Mode(Mode::ApproveAll)),
             Mode::AutoDeny => {
-                record(Rule::Blocked, "mode auto_deny", Some(&verdict.decided_by))?;
+                let asks = verdict.decided_by.to_string();
+                record(Rule::Blocked, DecidedBy::Mode(Mode::AutoDeny), Some(&asks))?;
                 let message = format!(
                     "`{}` needs an approval that nobody can give in this run. Do it another way or say that you can't.",
                     meta.name
                 );
-                Ok(refuse(FailureKind::Denied, message))
+                Err(Stop::failed(FailureKind::Denied, message))
             }
-            // Who defers has an operator that answers `Later` to what nobody decided yet.
-            Mode::Defer | Mode::Interactive => {
-                let ask = self.question(call, admitted, verdict.decided_by).await;
-                let memory = Memory { engine: self, key: &key };
-                let answered = self.host.driver.ask(&call.path, "ask".into(), ask.clone(), &memory).await?;
-                let Answered { answer, recalled, waited } = answered;
-                call.frame.waited(waited, self.host.driver.now_ms());
-                let by = if recalled { REMEMBERED } else { "operator" };
-                match answer {
-                    Answer::Approve { remember } => {
-                        if remember {
-                            self.remember(key, Remembered::Approved);
-                        }
-                        record(Rule::PreApproved, by, None)?;
-                        Ok(Judged::Run)
-                    }
-                    Answer::Deny { reason, remember } => {
-                        record(Rule::Blocked, by, reason.as_deref())?;
-                        let message = denied(&meta.name, reason.as_deref());
-                        if remember {
-                            self.remember(key, Remembered::Denied(reason));
-                        }
-                        Ok(refuse(FailureKind::Denied, message))
-                    }
-                    Answer::Edit { input } => Ok(Judged::Edited(input)),
-                    Answer::Later => Ok(Judged::Refuse(End::Suspended(vec![ask]))),
-                }
-            }
+            // A deferring run has an operator that answers `Later` to undecided questions.
+            Mode::Defer | Mode::Interactive => self.ask(call, admitted, verdict.decided_by, &record).await,
         }
     }
 
-    /// Shows the gate a call as rules see it.
+    /// Asks the operator about the call, or uses a remembered answer.
+    async fn ask(
+        &self,
+        call: &Call<'_>,
+        admitted: &Admitted,
+        rule: DecidedBy,
+        record: &(impl Fn(Rule, DecidedBy, Option<&str>) -> Result<(), Halt> + MaybeSync),
+    ) -> Result<Judged, Stop> {
+        let memory = Memory { engine: self, key: memory_key(call.function, admitted) };
+        // The preview is only for display. It reads files but decides nothing.
+        let preview = match memory.recall() {
+            Some(_) => None,
+            None => self.preview(call, admitted).await,
+        };
+        let meta = &call.function.meta;
+        let question = Question::Approval(Approval {
+            chain: call.frame.chain(),
+            function: Arc::clone(&meta.name),
+            risk: meta.risk,
+            input: Arc::clone(&admitted.input),
+            preview,
+            rule,
+        });
+        let given = self.exchange(call.frame, &call.path, StepName::Ask, question, &memory).await?;
+        let by = |given: &Given, edited| DecidedBy::Operator {
+            by: Arc::clone(&given.by),
+            via: Arc::clone(&given.via),
+            edited,
+        };
+        let who = by(&given, false);
+        match &given.answer {
+            Answer::Approve { remember } => {
+                if *remember {
+                    memory.keep(given);
+                }
+                record(Rule::PreApproved, who, None)?;
+                Ok(Judged::Run)
+            }
+            Answer::Deny { reason, remember } => {
+                record(Rule::Blocked, who, reason.as_deref())?;
+                let message = denied(&meta.name, reason.as_deref());
+                if *remember {
+                    memory.keep(given);
+                }
+                Err(Stop::failed(FailureKind::Denied, message))
+            }
+            Answer::Edit { input } => Ok(Judged::Edited { input: Arc::clone(input), by: by(&given, true) }),
+            _ => Err(misfit(&call.path, &StepName::Ask).into()),
+        }
+    }
+
+    /// Puts a question to the operator. The waiting time does not count as working time.
+    async fn exchange(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        step: StepName,
+        question: Question,
+        recall: &dyn Recall,
+    ) -> Result<Given, Stop> {
+        let driver = &self.host.driver;
+        let id = QuestionId::new(path, &step);
+        let Exchanged { reply, waited } = driver.exchange(path, step, question.clone(), recall).await?;
+        frame.waited(waited, driver.now_ms());
+        match reply {
+            Reply::Given(given) => Ok(given),
+            Reply::Later => Err(Stop::Suspended(vec![Waiting { id, question }])),
+        }
+    }
+
+    /// Asks the user for text, or for a form with that schema, on behalf of the call at `path`. `number` counts the
+    /// questions of the call. The answer fits the schema.
+    ///
+    /// # Errors
+    /// A failure if the user gives no answer or an invalid one; suspension if there is no answer now.
+    pub async fn input(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        number: u32,
+        prompt: &str,
+        schema: Option<&Schema>,
+    ) -> Result<Arc<Value>, Stop> {
+        let prompt = self.host.redact.text(prompt).into();
+        let shown = schema.map(|schema| Arc::clone(schema.value()));
+        let question = Question::Input(Input { chain: frame.chain(), prompt, schema: shown });
+        let step = StepName::Input(number);
+        let given = self.exchange(frame, path, step.clone(), question, &()).await?;
+        match given.answer {
+            Answer::Give { value } => match schema.map(|schema| schema.validate(&value)) {
+                Some(Err(wrong)) => {
+                    let message = format!("The user's answer does not fit the form:{}", list(&wrong));
+                    Err(Stop::failed(FailureKind::InvalidInput, message))
+                }
+                _ => Ok(value),
+            },
+            Answer::Decline { reason } => {
+                let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+                Err(Stop::failed(FailureKind::Denied, format!("The user gave no answer{why}")))
+            }
+            _ => Err(misfit(path, &step).into()),
+        }
+    }
+
+    /// Settles an earlier attempt at the leaf at `path`, if one had started and not ended when the run was
+    /// interrupted: from the state of the files (`found`), or else by asking the operator. Only the records determine
+    /// whether there was such an attempt.
+    pub(crate) async fn settle(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        question: impl FnOnce(Risk) -> Settlement,
+        found: impl AsyncFnOnce() -> Option<Answer>,
+    ) -> Result<CutOff, Stop> {
+        let Some(RecordKind::ToolStarted { risk, .. }) = self.host.driver.begun(path, &StepName::Tool) else {
+            return Ok(CutOff::Again);
+        };
+        if risk == Risk::Read {
+            return Ok(CutOff::Again);
+        }
+        let evidence = found().await.map(|answer| Given::operator(answer, FILES));
+        let settlement = question(risk);
+        let function = Arc::clone(&settlement.function);
+        let question = Question::Settlement(settlement);
+        let given = self.exchange(frame, path, StepName::Settle, question, &evidence).await?;
+        match given.answer {
+            Answer::Again => Ok(CutOff::Again),
+            Answer::Done { result } => Ok(CutOff::Done(RecordKind::ToolEnded {
+                ending: Ending::Output(result),
+                blobs: Vec::new(),
+                log: None,
+            })),
+            Answer::Abort => Err(Halt::Aborted { path: path.clone(), function }.into()),
+            _ => Err(misfit(path, &StepName::Settle).into()),
+        }
+    }
+
+    /// Passes a call to the gate in the form that rules match.
     fn weigh<T>(&self, call: &Call<'_>, admitted: &Admitted, look: impl FnOnce(&Gate, &Query<'_>) -> T) -> T {
         let meta = &call.function.meta;
         let own_effects = own_effects(meta, &admitted.places);
         let foreign = call.frame.is_foreign() || !self.is_own(meta);
-        // What a function says of itself loosens only what files of the program may loosen at all.
-        let stated = admitted.stated.map(|rule| (rule, format!("the approval function of `{}`", meta.name)));
+        // A function's own `preApproved` applies only where the program's files may pre-approve.
+        let function = || DecidedBy::Function { function: Arc::clone(&meta.name) };
+        let stated = admitted.stated.map(|rule| (rule, function()));
         let of_itself = stated.into_iter().chain(admitted.effects.rules.iter().cloned());
         let of_itself = of_itself.filter(|(rule, _)| *rule != Rule::PreApproved || (own_effects && !foreign));
-        let mounts: Vec<(Rule, String)> = admitted
+        let mounts: Vec<(Rule, DecidedBy)> = admitted
             .places
             .iter()
             .zip(&admitted.effects.touches)
@@ -461,27 +544,13 @@ impl Engine {
         look(&self.host.gate, &query)
     }
 
-    async fn question(&self, call: &Call<'_>, admitted: &Admitted, rule: String) -> Ask {
-        let meta = &call.function.meta;
-        let preview = match &call.function.body {
-            Implementation::Leaf(leaf) => leaf.preview(self.leaf_call(call, admitted, "")).await,
-            Implementation::Composite(_) => None,
-        };
+    /// The preview of the call's changes for the operator.
+    async fn preview(&self, call: &Call<'_>, admitted: &Admitted) -> Option<Preview> {
+        let Implementation::Leaf(leaf) = &call.function.body else { return None };
+        let Preview::Change { path, before, after } =
+            leaf.preview(self.leaf_call(call, admitted, "")).await?;
         let clean = |text: Option<String>| text.map(|text| self.host.redact.text(&text).into_owned());
-        let preview = preview.map(|Preview::Change { path, before, after }| Preview::Change {
-            path,
-            before: clean(before),
-            after: clean(after),
-        });
-        Ask {
-            call: call.path.clone(),
-            chain: call.frame.chain(),
-            function: Arc::clone(&meta.name),
-            risk: meta.risk,
-            input: Arc::clone(&admitted.input),
-            preview,
-            rule,
-        }
+        Some(Preview::Change { path, before: clean(before), after: clean(after) })
     }
 
     fn leaf_call<'a>(&'a self, call: &'a Call<'_>, admitted: &'a Admitted, key: &'a str) -> LeafCall<'a> {
@@ -491,6 +560,7 @@ impl Engine {
             authority: call.frame.authority(),
             files: &*self.host.files,
             results: call.frame.results(),
+            run: &self.host.run,
             idempotency_key: key,
         }
     }
@@ -507,21 +577,23 @@ impl Engine {
             call.frame.timeout_of(&names(call.function, call.frame), &admitted.subjects).or(meta.timeout);
         let own = own.unwrap_or(LEAF_TIMEOUT);
         let deadline = call.frame.remaining(now).map_or(own, |left| left.min(own));
-        // The same for every attempt, now and after a resume: the place in the tree of this run.
+        // The same for every attempt, now and after a resume: it is the path in this run's call tree.
         let key: Arc<str> = format!("{}:{}", self.host.run, call.path).into();
         let step_key = Arc::clone(&key);
-        let (cut_off, foreseen) = self.before_leaf(call, leaf, admitted).await;
+        let cut_off = match self.before_leaf(call, leaf, admitted).await {
+            Ok(cut_off) => cut_off,
+            Err(stop) => return self.ended(call, Outcome::free(stop.end()?)),
+        };
         let stepped = self
             .host
             .driver
             .step(Step {
                 path: &call.path,
-                name: "tool".into(),
+                name: StepName::Tool,
                 intent: Some(RecordKind::ToolStarted {
                     function: Arc::clone(&meta.name),
                     risk: meta.risk,
                     idempotency_key: key,
-                    foreseen,
                 }),
                 deadline: Some(deadline),
                 cut_off,
@@ -553,7 +625,7 @@ impl Engine {
             StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
                 End::Failed(failure)
             }
-            StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, "tool", &other)),
+            StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, &StepName::Tool, &other)),
             StepEnd::TimedOut => {
                 End::Failed(timed_out(&meta.name, u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
             }
@@ -561,45 +633,66 @@ impl Engine {
         Ok(Outcome::free(end))
     }
 
-    /// What became of an attempt that was cut off, or else what a new one will do.
+    /// Determines the changes that the leaf will make, and settles an interrupted attempt.
     async fn before_leaf(
         &self,
         call: &Call<'_>,
         leaf: &dyn crate::function::Leaf,
         admitted: &Admitted,
-    ) -> (CutOff, Option<Foreseen>) {
-        let driver = &self.host.driver;
-        if call.function.meta.risk == Risk::Read {
-            return (CutOff::Unknown, None);
+    ) -> Result<CutOff, Stop> {
+        let meta = &call.function.meta;
+        if meta.risk == Risk::Read {
+            return Ok(CutOff::Again);
         }
         let leaf_call = || self.leaf_call(call, admitted, "");
-        match driver.begun(&call.path, "tool") {
-            Some(RecordKind::ToolStarted { foreseen: Some(foreseen), .. }) => {
-                (leaf.look_back(leaf_call(), &foreseen).await, None)
+        let foreseen = match leaf.foresees() {
+            false => None,
+            true => {
+                let step = Step {
+                    path: &call.path,
+                    name: StepName::Foresee,
+                    intent: None,
+                    deadline: Some(LEAF_TIMEOUT),
+                    cut_off: CutOff::Again,
+                    run: Box::pin(async {
+                        RecordKind::Foreseen { foreseen: leaf.foresee(leaf_call()).await }
+                    }),
+                };
+                match self.host.driver.step(step).await?.end {
+                    StepEnd::Done(RecordKind::Foreseen { foreseen }) => foreseen,
+                    StepEnd::Done(other) => {
+                        return Err(Halt::unexpected(&call.path, &StepName::Foresee, &other).into());
+                    }
+                    StepEnd::TimedOut => None,
+                }
             }
-            Some(_) => (CutOff::Unknown, None),
-            None if driver.recorded(&call.path, "tool") => (CutOff::Unknown, None),
-            None => (CutOff::Unknown, leaf.foresee(leaf_call()).await),
-        }
+        };
+        let question = |risk| Settlement {
+            chain: call.frame.chain(),
+            function: Arc::clone(&meta.name),
+            risk,
+            input: Arc::clone(&admitted.input),
+        };
+        let found = async || leaf.look_back(leaf_call(), foreseen.as_ref()?).await;
+        self.settle(call.frame, &call.path, question, found).await
     }
 
     fn is_own(&self, meta: &FunctionMeta) -> bool {
         matches!(meta.source, FunctionSource::Toolset(_) | FunctionSource::Program)
     }
 
-    /// Whether a tool could pass the gate with any arguments; if not, a model need not see it (SPEC §9.2).
+    /// Whether a tool could pass the gate with any arguments. If not, the model need not see it
+    /// (`docs/reference/approvals.md`).
     pub fn could_pass(&self, function: &Function, frame: &Frame) -> bool {
         let meta = &function.meta;
-        let mounts: Vec<(Rule, String)> = frame
+        let mounts: Vec<(Rule, DecidedBy)> = frame
             .authority()
             .view()
             .mounts()
             .iter()
             .filter_map(|m| match meta.risk {
-                Risk::Write => m.approvals.write.map(|rule| (rule, String::new())),
-                Risk::Destructive => {
-                    m.approvals.delete.or(m.approvals.write).map(|rule| (rule, String::new()))
-                }
+                Risk::Write => m.approvals.write.map(|rule| (rule, mounted(m))),
+                Risk::Destructive => m.approvals.delete.or(m.approvals.write).map(|rule| (rule, mounted(m))),
                 _ => None,
             })
             .collect();
@@ -623,42 +716,41 @@ impl Engine {
         })
     }
 
-    /// Shows a screen something provisional, if one looks.
+    /// Emits a provisional event, if anything listens.
     pub fn emit(&self, event: Event) {
         self.host.driver.emit(event);
     }
-
-    fn remembered(&self, key: &str) -> Option<Remembered> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-    }
-
-    fn remember(&self, key: String, what: Remembered) {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).insert(key, what);
-    }
 }
 
-/// What the run remembers of one question.
+/// The run's memory of one question.
 struct Memory<'a> {
     engine: &'a Engine,
-    key: &'a str,
+    key: String,
+}
+
+impl Memory<'_> {
+    fn keep(&self, given: Given) {
+        let mut memory = self.engine.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.insert(self.key.clone(), given);
+    }
 }
 
 impl Recall for Memory<'_> {
-    fn recall(&self) -> Option<Answer> {
-        self.engine.remembered(self.key).map(|remembered| match remembered {
-            Remembered::Approved => Answer::Approve { remember: true },
-            Remembered::Denied(reason) => Answer::Deny { reason, remember: true },
-        })
+    fn recall(&self) -> Option<Given> {
+        let memory = self.engine.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.get(&self.key).map(|given| Given { via: MEMORY.into(), ..given.clone() })
     }
 }
 
-/// Who decided where an earlier answer did.
-const REMEMBERED: &str = "operator, remembered";
-
 enum Judged {
     Run,
-    Refuse(End),
-    Edited(Arc<Value>),
+    Edited { input: Arc<Value>, by: DecidedBy },
+}
+
+/// A recorded answer that does not fit its question.
+fn misfit(path: &CallPath, step: &StepName) -> Halt {
+    let reason = "the recorded answer does not fit the question".to_owned();
+    Halt::Diverged { path: path.clone(), step: step.clone(), reason }
 }
 
 /// The names that rules may use for a function that is called from there.
@@ -669,14 +761,14 @@ fn names<'a>(function: &'a Function, frame: &Frame) -> Vec<&'a str> {
         names.push(&meta.tool_name);
     }
     if frame.worker().is_some() {
-        // They are names of delegation: the operator who starts a run delegates nothing.
+        // These are names of delegation. An operator who starts a run does not delegate.
         names.extend(meta.aliases);
     }
     names
 }
 
-/// Whether it delegates without being a worker (`worker_call`): it makes one call, and that one is asked about, so that
-/// nobody is asked twice.
+/// Whether it delegates without being a worker (`worker_call`). It makes one call, and the approval question is about
+/// that call, so that the operator is not asked twice.
 fn passes_on(function: &Function) -> bool {
     function.meta.risk == Risk::Delegate && matches!(function.meta.source, FunctionSource::Toolset(_))
 }
@@ -692,19 +784,24 @@ fn subjects(input: &Value, effects: &Effects, places: &[Located], real: &[Place]
     }
 }
 
-fn mount_rule(place: &Located, touch: &Touch) -> Option<(Rule, String)> {
+fn mounted(mount: &Mount) -> DecidedBy {
+    DecidedBy::Mount { at: mount.at.to_string().into() }
+}
+
+fn mount_rule(place: &Located, touch: &Touch) -> Option<(Rule, DecidedBy)> {
     let approvals = &place.mount.approvals;
     let rule = match (touch.access, touch.delete) {
         (Access::Read, _) => approvals.read,
         (Access::Write, false) => approvals.write,
         (Access::Write, true) => approvals.delete.or(approvals.write),
     };
-    rule.map(|rule| (rule, format!("mount `{}`", place.mount.at)))
+    rule.map(|rule| (rule, mounted(&place.mount)))
 }
 
-/// Whether the program's own files may pre-approve a call of this risk with these places (SPEC §9.3): reading and
-/// allowlisted delegation need no approval anyway; writing only inside mounts that the program declares, and code that is
-/// confined to them; the network and other processes never.
+/// Whether the program's own files may pre-approve a call of this risk with these places
+/// (`docs/reference/approvals.md`). Reading and allowlisted delegation need no approval anyway. Files may pre-approve
+/// writing inside mounts that the program declares, and code that is confined to those mounts. They may never
+/// pre-approve the network and other processes.
 fn own_effects(meta: &FunctionMeta, places: &[Located]) -> bool {
     match meta.risk {
         Risk::Read | Risk::Delegate => true,
@@ -716,12 +813,13 @@ fn own_effects(meta: &FunctionMeta, places: &[Located]) -> bool {
     }
 }
 
-/// Same function, same arguments, key order apart and paths resolved to the real place (SPEC §9.4).
+/// The key of a remembered answer: the function and its arguments, regardless of key order, with paths resolved to
+/// real places (`docs/reference/approvals.md`).
 fn memory_key(function: &Function, admitted: &Admitted) -> String {
     let mut input = (*admitted.input).clone();
     if let Value::Object(map) = &mut input {
         for (touch, real) in admitted.effects.touches.iter().zip(&admitted.real) {
-            // One argument for each path, marked: a content that reads like a path must stay a content.
+            // One marked argument for each path, so that a content that looks like a path is not taken for one.
             if let Some(value) = map.values_mut().find(|value| value.as_str() == Some(&touch.path)) {
                 *value = Value::String(format!("\0{real}"));
             }

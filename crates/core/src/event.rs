@@ -1,11 +1,11 @@
-//! Events for screens and other programs: a record, or something provisional that a later record confirms or discards
-//! (SPEC §12). Events are never the truth.
+//! Events for displays and other programs: a record, or provisional data that a later record confirms or discards
+//! (`docs/reference/journal.md`). Events are never the source of truth.
 
 use crate::{call_path::CallPath, journal::Record, model::Delta};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Something to show.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -15,7 +15,7 @@ pub enum Event {
         /// The record, as in the journal but with long values in place.
         record: Arc<Record>,
     },
-    /// Part of an answer that is being made.
+    /// Part of an answer in progress.
     Delta {
         /// The call whose worker is answering.
         path: CallPath,
@@ -25,7 +25,7 @@ pub enum Event {
         #[serde(flatten)]
         delta: Delta,
     },
-    /// The deltas shown for this turn don't count: the request failed and may be repeated.
+    /// Discards the deltas of this turn: the request failed and may be repeated.
     Discard {
         /// The call.
         path: CallPath,
@@ -34,12 +34,12 @@ pub enum Event {
     },
 }
 
-/// The JSON Schema (2020-12) of one event, made from the types.
+/// The JSON Schema (2020-12) of one event, generated from the types.
 #[cfg(feature = "schemas")]
 pub fn json_schema() -> serde_json::Value {
     use schemars::{generate::SchemaSettings, transform::transform_subschemas};
 
-    /// Links to other types mean something to the reader of this crate's documentation only.
+    /// Rustdoc links to other types work only in this crate's documentation.
     fn without_links(schema: &mut schemars::Schema) {
         if let Some(serde_json::Value::String(text)) = schema.get_mut("description") {
             *text = text.replace("[`", "`").replace("`]", "`");

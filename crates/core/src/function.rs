@@ -1,75 +1,28 @@
-//! Functions: anything callable by name, worker or tool, behind one interface (SPEC §8.1).
+//! Functions: anything callable by name, worker or tool, behind one interface (`docs/reference/loop.md`).
 
 use crate::{
     authority::{Access, Authority, Located},
     call_path::CallPath,
-    driver::CutOff,
-    engine::{Engine, Failure, Frame, Halt, Outcome},
-    gate::{Policy, Rule, Subject},
+    engine::{Engine, Frame},
+    gate::{Policy, Subject},
     model::Blob,
+    outcome::{Failure, Halt, Outcome},
+    question::Answer,
+    rule::{DecidedBy, Rule},
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
     vfs::FileSystem,
 };
-use serde::{Deserialize, Serialize};
+pub use crate::{
+    foreseen::{FileChange, FileState, Foreseen},
+    question::Preview,
+    risk::Risk,
+    source::FunctionSource,
+};
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// What a call may do to the world; decides what happens where no rule speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Risk {
-    /// Looks, and changes nothing.
-    Read,
-    /// Changes files inside the sandbox.
-    Write,
-    /// Talks to other machines.
-    Network,
-    /// Runs a process or foreign code.
-    Exec,
-    /// Removes what can't be brought back.
-    Destructive,
-    /// Calls a worker.
-    Delegate,
-}
-
-impl Risk {
-    /// Whether calls of this risk run one after another within a turn (SPEC §8.1).
-    pub fn is_barrier(self) -> bool {
-        matches!(self, Self::Write | Self::Exec | Self::Destructive)
-    }
-}
-
-impl fmt::Display for Risk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Network => "network",
-            Self::Exec => "exec",
-            Self::Destructive => "destructive",
-            Self::Delegate => "delegate",
-        })
-    }
-}
-
-/// Where a function comes from. With its name this is its identity; the name a model sees is only a label.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum FunctionSource {
-    /// A toolset that is part of llm-do, or registered by the embedding program.
-    Toolset(Arc<str>),
-    /// A worker of the program.
-    Program,
-    /// A worker or tool of this library.
-    Library(Arc<str>),
-    /// A worker made during the run.
-    Generated,
-}
-
-/// Everything there is to say about a function but its code.
+/// The description of a function, without its code.
 #[derive(Clone, Debug)]
 pub struct FunctionMeta {
     /// Where it comes from.
@@ -86,14 +39,14 @@ pub struct FunctionMeta {
     pub input: Arc<Schema>,
     /// Schema of its output, where there is one.
     pub output: Option<Arc<Schema>>,
-    /// What it may do to the world.
+    /// Its risk.
     pub risk: Risk,
-    /// Safe beside other calls of its turn although its risk makes it a barrier.
+    /// Safe in parallel with other calls of its turn although its risk makes it a barrier.
     pub parallel: bool,
-    /// How long it may work; `None` is the default of 120 s for leaves and no limit for composites.
+    /// Its time limit; `None` means the default of 120 s for leaves and no limit for composites.
     pub timeout: Option<Duration>,
-    /// Whether its effects stay inside the mounts that the program declares whatever its code does, because its process
-    /// is confined to them.
+    /// Whether its process is confined to the mounts that the program declares, so that its effects stay inside them
+    /// whatever its code does.
     pub contained: bool,
     /// A delegation that only a wildcard of the allowlist permits.
     pub wildcard: bool,
@@ -108,7 +61,7 @@ pub struct Function {
     pub meta: FunctionMeta,
     /// How it runs.
     pub body: Implementation,
-    /// What its author's code says of single calls.
+    /// The author's approval code for single calls.
     pub rule: Option<Arc<dyn RuleCode>>,
 }
 
@@ -123,13 +76,14 @@ impl fmt::Debug for Function {
 pub enum Implementation {
     /// One journal step.
     Leaf(Arc<dyn Leaf>),
-    /// Makes calls of its own; run again over its records instead of being recorded.
+    /// Makes calls of its own. A resume runs it again over their records instead of recording it.
     Composite(Arc<dyn Composite>),
 }
 
-/// A rule that is code: its author decides call by call. Asked after the arguments are valid; its answer is a step.
+/// A rule in code: its author decides call by call. It runs after validation of the arguments, and its answer is a
+/// step.
 pub trait RuleCode: MaybeSend + MaybeSync {
-    /// What it says of these arguments. An error means that the operator is asked.
+    /// The rule for these arguments. After an error the operator is asked.
     fn rule<'a>(&'a self, input: &'a Value) -> BoxFuture<'a, Result<Rule, String>>;
 }
 
@@ -140,24 +94,24 @@ pub struct Touch {
     pub path: String,
     /// What is done to it.
     pub access: Access,
-    /// Whether it is removed: mounts may have a rule of their own for that.
+    /// Whether the path is removed. Mounts may have a separate rule for that.
     pub delete: bool,
 }
 
-/// What a call of a function means for authority and rules, from its input alone.
+/// The effects of a call that matter for authority and rules, derived from its input alone.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// The paths it touches. Each is located before anyone is asked.
+    /// The paths it touches. Each is located before the operator is asked.
     pub touches: Vec<Touch>,
-    /// What rules match as arguments, where that isn't the paths (a command line, a worker's ID). Empty: the paths,
-    /// or without any the canonical arguments.
+    /// The arguments for rules to match, if they aren't the paths (a command line, a worker's ID). If empty, rules
+    /// match the paths, or the canonical arguments if there are no paths.
     pub subjects: Vec<Subject>,
-    /// What the toolset's own configuration says of these arguments, with the place where it says so: as its `approval`
-    /// would, and so less than the operator's word and the worker's.
-    pub says: Option<(Rule, String)>,
-    /// What is known of these arguments whatever anybody allows, with the reason. It stands beside what mounts say: the
-    /// strictest counts.
-    pub rules: Vec<(Rule, String)>,
+    /// The rule of the toolset's own configuration for these arguments, with its origin. It has the precedence of the
+    /// toolset's `approval`: below the operator's and the worker's rules.
+    pub says: Option<(Rule, DecidedBy)>,
+    /// Rules that hold for these arguments regardless of any approval, with the reason. They are combined with the
+    /// mounts' rules: the strictest applies.
+    pub rules: Vec<(Rule, DecidedBy)>,
 }
 
 /// A result of a tool.
@@ -167,7 +121,7 @@ pub struct ToolOutput {
     pub value: Value,
     /// Images and files, for a model that reads them.
     pub blobs: Vec<Blob>,
-    /// What its code printed, for the journal.
+    /// The output that its code printed, for the journal.
     pub log: Option<Arc<str>>,
 }
 
@@ -182,13 +136,13 @@ impl ToolOutput {
     }
 }
 
-/// A tool that failed. Said to the model, so it tells what to try next.
+/// The error of a tool that failed. The model receives it, so it says what to try next.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
     /// What happened and what to try.
     pub message: String,
-    /// What its code printed, for the journal.
+    /// The output that its code printed, for the journal.
     pub log: Option<Arc<str>>,
 }
 
@@ -199,58 +153,7 @@ impl ToolError {
     }
 }
 
-/// What the operator is shown beside the arguments.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(tag = "preview", rename_all = "snake_case")]
-pub enum Preview {
-    /// A file before and after; shown as a diff.
-    Change {
-        /// Virtual path.
-        path: String,
-        /// Content now; absent for a new file.
-        before: Option<String>,
-        /// Content after; absent if it is removed.
-        after: Option<String>,
-    },
-}
-
-/// What lies at a path, as far as it tells one state from another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum FileState {
-    /// Nothing.
-    Absent,
-    /// A folder.
-    Folder,
-    /// A file with this content: SHA-256 in hexadecimal.
-    File(Arc<str>),
-}
-
-/// How a path is before a call and after it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-pub struct FileChange {
-    /// Virtual path.
-    pub path: Arc<str>,
-    /// Before.
-    pub before: FileState,
-    /// After.
-    pub after: FileState,
-}
-
-/// What a call will have done once it has succeeded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-pub struct Foreseen {
-    /// The paths that it changes.
-    pub changes: Vec<FileChange>,
-    /// Its result.
-    pub result: Arc<str>,
-}
-
-/// What a leaf works with. Its paths are located already, in the order of [`Effects::touches`].
+/// The context of a leaf's execution. Its paths are already located, in the order of [`Effects::touches`].
 pub struct LeafCall<'a> {
     /// The validated input.
     pub input: &'a Value,
@@ -262,6 +165,8 @@ pub struct LeafCall<'a> {
     pub files: &'a dyn FileSystem,
     /// Texts cut from this conversation's results (`/results/N`).
     pub results: &'a crate::results::Results,
+    /// ID of the run.
+    pub run: &'a str,
     /// The same for every attempt at this call, now and after a resume.
     pub idempotency_key: &'a str,
 }
@@ -272,33 +177,42 @@ pub trait Leaf: MaybeSend + MaybeSync {
     fn effects(&self, _input: &Value) -> Effects {
         Effects::default()
     }
-    /// What to show an operator who is asked. Only reads.
+    /// A preview for the operator's question. Must only read.
     fn preview<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
         Box::pin(async { None })
     }
-    /// What it will have changed, if that can be known and looked for afterwards. Only reads.
+    /// Whether it can predict its changes. If so, [`Leaf::foresee`] is a step before every execution.
+    fn foresees(&self) -> bool {
+        false
+    }
+    /// Predicts its changes, if they can be predicted and checked afterwards. Must only read.
     fn foresee<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Foreseen>> {
         Box::pin(async { None })
     }
-    /// What has become of an attempt that was cut off, by what it foresaw. Only reads.
-    fn look_back<'a>(&'a self, _call: LeafCall<'a>, _foreseen: &'a Foreseen) -> BoxFuture<'a, CutOff> {
-        Box::pin(async { CutOff::Unknown })
+    /// Determines from the prediction whether an interrupted attempt took effect: [`Answer::Again`] or
+    /// [`Answer::Done`], `None` if that is unknown. Must only read.
+    fn look_back<'a>(
+        &'a self,
+        _call: LeafCall<'a>,
+        _foreseen: &'a Foreseen,
+    ) -> BoxFuture<'a, Option<Answer>> {
+        Box::pin(async { None })
     }
-    /// Does it.
+    /// Executes the call.
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
 }
 
-/// What a composite works with.
+/// The context of a composite's execution.
 pub struct CompositeCall<'a> {
     /// Makes further calls.
     pub engine: &'a Engine,
-    /// Where it stands in the call tree and what it may touch (its caller's authority; it narrows for itself).
+    /// Its position in the call tree and its caller's authority, which it narrows for itself.
     pub frame: &'a Frame,
     /// Its place.
     pub path: &'a CallPath,
     /// The validated input.
     pub input: &'a Arc<Value>,
-    /// The places of the paths it is handed, in the order of [`Effects::touches`].
+    /// The places of the paths that it receives, in the order of [`Effects::touches`].
     pub places: &'a [Located],
     /// Files that the operator gave to the top-level call.
     pub attachments: &'a [crate::model::Blob],
@@ -306,12 +220,12 @@ pub struct CompositeCall<'a> {
 
 /// Code that makes calls of its own: a worker, or a function that orchestrates workers.
 pub trait Composite: MaybeSend + MaybeSync {
-    /// The arguments with those that the caller left out and the program gives; `None` where it gives none. Before they
-    /// are validated.
+    /// The arguments completed with values that the caller left out and the program supplies; `None` if there are
+    /// none. Called before validation.
     fn complete(&self, _engine: &Engine, _frame: &Frame, _input: &Value) -> Option<Value> {
         None
     }
-    /// Whether it may be called from there at all (depth, cycles); before anyone is asked.
+    /// Whether it may be called from that frame (depth, cycles). Called before the operator is asked.
     fn admit(&self, _engine: &Engine, _frame: &Frame) -> Result<(), Failure> {
         Ok(())
     }
@@ -319,11 +233,12 @@ pub trait Composite: MaybeSend + MaybeSync {
     fn effects(&self, _input: &Value) -> Effects {
         Effects::default()
     }
-    /// Runs it. Failures that the caller should hear are values; `Err` is for the infrastructure alone.
+    /// Runs it. Failures for the caller are values; `Err` is only for the infrastructure.
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>>;
 }
 
-/// The name a model sees for a function: `/` and `:` become `__`, other characters `_`, at most 64 (SPEC §8.1).
+/// The name a model sees for a function: `/` and `:` become `__`, other characters `_`, at most 64
+/// (`docs/reference/loop.md`).
 pub fn tool_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 2);
     for c in name.chars() {

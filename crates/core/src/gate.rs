@@ -1,84 +1,30 @@
-//! The gate: the one place where each call is allowed, asked about, or refused (SPEC §9).
+//! The gate: the one place where each call is allowed, asked about, or refused (`docs/reference/approvals.md`).
 //!
-//! [`Gate::decide`] is pure: rules and a call give a [`Verdict`] with the rule that decided. Asking, remembering and
-//! executing are the engine's business.
+//! [`Gate::decide`] is pure: rules and a call give a [`Verdict`] with the rule that decided. The engine asks,
+//! remembers and executes.
 
 mod pattern;
 
+pub use crate::rule::{DecidedBy, Mode, Rule};
 pub use pattern::{BadPattern, Pattern, Subject};
 
-use crate::function::Risk;
+use crate::risk::Risk;
 use pattern::Head;
-use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt, sync::Arc};
-
-/// What a rule says. Ordered by strictness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum Rule {
-    /// Run without asking.
-    PreApproved,
-    /// Ask the operator.
-    Ask,
-    /// Refuse without asking.
-    Blocked,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::PreApproved => "preApproved",
-            Self::Ask => "ask",
-            Self::Blocked => "blocked",
-        })
-    }
-}
-
-/// What `ask` does (SPEC §9.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// The operator is asked.
-    #[default]
-    Interactive,
-    /// The call runs.
-    ApproveAll,
-    /// The call is refused.
-    AutoDeny,
-    /// The run is suspended until somebody decides.
-    Defer,
-}
-
-impl Mode {
-    /// The tighter of two: a program's files may only tighten the operator's mode (SPEC §6.5). `defer` is as tight as
-    /// `interactive`, and neither runs what wasn't approved.
-    #[must_use]
-    pub fn tighten(self, other: Self) -> Self {
-        fn looseness(mode: Mode) -> u8 {
-            match mode {
-                Mode::ApproveAll => 2,
-                Mode::Interactive | Mode::Defer => 1,
-                Mode::AutoDeny => 0,
-            }
-        }
-        if looseness(other) < looseness(self) { other } else { self }
-    }
-}
+use serde::Serialize;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// One rule with the place where it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleLine {
-    /// Which calls it speaks of.
+    /// The calls that it applies to.
     pub pattern: Pattern,
     /// What it says.
     pub rule: Rule,
-    /// Where it stands, for people: `--deny write_file`, `main.worker:12`.
+    /// Its origin, for display: `--deny write_file`, `main.worker:12`.
     pub origin: Arc<str>,
 }
 
-/// Where a rule comes from; decides what it may loosen.
+/// The source of a rule, which decides what the rule may loosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The command line or user configuration.
@@ -109,16 +55,16 @@ pub struct Policy {
     pub lines: Vec<RuleLine>,
     /// By risk (project only).
     pub risks: BTreeMap<Risk, Rule>,
-    /// For all that no line speaks of.
+    /// For calls that no line matches.
     pub default: Option<Rule>,
-    /// Where the block stands.
+    /// The origin of the block.
     pub origin: Arc<str>,
 }
 
-/// The rules that hold for a whole run.
+/// The rules of a whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    /// What `ask` does.
+    /// The effect of `ask`.
     pub mode: Mode,
     /// `--deny`, `--ask`, `--allow`.
     pub operator: Vec<RuleLine>,
@@ -135,46 +81,47 @@ pub struct Query<'a> {
     pub risk: Risk,
     /// A delegation that only a wildcard of the allowlist permits.
     pub wildcard: bool,
-    /// Its arguments as rules match them. Empty: the tool takes none that rules speak of.
+    /// Its arguments as rules match them. Empty if the tool takes none that rules can match.
     pub subjects: &'a [Subject],
     /// `tool_rules` of the worker that calls.
     pub worker: &'a [RuleLine],
-    /// Rules of the callers above, innermost first: only their `blocked` counts here.
+    /// Rules of the callers above, innermost first. Only their `blocked` applies here.
     pub callers: &'a [Arc<[RuleLine]>],
     /// The toolset's `approval`.
     pub toolset: Option<&'a Policy>,
-    /// What the toolset's own configuration says of these arguments, beside its `approval`.
-    pub of_toolset: Option<&'a (Rule, String)>,
-    /// What the mounts say that the call touches.
-    pub mounts: &'a [(Rule, String)],
-    /// Whether every effect lies inside mounts that the program declares, so that its files may pre-approve it.
+    /// The rule of the toolset's own configuration for these arguments, in addition to its `approval`.
+    pub of_toolset: Option<&'a (Rule, DecidedBy)>,
+    /// The rules of the mounts that the call touches.
+    pub mounts: &'a [(Rule, DecidedBy)],
+    /// Whether every effect is inside mounts that the program declares, so that the program's files may pre-approve
+    /// it.
     pub own_effects: bool,
     /// The caller or the function is a library's: its files may only tighten.
     pub foreign: bool,
 }
 
-/// What one source says of a call.
+/// The statement of one source about a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Statement {
     /// The source: `command line`, `worker`, `toolset`, `project`, `callers`, `mount`, `default`.
     pub source: &'static str,
-    /// What it says; `None` where it does not speak of the call.
+    /// Its verdict; `None` if it has no rule for the call.
     pub said: Option<Verdict>,
 }
 
-/// A source, its lines that speak of a function, and its policy.
+/// A source, its lines that match a function, and its policy.
 type Speaker<'a> = (Source, Vec<&'a RuleLine>, Option<&'a Policy>);
 
-/// What the rules say of a call, and which rule said it.
+/// The decision about a call, and the rule that made it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// The outcome.
     pub rule: Rule,
     /// The rule that decided, for people and the journal.
-    pub decided_by: String,
+    pub decided_by: DecidedBy,
 }
 
-/// What a risk means when no rule speaks (SPEC §9.3).
+/// The default rule of a risk, when no other rule applies (`docs/reference/approvals.md`).
 pub fn risk_default(risk: Risk, wildcard: bool) -> Rule {
     match risk {
         Risk::Read => Rule::PreApproved,
@@ -184,8 +131,9 @@ pub fn risk_default(risk: Risk, wildcard: bool) -> Rule {
 }
 
 impl Gate {
-    /// Decides one call (SPEC §9.3): any `blocked` wins; else the strictest of the first source that speaks, the mounts'
-    /// rules, and what a library's files say; where none speaks, the risk's default.
+    /// Decides one call (`docs/reference/approvals.md`): any `blocked` wins. Otherwise the strictest of three
+    /// applies: the first source with a rule, the mounts' rules, and the rules of a library's files. If none has a
+    /// rule, the risk's default applies.
     pub fn decide(&self, query: &Query<'_>) -> Verdict {
         let sources = self.sources(query, query.subjects);
         if let Some(verdict) = Self::blocked(&sources, query) {
@@ -199,7 +147,7 @@ impl Gate {
         }
         let verdict = verdict.unwrap_or_else(|| Verdict {
             rule: risk_default(query.risk, query.wildcard),
-            decided_by: format!("default for risk `{}`", query.risk),
+            decided_by: DecidedBy::Default(query.risk),
         });
         let tighter = sources
             .iter()
@@ -208,7 +156,7 @@ impl Gate {
         tighter.unwrap_or(verdict)
     }
 
-    /// What each source says of a call, in the order of [`Gate::decide`].
+    /// The statement of each source about a call, in the order of [`Gate::decide`].
     pub fn statements(&self, query: &Query<'_>) -> Vec<Statement> {
         let mut statements: Vec<Statement> = self
             .sources(query, query.subjects)
@@ -219,34 +167,34 @@ impl Gate {
                     .1
                     .iter()
                     .find(|line| blocks(line, query))
-                    .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() })
+                    .map(|line| Verdict { rule: Rule::Blocked, decided_by: DecidedBy::rule(&line.origin) })
                     .or_else(|| said(speaker, query)),
             })
             .collect();
         let mut above = query.callers.iter().flat_map(|lines| lines.iter());
         let blocked = above
             .find(|line| line.pattern.names_one_of(query.names) && blocks(line, query))
-            .map(|line| Verdict { rule: Rule::Blocked, decided_by: line.origin.to_string() });
+            .map(|line| Verdict { rule: Rule::Blocked, decided_by: DecidedBy::rule(&line.origin) });
         statements.push(Statement { source: "callers", said: blocked });
         let mounts = query.mounts.iter().max_by_key(|(rule, _)| *rule);
         let mounts = mounts.map(|(rule, origin)| Verdict { rule: *rule, decided_by: origin.clone() });
         statements.push(Statement { source: "mount", said: mounts });
-        let decided_by = format!("default for risk `{}`", query.risk);
+        let decided_by = DecidedBy::Default(query.risk);
         let default = Verdict { rule: risk_default(query.risk, query.wildcard), decided_by };
         statements.push(Statement { source: "default", said: Some(default) });
         statements
     }
 
-    /// Whether any arguments could pass without an operator: if not, and nobody can be asked, the tool is not offered
-    /// to the model (SPEC §9.2). `query.subjects` are ignored; `query.mounts` are the rules of all mounts there are.
-    /// Where it can't tell, it says yes.
+    /// Whether any arguments could pass without an operator. If not, and no operator can be asked, the tool is not
+    /// offered to the model (`docs/reference/approvals.md`). `query.subjects` are ignored; `query.mounts` are the
+    /// rules of all mounts there are. The result is true if it can't be determined.
     pub fn could_pass(&self, query: &Query<'_>) -> bool {
         let all_blocked =
             |line: &RuleLine| line.rule == Rule::Blocked && line.pattern.speaks_of_all(query.names);
         let above = query.callers.iter().flat_map(|lines| lines.iter());
         let always_blocked = above.into_iter().any(all_blocked)
             || self.sources(query, &[]).iter().any(|(_, lines, policy)| {
-                // A default holds where no line speaks; a line that blocks is no way through.
+                // A default applies where no line matches; a line that blocks lets no call through.
                 let exempt =
                     lines.iter().any(|l| l.rule != Rule::Blocked && l.pattern.names_one_of(query.names));
                 lines.iter().copied().any(all_blocked)
@@ -293,8 +241,8 @@ impl Gate {
         })
     }
 
-    /// The sources in their order, each with its lines that speak of the function, and could speak of one of these arguments if
-    /// there are any: few of many do, and those are looked at more than once.
+    /// The sources in order, each with the lines that match the function and could match one of these arguments, if
+    /// there are any. Few of many lines do, and those are checked more than once.
     fn sources<'a>(&'a self, query: &'a Query<'_>, subjects: &[Subject]) -> [Speaker<'a>; 4] {
         let names: Vec<Head> = query.names.iter().map(|name| Head::of(name)).collect();
         let subjects: Vec<Head> = subjects.iter().map(Subject::head).collect();
@@ -313,30 +261,33 @@ impl Gate {
     }
 
     fn blocked(sources: &[Speaker<'_>], query: &Query<'_>) -> Option<Verdict> {
-        let verdict = |origin: &str| Verdict { rule: Rule::Blocked, decided_by: origin.to_owned() };
+        let verdict = |decided_by: DecidedBy| Verdict { rule: Rule::Blocked, decided_by };
         for (_, lines, policy) in sources {
             if let Some(line) = lines.iter().find(|line| blocks(line, query)) {
-                return Some(verdict(&line.origin));
+                return Some(verdict(DecidedBy::rule(&line.origin)));
             }
             let Some(policy) = policy else { continue };
             if policy.risks.get(&query.risk) == Some(&Rule::Blocked) {
-                return Some(verdict(&format!("{}: risk `{}`", policy.origin, query.risk)));
+                let origin = Arc::clone(&policy.origin);
+                return Some(verdict(DecidedBy::Policy { origin, risk: Some(query.risk) }));
             }
             let named = || lines.iter().any(|l| l.pattern.covers(query.subjects));
             if policy.default == Some(Rule::Blocked) && !named() {
-                return Some(verdict(&format!("{}: default", policy.origin)));
+                let origin = Arc::clone(&policy.origin);
+                return Some(verdict(DecidedBy::Policy { origin, risk: None }));
             }
         }
-        if let Some((Rule::Blocked, origin)) = query.of_toolset {
-            return Some(verdict(origin));
+        if let Some((Rule::Blocked, decided_by)) = query.of_toolset {
+            return Some(verdict(decided_by.clone()));
         }
         let above = query.callers.iter().flat_map(|lines| lines.iter());
         if let Some(line) =
             above.into_iter().find(|line| line.pattern.names_one_of(query.names) && blocks(line, query))
         {
-            return Some(verdict(&format!("{} (a caller's rule)", line.origin)));
+            let origin = Arc::clone(&line.origin);
+            return Some(verdict(DecidedBy::Rule { origin, of_caller: true }));
         }
-        query.mounts.iter().find(|(rule, _)| *rule == Rule::Blocked).map(|(_, origin)| verdict(origin))
+        query.mounts.iter().find(|(rule, _)| *rule == Rule::Blocked).map(|(_, by)| verdict(by.clone()))
     }
 
     fn first_speaker(sources: &[Speaker<'_>], query: &Query<'_>) -> Option<Verdict> {
@@ -344,36 +295,36 @@ impl Gate {
         let (source, said) =
             speakers.find_map(|speaker| said(speaker, query).map(|said| (speaker.0, said)))?;
         if said.rule == Rule::PreApproved && !may_loosen(source, query) {
-            let why = "the effect lies outside the mounts that the program declares, so the operator decides";
-            return Some(Verdict { rule: Rule::Ask, decided_by: format!("{} ({why})", said.decided_by) });
+            let decided_by = DecidedBy::OutsideMounts { rule: Box::new(said.decided_by) };
+            return Some(Verdict { rule: Rule::Ask, decided_by });
         }
         Some(said)
     }
 }
 
-/// Files of a library never loosen: where one calls or is called, the rules nearest to the call are its own, and only
-/// what they tighten counts.
+/// Files of a library never loosen. When a library calls or is called, the rules nearest to the call are its own, and
+/// they may only tighten.
 fn only_tightens(source: Source, query: &Query<'_>) -> bool {
     query.foreign && matches!(source, Source::Worker | Source::Toolset)
 }
 
-/// Whether a source's `preApproved` counts: the operator's always, one in the program's files where nothing would be
-/// asked anyway or the effect lies in the program's own mounts.
+/// Whether a source's `preApproved` applies. The operator's always applies. One in the program's files applies if the
+/// default would not ask anyway, or if the effect is inside the program's own mounts.
 fn may_loosen(source: Source, query: &Query<'_>) -> bool {
     source == Source::Operator
         || query.own_effects
         || risk_default(query.risk, query.wildcard) == Rule::PreApproved
 }
 
-/// Whether a line that speaks of the function blocks the call.
+/// Whether a line that matches the function blocks the call.
 fn blocks(line: &RuleLine, query: &Query<'_>) -> bool {
     line.rule == Rule::Blocked && line.pattern.touches(query.subjects)
 }
 
-/// What one source says of a call, if it speaks.
+/// The verdict of one source on a call, if it has a rule for it.
 fn said(&(source, ref lines, policy): &Speaker<'_>, query: &Query<'_>) -> Option<Verdict> {
-    // An `ask` speaks when it touches any argument, a `preApproved` only when it covers all of them; the stricter of a
-    // source's matching lines counts, so that the order of lines is never a trap.
+    // An `ask` matches if it touches any argument, a `preApproved` only if it covers all of them. The strictest of a
+    // source's matching lines applies, so the order of lines never matters.
     let ask = lines.iter().find(|l| l.rule == Rule::Ask && l.pattern.touches(query.subjects));
     let allow = lines.iter().find(|l| l.rule == Rule::PreApproved && l.pattern.covers(query.subjects));
     let line = match (ask.copied(), allow.copied()) {
@@ -384,21 +335,19 @@ fn said(&(source, ref lines, policy): &Speaker<'_>, query: &Query<'_>) -> Option
         (ask, allow) => ask.or(allow),
     };
     if let Some(line) = line {
-        return Some(Verdict { rule: line.rule, decided_by: line.origin.to_string() });
+        return Some(Verdict { rule: line.rule, decided_by: DecidedBy::rule(&line.origin) });
     }
     if let (Source::Toolset, Some((rule, origin))) = (source, query.of_toolset) {
         return Some(Verdict { rule: *rule, decided_by: origin.clone() });
     }
     let policy = policy?;
-    let decided_by = match policy.risks.contains_key(&query.risk) {
-        true => format!("{}: risk `{}`", policy.origin, query.risk),
-        false => format!("{}: default", policy.origin),
-    };
+    let risk = policy.risks.contains_key(&query.risk).then_some(query.risk);
+    let decided_by = DecidedBy::Policy { origin: Arc::clone(&policy.origin), risk };
     policy.otherwise(query.risk).map(|rule| Verdict { rule, decided_by })
 }
 
 impl Policy {
-    /// What it says of calls of that risk that none of its lines speaks of.
+    /// The rule for calls of that risk that none of its lines matches.
     fn otherwise(&self, risk: Risk) -> Option<Rule> {
         self.risks.get(&risk).copied().or(self.default)
     }

@@ -1,27 +1,28 @@
-//! Records: the truth about a run (SPEC §12). `docs/journal.md` documents the format; fields are only ever added.
+//! Records: the source of truth about a run. `docs/reference/journal.md` documents the format; fields are only ever
+//! added.
 
-mod fold;
-
-pub(crate) use fold::timed_out;
-pub use fold::{FoldError, conversation_at};
+pub use crate::outcome::Ending;
 
 use crate::{
     authority::Place,
+    budget::Reserved,
     call_path::CallPath,
     conversation::Ensures,
-    engine::{Failure, Principal},
-    function::{Foreseen, FunctionSource, Risk},
-    gate::{Mode, Rule},
-    ledger::Reserved,
-    model::{Blob, FinishReason, Message, MessageId, ModelError, ModelName, Sees, ToolSpec, Usage},
-    operator::{Answer, Ask},
+    foreseen::Foreseen,
+    model::{Blob, Capabilities, FinishReason, Message, MessageId, ModelError, ModelName, ToolSpec, Usage},
+    outcome::{Halt, Principal},
+    question::{Given, Question},
+    risk::Risk,
+    rule::{DecidedBy, Mode, Rule},
+    source::FunctionSource,
+    step_name::StepName,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
 /// Version of the format, in the first record.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,14 +34,15 @@ pub struct Record {
     pub at_ms: u64,
     /// The call it belongs to.
     pub path: CallPath,
-    /// Name of the step within the call; with `path` the key of what happened. Intent and outcome share it.
-    pub step: String,
+    /// The step within the call; with `path` it is the record's key. Intent and outcome share it.
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
+    pub step: StepName,
     /// What happened.
     #[serde(flatten)]
     pub body: RecordKind,
 }
 
-/// What runs the code of tools.
+/// A runtime for the code of tools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Runtime {
@@ -87,17 +89,13 @@ pub struct UsedDefinition {
     pub text: Arc<str>,
 }
 
-/// How a tool or call ended, as recorded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Ending {
-    /// With this value.
-    Output(Arc<Value>),
-    /// With a failure that the caller is told.
-    Failure(Failure),
-    /// It waits for approvals further down.
-    Suspended,
+impl Halt {
+    /// A step whose record is of another kind than the step makes.
+    pub fn unexpected(path: &CallPath, step: &StepName, found: &RecordKind) -> Self {
+        let found = serde_json::to_value(found).ok();
+        let kind = found.as_ref().and_then(|v| v["kind"].as_str()).unwrap_or("?").to_owned();
+        Self::Diverged { path: path.clone(), step: step.clone(), reason: format!("found a record `{kind}`") }
+    }
 }
 
 /// What happened.
@@ -123,21 +121,21 @@ pub enum RecordKind {
         date: Arc<str>,
         /// Every worker of the closure.
         definitions: Vec<UsedDefinition>,
-        /// What runs the code of its tools.
+        /// The runtimes for the code of its tools.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runtimes: Vec<Runtime>,
-        /// How the run was started, in the words of the host that started it: what it needs to resume.
+        /// How the host started the run, in the host's own format: the data that it needs to resume the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         invocation: Option<Arc<Value>>,
     },
-    /// The run goes on after it was suspended or cut off. What stands before is not done again.
+    /// The run continues after a suspension or an interruption. The steps recorded before are not repeated.
     RunResumed {
         /// Version of llm-do.
         version: Arc<str>,
-        /// How long nothing happened, in milliseconds. It counts for no deadline.
+        /// The idle time, in milliseconds. It does not count towards any deadline.
         idle_ms: u64,
     },
-    /// A definition that was loaded later, for a callee that only a wildcard named.
+    /// A definition that was loaded later, for a callee that only a wildcard allows.
     Definition(UsedDefinition),
     /// A call has begun.
     CallStarted {
@@ -150,47 +148,51 @@ pub enum RecordKind {
         /// The arguments as given; shared with the caller's record of them.
         input: Arc<Value>,
     },
-    /// Links lead elsewhere than the paths of a call say: rules are matched on these places.
+    /// The real places of a call's paths after links are followed. Rules match these places.
     LinksFollowed {
         /// The real place of each path that the call touches, in order.
         places: Vec<Place>,
+        /// Whether a link leads to a place other than its path.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        elsewhere: bool,
     },
-    /// What the code of a tool's author says of a call (`@tool(approval=…)`); one source of the verdict among others.
+    /// The answer of a tool's approval code to a call (`@tool(approval=…)`): one source of the verdict.
     RuleStated {
-        /// What it says; `ask` where it failed.
+        /// Its answer; `ask` if it failed.
         rule: Rule,
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Arc<str>>,
     },
-    /// The gate's word on a call.
+    /// The gate's verdict on a call.
     Verdict {
-        /// What was decided: `preApproved` runs, `blocked` is refused.
+        /// The decision: `preApproved` runs, `blocked` is refused.
         rule: Rule,
-        /// The rule, remembered answer, mode or operator that decided.
-        by: Arc<str>,
+        /// The rule, mode or operator that decided.
+        by: DecidedBy,
         /// Reason given to the caller when refused.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Arc<str>>,
     },
     /// The operator is asked.
-    Asked(Ask),
-    /// The operator has answered.
-    Answered(Answer),
-    /// A question was not put to the operator: when its turn came, an earlier answer that was to be remembered covered
-    /// it.
-    Recalled(Answer),
+    Asked(Question),
+    /// A question has its answer.
+    Answered(Given),
+    /// The predicted changes of a leaf that changes files, recorded before it runs. A resume uses them to check
+    /// whether the leaf took effect.
+    Foreseen {
+        /// The changes; absent if they can't be predicted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        foreseen: Option<Foreseen>,
+    },
     /// A leaf is about to run: written before its first effect.
     ToolStarted {
         /// Name.
         function: Arc<str>,
-        /// Risk: decides what a resume does with it.
+        /// Risk: decides how a resume treats it.
         risk: Risk,
         /// The same for each attempt.
         idempotency_key: Arc<str>,
-        /// What it will have changed, where that is known before: so that a resume can tell whether it was done.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        foreseen: Option<Foreseen>,
     },
     /// A leaf has ended.
     ToolEnded {
@@ -199,14 +201,9 @@ pub enum RecordKind {
         /// Images and files that it returned beside its value.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         blobs: Vec<Blob>,
-        /// What its code printed.
+        /// The output that its code printed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<Arc<str>>,
-    },
-    /// The operator has decided what becomes of a leaf that had begun and not ended when the run was cut off.
-    Settled {
-        /// Run it again; otherwise it counts as done, with the result that follows.
-        again: bool,
     },
     /// A composite call has ended, or a call was refused before it ran.
     CallEnded {
@@ -219,7 +216,8 @@ pub enum RecordKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         blobs: Vec<Blob>,
     },
-    /// A worker's conversation has begun. With the later records of its path it holds all a model was sent.
+    /// A worker's conversation has begun. With the later records of its path it holds everything that the model was
+    /// sent.
     ConversationStarted {
         /// Worker ID.
         worker: Arc<str>,
@@ -235,15 +233,14 @@ pub enum RecordKind {
         /// Whether `output` is asked for through the final-result tool.
         #[serde(default)]
         final_tool: bool,
-        /// What must hold of the answer beyond its schema.
+        /// Conditions on the answer beyond its schema.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ensures: Option<Ensures>,
         /// Whether long results can be read on.
         #[serde(default)]
         can_read_on: bool,
-        /// Files that the model reads.
-        #[serde(default, skip_serializing_if = "Sees::is_blind")]
-        sees: Sees,
+        /// The model's capabilities.
+        can: Capabilities,
         /// The first message.
         message: Arc<Message>,
     },
@@ -252,11 +249,11 @@ pub enum RecordKind {
         /// The message.
         message: Arc<Message>,
     },
-    /// What a request or the calls of a turn may use was set aside in the ledger.
+    /// The budget for a request or for the calls of a turn was reserved in the ledger.
     Reserved(Reserved),
     /// The ledger has too little left for a request or for the calls of a turn: a limit was reached.
     NotReserved {
-        /// Which, and how far it got.
+        /// Which limit, and the usage when it was reached.
         what: Arc<str>,
     },
     /// A request is about to be sent.
@@ -267,7 +264,7 @@ pub enum RecordKind {
         attempt: u32,
         /// Last message sent; the others follow from it.
         head: MessageId,
-        /// Chained hash of everything sent, to notice divergence at no cost per turn.
+        /// Chained hash of everything sent, which detects divergence at no cost per turn.
         digest: Arc<str>,
         /// Most tokens the answer may have, where known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,7 +276,7 @@ pub enum RecordKind {
         message: Arc<Message>,
         /// Why it ended.
         finish: FinishReason,
-        /// What it used.
+        /// Its usage.
         #[serde(default)]
         usage: Usage,
     },
@@ -298,19 +295,19 @@ pub enum RecordKind {
         /// The number.
         value: u64,
     },
-    /// A step's deadline came before its end.
+    /// A step's deadline expired before its end.
     TimedOut {
         /// The deadline, in milliseconds.
         after_ms: u64,
     },
-    /// A step was cut off because the run was cancelled.
+    /// A step was interrupted because the run was cancelled.
     Cancelled,
     /// A limit was reached.
     Limit {
-        /// Which, and how far it got.
+        /// Which limit, and the usage when it was reached.
         what: Arc<str>,
     },
-    /// Something worth knowing: what a tool printed, a notice.
+    /// A note: the printed output of a tool, or a notice.
     Note {
         /// The text.
         text: Arc<str>,
@@ -325,4 +322,7 @@ pub enum RecordKind {
         #[serde(default)]
         usage: Usage,
     },
+    /// Code that makes calls has reached its next call or its end within its time limit. A resume doesn't measure
+    /// that time again.
+    Worked,
 }

@@ -1,24 +1,21 @@
-//! The ledger: what a call and everything below it may use, and what has been used (SPEC §10.4).
+//! The ledger: the budgets and the usage of a call and everything below it (`docs/reference/loop.md`).
 //!
-//! The run has an [`Account`] where the operator gave it a budget, and so has each call of a worker with limits. Accounts
-//! stand below each other as their calls do, and all of a run are in one book under one lock. A request reserves its
-//! worst case in every account above it before it is sent and settles after, so that what runs side by side never
-//! overspends together: what is spent exceeds a limit only by what providers report beyond the reservations that were
-//! open when the last one was granted, which the cap on answers bounds to the error of the estimates of what was sent.
+//! The run has an [`Account`] if the operator gave it a budget, and so has each call of a worker with limits.
+//! Accounts form a tree like their calls, and one lock guards all accounts of a run. Before a request is sent it
+//! reserves its worst case in every account above it, and it settles afterwards. Parallel requests therefore never
+//! overspend together. Usage exceeds a limit only by the amount that providers report beyond the reservations that
+//! were open when the last one was granted. The cap on answers bounds this excess to the error of the input
+//! estimates.
 //!
-//! Who gets what is left depends on which of two parallel requests came first. So each reservation is a step of its own,
-//! and on a resume an account opens with what the records say was reserved and used below it ([`Driver::reserved_before`]):
-//! nobody is given what somebody else had spent.
+//! The order of two parallel requests decides which gets the remaining budget. Each reservation is therefore a step
+//! of its own, and on a resume an account opens with the recorded reservations and usage below it
+//! ([`Driver::reserved_before`]), so that no budget is granted twice.
 
-mod budget;
 mod deadline;
-mod estimate;
 mod reserve;
 
-pub use budget::{BadBudget, Budget};
+pub use crate::budget::{BadBudget, Budget, Reserved};
 pub use deadline::Deadline;
-pub(crate) use estimate::{Estimate, estimate, estimate_text};
-pub use reserve::is_reservation;
 pub(crate) use reserve::reserve;
 
 use crate::{
@@ -28,43 +25,15 @@ use crate::{
     model::ModelErrorKind,
     price::{Price, Usd},
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
     time::Duration,
 };
 
-/// What was set aside for one request to a model, or for the calls of one turn. As recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(default)]
-pub struct Reserved {
-    /// Turns of a model that begin.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub turns: u32,
-    /// Tool calls that are about to be made.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub calls: u32,
-    /// Tokens sent, as estimated from what is sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input_tokens: Option<u64>,
-    /// Most tokens of the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_tokens: Option<u64>,
-    /// What both cost at most, where the price is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schemas", schemars(with = "Option<f64>"))]
-    pub cost_usd: Option<Usd>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 impl Reserved {
-    /// What stays reserved until it is settled. Turns and calls are used at once: they are not given back.
+    /// The part that stays reserved until it is settled. Turns and calls are used at once and are not returned.
     fn held(&self) -> Amount {
         Amount {
             tokens: self.input_tokens.unwrap_or(0).saturating_add(self.output_tokens.unwrap_or(0)),
@@ -77,8 +46,8 @@ impl Reserved {
         Amount { turns: self.turns.into(), calls: self.calls.into(), ..Amount::default() }
     }
 
-    /// What the request used, by the record of its end. What a provider doesn't tell counts as reserved, and so does a
-    /// request that may have been worked on and gave no answer.
+    /// The usage of the request, from the record of its end. A figure that the provider doesn't report counts as
+    /// fully used, and so does a request without an answer that the provider may have processed.
     fn used(&self, end: &RecordKind) -> Amount {
         match end {
             RecordKind::ModelAnswered { usage, .. } => {
@@ -99,17 +68,17 @@ impl Reserved {
     }
 }
 
-/// What is wanted for a request or for calls.
+/// The amounts wanted for a request or for calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) turns: u32,
     pub(crate) calls: u32,
-    /// Tokens sent and most tokens of the answer, if a request is to be sent.
+    /// Tokens sent and maximum tokens of the answer, if a request is to be sent.
     pub(crate) request: Option<(u64, u64)>,
     pub(crate) price: Option<Price>,
 }
 
-/// What is counted.
+/// The counted amounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Amount {
     turns: u64,
@@ -144,22 +113,22 @@ struct Spent {
     reserved: Amount,
 }
 
-/// The accounts that stand below one topmost account, by their numbers.
+/// The accounts below one topmost account, by number.
 #[derive(Default)]
 struct Book {
     accounts: Vec<Spent>,
-    /// Requests that wait until others settle.
+    /// Requests that wait for others to settle.
     waiting: Vec<Waker>,
 }
 
-/// Whose account it is.
+/// The owner of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Owner {
     Run,
     Worker(Arc<str>),
 }
 
-/// What one call and everything below it may use.
+/// The budget of one call and everything below it.
 pub struct Account {
     owner: Owner,
     budget: Budget,
@@ -169,7 +138,7 @@ pub struct Account {
     number: usize,
 }
 
-/// What is left of a budget; absent where it sets no limit.
+/// The remaining budget; absent values have no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Left {
     /// Model turns.
@@ -186,21 +155,21 @@ pub struct Left {
     pub cost_usd: Option<Usd>,
 }
 
-/// What becomes of a wish.
+/// The decision about a reservation.
 enum Decision {
     Granted(Reserved),
-    /// Others hold what is missing, and give back what they don't use.
+    /// Other requests hold the missing amount, and return the part that they don't use.
     Wait,
     Refused(String),
 }
 
 impl Account {
-    /// The account of the run, where the operator gave it a budget.
+    /// The account of the run, if the operator gave it a budget.
     pub fn of_run(budget: Budget, driver: &dyn Driver) -> Option<Arc<Self>> {
         Self::open(Owner::Run, budget, None, &CallPath::root(), driver)
     }
 
-    /// The account of a worker's call; the one above it where the worker has no limits that reach below it.
+    /// The account of a worker's call, or the one above it if the worker has no limits that extend below it.
     pub(crate) fn of_worker(
         worker: &Arc<str>,
         budget: Budget,
@@ -252,7 +221,7 @@ impl Account {
         self.chain().any(|account| Budget { timeout_ms: None, ..account.budget } != Budget::default())
     }
 
-    /// Who limits the cost, and to what, if anybody does.
+    /// The owner and amount of the cost limit, if there is one.
     pub(crate) fn cost_limit(&self) -> Option<(String, Usd)> {
         self.chain().find_map(|account| Some((account.owner.to_string(), account.budget.max_cost_usd?)))
     }
@@ -262,14 +231,14 @@ impl Account {
         self.chain().filter_map(|account| Some(account.deadline.as_ref()?.remaining(now_ms))).min()
     }
 
-    /// Takes a wait between these times out of every deadline's working time.
+    /// Excludes a wait between these times from the working time of every deadline.
     pub fn waited(&self, start_ms: u64, end_ms: u64) {
         for deadline in self.chain().filter_map(|account| account.deadline.as_ref()) {
             deadline.waited(start_ms, end_ms);
         }
     }
 
-    /// What is left of this account's own budget.
+    /// The remainder of this account's own budget.
     pub fn left(&self) -> Left {
         let Spent { used, .. } = self.book().accounts[self.number];
         let Budget { max_turns, max_tool_calls, max_tokens, max_cost_usd, .. } = self.budget;
@@ -281,8 +250,8 @@ impl Account {
         }
     }
 
-    /// Reserves what is wanted, or what there is of it; waits while others hold what is missing. `Err` says which limit
-    /// was reached.
+    /// Reserves the wanted amounts, or the available part of them. Waits while other requests hold the missing part.
+    /// `Err` says which limit was reached.
     async fn take(&self, wanted: Wanted) -> Result<Reserved, String> {
         std::future::poll_fn(|context| {
             let mut book = self.book();
@@ -386,7 +355,7 @@ impl Account {
         }
     }
 
-    /// Replaces a reservation by what was used.
+    /// Replaces a reservation by the actual usage.
     fn settle(&self, reserved: &Reserved, end: &RecordKind) {
         let mut book = self.book();
         for account in self.chain() {

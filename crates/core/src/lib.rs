@@ -1,26 +1,41 @@
-//! The machine of llm-do.
+//! The engine of llm-do.
 //!
-//! Workers are functions, and everything that happens in a run is one call: [`engine::Engine::call`]. This crate
-//! knows no world: no file system, network, process, clock, randomness or runtime of its own. It asks a
-//! [`driver::Driver`], which executes, records, or replays. `docs/architecture.md` draws the whole.
+//! Workers are functions, and everything that happens in a run is one call: [`engine::Engine::call`]. This crate has
+//! no file system, network, process, clock, randomness or runtime of its own. It asks a [`driver::Driver`], which
+//! executes, records, or replays. `docs/architecture.md` gives an overview.
 
 pub mod authority;
+pub mod budget;
 pub mod call_path;
+pub mod code;
+pub mod code_calls;
 pub mod conversation;
+pub mod definition;
 pub mod driver;
 pub mod engine;
+mod estimate;
 pub mod event;
+pub mod foreseen;
 pub mod function;
 pub mod gate;
 pub mod journal;
+pub mod launch;
 pub mod ledger;
+pub mod limits;
 pub mod model;
 pub mod operator;
+pub mod outcome;
 pub mod price;
+pub mod question;
+pub mod rebuild;
 pub mod redact;
 pub mod results;
+pub mod risk;
+pub mod rule;
 pub mod schema;
 pub mod send;
+pub mod source;
+pub mod step_name;
 pub mod template;
 pub mod toolset;
 pub mod toolsets;

@@ -1,7 +1,7 @@
 //! Messages, requests to a model, and the port behind which models live.
 //!
-//! A [`Model`] turns one [`ModelRequest`] into provisional [`Delta`]s and one final [`ModelResponse`]. What a
-//! provider's wire looks like is the business of the package that implements the port.
+//! A [`Model`] turns one [`ModelRequest`] into provisional [`Delta`]s and one final [`ModelResponse`]. The package
+//! that implements the port handles the provider's wire format.
 
 use crate::{
     call_path::CallPath,
@@ -10,7 +10,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc, time::Duration};
 
 /// `provider:model`, for example `anthropic:claude-haiku-4-5`, `script:demo.yaml`, `local:smollm2-135m-instruct`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,11 +23,11 @@ pub struct ModelName {
 }
 
 impl ModelName {
-    /// What stands before the first colon.
+    /// The part before the first colon.
     pub fn provider(&self) -> &str {
         &self.whole[..self.colon]
     }
-    /// What stands after the first colon.
+    /// The part after the first colon.
     pub fn model(&self) -> &str {
         &self.whole[self.colon + 1..]
     }
@@ -76,7 +76,7 @@ impl From<ModelName> for String {
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct MessageId(pub u32);
 
-/// Who speaks in a message. The system text is not a message: a request carries it apart.
+/// The author of a message. The system text is not a message; a request carries it separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -105,9 +105,9 @@ pub struct Message {
 }
 
 impl Message {
-    /// All text parts, joined.
+    /// All text, attached text included, in the form that a model receives.
     pub fn text(&self) -> String {
-        self.parts.iter().filter_map(Part::as_text).collect()
+        self.parts.iter().filter_map(Part::sent).collect()
     }
     /// The tool calls in it, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
@@ -128,6 +128,13 @@ pub enum Part {
         /// The text.
         text: Arc<str>,
     },
+    /// A text file that the caller attached. Models receive [`Part::sent`].
+    Attachment {
+        /// Its file name.
+        name: Arc<str>,
+        /// Its content.
+        text: Arc<str>,
+    },
     /// An image, a PDF or another file, for models that read them.
     Blob(Blob),
     /// The model asks for a function to be called (assistant messages only).
@@ -141,7 +148,7 @@ pub enum Part {
     },
     /// A provider's own data (signed thinking, for example) that must be sent back as it came.
     Opaque {
-        /// The provider whose data it is; other providers are not sent it.
+        /// The provider that owns the data; it is not sent to others.
         provider: Arc<str>,
         /// The data.
         value: Value,
@@ -157,6 +164,17 @@ impl Part {
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+    /// The text that a model receives for it: plain text unchanged, an attached text between tags that name the file.
+    pub fn sent(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text { text } => Some(Cow::Borrowed(text)),
+            Self::Attachment { name, text } => {
+                let name = name.replace('"', "'");
+                Some(Cow::Owned(format!("<attachment name=\"{name}\">\n{text}\n</attachment>")))
+            }
             _ => None,
         }
     }
@@ -198,7 +216,7 @@ pub struct ToolCall {
     pub id: Arc<str>,
     /// The name as the model wrote it; it need not exist.
     pub name: Arc<str>,
-    /// What it wrote as arguments.
+    /// The arguments as the model wrote them.
     pub arguments: Arguments,
 }
 
@@ -213,7 +231,7 @@ pub enum Arguments {
     Invalid {
         /// What was received.
         text: Arc<str>,
-        /// What is wrong with it.
+        /// The parse error.
         reason: Arc<str>,
     },
 }
@@ -239,18 +257,18 @@ pub struct ToolResult {
     pub call_id: Arc<str>,
     /// Name of the tool as called.
     pub name: Arc<str>,
-    /// What the model is told.
+    /// The text for the model.
     pub content: Arc<str>,
     /// Whether it is an error (a refusal, invalid input, a failure).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
 
-/// A function as a model is shown it.
+/// A function as a model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct ToolSpec {
-    /// Fits `[A-Za-z0-9_-]{1,64}` (SPEC §8.1).
+    /// Fits `[A-Za-z0-9_-]{1,64}` (`docs/reference/loop.md`).
     pub name: Arc<str>,
     /// What it does.
     pub description: Arc<str>,
@@ -258,7 +276,8 @@ pub struct ToolSpec {
     pub input: Arc<Value>,
 }
 
-/// Sampling and size settings (SPEC §2.1 `model_settings`). An absent value is the provider's default.
+/// Sampling and size settings (`model_settings` in `docs/reference/worker-files.md`). An absent value is the
+/// provider's default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSettings {
@@ -268,7 +287,7 @@ pub struct ModelSettings {
     /// Nucleus sampling mass, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Most tokens of one answer.
+    /// Maximum tokens of one answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
     /// Seed for sampling.
@@ -282,7 +301,7 @@ pub struct ModelSettings {
     pub reasoning_effort: Option<String>,
 }
 
-/// Everything a model is sent for one turn. Borrowed from the conversation: building one copies nothing.
+/// The content of one request to a model. Borrowed from the conversation, so building one copies nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRequest<'a> {
     /// Place of the conversation in the call tree. With the run's driver this is unique, so an adapter may keep
@@ -309,7 +328,7 @@ pub struct ModelRequest<'a> {
     pub output: Option<&'a Arc<Value>>,
 }
 
-/// Part of an answer that is still being made. Provisional: only the response counts.
+/// Part of an answer in progress. Provisional: only the response counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(tag = "delta", rename_all = "snake_case")]
@@ -331,7 +350,7 @@ pub enum Delta {
     },
 }
 
-/// Receives deltas while a response is made.
+/// Receives deltas while a response is in progress.
 pub trait DeltaSink: MaybeSend + MaybeSync {
     /// Takes one; must not block.
     fn delta(&self, delta: Delta);
@@ -342,7 +361,7 @@ pub trait DeltaSink: MaybeSend + MaybeSync {
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// The model was done.
+    /// The model finished.
     Stop,
     /// It wants tools called.
     ToolCalls,
@@ -354,7 +373,7 @@ pub enum FinishReason {
     Other,
 }
 
-/// Tokens of one request, or of many summed. Unknown is not zero (SPEC §10.4).
+/// Tokens of one request, or of many summed. Unknown is not zero (`docs/reference/loop.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Usage {
@@ -377,7 +396,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The sum; a side that doesn't know a figure leaves the other's.
+    /// The sum. A figure that one side doesn't know is taken from the other.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         fn add(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -391,7 +410,7 @@ impl Usage {
             cached_tokens: add(self.cached_tokens, other.cached_tokens),
             cache_write_tokens: add(self.cache_write_tokens, other.cache_write_tokens),
             output_tokens: add(self.output_tokens, other.output_tokens),
-            // A sum with an unknown part is unknown; a side that used nothing is no part.
+            // A sum with an unknown part is unknown. A side without any usage is not a part.
             cost_usd: match (self.cost_usd, other.cost_usd) {
                 (Some(a), Some(b)) => Some(a.plus(b)),
                 (a, _) if other == Self::default() => a,
@@ -400,7 +419,7 @@ impl Usage {
             },
         }
     }
-    /// The same with what it costs, where that is known.
+    /// This usage with its cost, if that is known.
     #[must_use]
     pub fn priced(self, price: Option<&Price>) -> Self {
         Self { cost_usd: price.and_then(|price| price.of(&self)), ..self }
@@ -414,7 +433,7 @@ impl Usage {
 /// A model's final answer to one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelResponse {
-    /// What it said, in order.
+    /// Its parts, in order.
     pub parts: Vec<Part>,
     /// Why it ended.
     pub finish: FinishReason,
@@ -423,14 +442,16 @@ pub struct ModelResponse {
     pub usage: Usage,
 }
 
-/// What a model can do, as far as the engine must know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The capabilities of a model that the engine must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Capabilities {
     /// Takes an output schema with a request and keeps to it, tools present or not.
     pub native_schema: bool,
     /// Takes tools at all.
     pub tools: bool,
     /// The files that it reads.
+    #[serde(default, skip_serializing_if = "Sees::is_blind")]
     pub sees: Sees,
 }
 
@@ -463,7 +484,7 @@ impl Sees {
     }
 }
 
-/// Kind of a failed request; decides whether it is retried.
+/// The kind of a failed request, which decides whether it is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -484,7 +505,7 @@ pub enum ModelErrorKind {
     BadRequest,
     /// The conversation is longer than the model's window.
     ContextExceeded,
-    /// The model can't take what the request holds (an image, a setting).
+    /// The model doesn't support a part of the request (an image, a setting).
     Unsupported,
 }
 
@@ -497,7 +518,7 @@ pub struct ModelError {
     pub kind: ModelErrorKind,
     /// For people: what happened, and what to do. Never holds a key.
     pub message: String,
-    /// What the server asked us to wait, in milliseconds.
+    /// The wait that the server asked for, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
@@ -507,51 +528,52 @@ impl ModelError {
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after_ms: None }
     }
-    /// Whether asking again may help (SPEC §10.2).
+    /// Whether a retry may help (`docs/reference/loop.md`).
     pub fn is_transient(&self) -> bool {
         use ModelErrorKind as K;
         matches!(self.kind, K::RateLimited | K::Server | K::Timeout | K::Network)
     }
-    /// What the server asked us to wait.
+    /// The wait that the server asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_ms.map(Duration::from_millis)
     }
 }
 
-/// One model, ready to be asked.
+/// One model, ready for requests.
 pub trait Model: MaybeSend + MaybeSync {
-    /// What it can do.
+    /// Its capabilities.
     fn capabilities(&self) -> Capabilities;
-    /// Which of these settings it refuses, each with the reason. Checked before anything is sent (SPEC §2.1).
+    /// Which of these settings it refuses, each with the reason. Checked before anything is sent
+    /// (`docs/reference/worker-files.md`).
     fn refused_settings(&self, _settings: &ModelSettings) -> Vec<String> {
         Vec::new()
     }
-    /// Answers one request. Never retries by itself: the engine does, so that retries are recorded.
+    /// Answers one request. Never retries by itself: the engine retries, so that retries are recorded.
     fn respond<'a>(
         &'a self,
         request: ModelRequest<'a>,
         deltas: &'a dyn DeltaSink,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
-    /// A conversation is over: anything kept under `(run, conversation)` may go.
+    /// A conversation has ended: the model may drop anything that it keeps under `(run, conversation)`.
     fn forget(&self, _run: &str, _conversation: &CallPath) {}
 }
 
 /// Finds models by name.
 pub trait Models: MaybeSend + MaybeSync {
-    /// Opens a model without asking it anything. Unknown provider, missing key (naming the variable), missing file
-    /// are told here, before a run starts.
+    /// Opens a model without sending a request. An unknown provider, a missing key (naming the variable) and a
+    /// missing file are reported here, before a run starts.
     fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError>;
-    /// What a model costs and how long its answers can be, as far as that is known.
+    /// The prices of a model and the maximum length of its answers, as far as they are known.
     fn terms(&self, _name: &ModelName) -> Terms {
         Terms::default()
     }
 }
 
-/// What a model costs, and how much of it there is at once. What is absent is not known.
+/// The prices of a model and the maximum length of its answers. An absent value is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// What its tokens cost.
+    /// The prices of its tokens.
     pub price: Option<Price>,
-    /// Most tokens of one answer.
+    /// Maximum tokens of one answer.
     pub max_output: Option<u32>,
 }

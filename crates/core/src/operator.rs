@@ -1,108 +1,259 @@
-//! What an operator is asked, and answers (SPEC §9.4).
+//! The operator port: a person or a program that answers questions.
 
 use crate::{
-    call_path::CallPath,
-    function::{Preview, Risk},
+    question::{Answer, Given, Question, Reply, UNATTENDED, Waiting},
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Poll, Waker},
+};
 
-/// A call that needs the operator's word.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-pub struct Ask {
-    /// The call. Its place identifies the question: answering twice is harmless.
-    pub call: CallPath,
-    /// Who calls, from the root worker down to the caller.
-    pub chain: Vec<Arc<str>>,
-    /// The function's name.
-    pub function: Arc<str>,
-    /// Its risk.
-    pub risk: Risk,
-    /// The arguments.
-    pub input: Arc<Value>,
-    /// What the arguments would do, where the tool can tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview: Option<Preview>,
-    /// The rule that asks.
-    pub rule: String,
-}
-
-/// The operator's answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
-    /// Go ahead; `remember`: also for the same call later in this session.
-    Approve {
-        /// Whether to remember.
-        #[serde(default)]
-        remember: bool,
-    },
-    /// Don't; the model is told the reason.
-    Deny {
-        /// Why, in the operator's words.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-        /// Whether to remember.
-        #[serde(default)]
-        remember: bool,
-    },
-    /// Go ahead with these arguments; they pass every step again except the asking.
-    Edit {
-        /// The new arguments.
-        input: Arc<Value>,
-    },
-    /// Nobody can answer now: the run is suspended (mode `defer`). No answer, and so never recorded.
-    Later,
-}
-
-/// What a run remembers (SPEC §9.4): whoever queues questions looks here when a question's turn has come, since the
-/// answer to an earlier one may cover it by then.
+/// Answers a question without the operator. It is consulted when the question reaches the head of the queue, since
+/// the answer to an earlier question may cover it by then.
 pub trait Recall: MaybeSend + MaybeSync {
-    /// The remembered answer to this question, if there is one now.
-    fn recall(&self) -> Option<Answer>;
+    /// The answer, if there is one now.
+    fn recall(&self) -> Option<Given>;
 }
 
-/// Nothing is remembered.
+/// Never has an answer.
 impl Recall for () {
-    fn recall(&self) -> Option<Answer> {
+    fn recall(&self) -> Option<Given> {
         None
     }
 }
 
-/// How a question came to its end.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answered {
-    /// The answer.
-    pub answer: Answer,
-    /// Whether it is a remembered one: nobody was asked.
-    pub recalled: bool,
-    /// How long it took from the recorded question to the recorded answer.
-    pub waited: Duration,
-}
-
-/// Nobody answers now.
-pub struct Later;
-
-impl Operator for Later {
-    fn answer<'a>(&'a self, _ask: &'a Ask) -> BoxFuture<'a, Answer> {
-        Box::pin(async { Answer::Later })
-    }
-    fn takes_several(&self) -> bool {
-        true
+/// Always has this answer.
+impl Recall for Option<Given> {
+    fn recall(&self) -> Option<Given> {
+        self.clone()
     }
 }
 
-/// Somebody, or some program, who answers.
+/// A person or a program that answers questions.
+///
+/// Several questions may arrive at once; wrap a person in [`OneAtATime`]. The future is dropped when the answer is no
+/// longer needed.
 pub trait Operator: MaybeSend + MaybeSync {
-    /// Answers one question. Called for one at a time, in order of arrival, unless it takes several at once. Dropped when
-    /// nobody waits for the answer any more.
-    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer>;
-    /// Whether it tells questions apart by their calls, and so may be asked several at once. People are not.
-    fn takes_several(&self) -> bool {
-        false
+    /// Answers one question. An answer must fit its question ([`Answer::fits`](crate::question::Answer::fits)).
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply>;
+}
+
+impl<O: Operator + ?Sized> Operator for Arc<O> {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        (**self).exchange(waiting, recall)
+    }
+}
+
+/// Defers the questions of a run in mode `defer`. Settlements of interrupted tools are still asked, because the run
+/// can't be resumed without their answers.
+pub struct Deferring<O>(pub O);
+
+impl<O: Operator> Operator for Deferring<O> {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        match waiting.question {
+            Question::Approval(_) | Question::Input(_) => Box::pin(async { Reply::Later }),
+            Question::Settlement(_) => self.0.exchange(waiting, recall),
+        }
+    }
+}
+
+/// The operator of an unattended run that does not wait: it denies calls, declines inputs, and leaves settlements
+/// waiting, since only a person can know whether the effect took place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unattended;
+
+impl Operator for Unattended {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        let answer = match waiting.question {
+            Question::Approval(_) => Answer::Deny { reason: None, remember: false },
+            Question::Input(_) => Answer::Decline { reason: Some("there is nobody to ask".into()) },
+            Question::Settlement(_) => return Box::pin(async { Reply::Later }),
+        };
+        Box::pin(async { Reply::Given(Given::operator(answer, UNATTENDED)) })
+    }
+}
+
+/// Puts questions to an operator one at a time, in order of arrival, for any number of calls and runs, because a
+/// person looks at one at a time. Runs that share a terminal share one of these.
+///
+/// A question is not put if `recall` has its answer when its turn comes.
+pub struct OneAtATime<O> {
+    operator: O,
+    line: Mutex<Line>,
+}
+
+/// The waiting questions, by number; the lowest is served.
+#[derive(Default)]
+struct Line {
+    next: u64,
+    waiting: BTreeMap<u64, Option<Waker>>,
+}
+
+impl<O> OneAtATime<O> {
+    /// A queue for that operator.
+    pub fn new(operator: O) -> Self {
+        Self { operator, line: Mutex::default() }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of waiting questions, including the current one.
+    pub fn waiting(&self) -> usize {
+        self.line().waiting.len()
+    }
+
+    async fn turn(&self) -> Turn<'_, O> {
+        let number = {
+            let mut line = self.line();
+            let number = line.next;
+            line.next += 1;
+            line.waiting.insert(number, None);
+            number
+        };
+        // It leaves the queue when it is dropped, even before its turn.
+        let turn = Turn { of: self, number };
+        poll_fn(|context| {
+            let mut line = self.line();
+            if line.waiting.keys().next() == Some(&number) {
+                return Poll::Ready(());
+            }
+            line.waiting.insert(number, Some(context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+        turn
+    }
+}
+
+/// A place in the queue.
+struct Turn<'a, O> {
+    of: &'a OneAtATime<O>,
+    number: u64,
+}
+
+impl<O> Drop for Turn<'_, O> {
+    fn drop(&mut self) {
+        let mut line = self.of.line();
+        line.waiting.remove(&self.number);
+        if let Some(mut first) = line.waiting.first_entry()
+            && let Some(waker) = first.get_mut().take()
+        {
+            drop(line);
+            waker.wake();
+        }
+    }
+}
+
+impl<O: Operator> Operator for OneAtATime<O> {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            let _turn = self.turn().await;
+            match recall.recall() {
+                Some(given) => Reply::Given(given),
+                None => self.operator.exchange(waiting, recall).await,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        call_path::CallPath,
+        question::{Input, QuestionId},
+        step_name::StepName,
+    };
+    use futures_util::{FutureExt, future::join_all};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn question(number: u32) -> Waiting {
+        Waiting {
+            id: QuestionId::new(&CallPath::root(), &StepName::Input(number)),
+            question: Question::Input(Input { chain: Vec::new(), prompt: "?".into(), schema: None }),
+        }
+    }
+
+    /// Notes the order of questions and how many it has at once; answers on the third poll.
+    #[derive(Default)]
+    struct Person {
+        seen: Mutex<Vec<StepName>>,
+        at_once: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    impl Operator for Person {
+        fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+            Box::pin(async move {
+                self.seen.lock().unwrap().push(waiting.id.step.clone());
+                let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+                self.most.fetch_max(now, Ordering::SeqCst);
+                let mut polls = 0;
+                poll_fn(|context| {
+                    polls += 1;
+                    if polls == 3 {
+                        return Poll::Ready(());
+                    }
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                })
+                .await;
+                self.at_once.fetch_sub(1, Ordering::SeqCst);
+                let value = Arc::new(waiting.id.step.to_string().into());
+                Reply::Given(Given::operator(Answer::Give { value }, "test"))
+            })
+        }
+    }
+
+    #[test]
+    fn a_person_sees_one_question_at_a_time_in_order_of_arrival() {
+        let line = OneAtATime::new(Person::default());
+        let questions: Vec<Waiting> = (0..20).map(question).collect();
+        let replies = join_all(questions.iter().map(|waiting| line.exchange(waiting, &())));
+        let replies = futures_executor(Box::pin(replies));
+        assert_eq!(replies.len(), 20);
+        let seen = line.operator.seen.lock().unwrap().clone();
+        assert_eq!(seen, (0..20).map(StepName::Input).collect::<Vec<_>>());
+        assert_eq!(line.operator.most.load(Ordering::SeqCst), 1);
+        assert_eq!(line.waiting(), 0);
+    }
+
+    #[test]
+    fn who_leaves_the_line_does_not_hold_it_up() {
+        let line = OneAtATime::new(Person::default());
+        let questions: Vec<Waiting> = (0..3).map(question).collect();
+        let mut first = line.exchange(&questions[0], &());
+        let mut second = line.exchange(&questions[1], &());
+        let third = line.exchange(&questions[2], &());
+        assert!((&mut first).now_or_never().is_none());
+        assert!((&mut second).now_or_never().is_none());
+        drop(second);
+        drop(first);
+        assert!(matches!(futures_executor(third), Reply::Given(_)));
+    }
+
+    #[test]
+    fn an_answer_that_is_known_by_then_spares_the_question() {
+        let line = OneAtATime::new(Person::default());
+        let known = Given::operator(Answer::Decline { reason: None }, crate::question::MEMORY);
+        let recall = Some(known.clone());
+        let waiting = question(0);
+        let reply = futures_executor(line.exchange(&waiting, &recall));
+        assert_eq!(reply, Reply::Given(known));
+        assert!(line.operator.seen.lock().unwrap().is_empty());
+    }
+
+    /// Polls until it is ready.
+    fn futures_executor<T>(mut future: BoxFuture<'_, T>) -> T {
+        loop {
+            if let Some(value) = (&mut future).now_or_never() {
+                return value;
+            }
+        }
     }
 }

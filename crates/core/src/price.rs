@@ -1,10 +1,10 @@
-//! Money, and what models cost.
+//! Money, and the prices of models.
 
 use crate::model::Usage;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::{fmt, iter::Sum};
 
-/// Picodollars in a dollar: the finest that a price for a million tokens comes to for one.
+/// Picodollars in a dollar: fine enough for the price of one token, given a price per million.
 const PICO: f64 = 1e12;
 
 /// An amount of US dollars. Counted in whole picodollars, so that sums don't depend on their order; a number of dollars
@@ -16,7 +16,7 @@ impl Usd {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
-    /// So many dollars. `None` for what is no amount: negative, not finite, or beyond some millions.
+    /// An amount in dollars. `None` if it is negative, not finite, or beyond some millions.
     pub fn dollars(amount: f64) -> Option<Self> {
         let pico = (amount * PICO).round();
         (amount >= 0.0 && pico < u64::MAX as f64).then_some(Self(pico as u64))
@@ -27,25 +27,25 @@ impl Usd {
         self.0 as f64 / PICO
     }
 
-    /// Both together.
+    /// The sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left after `other` is taken away; at least nothing.
+    /// The difference, at least zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// What so many tokens cost, where this is the price of a million. Rounded up.
+    /// The cost of that many tokens at this price per million. Rounded up.
     fn for_tokens(self, tokens: u64) -> Self {
         let pico = (u128::from(self.0) * u128::from(tokens)).div_ceil(1_000_000);
         Self(u64::try_from(pico).unwrap_or(u64::MAX))
     }
 
-    /// How many tokens this pays for at that price of a million; `None` where they are free.
+    /// The number of tokens that this amount buys at that price per million; `None` if they are free.
     fn tokens_at(self, price: Self) -> Option<u64> {
         let tokens = (u128::from(self.0) * 1_000_000).checked_div(u128::from(price.0))?;
         Some(u64::try_from(tokens).unwrap_or(u64::MAX))
@@ -59,7 +59,7 @@ impl Sum for Usd {
 }
 
 impl fmt::Display for Usd {
-    /// `0.50 USD`; small amounts with as many digits as they need to be told from nothing.
+    /// `0.50 USD`; small amounts have as many digits as they need to differ from zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dollars = self.as_dollars();
         match self.0 {
@@ -84,16 +84,16 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
-/// What a model costs, in dollars for a million tokens.
+/// The prices of a model, in dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// Tokens sent.
     pub input: Usd,
-    /// Tokens sent that were read from the provider's cache; as `input` where it is absent.
+    /// Tokens sent that were read from the provider's cache; the price of `input` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<Usd>,
-    /// Tokens sent that were written to the provider's cache; as `input` where it is absent.
+    /// Tokens sent that were written to the provider's cache; the price of `input` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<Usd>,
     /// Tokens produced, reasoning included.
@@ -101,7 +101,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What a request cost. `None` where its tokens are not known: that is not nothing.
+    /// The cost of a request. `None` if its tokens are unknown, which differs from zero.
     pub fn of(&self, usage: &Usage) -> Option<Usd> {
         let (input, output) = (usage.input_tokens?, usage.output_tokens?);
         let cached = usage.cached_tokens.unwrap_or(0).min(input);
@@ -115,12 +115,12 @@ impl Price {
         Some(parts.into_iter().sum())
     }
 
-    /// The most that a request can cost: nothing of it is in the provider's cache.
+    /// The maximum cost of a request, with no cache hits at the provider.
     pub fn at_most(&self, input: u64, output: u64) -> Usd {
         self.dearest_input().for_tokens(input).plus(self.output.for_tokens(output))
     }
 
-    /// How many output tokens so much money pays for, after so many input tokens. `None`: any number.
+    /// The number of output tokens that this amount buys after that many input tokens. `None`: any number.
     pub(crate) fn output_for(&self, money: Usd, input: u64) -> Option<u64> {
         let input = self.dearest_input().for_tokens(input);
         match input > money {

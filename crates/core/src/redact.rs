@@ -1,4 +1,4 @@
-//! Secrets are replaced before a value reaches a model, a screen or a record (SPEC §12).
+//! Secrets are replaced before a value reaches a model, a screen or a record (`docs/reference/journal.md`).
 
 use crate::send::{MaybeSend, MaybeSync};
 use serde_json::Value;

@@ -1,8 +1,11 @@
-//! Texts that were too long to show a model whole, kept for it to read on (SPEC §8.1).
+//! Results that were too long to show to a model in full, kept so that it can read the rest
+//! (`docs/reference/loop.md`).
 
+use crate::outcome::Failure;
+use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most characters of a tool's result that a model is shown at once.
+/// Maximum characters of a tool's result that a model sees at once.
 pub const SHOWN_CHARS: usize = 40_000;
 
 /// The cut results of one conversation, by number. A view of recorded results: rebuilt when a run is resumed.
@@ -12,8 +15,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// The whole text if it is short; else its beginning and a notice of where to read on. `can_read` tells whether
-    /// the worker has `read_file`.
+    /// The whole text if it is short; otherwise its beginning and a notice where to read the rest. `can_read` says
+    /// whether the worker has `read_file`.
     pub fn show(&self, text: &str, can_read: bool) -> String {
         let Some((cut, _)) = text.char_indices().nth(SHOWN_CHARS) else { return text.to_owned() };
         let left = text[cut..].chars().count();
@@ -24,7 +27,7 @@ impl Results {
             );
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // The same text keeps its number, so that a call that gives the same again is seen to do so.
+        // Equal texts share a number, so that a repeated result is recognised.
         let at = kept.iter().position(|old| **old == *text).unwrap_or_else(|| {
             kept.push(text.into());
             kept.len() - 1
@@ -41,5 +44,21 @@ impl Results {
         let number: usize = path.trim_start_matches('/').strip_prefix("results/")?.parse().ok()?;
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get(number.checked_sub(1)?).cloned()
+    }
+}
+
+/// A result as a model reads it: text as it is, anything else as JSON.
+pub(crate) fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+/// A failure as a model reads it, with the partial answer.
+pub(crate) fn show_failure(failure: &Failure) -> String {
+    match &failure.partial {
+        None => failure.message.clone(),
+        Some(partial) => format!("{}\nWhat there was so far: {}", failure.message, show(partial)),
     }
 }

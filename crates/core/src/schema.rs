@@ -37,13 +37,13 @@ impl fmt::Display for Violation {
 }
 
 impl Schema {
-    /// Checks that `value` is a schema and compiles it. External references are refused: a schema stands alone.
+    /// Checks that `value` is a schema and compiles it. External references are refused: a schema is self-contained.
     pub fn new(value: Value) -> Result<Self, BadSchema> {
         let validator = compile(&value)?;
         Ok(Self { value: Arc::new(value), validator: OnceLock::from(validator) })
     }
 
-    /// A schema written by us, known to be valid; compiled when it is first needed.
+    /// A built-in schema, known to be valid; compiled when it is first needed.
     pub fn built_in(value: Value) -> Self {
         Self { value: Arc::new(value), validator: OnceLock::new() }
     }
@@ -53,7 +53,7 @@ impl Schema {
         &self.value
     }
 
-    /// Checks a value; every violation is listed (at most 20, a model can't use more).
+    /// Checks a value; lists every violation (at most 20, since a model can't use more).
     pub fn validate(&self, value: &Value) -> Result<(), Vec<Violation>> {
         if fits_at_a_glance(&self.value, value) {
             return Ok(());
@@ -78,11 +78,11 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// Whether a value fits for so plain reasons that no validator need be made to see it. Most inputs do: objects of texts and
-/// switches. A short run then spares compiling the schema and, before it, the one of all schemas, which takes longer than
-/// all else that happens until its first request.
+/// Whether a value fits by simple checks, without a validator. Most inputs do: objects of strings and booleans. A
+/// short run then avoids compiling the schema and the meta-schema, which takes longer than everything else before the
+/// first request.
 ///
-/// Never true of what doesn't fit; whatever it doesn't know it leaves to the validator.
+/// Never true for a value that doesn't fit. Everything that it doesn't know is left to the validator.
 fn fits_at_a_glance(schema: &Value, value: &Value) -> bool {
     let Some(schema) = schema.as_object() else { return false };
     let declared = schema.get("properties").and_then(Value::as_object);
@@ -112,10 +112,10 @@ fn compile(value: &Value) -> Result<jsonschema::Validator, BadSchema> {
     jsonschema::draft202012::options().build(value).map_err(|error| BadSchema(error.to_string()))
 }
 
-/// Canonical JSON: keys sorted, no white space. Hashes, keys and remembered approvals use it, so that the order in
-/// which a model wrote an object's keys never matters.
+/// Canonical JSON: keys sorted, no white space. Hashes, keys and remembered approvals use it, so the key order in a
+/// model's objects never matters.
 pub fn canonical(value: &Value) -> String {
-    // By hand and into one buffer: every call takes some.
+    // Written by hand into one buffer, because every call uses it.
     fn put(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
         serde_json::to_writer(out, value).expect("a text, a number or a constant is always JSON");
     }
@@ -156,7 +156,7 @@ pub fn canonical(value: &Value) -> String {
 /// SHA-256 of some bytes, in lower-case hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    // By hand: every turn takes some, and formatting each byte would cost more than the hash.
+    // Written by hand, because every turn uses it and formatting each byte would cost more than the hash.
     let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are a digit");
     let mut out = String::with_capacity(64);
     for byte in Sha256::digest(bytes).iter() {
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Schemas of the keywords that are looked at and of some others, with the same few names as the values.
+    /// Schemas with the supported keywords and some others, over the same few names as the values.
     fn plain_schema() -> impl Strategy<Value = Value> {
         const TYPES: [&str; 6] = ["string", "boolean", "object", "integer", "array", "null"];
         let leaf = prop_oneof![

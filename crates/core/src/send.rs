@@ -1,7 +1,7 @@
-//! `Send` where the platform has threads, nothing where it has not.
+//! `Send` bounds on platforms with threads, no bounds elsewhere.
 //!
-//! The same engine runs on a multi-threaded native runtime and in a browser, whose futures are not `Send`.
-//! These aliases are the only place that knows the difference.
+//! The same engine runs on a multi-threaded native runtime and in a browser, whose futures are not `Send`. Only these
+//! aliases depend on the difference.
 
 use std::{future::Future, pin::Pin};
 

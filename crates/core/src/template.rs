@@ -1,11 +1,13 @@
-//! Instructions and prompts as Jinja2 templates (SPEC §7).
+//! Instructions and prompts as Jinja2 templates (`docs/reference/templates.md`).
 //!
-//! [`render`] turns a worker's text into what the model is sent: the syntax and the printing of the Python library, undefined
-//! variables as errors, `file("X")` for a text inserted as it is. Everything a template names is first judged as a name
-//! ([`confine`]) and then read by the front end through a [`TemplateSource`], whose roots are confined as well: this module
-//! opens nothing. A rendering is bounded in steps, depth and size, because a template may come from a library (SPEC §6.3).
+//! [`render`] turns a worker's text into the text for the model, with the syntax and the output format of the Python
+//! library. Undefined variables are errors, and `file("X")` inserts a text unchanged. Every name in a template is
+//! first checked as a name ([`confine`]) and then read by the front end through a [`TemplateSource`], whose roots are
+//! confined as well. This module opens no files. A rendering is bounded in steps, depth and size, because a template
+//! may come from a library (`docs/reference/sandbox.md`).
 //!
-//! Differences from the Python library: `docs/templates.md`, held against that library's own cases by `tests/templates.rs`.
+//! Differences from the Python library: `docs/reference/templates.md`, held against that library's own cases by
+//! `tests/templates.rs`.
 
 mod condition;
 mod error;
@@ -34,11 +36,12 @@ pub use error::{Place, TemplateError, TemplateErrorKind};
 pub use inspect::{Reference, TemplateFacts, inspect};
 pub use name::{TemplateName, TemplateRefusal, confine};
 
-/// Where templates and `file()` texts are read from: an ordered list of confined roots (SPEC §7: the worker's `templates/`,
-/// its folder, the project's `templates/`, `prompts/`, each library's `templates/`, the built-in ones).
+/// Where templates and `file()` texts are read from: an ordered list of confined roots
+/// (`docs/reference/templates.md`: the worker's `templates/`, its folder, the project's `templates/`, `prompts/`,
+/// each library's `templates/`, the built-in ones).
 ///
-/// The names given are already confined lexically; following no symlink out of a root, hiding invisible paths (SPEC §6.1)
-/// and refusing what is not UTF-8 is the implementation's part.
+/// The names given are already confined lexically; the implementation must follow no symlink out of a root, hide
+/// invisible paths (`docs/reference/sandbox.md`) and refuse files that are not UTF-8.
 pub trait TemplateSource: Send + Sync {
     /// The text of a template (`x.jinja`, `partials/x.jinja`, `lib:x.jinja`), or `None` when no root has it.
     ///
@@ -53,7 +56,7 @@ pub trait TemplateSource: Send + Sync {
     fn file(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal>;
 }
 
-/// A source without any template or file: for text that stands alone.
+/// A source without any template or file, for self-contained text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTemplates;
 
@@ -76,34 +79,34 @@ pub struct TemplateText {
     pub origin: String,
 }
 
-/// Where a text to render stands, for errors.
+/// The origin of a text to render, for errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The file shown in errors.
     pub file: String,
-    /// The line of that file, counted from 1, on which the text's first line stands: in a `.worker` file the front matter
-    /// comes before the instructions.
+    /// The line number, from 1, of the text's first line in that file: in a `.worker` file the front matter precedes
+    /// the instructions.
     pub line: usize,
 }
 
 impl Origin {
-    /// A text that begins where its file begins.
+    /// A text that starts at the beginning of its file.
     pub fn file(file: impl Into<String>) -> Self {
         Self { file: file.into(), line: 1 }
     }
 }
 
-/// How strict, and how large, a rendering may be.
+/// The strictness and the size limits of a rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What a variable that does not exist means.
+    /// The treatment of an undefined variable.
     pub undefined: Undefined,
-    /// Instructions executed in one rendering, whatever is included or called. Loops run out of these.
+    /// Maximum engine instructions in one rendering, with all includes and calls. This limit ends long loops.
     pub steps: u64,
     /// Bytes of the result, of each template and of each `file()`.
     pub output: usize,
-    /// Includes within includes. A macro call counts about half of one, a block or a loop a tenth. Each costs stack: ten fit
-    /// into a thread's two megabytes even without optimization.
+    /// Maximum nesting of includes. A macro call counts as about half an include, a block or a loop as a tenth. Each
+    /// uses stack: ten fit into a thread's two megabytes even in an unoptimized build.
     pub depth: usize,
 }
 
@@ -113,11 +116,12 @@ impl Default for Settings {
     }
 }
 
-/// What a variable that does not exist means. Instructions are always [`Undefined::Strict`] (SPEC §7); the other two are the
-/// Python library's own defaults, for templates that were written for those.
+/// The treatment of an undefined variable. Instructions are always [`Undefined::Strict`]
+/// (`docs/reference/templates.md`); the other two are the Python library's own modes, for templates that rely on
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undefined {
-    /// An error, unless it is only asked for (`is defined`, `|default`).
+    /// An error, except in `is defined` and `|default`.
     Strict,
     /// Prints as nothing, is false; an attribute of it is an error.
     Lenient,
@@ -127,11 +131,11 @@ pub enum Undefined {
 
 /// Renders `text` with `variables` (a JSON object: parameters by name, `input`, `worker`, `project`, `run`).
 ///
-/// A text without Jinja syntax comes back as it is, byte for byte (SPEC §7). A rendered one loses one newline at its end, as in
-/// the Python library.
+/// A text without Jinja syntax comes back as it is, byte for byte (`docs/reference/templates.md`). A rendered one
+/// loses one newline at its end, as in the Python library.
 ///
 /// # Errors
-/// Where, what and what to do: see [`TemplateError`].
+/// The place, the problem and a hint: see [`TemplateError`].
 pub fn render<'t>(
     text: &'t str,
     origin: &Origin,
@@ -176,7 +180,7 @@ pub fn has_syntax(text: &str) -> bool {
 /// The name of the text itself among the templates. No template can be called this: names with NUL are refused.
 const ROOT: &str = "\0";
 
-/// How many times the bytes of the result may be written on the way to it (captured by macros, blocks and `set`).
+/// Limit of bytes written to captures (macros, blocks and `set`), as a multiple of the result's limit.
 const CAPTURES: usize = 16;
 
 /// The engine's cost of one include within another, against its limit of recursion.
@@ -203,7 +207,7 @@ fn environment<'source>(texts: &Arc<Texts>, settings: Settings) -> Environment<'
         let texts = Arc::clone(texts);
         move |name| texts.template(name)
     });
-    // What a library's template names is the library's, unless it names another.
+    // A name in a library's template refers to that library, unless it names another.
     environment.set_path_join_callback(|name, parent| match parent.split_once(':') {
         Some((library, _)) if !name.contains(':') => format!("{library}:{name}").into(),
         _ => name.into(),
@@ -237,8 +241,8 @@ impl io::Write for Bounded {
     }
 }
 
-/// JSON as the engine's values. Written out, because serialization would hand over numbers as maps where some crate of the
-/// build turns on `serde_json`'s arbitrary precision.
+/// Converts JSON to the engine's values. Written by hand, because serialization would pass numbers as maps if a crate
+/// in the build enables `serde_json`'s arbitrary precision.
 fn to_value(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::from(()),

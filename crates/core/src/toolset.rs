@@ -1,15 +1,19 @@
-//! Toolsets: named, configurable families of tools (SPEC §8.1).
+//! Toolsets: named, configurable families of tools.
 //!
-//! A kind registers its name, the schema of its configuration, and a factory. The built-in kinds are registered the
-//! same way as an embedding program's own.
+//! A kind describes itself: its name, the schema of its configuration, a factory, and what the rest of the system needs to
+//! know about it. The engine, `check` and the hosts know no kind by name. The built-in kinds are registered in the same way
+//! as an embedding program's own.
 
 use crate::{
     authority::Authority,
+    code::CodeEntry,
+    definition::{Definitions, WorkerDefinition},
     function::Function,
-    gate::{Pattern, Policy, Rule, RuleLine},
+    gate::{Pattern, Policy, RuleLine},
+    journal::Runtime,
+    rule::Rule,
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
-    worker::{CodeEntry, Definitions, WorkerDefinition},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -24,6 +28,8 @@ pub struct ToolsetContext<'a> {
     pub authority: &'a Authority,
     /// The program.
     pub definitions: &'a Arc<dyn Definitions>,
+    /// All kinds that the host knows.
+    pub kinds: &'a ToolsetRegistry,
     /// The toolset's `approval`, parsed.
     pub policy: Option<Arc<Policy>>,
 }
@@ -49,9 +55,42 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
         &[]
     }
     /// Names of its tools, where they are the same for every worker that has the toolset: what else a worker has must
-    /// not get one of them (SPEC §8.1).
+    /// not get one of them.
     fn tools(&self) -> &'static [&'static str] {
         &[]
+    }
+    /// Whether a reader of definitions can name all of its tools: those of [`ToolsetKind::tools`], a worker's functions
+    /// of code, or its callees.
+    fn tools_are_known(&self) -> bool {
+        !self.tools().is_empty()
+    }
+    /// Names that rules may use for its tools beside their own.
+    fn rule_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// The tool that reads on in a long result that was cut, if it is one of this kind.
+    fn result_reader(&self) -> Option<&'static str> {
+        None
+    }
+    /// Whether a worker has it without naming it in `toolsets`, because of something else that it declares.
+    fn implied_by(&self, _worker: &WorkerDefinition) -> bool {
+        false
+    }
+    /// Whether it starts processes for that worker.
+    fn starts_processes(&self, _worker: &WorkerDefinition) -> bool {
+        false
+    }
+    /// Whether it makes functions of code: a worker's own tools, and workers that are code.
+    fn runs_code(&self) -> bool {
+        false
+    }
+    /// Whether its tools only call workers, and do nothing themselves.
+    fn delegates(&self) -> bool {
+        false
+    }
+    /// Whether a worker can hand it on to a worker that it makes during a run.
+    fn inheritable(&self) -> bool {
+        !self.delegates()
     }
     /// Schema of its configuration, without `tools` and `approval`, which every toolset takes.
     fn configuration(&self) -> Schema;
@@ -69,6 +108,14 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> BoxFuture<'a, Result<Function, String>> {
         Box::pin(async { Err(format!("the toolset `{}` runs no code", self.name())) })
     }
+    /// What runs its tools, for the start record. Nothing where it starts no processes, or can't.
+    fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
+        Box::pin(async { None })
+    }
+    /// The run with that ID has ended: what the kind holds for it (processes, connections) must be released.
+    fn ended<'a>(&'a self, _run: &'a Arc<str>) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
 }
 
 /// The kinds that a host knows.
@@ -78,13 +125,6 @@ pub struct ToolsetRegistry {
 }
 
 impl ToolsetRegistry {
-    /// The kinds that need nothing but ports: `filesystem` and `workers`.
-    pub fn built_in() -> Self {
-        let mut registry = Self::default();
-        registry.register(Arc::new(crate::toolsets::filesystem::Filesystem));
-        registry.register(Arc::new(crate::toolsets::workers::Workers));
-        registry
-    }
     /// Adds a kind.
     pub fn register(&mut self, kind: Arc<dyn ToolsetKind>) {
         self.kinds.insert(kind.name(), kind);
@@ -92,6 +132,44 @@ impl ToolsetRegistry {
     /// The kind of that name or alias.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn ToolsetKind>> {
         self.kinds.get(name).or_else(|| self.kinds.values().find(|kind| kind.aliases().contains(&name)))
+    }
+    /// The kinds, by name.
+    pub fn kinds(&self) -> impl Iterator<Item = &Arc<dyn ToolsetKind>> {
+        self.kinds.values()
+    }
+    /// The kind that makes functions of code, if the host has one.
+    pub fn code(&self) -> Option<&Arc<dyn ToolsetKind>> {
+        self.kinds().find(|kind| kind.runs_code())
+    }
+    /// The kind that offers the callees of a worker, if the host has one.
+    pub fn delegation(&self) -> Option<&Arc<dyn ToolsetKind>> {
+        self.kinds().find(|kind| kind.delegates())
+    }
+    /// Whether any kind starts processes for that worker.
+    pub fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
+        self.kinds().any(|kind| kind.starts_processes(worker))
+    }
+    /// Whether one of these functions reads on in long results.
+    pub fn reads_results(&self, functions: &[Function]) -> bool {
+        self.kinds()
+            .filter_map(|kind| kind.result_reader())
+            .any(|reader| functions.iter().any(|function| *function.meta.tool_name == *reader))
+    }
+    /// The toolsets of a worker with their configurations: those that it names, and those that something else implies.
+    pub fn of(&self, worker: &WorkerDefinition) -> Vec<(Arc<str>, Arc<Value>)> {
+        let mut all = worker.toolsets.clone();
+        for kind in self.kinds().filter(|kind| kind.implied_by(worker)) {
+            if !all.iter().any(|(name, _)| **name == *kind.name()) {
+                all.push((kind.name().into(), Arc::new(Value::Object(serde_json::Map::new()))));
+            }
+        }
+        all
+    }
+    /// Tells every kind that the run with that ID has ended.
+    pub async fn ended(&self, run: &Arc<str>) {
+        for kind in self.kinds.values() {
+            kind.ended(run).await;
+        }
     }
     /// All names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
@@ -111,7 +189,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Splits off what every toolset takes: `tools: [names]` and `approval {default, tools}` (SPEC §2.1). `origin`
+    /// Splits off what every toolset takes: `tools: [names]` and `approval {default, tools}`. `origin`
     /// names the approval block in verdicts.
     pub fn parse(whole: &Value, origin: &str) -> Result<Self, String> {
         let mut own = match whole {

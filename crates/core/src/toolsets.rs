@@ -2,3 +2,16 @@
 
 pub mod filesystem;
 pub mod workers;
+
+use crate::toolset::ToolsetRegistry;
+use std::sync::Arc;
+
+impl ToolsetRegistry {
+    /// The kinds that need nothing but ports: `filesystem` and `workers`.
+    pub fn built_in() -> Self {
+        let mut registry = Self::default();
+        registry.register(Arc::new(filesystem::Filesystem));
+        registry.register(Arc::new(workers::Workers));
+        registry
+    }
+}

@@ -1,4 +1,4 @@
-//! The file system port (SPEC §6.2): operations on places that authority has located.
+//! The file system port (`docs/reference/sandbox.md`): operations on places that authority has located.
 
 mod memory;
 
@@ -10,7 +10,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What lies at a place.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
@@ -38,23 +38,23 @@ pub struct Entry {
 /// A file operation that failed. Messages name virtual paths only.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FsError {
-    /// Authority refused it (also: a symlink led where it may not go).
+    /// Authority refused it (also if a symlink leads to a place that may not be accessed).
     #[error(transparent)]
     Refused(#[from] crate::authority::Refusal),
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("`{0}` does not exist")]
     NotFound(VirtualPath),
-    /// A folder where a file was wanted, or the reverse, or something that is neither.
+    /// A folder in place of a file, or the reverse, or an entry that is neither.
     #[error("`{path}` is {is}, not {wanted}")]
     WrongKind {
         /// The path.
         path: VirtualPath,
         /// What it is: `a folder`, `a file`, `a symbolic link that leaves the sandbox`, `a special file`.
         is: &'static str,
-        /// What was wanted.
+        /// The expected kind.
         wanted: &'static str,
     },
-    /// It exists and should not.
+    /// It exists already.
     #[error("`{0}` exists already")]
     Exists(VirtualPath),
     /// Larger than the mount or the operation allows.
@@ -67,15 +67,15 @@ pub enum FsError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A folder that is to be removed holds something.
+    /// A folder to be removed is not empty.
     #[error("`{0}` is not empty")]
     NotEmpty(VirtualPath),
-    /// Anything else the system said (disk full, permission), without real paths.
+    /// Any other system error (disk full, permission), without real paths.
     #[error("`{path}`: {reason}")]
     Io {
         /// The path.
         path: VirtualPath,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
 }
@@ -86,13 +86,13 @@ impl FsError {
         Self::Io { path: at.path.clone(), reason: "it is the root of a mount and stays where it is".into() }
     }
 
-    /// A folder can't go below itself.
+    /// A folder can't be moved below itself.
     pub fn into_itself(at: &Located) -> Self {
         Self::Io { path: at.path.clone(), reason: "a folder can't be moved into itself".into() }
     }
 }
 
-/// The checks that every [`FileSystem`] makes beside [`Located::admits`].
+/// The checks that every [`FileSystem`] makes in addition to [`Located::admits`].
 impl Located {
     /// Whether the mount allows a file of that size.
     pub fn within_size(&self, size: u64) -> Result<(), FsError> {
@@ -102,9 +102,9 @@ impl Located {
         }
     }
 
-    /// Whether something that is moved from here to `to`, or lies `below` what is moved, may be: moving a folder
-    /// changes everything in it, so that each part must be allowed to leave its old place and to be at its new one.
-    /// The rests are resolved, relative to their bases; `size` is there for regular files.
+    /// Whether an entry may be moved from here to `to`; `below` is its path under the moved folder. Moving a folder
+    /// changes everything in it, so each part must be allowed to leave its old place and to be at its new one. The
+    /// rests are resolved, relative to their bases; `size` is there for regular files.
     pub fn may_move(
         &self,
         to: &Self,
@@ -141,8 +141,9 @@ impl Located {
 /// Confined file operations: a directory on disk, memory, or a browser's private file system.
 ///
 /// Every operation resolves [`Located::rest`] from [`Located::base`] without ever leaving the base, follows symlinks
-/// only inside it, and asks [`Located::admits`] about the resolved path before it acts. Implementations don't check,
-/// then open: they work on descriptors. Writes are atomic: the old content or the new, never a part.
+/// only inside it, and asks [`Located::admits`] about the resolved path before it acts. Implementations work on
+/// descriptors, so there is no race between check and use. Writes are atomic: a reader sees the old content or the
+/// new, never a part.
 pub trait FileSystem: MaybeSend + MaybeSync {
     /// Up to `limit` bytes from `offset`, and the file's size. Refuses files over the mount's `max_file_bytes`.
     fn read<'a>(
@@ -151,36 +152,36 @@ pub trait FileSystem: MaybeSend + MaybeSync {
         offset: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<(Vec<u8>, u64), FsError>>;
-    /// The path from [`Located::base`] that is left when links on the way are followed, and the last name too where `last`
-    /// says so. What does not exist is as it is written.
+    /// The path from [`Located::base`] after links on the way are resolved, including the last name if `last` is
+    /// true. Components that do not exist stay as written.
     fn real<'a>(&'a self, at: &'a Located, _last: bool) -> BoxFuture<'a, Result<String, FsError>> {
         Box::pin(async { Ok(at.rest.clone()) })
     }
-    /// Replaces or makes the file, with missing folders, atomically. The mode bits of an existing file are kept.
+    /// Replaces or creates the file, with missing folders, atomically. The mode bits of an existing file are kept.
     fn write<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>>;
-    /// Appends, making the file if it is missing. Atomic as [`FileSystem::write`].
+    /// Appends, and creates the file if it is missing. Atomic like [`FileSystem::write`].
     fn append<'a>(&'a self, at: &'a Located, content: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>>;
     /// Removes a file or an empty folder; a symlink itself, never what it points to.
     fn delete<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
-    /// Moves a file or folder; a symlink itself. Refuses to replace an existing destination, and to move a folder that
-    /// holds what may not be changed.
+    /// Moves a file or folder; a symlink itself. Refuses to replace an existing destination, and to move a folder
+    /// that contains an entry which may not be changed.
     fn rename<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
     /// Copies a regular file; refuses to replace an existing destination.
     fn copy<'a>(&'a self, from: &'a Located, to: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
     /// What is there; `None` if nothing.
     fn stat<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<Option<Entry>, FsError>>;
-    /// Everything below a folder (the folder itself excluded), depth first, each folder's names sorted, at most `limit`
-    /// entries; only what [`Located::shows`] and the mount's suffixes allow, and no name that a [`VirtualPath`] can't
-    /// have. A located file gives that one entry. Symlinks to folders are listed as [`EntryKind::Other`] and not
-    /// entered. A folder that does not exist is empty (SPEC §6.1).
+    /// Everything below a folder (the folder itself excluded), depth first, each folder's names sorted, at most
+    /// `limit` entries; only what [`Located::shows`] and the mount's suffixes allow, and no name that a
+    /// [`VirtualPath`] can't have. A located file gives that one entry. Symlinks to folders are listed as
+    /// [`EntryKind::Other`] and not entered. A folder that does not exist is empty (`docs/reference/sandbox.md`).
     fn walk<'a>(&'a self, at: &'a Located, limit: usize) -> BoxFuture<'a, Result<Vec<Entry>, FsError>>;
-    /// Makes a folder and those above it.
+    /// Creates a folder and its parents.
     fn make_directory<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>>;
-    /// Keeps a text for people, out of reach of every worker: as `below` in the folder `llm-do` of the machine's temporary
-    /// files, readable by this user alone. Gives the place; `None` where there is no such folder.
+    /// Saves a text for people, out of reach of every worker: as `below` in the folder `llm-do` of the machine's
+    /// temporary files, readable by this user alone. Returns the place; `None` if there is no such folder.
     ///
     /// # Errors
-    /// Why it was not kept, for people.
+    /// The reason why it was not saved, for people.
     fn keep<'a>(&'a self, _below: &'a str, _text: &'a str) -> BoxFuture<'a, Result<Option<String>, String>> {
         Box::pin(async { Ok(None) })
     }

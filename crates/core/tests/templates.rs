@@ -1,4 +1,5 @@
-//! The rendering held against the Python library's own cases, and against `docs/templates.md`, which lists every difference.
+//! The rendering held against the Python library's own cases, and against `docs/reference/templates.md`, which lists
+//! every difference.
 #![expect(clippy::disallowed_methods, reason = "the cases and the documentation are files")]
 
 use std::borrow::Cow;
@@ -77,7 +78,7 @@ fn cases(text: &str) -> Vec<Case> {
 
 /// What people are told, with the table of differences.
 fn document() -> String {
-    std::fs::read_to_string(crate_dir().join("../../docs/templates.md"))
+    std::fs::read_to_string(crate_dir().join("../../docs/reference/templates.md"))
         .expect("the documentation of templates")
 }
 
@@ -529,7 +530,7 @@ fn inspecting_finds_variables_templates_and_files_without_rendering() {
 }
 
 proptest! {
-    /// Whatever the text, rendering ends, without a panic.
+    /// Rendering ends without a panic for any text.
     #[test]
     fn any_text_renders_or_is_an_error(parts in prop::collection::vec(prop::sample::select(FRAGMENTS), 0..12)) {
         let text = parts.concat();

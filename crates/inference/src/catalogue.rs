@@ -1,9 +1,9 @@
-//! The models that can be had by name, as data (SPEC §10.5).
+//! The models that can be had by name, as data (`docs/guides/local-models.md`).
 
 /// A model of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is called in `local:NAME` and `models pull NAME`, and its file name without `.gguf`.
+    /// Its name in `local:NAME` and `models pull NAME`, and its file name without `.gguf`.
     pub name: &'static str,
     /// One line for people.
     pub description: &'static str,

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 pub(crate) struct Turn {
     /// `system`, `user` or `assistant`.
     pub(crate) role: &'static str,
-    /// What is said.
+    /// The text.
     pub(crate) text: String,
 }
 
@@ -40,7 +40,7 @@ fn turn(message: &Message) -> Result<(&'static str, String), ModelError> {
     let mut pieces: Vec<String> = Vec::new();
     for part in &message.parts {
         pieces.push(match part {
-            Part::Text { text } => text.to_string(),
+            Part::Text { .. } | Part::Attachment { .. } => part.sent().unwrap_or_default().into_owned(),
             Part::Call(call) => {
                 let arguments = match &call.arguments {
                     Arguments::Json(value) => value.to_string(),

@@ -1,4 +1,5 @@
-//! What a model may write, as grammars: JSON of a schema, and calls of the tools that are offered (SPEC §10.5).
+//! Grammars that constrain a model's output: JSON of a schema, and calls of the offered tools
+//! (`docs/guides/local-models.md`).
 //!
 //! A call is `<tool_call>{"name": "…", "arguments": …}</tool_call>`, the form that several model families were
 //! trained on.
@@ -13,9 +14,9 @@ use llm_do_core::model::ToolSpec;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What begins a call.
+/// The start of a call.
 pub(crate) const CALL_OPEN: &str = "<tool_call>";
-/// What ends it.
+/// The end of a call.
 pub(crate) const CALL_CLOSE: &str = "</tool_call>";
 
 /// Makes matchers for one vocabulary.
@@ -48,7 +49,7 @@ impl Grammars {
         self.matcher(grammar)
     }
 
-    /// What follows the opening tag of a call.
+    /// The grammar of the text after the opening tag of a call.
     pub(crate) fn call(&self, tools: &[ToolSpec]) -> Option<Matcher> {
         let mut grammar = "start: call\n".to_owned();
         self.push_call(&mut grammar, tools);

@@ -1,5 +1,6 @@
-//! Local models (SPEC §10.5): a [catalogue](mod@catalogue), a [`Store`] of downloaded files, and [`LocalModel`], which
-//! runs one inside the process and keeps tool calls and typed answers to their schemas by grammar.
+//! Local models (`docs/guides/local-models.md`): a [catalogue](mod@catalogue), a [`Store`] of downloaded files, and
+//! [`LocalModel`], which runs one inside the process and keeps tool calls and typed answers to their schemas by
+//! grammar.
 //!
 //! Nothing of the inference library is touched before a local model is asked or loaded, and no certificate is read
 //! before one is pulled.

@@ -1,4 +1,4 @@
-//! The one place that starts llama.cpp: nothing of it is touched before a local model is used.
+//! Starts llama.cpp. Only this module does, and only when a local model is used.
 
 use llama_cpp_2::llama_backend::LlamaBackend;
 use std::{
@@ -62,7 +62,7 @@ unsafe extern "C" fn collect(level: llama_cpp_sys_2::ggml_log_level, text: *cons
     }
     // SAFETY: llama.cpp passes a C string that is valid for the length of this call.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-    // The thread may be ending; then nobody will ask.
+    // The thread may be ending; then there is no later query.
     let _ = COMPLAINT.try_with(|complaint| {
         let mut complaint = complaint.borrow_mut();
         if complaint.len() < 4096 {

@@ -25,7 +25,7 @@ use std::{
 };
 use tokio::sync::{OnceCell, mpsc::unbounded_channel, oneshot};
 
-/// A model in a GGUF file, run inside the process (SPEC §10.5).
+/// A model in a GGUF file, run inside the process (`docs/guides/local-models.md`).
 ///
 /// Opening one is cheap. The first request loads it on a thread of its own, which answers one request after the other
 /// and keeps the evaluated prefix of the last conversation. Dropping a request's future stops it at the next token;
@@ -45,13 +45,13 @@ pub enum LoadError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
         /// Whether there is none.
         missing: bool,
     },
     /// It is something else.
-    #[error("{} is not a GGUF file: models for local use come in this format, see docs/local-models.md", .0.display())]
+    #[error("{} is not a GGUF file: models for local use come in this format, see docs/guides/local-models.md", .0.display())]
     NotGguf(PathBuf),
     /// It is a GGUF file that can't be run: cut short, damaged, or of an unknown architecture.
     #[error("{} can't be loaded: {reason}", path.display())]
@@ -77,7 +77,7 @@ impl From<LoadError> for ModelError {
     }
 }
 
-/// What every GGUF file begins with.
+/// The magic number of GGUF files.
 const MAGIC: &[u8; 4] = b"GGUF";
 /// The library recurses while it splits text and builds graphs; memory is taken only as it is used.
 const STACK: usize = 16 << 20;

@@ -16,7 +16,7 @@ use std::{
 pub(crate) struct Pace {
     /// Cores that this process may use.
     cores: usize,
-    /// Most threads that paid off lately.
+    /// The largest number of threads that recently improved the speed.
     most: usize,
     /// Threads now.
     threads: usize,
@@ -109,7 +109,7 @@ fn advisable(threads: usize, cores: f64, answers: usize) -> usize {
     whole.clamp(1, threads)
 }
 
-/// Processor time of this process, where the system tells it in a file.
+/// Processor time of this process, if the system reports it in a file.
 fn cpu_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in brackets and may hold anything.

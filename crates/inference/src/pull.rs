@@ -1,4 +1,5 @@
-//! Downloads: from the first source that works, resumed, checked, and only then put in place (SPEC §10.5).
+//! Downloads: from the first source that works, resumed, checked, and only then put in place
+//! (`docs/guides/local-models.md`).
 
 use crate::{
     catalogue::{Entry, Source},
@@ -14,12 +15,12 @@ use std::{
 };
 use tokio::{process::Command, time};
 
-/// What a pull is doing, for a progress bar and notices.
+/// The progress of a pull, for a progress bar and notices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Another process pulls the same model; its result is awaited.
     Waiting,
-    /// A source is being asked.
+    /// A request to a source is in progress.
     Asking {
         /// [`Source::label`].
         source: String,
@@ -34,7 +35,7 @@ pub enum Progress {
     },
     /// The connection broke; it is resumed from where it was.
     Resuming {
-        /// What broke.
+        /// The reason of the failure.
         reason: String,
     },
     /// A source did not work and the next one is tried.
@@ -66,7 +67,7 @@ pub enum PullError {
     Folder {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -80,7 +81,7 @@ pub enum SourceError {
     /// It answered with something else than the file.
     #[error("answered {0}")]
     Status(u16),
-    /// What came has another size than the catalogue says.
+    /// The received file has a different size than in the catalogue.
     #[error("gave {found} bytes where {expected} are right")]
     Size {
         /// Of the catalogue.
@@ -88,7 +89,7 @@ pub enum SourceError {
         /// Of what came.
         found: u64,
     },
-    /// What came is not the file of the catalogue. It was deleted.
+    /// The received file is not the file of the catalogue. It was deleted.
     #[error("gave another file: SHA-256 {found} where {expected} is right")]
     Hash {
         /// Of the catalogue.

@@ -14,7 +14,7 @@ pub(crate) struct Sampler {
     candidates: LlamaTokenDataArray,
 }
 
-/// Where the settings don't say. Low, since small models wander.
+/// The default temperature. Low, because small models drift off topic.
 const TEMPERATURE: f64 = 0.2;
 const TOP_P: f64 = 0.9;
 /// Fixed, so that the same question gets the same answer.

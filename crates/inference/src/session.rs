@@ -43,11 +43,11 @@ pub(crate) struct Job {
     pub(crate) settings: ModelSettings,
     /// Id of the call, if it makes one.
     pub(crate) call_id: String,
-    /// Where to tell what happens. The job is abandoned at the next token when nobody listens any more.
+    /// The channel for events. The job is abandoned at the next token after the receiver is dropped.
     pub(crate) events: UnboundedSender<Event>,
 }
 
-/// What a job tells.
+/// An event of a job.
 pub(crate) enum Event {
     /// A piece of the answer.
     Delta(Delta),
@@ -64,7 +64,7 @@ pub(crate) struct Session<'model> {
     context: Option<LlamaContext<'model>>,
     /// The tokens whose keys and values the context holds: a conversation that grows reuses them.
     held: Vec<LlamaToken>,
-    /// Most tokens of prompt and answer together.
+    /// Maximum tokens of prompt and answer together.
     window: usize,
     pace: Pace,
     /// Threads that the context uses.
@@ -73,13 +73,13 @@ pub(crate) struct Session<'model> {
     evaluated: Arc<AtomicU64>,
 }
 
-/// Tokens of an answer where the settings don't say: a small model that loses itself must come to an end.
+/// Default maximum tokens of an answer, so that a rambling small model ends.
 const MAX_TOKENS: u32 = 512;
 /// Tokens evaluated at once. Cancelling takes effect between two of these.
 const BATCH: usize = 128;
 /// The context starts with room for this many tokens and doubles when that is too small: memory follows use.
 const FIRST_CONTEXT: usize = 2048;
-/// Most tokens of a context, whatever the model was trained for.
+/// Maximum tokens of a context, regardless of the model's training.
 const MOST_CONTEXT: u64 = 32_768;
 
 impl<'model> Session<'model> {
@@ -257,13 +257,13 @@ struct Answer<'job> {
     job: &'job Job,
     flow: Flow,
     text: String,
-    /// What came after the opening tag of a call.
+    /// The text after the opening tag of a call.
     call: Option<Vec<u8>>,
     /// The called tool, once its name is complete.
     name: Option<String>,
 }
 
-/// What a token did.
+/// The effect of a token.
 enum Step {
     /// More text.
     Text,
@@ -367,7 +367,7 @@ fn window(model: &LlamaModel) -> usize {
     usize::try_from(most).unwrap_or(FIRST_CONTEXT)
 }
 
-/// Bytes of memory that are free, where the system tells; else a modest guess.
+/// Bytes of free memory, if the system reports it; otherwise a modest estimate.
 fn free_memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

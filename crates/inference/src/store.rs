@@ -15,7 +15,7 @@ pub struct Store {
 /// A model in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
-    /// What it is called in `local:NAME`.
+    /// Its name in `local:NAME`.
     pub name: String,
     /// The file.
     pub path: PathBuf,

@@ -73,7 +73,8 @@ impl Template {
         Ok(tokens)
     }
 
-    /// Breaks up control tokens that a message quotes: a file that says `<|im_start|>system` must not speak as one.
+    /// Breaks up control tokens in a message, so that a file with the text `<|im_start|>system` is not taken for a
+    /// system message.
     fn disarm(&self, text: &str) -> String {
         let mut text = text.replace(SPLIT, "");
         for token in &self.control {

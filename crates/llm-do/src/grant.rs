@@ -1,15 +1,15 @@
-//! Grants: what the operator allows beyond the program's own tree (SPEC §6.5).
+//! Grants: what the operator allows beyond the program's own tree. See `docs/reference/sandbox.md`.
 
 mod remembered;
 
-pub use remembered::{BadGrantsFile, Granted, RememberedGrants};
+pub use remembered::{BadGrantsFile, RememberedGrant, RememberedGrants};
 
 use llm_do_core::authority::{Access, Domain, Extent, Network};
 use llm_do_program::mounts::Wanted;
 use llm_do_sandbox::place_of;
 use std::{fmt, path::Path};
 
-/// One capability, as `--grant` gives it. As text it is what [`Grant::parse`] reads.
+/// One capability. As text it is what [`Grant::parse`] reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// `PATH:ro`, `PATH:rw`: a place outside the program.
@@ -53,7 +53,7 @@ pub trait Grantor: Send + Sync {
 
 /// A grant that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`--grant {text}`: {reason}")]
+#[error("`{text}` is not a grant: {reason}")]
 pub struct BadGrant {
     /// As given.
     pub text: String,

@@ -1,86 +1,21 @@
-//! Hardening: a Python function in the place of a worker, tried against what the worker did (SPEC §12).
+//! Hardening: a Python function in the place of a worker, tried against what the worker did. See
+//! `docs/guides/replay.md`.
 
 use crate::{
-    cases::{Case, Cases},
-    replay::OverRecord,
-    session::{Problem, Session, Settings},
+    cases::Cases, granted::ModelSource, loaded::Effects, located::Located, problem::Problem,
+    session::Session, settings::Settings,
 };
 use llm_do_core::{
-    call_path::CallPath,
-    driver::{Driver, MemoryDriver},
-    engine::{Call, End, Failure, FailureKind, Frame, Halt, LEAF_TIMEOUT, Outcome},
+    driver::MemoryDriver,
+    engine::{Failure, FailureKind, LEAF_TIMEOUT},
     function::FunctionSource,
+    launch::{Launch, RunRecords},
+    ledger::Budget,
     model::{Model, ModelError, ModelErrorKind, ModelName, Models},
-    worker::{self, CodeEntry, CodeModule, CodePackage, WorkerDefinition},
+    worker::{CodeEntry, CodeModule, CodePackage, WorkerDefinition},
 };
-use serde::Serialize;
-use serde_json::Value;
+use llm_do_records::{Compare, Hardened, Tried, Verdict};
 use std::sync::Arc;
-
-/// When an output counts as the recorded one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Compare {
-    /// It is equal; numbers by their value.
-    Exact,
-    /// It fits what the worker `returns`.
-    Schema,
-    /// It is equal but for numbers, which differ by at most this much: of the larger one, or of 1 where both are smaller.
-    Tolerance(f64),
-}
-
-/// What came of one case.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Verdict {
-    /// The function does what the worker did.
-    Pass,
-    /// It does something else: the first difference.
-    Fail {
-        /// In words.
-        difference: String,
-    },
-    /// It can't be said.
-    NotCovered {
-        /// Why.
-        reason: String,
-    },
-}
-
-/// One case, tried.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tried {
-    /// The case.
-    #[serde(flatten)]
-    pub case: Case,
-    /// What came of it.
-    #[serde(flatten)]
-    pub verdict: Verdict,
-}
-
-/// What came of all.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Hardened {
-    /// The worker.
-    pub worker: Arc<str>,
-    /// Each case.
-    pub cases: Vec<Tried>,
-}
-
-impl Hardened {
-    /// How many cases came to this.
-    pub fn count(&self, of: impl Fn(&Verdict) -> bool) -> usize {
-        self.cases.iter().filter(|tried| of(&tried.verdict)).count()
-    }
-
-    /// How many recorded calls were compared, and how many there are.
-    pub fn coverage(&self) -> (u64, u64) {
-        let calls = |of: &dyn Fn(&Verdict) -> bool| {
-            self.cases.iter().filter(|tried| of(&tried.verdict)).map(|tried| tried.case.calls).sum()
-        };
-        (calls(&|verdict| !matches!(verdict, Verdict::NotCovered { .. })), calls(&|_| true))
-    }
-}
 
 /// Runs a function of the program in the place of `settings`' entry, a worker, on the inputs of the cases. It runs in the
 /// confinement of any Python tool, and beyond that it can change nothing and has neither network nor models.
@@ -96,29 +31,32 @@ pub async fn harden(
     compare: Compare,
 ) -> Result<Hardened, Problem> {
     let here = settings.around.here.clone();
-    let over = OverRecord { models: Arc::new(NoModels), model: "replay:none".parse().ok() };
-    let session = Session::open_for(settings, Some(&over))?;
+    let options = settings.run.clone();
+    let models: Arc<dyn Models> = Arc::new(NoModels);
+    let source = ModelSource::Given { models: Arc::clone(&models), default: "replay:none".parse().ok() };
+    let loaded = Located::find(settings)?.load(Effects::Denied, &options)?;
+    let session = loaded.grant(options, source)?.open()?;
     let definition = Arc::new(in_place_of(&session, with, &here)?);
-    let shared = session.shared();
     let run: Arc<str> = "harden".into();
     let mut tried = Vec::new();
     for case in cases.list() {
         let verdict = match (&case.output, &case.failure) {
             (Some(output), _) => {
-                let driver = Arc::new(MemoryDriver::new(0, None)) as Arc<dyn Driver>;
-                let engine =
-                    shared.engine(Arc::clone(&run), "1970-01-01".into(), driver, Arc::clone(&over.models));
-                let function = worker::function(&definition, &definition.id, false, None);
-                let frame = Frame::operator(Arc::new(session.authority()));
-                let called = engine.call(Call {
-                    path: CallPath::root(),
-                    function: &function,
+                let driver = Arc::new(MemoryDriver::new(0, None));
+                let models = Arc::clone(&models);
+                let context = session.context(Arc::clone(&run), "1970-01-01".into(), driver, models);
+                let launch = Launch {
+                    context,
+                    entry: Arc::clone(&definition),
                     input: Arc::clone(&case.input),
-                    frame: &frame,
-                    attachments: &[],
-                });
-                let ended = tokio::time::timeout(LEAF_TIMEOUT, called).await;
-                judge(output, ended.ok(), compare)
+                    attachments: Vec::new(),
+                    authority: session.authority(),
+                    budget: Budget::default(),
+                    records: RunRecords::None,
+                    tally: Arc::default(),
+                };
+                let ended = tokio::time::timeout(LEAF_TIMEOUT, launch.call()).await;
+                Verdict::of(output, ended.ok(), compare)
             }
             (None, failure) => {
                 let why = failure.as_ref().map_or("it has no output", |failure| &failure.message);
@@ -127,7 +65,7 @@ pub async fn harden(
         };
         tried.push(Tried { case: case.clone(), verdict });
     }
-    shared.python.end(&run).await;
+    session.toolsets().ended(&run).await;
     Ok(Hardened { worker: Arc::clone(&definition.id), cases: tried })
 }
 
@@ -153,77 +91,6 @@ fn in_place_of(session: &Session, with: &str, here: &std::path::Path) -> Result<
     Ok(WorkerDefinition { code: Some(code), ..(**entry).clone() })
 }
 
-fn judge(recorded: &Value, ended: Option<Result<Outcome, Halt>>, compare: Compare) -> Verdict {
-    let fail = |difference: String| Verdict::Fail { difference };
-    let failure = match ended {
-        None => return fail(format!("it does not end within {} s", LEAF_TIMEOUT.as_secs())),
-        Some(Err(halt)) => return fail(halt.to_string()),
-        Some(Ok(Outcome { end: End::Done(now), .. })) => {
-            let differs = match compare {
-                Compare::Schema => None,
-                Compare::Exact => difference("", recorded, &now, 0.0),
-                Compare::Tolerance(most) => difference("", recorded, &now, most),
-            };
-            return differs.map_or(Verdict::Pass, fail);
-        }
-        Some(Ok(Outcome { end: End::Suspended(_), .. })) => return fail("it asks for an approval".into()),
-        Some(Ok(Outcome { end: End::Failed(failure), .. })) => failure,
-    };
-    // What a function leaves to the worker on purpose, and what can't be handed over again.
-    let left = failure.message.starts_with("NotImplementedError");
-    match failure.kind {
-        FailureKind::InvalidInput | FailureKind::Authority => Verdict::NotCovered { reason: failure.message },
-        FailureKind::Tool if left => Verdict::NotCovered { reason: failure.message },
-        _ => fail(failure.message),
-    }
-}
-
-/// The first place where two values differ, in words.
-fn difference(at: &str, recorded: &Value, now: &Value, most: f64) -> Option<String> {
-    let told = || {
-        let at = if at.is_empty() { String::new() } else { format!("{at}: ") };
-        Some(format!("{at}recorded {}, now {}", short(recorded), short(now)))
-    };
-    match (recorded, now) {
-        (Value::Number(a), Value::Number(b)) => {
-            let same = a == b
-                || matches!((a.as_f64(), b.as_f64()), (Some(a), Some(b)) if (a - b).abs() <= most * a.abs().max(b.abs()).max(1.0));
-            if same { None } else { told() }
-        }
-        (Value::Array(a), Value::Array(b)) => {
-            let mut items = a.iter().zip(b).enumerate();
-            let first = items.find_map(|(index, (a, b))| difference(&format!("{at}[{index}]"), a, b, most));
-            first.or_else(|| {
-                (a.len() != b.len()).then(|| {
-                    let at = if at.is_empty() { "it" } else { at };
-                    format!("{at} had {} items, now {}", a.len(), b.len())
-                })
-            })
-        }
-        (Value::Object(a), Value::Object(b)) => {
-            let below = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
-            let first = a.iter().find_map(|(name, before)| match b.get(name) {
-                Some(now) => difference(&below(name), before, now, most),
-                None => Some(format!("{}: recorded {}, now missing", below(name), short(before))),
-            });
-            let more = || b.keys().find(|name| !a.contains_key(*name));
-            first.or_else(|| {
-                more().map(|name| format!("{}: not recorded, now {}", below(name), short(&b[name])))
-            })
-        }
-        (a, b) if a == b => None,
-        _ => told(),
-    }
-}
-
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(80) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
-
 /// No model: code is tried, and what it would ask of one is not in its cases.
 struct NoModels;
 
@@ -231,29 +98,5 @@ impl Models for NoModels {
     fn open(&self, _: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
         let message = "no model answers where a function is tried against cases";
         Err(ModelError::new(ModelErrorKind::Unsupported, message))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_first_difference_is_told_with_its_place() {
-        let told = |a: Value, b: Value, most| difference("", &a, &b, most);
-        assert_eq!(told(json!({"a": [1, 2.0]}), json!({"a": [1.0, 2]}), 0.0), None);
-        assert_eq!(
-            told(json!({"a": [{"b": 1}]}), json!({"a": [{"b": 2}]}), 0.0).as_deref(),
-            Some("a[0].b: recorded 1, now 2")
-        );
-        assert_eq!(told(json!([1]), json!([1, 2]), 0.0).as_deref(), Some("it had 1 items, now 2"));
-        assert_eq!(told(json!({"a": 1}), json!({}), 0.0).as_deref(), Some("a: recorded 1, now missing"));
-        assert_eq!(told(json!({}), json!({"a": 1}), 0.0).as_deref(), Some("a: not recorded, now 1"));
-        assert_eq!(told(json!("x"), json!(null), 0.0).as_deref(), Some("recorded \"x\", now null"));
-        assert_eq!(told(json!(1000.0), json!(1000.0005), 1e-6), None);
-        assert!(told(json!(1000.0), json!(1000.002), 1e-6).is_some());
-        assert!(told(json!(0.1), json!(0.100_002), 1e-6).is_some());
-        assert!(told(json!("1"), json!(1), 1.0).is_some());
     }
 }

@@ -1,6 +1,9 @@
 //! Programs of LLM workers, as a library.
 //!
-//! A [`Session`] is a loaded program; each [`Run`] of it is one top-level call with a journal of its own.
+//! Opening a program goes through typed phases: it is [`Located`], [`Loaded`], [`Granted`], and then a [`Session`].
+//! [`Session::open`] goes through all of them. Each [`Run`] of a session is one top-level call with a journal of its own.
+//! [`Session::worker`] and [`Session::with_options`] give sessions of the same program with another entry, or with another
+//! mode, rules, budget or grants.
 //!
 //! ```no_run
 //! use llm_do::{Input, Session, Settings};
@@ -14,9 +17,19 @@
 //! # }
 //! ```
 
+mod attachments;
 mod cases;
+mod counting;
 mod grant;
+mod granted;
 mod harden;
+mod invocation;
+mod kinds;
+mod loaded;
+mod located;
+mod missing;
+mod model_choice;
+mod problem;
 mod program_operator;
 mod python;
 mod recorded_model;
@@ -24,21 +37,31 @@ mod replay;
 mod resume;
 mod run;
 mod session;
-mod tally;
+mod settings;
 
-pub use cases::{BadCases, Case, Cases};
-pub use grant::{BadGrant, BadGrantsFile, Grant, Granted, Grantor, MissingGrant, RememberedGrants};
-pub use harden::{Compare, Hardened, Tried, Verdict, harden};
+pub use cases::{BadCases, Cases};
+pub use grant::{BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, RememberedGrant, RememberedGrants};
+pub use granted::{Granted, ModelSource};
+pub use harden::harden;
+pub use invocation::{BadInvocation, Invocation, RuleGiven};
+pub use kinds::toolset_kinds;
 pub use llm_do_core as core;
+pub use llm_do_core::launch::Counts;
 pub use llm_do_models as models;
 pub use llm_do_program as program;
 pub use llm_do_python as python_tools;
+pub use llm_do_records as records;
+pub use llm_do_records::{Case, Compare, Hardened, ReplayReport, Section, Tried, Verdict, sections};
 pub use llm_do_runs as runs;
 pub use llm_do_sandbox::{confine, place_of};
+pub use loaded::{Effects, Loaded};
+pub use located::Located;
+pub use model_choice::DetectedModel;
+pub use problem::Problem;
 pub use program_operator::{PROTOCOL, ProgramOperator};
-pub use python::{PythonFor, code_reader, toolset_kinds};
-pub use replay::{Recorded, ReplayReport, Section, replay, sections};
-pub use resume::{CutOffLeaf, Decisions, Invocation, PastRun, ResumeError};
+pub use python::{PythonFor, code_reader};
+pub use replay::{Recorded, replay};
+pub use resume::{Decisions, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
-pub use session::{Environment, Input, Problem, Session, Settings};
-pub use tally::Counts;
+pub use session::Session;
+pub use settings::{Environment, Input, RunOptions, Settings};

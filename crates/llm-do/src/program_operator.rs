@@ -1,14 +1,14 @@
-//! An operator that is another program: an editor, a service, a test (SPEC §9.4). `docs/operator-protocol.md` documents
-//! what is said: one JSON object a line, each way.
+//! An operator that is another program: an editor, a service, a test. `docs/reference/operator-protocol.md` documents
+//! the messages: one JSON object a line, each way.
 
 use llm_do_core::{
-    call_path::CallPath,
-    operator::{Answer, Ask, Operator},
+    operator::{Operator, Recall},
+    question::{Answer, Given, OPERATOR, QuestionId, Reply, Waiting},
     send::BoxFuture,
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::{
@@ -18,34 +18,53 @@ use tokio::{
 };
 
 /// Version of the protocol, in the first message.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// Longest line that is taken, in bytes: edited arguments may be long.
 const LONGEST_LINE: u64 = 16 << 20;
+/// Through what the answers come, as recorded.
+const VIA: &str = "operator protocol";
 
-/// What is said to the program.
+/// A message to the program.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Said<'a> {
+enum Message<'a> {
     /// First of all.
     Hello { protocol: u32, version: &'static str },
     /// A question. Several may be open.
-    Ask { id: &'a CallPath, ask: &'a Ask },
+    Question {
+        #[serde(flatten)]
+        waiting: &'a Waiting,
+    },
     /// An answer was taken.
-    Accepted { id: &'a CallPath },
-    /// An answer came too late: the question was answered before.
-    AlreadyDecided { id: &'a CallPath },
-    /// A question is open no more, and was not answered: its run was ended.
-    Withdrawn { id: &'a CallPath },
+    Accepted {
+        #[serde(flatten)]
+        id: &'a QuestionId,
+    },
+    /// An answer came too late: the question has one.
+    AlreadyDecided {
+        #[serde(flatten)]
+        id: &'a QuestionId,
+        by: &'a str,
+    },
+    /// A question is not open any more, and was not answered: its run was ended.
+    Withdrawn {
+        #[serde(flatten)]
+        id: &'a QuestionId,
+    },
     /// A line that could not be used. Nothing has changed.
     Error { message: String },
 }
 
-/// What the program says: an answer to one question.
+/// A message of the program: an answer to one question.
 #[derive(Debug, Deserialize)]
-struct Given {
-    id: CallPath,
+struct Answered {
+    #[serde(flatten)]
+    id: QuestionId,
     #[serde(flatten)]
     answer: Answer,
+    /// Who gave it, where the program knows.
+    #[serde(default)]
+    by: Option<Arc<str>>,
 }
 
 /// Asks a program over a pair of streams. Questions that it leaves open when it goes are put off, and so suspend the run.
@@ -61,10 +80,17 @@ struct Talk {
 
 #[derive(Default)]
 struct Questions {
-    open: HashMap<CallPath, oneshot::Sender<Answer>>,
-    decided: HashSet<CallPath>,
-    /// The program has gone: nobody answers any more.
+    open: HashMap<QuestionId, Open>,
+    /// Those that the program has answered, and who gave the answer.
+    decided: HashMap<QuestionId, Arc<str>>,
+    /// The program has closed the connection.
     gone: bool,
+}
+
+/// A question that waits for the program.
+struct Open {
+    waiting: Waiting,
+    reply: oneshot::Sender<Given>,
 }
 
 impl ProgramOperator {
@@ -75,7 +101,7 @@ impl ProgramOperator {
     ) -> Self {
         let (out, mut lines) = mpsc::unbounded_channel::<Vec<u8>>();
         let talk = Arc::new(Talk { out, questions: Mutex::default() });
-        talk.say(&Said::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION") });
+        talk.say(&Message::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION") });
         let (listening, telling) = (Arc::clone(&talk), Arc::clone(&talk));
         let write = tokio::spawn(async move {
             while let Some(line) = lines.recv().await {
@@ -99,42 +125,38 @@ impl Drop for ProgramOperator {
 }
 
 impl Operator for ProgramOperator {
-    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer> {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
-            let (answer, answered) = oneshot::channel();
+            let (reply, replied) = oneshot::channel();
             {
                 let mut questions = self.talk.questions();
                 if questions.gone {
-                    return Answer::Later;
+                    return Reply::Later;
                 }
-                questions.open.insert(ask.call.clone(), answer);
+                questions.open.insert(waiting.id.clone(), Open { waiting: waiting.clone(), reply });
             }
-            let mut question = Question { talk: &self.talk, id: &ask.call, answered: false };
-            self.talk.say(&Said::Ask { id: &ask.call, ask });
-            let answer = answered.await;
+            let mut question = OpenQuestion { talk: &self.talk, id: &waiting.id, answered: false };
+            self.talk.say(&Message::Question { waiting });
+            let given = replied.await;
             question.answered = true;
-            // The program has gone with the question open.
-            answer.unwrap_or(Answer::Later)
+            // Without an answer, the program has closed the connection.
+            given.map_or(Reply::Later, Reply::Given)
         })
-    }
-
-    fn takes_several(&self) -> bool {
-        true
     }
 }
 
 /// A question while it is open.
-struct Question<'a> {
+struct OpenQuestion<'a> {
     talk: &'a Talk,
-    id: &'a CallPath,
+    id: &'a QuestionId,
     answered: bool,
 }
 
-impl Drop for Question<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         if !self.answered {
             self.talk.questions().open.remove(self.id);
-            self.talk.say(&Said::Withdrawn { id: self.id });
+            self.talk.say(&Message::Withdrawn { id: self.id });
         }
     }
 }
@@ -144,8 +166,8 @@ impl Talk {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, said: &Said<'_>) {
-        // An ask is data that serialises; and whoever has gone hears nothing.
+    fn say(&self, said: &Message<'_>) {
+        // Messages are data that serialises; after the program has gone there is no reader.
         if let Ok(mut line) = serde_json::to_vec(said) {
             line.push(b'\n');
             let _ = self.out.send(line);
@@ -162,40 +184,43 @@ impl Talk {
                 Ok(0) | Err(_) => return,
                 Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 == LONGEST_LINE => {
                     let message = format!("a line has more than {LONGEST_LINE} bytes");
-                    return self.say(&Said::Error { message });
+                    return self.say(&Message::Error { message });
                 }
                 Ok(_) if line.trim_ascii().is_empty() => {}
                 Ok(_) => match serde_json::from_slice(&line) {
                     Ok(given) => self.take(given),
-                    Err(error) => self.say(&Said::Error { message: format!("not an answer: {error}") }),
+                    Err(error) => self.say(&Message::Error { message: format!("not an answer: {error}") }),
                 },
             }
         }
     }
 
-    fn take(&self, Given { id, answer }: Given) {
+    fn take(&self, Answered { id, answer, by }: Answered) {
         let mut questions = self.questions();
-        if answer == Answer::Later && questions.open.contains_key(&id) {
-            // It stays open; whoever wants the run suspended closes the connection.
-            drop(questions);
-            return self.say(&Said::Error { message: format!("`later` is no answer: `{id}` stays open") });
-        }
-        match questions.open.remove(&id) {
-            Some(open) => {
-                questions.decided.insert(id.clone());
+        let fits = questions.open.get(&id).map(|open| answer.fits(&open.waiting.question));
+        match fits {
+            Some(true) => {}
+            Some(false) => {
                 drop(questions);
-                self.say(&Said::Accepted { id: &id });
-                // Nobody waits for the answer to a question that was withdrawn in this moment.
-                let _ = open.send(answer);
-            }
-            None if questions.decided.contains(&id) => {
-                drop(questions);
-                self.say(&Said::AlreadyDecided { id: &id });
+                let message = format!("the answer does not fit the question `{id}`, which stays open");
+                return self.say(&Message::Error { message });
             }
             None => {
+                let by = questions.decided.get(&id).cloned();
                 drop(questions);
-                self.say(&Said::Error { message: format!("there is no question `{id}`") });
+                return match by {
+                    Some(by) => self.say(&Message::AlreadyDecided { id: &id, by: &by }),
+                    None => self.say(&Message::Error { message: format!("there is no question `{id}`") }),
+                };
             }
+        }
+        let by = by.unwrap_or_else(|| OPERATOR.into());
+        if let Some(open) = questions.open.remove(&id) {
+            questions.decided.insert(id.clone(), Arc::clone(&by));
+            drop(questions);
+            self.say(&Message::Accepted { id: &id });
+            // The question may have been withdrawn in this moment.
+            let _ = open.reply.send(Given { answer, by, via: VIA.into() });
         }
     }
 
@@ -210,20 +235,30 @@ impl Talk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use llm_do_core::function::Risk;
+    use llm_do_core::{
+        call_path::CallPath,
+        question::{Approval, Question},
+        risk::Risk,
+        rule::DecidedBy,
+        step_name::StepName,
+    };
     use serde_json::{Value, json};
     use tokio::io::{DuplexStream, duplex, split};
 
-    fn ask(call: &CallPath) -> Ask {
-        Ask {
-            call: call.clone(),
+    fn ask(call: &CallPath) -> Waiting {
+        let approval = Approval {
             chain: vec!["main".into()],
             function: "send".into(),
             risk: Risk::Network,
             input: Arc::new(json!({"to": call.as_str()})),
             preview: None,
-            rule: "test".into(),
-        }
+            rule: DecidedBy::Default(Risk::Network),
+        };
+        Waiting { id: QuestionId::new(call, &StepName::Ask), question: Question::Approval(approval) }
+    }
+
+    fn given(answer: Answer) -> Reply {
+        Reply::Given(Given { answer, by: "operator".into(), via: VIA.into() })
     }
 
     /// The program's end of the line.
@@ -253,25 +288,28 @@ mod tests {
     async fn fifty_questions_are_answered_in_any_order_each_with_its_own_answer() {
         let (operator, mut client) = connected().await;
         let places: Vec<CallPath> = (0..50).map(|index| CallPath::root().call(0, index)).collect();
-        let asks: Vec<Ask> = places.iter().map(ask).collect();
-        let answers = futures_util::future::join_all(asks.iter().map(|ask| operator.answer(ask)));
+        let asks: Vec<Waiting> = places.iter().map(ask).collect();
+        let answers = futures_util::future::join_all(asks.iter().map(|ask| operator.exchange(ask, &())));
         let client = async {
             let mut heard = Vec::new();
             for _ in 0..50 {
                 let said = client.hears().await;
-                assert_eq!((&said["type"], &said["ask"]["input"]["to"]), (&json!("ask"), &said["id"]));
-                heard.push(said["id"].as_str().unwrap().to_owned());
+                assert_eq!((&said["type"], &said["question"]), (&json!("question"), &json!("approval")));
+                assert_eq!((&said["input"]["to"], &said["step"]), (&said["call"], &json!("ask")));
+                heard.push(said["call"].as_str().unwrap().to_owned());
             }
             heard.reverse();
-            for id in &heard {
-                client.says(&json!({"id": id, "answer": "deny", "reason": id}).to_string()).await;
-                assert_eq!(client.hears().await, json!({"type": "accepted", "id": id}));
+            for call in &heard {
+                let answer = json!({"call": call, "step": "ask", "answer": "deny", "reason": call});
+                client.says(&answer.to_string()).await;
+                let accepted = json!({"type": "accepted", "call": call, "step": "ask"});
+                assert_eq!(client.hears().await, accepted);
             }
         };
         let (answers, ()) = tokio::join!(answers, client);
         for (place, answer) in places.iter().zip(answers) {
             let reason = Some(place.to_string());
-            assert_eq!(answer, Answer::Deny { reason, remember: false });
+            assert_eq!(answer, given(Answer::Deny { reason, remember: false }));
         }
     }
 
@@ -282,19 +320,29 @@ mod tests {
         let ask = ask(&place);
         let client = async {
             client.hears().await;
-            for wrong in ["{", "{\"id\": \"0/0.0\"}", "{\"id\": \"0/9.9\", \"answer\": \"approve\"}", "[]"] {
+            let wrongs = [
+                "{",
+                "[]",
+                r#"{"call": "0/0.0", "step": "ask"}"#,
+                r#"{"call": "0/0.0", "answer": "approve"}"#,
+                r#"{"call": "0/9.9", "step": "ask", "answer": "approve"}"#,
+                r#"{"call": "0/0.0", "step": "settle", "answer": "approve"}"#,
+                r#"{"call": "0/0.0", "step": "ask", "answer": "later"}"#,
+                r#"{"call": "0/0.0", "step": "ask", "answer": "again"}"#,
+            ];
+            for wrong in wrongs {
                 client.says(wrong).await;
                 assert_eq!(client.hears().await["type"], "error", "{wrong}");
             }
-            client.says(r#"{"id": "0/0.0", "answer": "later"}"#).await;
-            assert_eq!(client.hears().await["type"], "error");
-            client.says(r#"{"id": "0/0.0", "answer": "approve"}"#).await;
+            client.says(r#"{"call": "0/0.0", "step": "ask", "answer": "approve", "by": "ada"}"#).await;
             assert_eq!(client.hears().await["type"], "accepted");
-            client.says(r#"{"id": "0/0.0", "answer": "deny"}"#).await;
-            assert_eq!(client.hears().await["type"], "already_decided");
+            client.says(r#"{"call": "0/0.0", "step": "ask", "answer": "deny"}"#).await;
+            let decided = client.hears().await;
+            assert_eq!((&decided["type"], &decided["by"]), (&json!("already_decided"), &json!("ada")));
         };
-        let (answer, ()) = tokio::join!(operator.answer(&ask), client);
-        assert_eq!(answer, Answer::Approve { remember: false });
+        let (answer, ()) = tokio::join!(operator.exchange(&ask, &()), client);
+        let by = Given { answer: Answer::Approve { remember: false }, by: "ada".into(), via: VIA.into() };
+        assert_eq!(answer, Reply::Given(by));
     }
 
     #[tokio::test]
@@ -305,19 +353,19 @@ mod tests {
             client.hears().await;
             drop(client);
         };
-        let (answer, ()) = tokio::join!(operator.answer(&first), leave);
-        assert_eq!(answer, Answer::Later);
-        assert_eq!(operator.answer(&second).await, Answer::Later);
+        let (answer, ()) = tokio::join!(operator.exchange(&first, &()), leave);
+        assert_eq!(answer, Reply::Later);
+        assert_eq!(operator.exchange(&second, &()).await, Reply::Later);
     }
 
     #[tokio::test]
     async fn a_question_that_nobody_waits_for_is_withdrawn() {
         let (operator, mut client) = connected().await;
         let ask = ask(&CallPath::root());
-        let mut asking = operator.answer(&ask);
+        let mut asking = operator.exchange(&ask, &());
         assert!(futures_util::poll!(&mut asking).is_pending());
-        assert_eq!(client.hears().await["type"], "ask");
+        assert_eq!(client.hears().await["type"], "question");
         drop(asking);
-        assert_eq!(client.hears().await, json!({"type": "withdrawn", "id": "0"}));
+        assert_eq!(client.hears().await, json!({"type": "withdrawn", "call": "0", "step": "ask"}));
     }
 }

@@ -1,29 +1,15 @@
 //! Python for a program: what runs its tools, and what reads them for the front end.
 
-use crate::session::Environment;
+use crate::settings::Environment;
 use llm_do_core::{
     authority::Place,
-    journal::Runtime,
-    toolset::ToolsetRegistry,
     worker::{CodeModule, CodePackage, ToolLevel},
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
-use llm_do_python::{Custom, ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted};
-use llm_do_sandbox::{
-    confine::{Confinement, Confiner, Tier},
-    shell::Shell,
-};
+use llm_do_python::{ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted};
+use llm_do_sandbox::confine::Confiner;
 use serde_json::Value;
 use std::{path::Path, sync::Arc};
-
-/// The kinds of toolsets that llm-do has, for reading programs: none of their tools can be called. A [`crate::Session`]
-/// brings what runs them.
-pub fn toolset_kinds() -> ToolsetRegistry {
-    let mut kinds = ToolsetRegistry::built_in();
-    kinds.register(Arc::new(Custom::unbound()));
-    kinds.register(Arc::new(Shell::unbound()));
-    kinds
-}
 
 /// What decides how Python runs for a program.
 pub struct PythonFor<'a> {
@@ -57,36 +43,13 @@ pub fn code_reader(python: Arc<Python>) -> Arc<dyn CodeReader> {
     Arc::new(Reader(python))
 }
 
-/// The interpreter as a journal tells of it, if there is one that can run.
-pub(crate) fn runtime_of(python: &Arc<Python>) -> Option<Runtime> {
-    let interpreter = wait(python.interpreter()).ok()?.ok()?;
-    let confinement = confinement_of(python.confiner())?;
-    Some(Runtime {
-        name: "python".into(),
-        version: interpreter.version.as_str().into(),
-        path: interpreter.path.to_string_lossy().into(),
-        confinement,
-    })
-}
-
-/// How processes are confined, as a journal tells of it.
-pub(crate) fn confinement_of(confiner: &Confiner) -> Option<Arc<str>> {
-    let confinement = match confiner.confinement().ok()? {
-        Confinement::Tier(Tier::Namespaces) => "namespaces",
-        Confinement::Tier(Tier::Landlock) => "landlock",
-        Confinement::Tier(Tier::Seatbelt) => "seatbelt",
-        Confinement::Unconfined => "unconfined",
-    };
-    Some(confinement.into())
-}
-
 /// Fetches the packages that a program asks for.
 pub(crate) fn prepare(python: &Arc<Python>, wanted: &Wanted) -> Result<(), String> {
     wait(python.prepare(wanted))?
 }
 
 /// Waits for something asynchronous on a thread of its own: whoever loads a program may be inside a runtime.
-fn wait<T: Send>(work: impl Future<Output = T> + Send) -> Result<T, String> {
+pub(crate) fn wait<T: Send>(work: impl Future<Output = T> + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let waited = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -2,7 +2,8 @@
 
 use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName};
 use llm_do_models::Providers;
-use llm_do_runs::{JOURNAL_FILE, Open, RecordedAnswers, RunState, find_run, list_runs};
+use llm_do_records::{Open, RecordedAnswers, RunState};
+use llm_do_runs::{JOURNAL_FILE, find_run, list_runs, read_journal};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -27,8 +28,11 @@ impl RecordedRuns {
     /// Adds the provider.
     pub(crate) fn among(self, providers: Providers) -> Providers {
         providers.with(PROVIDER, move |name| {
-            let model = RecordedAnswers::read(&self.find(name.model())?)?;
-            Ok(Arc::new(model) as Arc<dyn Model>)
+            let dir = self.find(name.model())?;
+            let journal = read_journal(&dir)
+                .map_err(|error| ModelError::new(ModelErrorKind::NotFound, format!("replay: {error}")))?;
+            let run = dir.file_name().unwrap_or_default().to_string_lossy();
+            Ok(Arc::new(RecordedAnswers::of(&run, journal.records)) as Arc<dyn Model>)
         })
     }
 

@@ -1,27 +1,28 @@
-//! Running a program again over the record of a run (SPEC §12): nothing is done, and what it does is compared.
+//! Replaying a recorded run: the program runs again without effects, and what it does is compared with the record. See
+//! `docs/guides/replay.md`.
 
 use crate::{
     grant::Grant,
-    resume::{Invocation, ResumeError},
-    session::{Input, Problem, Session, Settings},
+    granted::ModelSource,
+    invocation::Invocation,
+    loaded::Effects,
+    located::Located,
+    problem::Problem,
+    resume::ResumeError,
+    session::Start,
+    settings::{Input, Settings},
 };
 use llm_do_core::{
-    authority::Located,
-    driver::Driver,
     engine::Halt,
     gate::Mode,
     journal::{Record, RecordKind},
-    ledger::Account,
-    model::{Blob, Message, ModelName, Models, Part, Role},
-    send::BoxFuture,
-    vfs::{Entry, FileSystem, FsError},
+    model::{Blob, ModelName},
 };
 use llm_do_program::target::Request;
-use llm_do_runs::{Compared, Difference, Divergence, ReplayDriver, SealKey, read_journal, read_own_journal};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use llm_do_records::{Redactor, ReplayDriver, ReplayReport};
+use llm_do_runs::{SealKey, read_journal, read_own_journal};
+use serde::Deserialize;
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -79,13 +80,14 @@ impl Recorded {
     /// # Errors
     /// Its rules or grants can't be read any more.
     pub fn settings(&self, base: Settings, against: Option<&Path>) -> Result<Settings, ResumeError> {
-        let (here, given) = (base.around.here.clone(), base.grants.clone());
+        let (here, given) = (base.around.here.clone(), base.run.grants.clone());
         let mut settings = self.invocation.settings(base)?;
+        let grants = &mut settings.run.grants;
         if !self.own {
-            settings.grants.clear();
+            grants.clear();
         }
-        settings.grants.extend(given);
-        settings.grants.retain(|grant| !matches!(grant, Grant::Unconfined));
+        grants.extend(given);
+        grants.retain(|grant| !matches!(grant, Grant::Unconfined));
         if let Some(against) = against {
             let target = here.join(against).to_string_lossy().into_owned();
             // Beside a message, if an empty one, a word is never the message.
@@ -93,7 +95,7 @@ impl Recorded {
             settings.request = Request { positionals, project: None, ..settings.request };
             settings.around.here = here;
         }
-        settings.can_ask = self.mode == Mode::Interactive;
+        settings.run.can_ask = self.mode == Mode::Interactive;
         Ok(settings)
     }
 
@@ -118,213 +120,29 @@ impl Recorded {
     }
 }
 
-/// What makes a session one over a record.
-pub(crate) struct OverRecord {
-    /// The models, which answer nothing.
-    pub(crate) models: Arc<dyn Models>,
-    /// The model of workers that name none.
-    pub(crate) model: Option<ModelName>,
-}
-
-/// What came of a replay.
-#[derive(Clone, Debug)]
-pub struct ReplayReport {
-    /// What was compared.
-    pub compared: Compared,
-    /// Whether the record goes to the end of the run. If not, it was compared as far as it goes.
-    pub whole: bool,
-    /// Where the program does something else first.
-    pub divergence: Option<Divergence>,
-}
-
-/// Runs the program again over the record: without a model, an operator, a file, a network, and without any process but
+/// Replays the record with the program of the settings: without a model, an operator, a file, a network, and without any process but
 /// those that say what Python modules expose and those of Python code that makes calls, which may change nothing.
 ///
 /// # Errors
 /// The program can't be loaded, or something other than its own doing keeps it from running.
 pub async fn replay(settings: Settings, recorded: &Recorded) -> Result<ReplayReport, Problem> {
-    let redactor = llm_do_runs::Redactor::for_environment(Vec::new());
+    let redactor = Redactor::for_environment(std::env::vars_os(), Vec::new());
     let driver = Arc::new(ReplayDriver::new(Arc::clone(&recorded.records), Arc::new(redactor)));
-    let over = OverRecord { models: driver.models(), model: recorded.model() };
-    let session = Session::open_for(settings, Some(&over))?;
+    let options = settings.run.clone();
+    let models = driver.models();
+    let source = ModelSource::Given { models: Arc::clone(&models), default: recorded.model() };
+    let loaded = Located::find(settings)?.load(Effects::Denied, &options)?;
+    let session = loaded.grant(options, source)?.open()?;
     let (input, attachments) = recorded.input();
-    let mut start = session.prepare(&input, false)?;
-    start.attachments = attachments;
-    let shared = session.shared();
-    let date = Arc::clone(&recorded.date);
-    let engine =
-        shared.engine(Arc::clone(&recorded.run), date, Arc::clone(&driver) as Arc<dyn Driver>, over.models);
-    let account = Account::of_run(shared.budget, &*driver);
-    let ended = shared.call(&engine, start, account).await;
-    shared.python.end(&recorded.run).await;
-    let (compared, divergence, whole) = driver.compared();
-    match (ended, &divergence) {
-        (Err(halt @ (Halt::Journal(_) | Halt::Unsettled { .. } | Halt::Diverged { .. })), None) => {
+    let start = Start { attachments, ..session.prepare(&input, false)? };
+    let (run, date) = (Arc::clone(&recorded.run), Arc::clone(&recorded.date));
+    let context = session.context(run, date, Arc::clone(&driver) as _, models);
+    let ended = session.launch(context, start).run().await;
+    let report = driver.report();
+    match (ended.halt, &report.divergence) {
+        (Some(halt @ (Halt::Journal(_) | Halt::Aborted { .. } | Halt::Diverged { .. })), None) => {
             Err(Problem::Resume(ResumeError::Halt(halt)))
         }
-        _ => Ok(ReplayReport { compared, whole, divergence }),
-    }
-}
-
-/// One thing of which record and program say something else, as texts that can be compared line by line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Section {
-    /// What it is: `instructions`, `message`, `tool read_file`, `arguments`.
-    pub name: String,
-    /// What the record says; empty if it says nothing.
-    pub recorded: String,
-    /// What the program says now; empty if it says nothing.
-    pub now: String,
-}
-
-/// What a divergence shows, in sections.
-pub fn sections(what: &Difference) -> Vec<Section> {
-    match what {
-        Difference::Changed { recorded, now } => fields(&json_of(recorded), &json_of(now)),
-        Difference::Sent { recorded, now } => {
-            vec![Section { name: "messages".into(), recorded: told(recorded), now: told(now) }]
-        }
-        Difference::Added { now: Some(now) } => fields(&Value::Null, &json_of(now)),
-        Difference::Added { now: None } => Vec::new(),
-        Difference::Gone { recorded, .. } => fields(&json_of(recorded), &Value::Null),
-    }
-}
-
-fn json_of(body: &RecordKind) -> Value {
-    serde_json::to_value(body).unwrap_or_default()
-}
-
-/// The fields of two records that differ, each as a text.
-fn fields(recorded: &Value, now: &Value) -> Vec<Section> {
-    let none = Map::new();
-    let one_sided = recorded.is_null() || now.is_null();
-    let (recorded, now) = (recorded.as_object().unwrap_or(&none), now.as_object().unwrap_or(&none));
-    let names: BTreeSet<&String> = recorded.keys().chain(now.keys()).collect();
-    let mut sections = Vec::new();
-    let shown = |name: &str| match name {
-        // Who answers is not compared, and what a call uses follows from what it does.
-        "model" | "usage" => false,
-        // Of what only one side does, what it does is enough.
-        "kind" | "source" | "principal" | "digest" | "head" | "idempotency_key" => !one_sided,
-        _ => true,
-    };
-    let names = names.into_iter().filter(|name| shown(name));
-    for name in names {
-        let (recorded, now) = (recorded.get(name), now.get(name));
-        if recorded == now {
-            continue;
-        }
-        if name == "tools" {
-            sections.extend(tools(recorded, now));
-            continue;
-        }
-        let shown = match name.as_str() {
-            "system" => "instructions",
-            "input" => "arguments",
-            "kind" => "what happens",
-            other => other,
-        };
-        let show = |value: Option<&Value>| match value {
-            Some(value) if name == "message" => serde_json::from_value::<Message>(value.clone())
-                .map_or_else(|_| text(value), |message| told(&[Arc::new(message)])),
-            Some(value) => text(value),
-            None => String::new(),
-        };
-        sections.push(Section { name: shown.into(), recorded: show(recorded), now: show(now) });
-    }
-    sections
-}
-
-/// The tools that differ, one by one, as far as their names tell which is which.
-fn tools(recorded: Option<&Value>, now: Option<&Value>) -> Vec<Section> {
-    let list = |tools: Option<&Value>| tools.and_then(Value::as_array).cloned().unwrap_or_default();
-    let (recorded, now) = (list(recorded), list(now));
-    let name = |tool: &Value| tool["name"].as_str().unwrap_or_default().to_owned();
-    let names: BTreeSet<String> = recorded.iter().chain(&now).map(name).collect();
-    let of = |tools: &[Value], wanted: &str| {
-        tools.iter().find(|tool| name(tool) == wanted).map(text).unwrap_or_default()
-    };
-    let sections = names.iter().map(|name| Section {
-        name: format!("tool {name}"),
-        recorded: of(&recorded, name),
-        now: of(&now, name),
-    });
-    sections.filter(|section| section.recorded != section.now).collect()
-}
-
-/// A text as it is, anything else as indented JSON; with an end of line.
-fn text(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        value => format!("{value:#}"),
-    };
-    if text.ends_with('\n') { text } else { format!("{text}\n") }
-}
-
-/// Messages as a text that people read.
-fn told(messages: &[Arc<Message>]) -> String {
-    let mut out = String::new();
-    for message in messages {
-        let who = match message.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tools",
-        };
-        for part in &message.parts {
-            let said = match part {
-                Part::Text { text } => text.to_string(),
-                Part::Reasoning { text } => format!("(thinks) {text}"),
-                Part::Call(call) => {
-                    let arguments = serde_json::to_value(&call.arguments).unwrap_or_default();
-                    format!("calls {} {}", call.name, arguments.get("json").unwrap_or(&arguments))
-                }
-                Part::Result(result) => format!("{} gives: {}", result.name, result.content),
-                Part::Blob(blob) => {
-                    format!("[{}: {}, {} bytes]", blob.name, blob.media_type, blob.data.len())
-                }
-                Part::Opaque { .. } => continue,
-            };
-            out.push_str(&format!("[{} {who}]\n{said}\n", message.id.0));
-        }
-    }
-    out
-}
-
-/// No files: a replay reads none and changes none. What it reads of one is nothing, since what was read stands in the record.
-#[derive(Debug)]
-pub(crate) struct NoFiles;
-
-fn refused<'a, T: Send + 'a>(at: &Located) -> BoxFuture<'a, Result<T, FsError>> {
-    let error = FsError::Io { path: at.path.clone(), reason: "a replay touches no files".into() };
-    Box::pin(async { Err(error) })
-}
-
-impl FileSystem for NoFiles {
-    fn read<'a>(&'a self, _: &'a Located, _: u64, _: u64) -> BoxFuture<'a, Result<(Vec<u8>, u64), FsError>> {
-        Box::pin(async { Ok((Vec::new(), 0)) })
-    }
-    fn write<'a>(&'a self, at: &'a Located, _: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {
-        refused(at)
-    }
-    fn append<'a>(&'a self, at: &'a Located, _: &'a [u8]) -> BoxFuture<'a, Result<(), FsError>> {
-        refused(at)
-    }
-    fn delete<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
-        refused(at)
-    }
-    fn rename<'a>(&'a self, at: &'a Located, _: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
-        refused(at)
-    }
-    fn copy<'a>(&'a self, at: &'a Located, _: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
-        refused(at)
-    }
-    fn stat<'a>(&'a self, _: &'a Located) -> BoxFuture<'a, Result<Option<Entry>, FsError>> {
-        Box::pin(async { Ok(None) })
-    }
-    fn walk<'a>(&'a self, _: &'a Located, _: usize) -> BoxFuture<'a, Result<Vec<Entry>, FsError>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-    fn make_directory<'a>(&'a self, at: &'a Located) -> BoxFuture<'a, Result<(), FsError>> {
-        refused(at)
+        _ => Ok(report),
     }
 }

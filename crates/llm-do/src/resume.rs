@@ -1,118 +1,25 @@
-//! Going on with a run that was suspended or cut off (SPEC §12).
+//! Resuming a run that was suspended or interrupted. See `docs/guides/runs.md`.
 
 use crate::{
-    grant::Grant,
-    session::{Input, Settings},
+    invocation::{BadInvocation, Invocation},
+    settings::{Input, RunOptions, Settings},
 };
 use llm_do_core::{
     call_path::CallPath,
-    engine::{Halt, Principal},
-    gate::{Mode, Pattern, Rule, RuleLine},
+    engine::Halt,
+    gate::Mode,
     journal::{Record, RecordKind, RunStatus, UsedDefinition},
-    ledger::Budget,
-    model::{ModelName, ModelSettings},
-    operator::{Answer, Ask},
+    operator::Operator,
+    question::{Given, QuestionId, Waiting},
 };
-use llm_do_program::target::Request;
-use llm_do_runs::{History, ReadError, ReopenError, SealKey, Settle, read_own_journal};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use llm_do_records::{History, Redactor};
+use llm_do_runs::{JournalWriter, LocalDriver, ReadError, ReopenError, SealKey, read_own_journal};
+use serde::Deserialize;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// How a run was started, as its journal tells it: what the operator said, and where.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Invocation {
-    /// The program.
-    pub request: Request,
-    /// The current directory.
-    pub here: PathBuf,
-    /// `--model`.
-    pub model: Option<ModelName>,
-    /// `--set`.
-    pub set: ModelSettings,
-    /// `--approval`.
-    pub mode: Option<Mode>,
-    /// `--deny`, `--ask`, `--allow`.
-    pub rules: Vec<RuleGiven>,
-    /// `--grant`.
-    pub grants: Vec<String>,
-    /// `--budget`.
-    pub budget: Budget,
-    /// What the entry was given.
-    pub input: Input,
-}
-
-/// One rule of the operator.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RuleGiven {
-    /// The pattern.
-    pub pattern: String,
-    /// What it says.
-    pub rule: Rule,
-    /// Where it came from: `--deny write_file`.
-    pub origin: Arc<str>,
-}
-
-impl Invocation {
-    /// What the operator said, without the input.
-    pub(crate) fn of(settings: &Settings) -> Self {
-        let rules = settings.rules.iter().map(|line| RuleGiven {
-            pattern: line.pattern.to_string(),
-            rule: line.rule,
-            origin: Arc::clone(&line.origin),
-        });
-        Self {
-            request: settings.request.clone(),
-            here: settings.around.here.clone(),
-            model: settings.model.clone(),
-            set: settings.set.clone(),
-            mode: settings.mode,
-            rules: rules.collect(),
-            grants: settings.grants.iter().map(ToString::to_string).collect(),
-            budget: settings.budget,
-            input: Input::default(),
-        }
-    }
-
-    /// The settings that it was started with; `base` gives what belongs to this machine and moment.
-    ///
-    /// # Errors
-    /// Its rules or grants can't be read any more.
-    pub(crate) fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
-        let Invocation { request, here, model, set, mode, rules, grants, budget, .. } = self.clone();
-        let unknown = |error: String| ResumeError::Unknown(error);
-        let rules = rules.into_iter().map(|RuleGiven { pattern, rule, origin }| {
-            let pattern = Pattern::parse(&pattern).map_err(|error| unknown(error.to_string()))?;
-            Ok(RuleLine { pattern, rule, origin })
-        });
-        let grants = grants.iter().map(|text| Grant::parse(text).map_err(|error| unknown(error.to_string())));
-        let mut around = base.around;
-        around.here = here;
-        Ok(Settings {
-            request,
-            around,
-            model,
-            set,
-            mode,
-            budget,
-            rules: rules.collect::<Result<_, ResumeError>>()?,
-            grants: grants.collect::<Result<_, ResumeError>>()?,
-            ..base
-        })
-    }
-
-    /// For the journal.
-    pub(crate) fn with(&self, input: &Input) -> Arc<Value> {
-        let whole = Self { input: input.clone(), ..self.clone() };
-        // Paths that are not Unicode can't be told; a run with one can't be resumed.
-        Arc::new(serde_json::to_value(whole).unwrap_or(Value::Null))
-    }
-}
 
 /// Why a run can't be resumed.
 #[derive(Debug, thiserror::Error)]
@@ -144,10 +51,20 @@ pub enum ResumeError {
     },
     /// A decision is about nothing that waits.
     #[error("nothing waits at `{0}`")]
-    NotAsked(String),
+    NotAsked(QuestionId),
     /// The question was answered before.
-    #[error("`{0}` is already decided")]
-    AlreadyDecided(String),
+    #[error("`{id}` is already decided, by {by} ({via})")]
+    AlreadyDecided {
+        /// The question.
+        id: QuestionId,
+        /// Who decided.
+        by: Arc<str>,
+        /// Through what.
+        via: Arc<str>,
+    },
+    /// The answer is one to another kind of question.
+    #[error("the answer does not fit the question that waits at `{0}`")]
+    Misfit(QuestionId),
     /// That it goes on can't be recorded.
     #[error(transparent)]
     Halt(#[from] Halt),
@@ -162,6 +79,12 @@ pub struct PastRun {
     invocation: Invocation,
     mode: Mode,
     date: Arc<str>,
+}
+
+impl From<BadInvocation> for ResumeError {
+    fn from(error: BadInvocation) -> Self {
+        Self::Unknown(error.to_string())
+    }
 }
 
 impl PastRun {
@@ -190,11 +113,6 @@ impl PastRun {
         &self.dir
     }
 
-    /// The key that its journal is sealed with.
-    pub(crate) fn key(&self) -> &SealKey {
-        &self.key
-    }
-
     /// How it was started.
     pub fn invocation(&self) -> &Invocation {
         &self.invocation
@@ -215,35 +133,15 @@ impl PastRun {
     /// # Errors
     /// Its rules or grants can't be read any more.
     pub fn settings(&self, base: Settings) -> Result<Settings, ResumeError> {
-        // Which tools a worker is offered hangs on the mode: it is what it was.
-        Ok(Settings { mode: Some(self.mode), unattended: Mode::Defer, ..self.invocation.settings(base)? })
+        // The mode decides which tools a worker is offered, so that it can't change.
+        let settings = self.invocation.settings(base)?;
+        let run = RunOptions { mode: Some(self.mode), unattended: Mode::Defer, ..settings.run };
+        Ok(Settings { run, ..settings })
     }
 
-    /// The questions that it waits for, by their places.
-    pub fn questions(&self) -> Vec<Ask> {
-        self.history().open_questions().into_values().cloned().collect()
-    }
-
-    /// The leaves that had begun and not ended, that may have had their effect, and that left nothing by which to tell.
-    pub fn unsettled(&self) -> Vec<CutOffLeaf> {
-        let history = self.history();
-        let leaf = |(path, function): (&CallPath, &Arc<str>)| {
-            let started = self.records.iter().find_map(|record| match &record.body {
-                RecordKind::CallStarted { principal, input, .. } if record.path == *path => {
-                    Some((principal, input))
-                }
-                _ => None,
-            });
-            let (worker, input) = match started {
-                Some((Principal::Worker(worker) | Principal::Tool { worker, .. }, input)) => {
-                    (worker.clone(), input.clone())
-                }
-                Some((Principal::Operator, input)) => ("the operator".into(), input.clone()),
-                None => (Arc::default(), Arc::default()),
-            };
-            CutOffLeaf { path: path.clone(), worker, function: Arc::clone(function), input }
-        };
-        history.unsettled().into_iter().map(leaf).collect()
+    /// The questions that it waits for.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.history().waiting()
     }
 
     /// Whether it can go on with these decisions.
@@ -255,12 +153,27 @@ impl PastRun {
     }
 
     fn history(&self) -> History {
-        History::of(self.records.clone(), HashMap::new())
+        History::of(self.records.clone())
     }
 
     /// Whether its entry has begun to work, with what was attached to it.
     pub(crate) fn has_begun(&self) -> bool {
         self.history().has_conversation(&CallPath::root())
+    }
+
+    /// Opens its journal for the records that follow, and a driver over what it holds.
+    pub(crate) fn reopen(
+        &self,
+        decisions: Decisions,
+        operator: Arc<dyn Operator>,
+        redactor: Arc<Redactor>,
+        version: &str,
+    ) -> Result<LocalDriver, ResumeError> {
+        let (journal, records) = JournalWriter::reopen(&self.dir, redactor, &self.key)?;
+        // Read again under the lock: another process may have resumed the run in between.
+        decisions.admitted_by(&records)?;
+        let driver = LocalDriver::resume(journal, operator, History::of(records), version)?;
+        Ok(driver.with_decisions(decisions.0))
     }
 
     pub(crate) fn date(&self) -> Arc<str> {
@@ -285,41 +198,24 @@ impl PastRun {
     }
 }
 
-/// A leaf that had begun and not ended when its run was cut off.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CutOffLeaf {
-    /// Its place.
-    pub path: CallPath,
-    /// Who called it.
-    pub worker: Arc<str>,
-    /// What was called.
-    pub function: Arc<str>,
-    /// With what.
-    pub input: Arc<Value>,
-}
-
-/// What the operator has decided about what a run waits for.
+/// What the operator has decided about the questions that a run waits for.
 #[derive(Clone, Debug, Default)]
-pub struct Decisions {
-    /// Answers to questions, by the places of their calls.
-    pub answers: HashMap<CallPath, Answer>,
-    /// What becomes of leaves that were cut off, by their places.
-    pub settle: HashMap<CallPath, Settle>,
-}
+pub struct Decisions(pub HashMap<QuestionId, Given>);
 
 impl Decisions {
-    /// Whether each is about something that waits, in a run that has no end.
+    /// Whether each answers a question that waits, in a run that has no end.
     pub(crate) fn admitted_by(&self, records: &[Record]) -> Result<(), ResumeError> {
-        let history = History::of(records.to_vec(), HashMap::new());
-        let (questions, cut_off) = (history.open_questions(), history.cut_off());
-        if let Some(path) = self.answers.keys().find(|path| !questions.contains_key(path)) {
-            return Err(match history.is_answered(path) {
-                true => ResumeError::AlreadyDecided(path.to_string()),
-                false => ResumeError::NotAsked(path.to_string()),
-            });
-        }
-        if let Some(path) = self.settle.keys().find(|path| !cut_off.contains_key(path)) {
-            return Err(ResumeError::NotAsked(path.to_string()));
+        let history = History::of(records.to_vec());
+        for (id, given) in &self.0 {
+            if let Some(Given { by, via, .. }) = history.answer_to(id) {
+                let (by, via) = (Arc::clone(by), Arc::clone(via));
+                return Err(ResumeError::AlreadyDecided { id: id.clone(), by, via });
+            }
+            match history.question(id) {
+                Some(question) if given.answer.fits(&question) => {}
+                Some(_) => return Err(ResumeError::Misfit(id.clone())),
+                None => return Err(ResumeError::NotAsked(id.clone())),
+            }
         }
         match records.last() {
             Some(Record { body: RecordKind::RunEnded { status, .. }, .. }) => match status {

@@ -7,7 +7,8 @@ use llm_do::{
         call_path::CallPath,
         conversation::Next,
         engine::End,
-        journal::{RecordKind, RunStatus, conversation_at},
+        journal::{RecordKind, RunStatus},
+        rebuild::conversation_at,
         worker::Limits,
     },
     program::target::Request,
@@ -43,7 +44,7 @@ fn run(home: &Path, target: &Path, script: &str, input: &Input) -> Report {
     settings.request = Request { positionals: vec![target.display().to_string()], ..Request::default() };
     settings.around.here = home.to_owned();
     settings.home = home.join("home");
-    settings.model = Some(format!("script:{}", script.display()).parse().unwrap());
+    settings.run.model = Some(format!("script:{}", script.display()).parse().unwrap());
     let session = Session::open(settings).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let run = session.start(input, None, None).unwrap();

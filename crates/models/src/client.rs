@@ -1,8 +1,8 @@
-//! HTTP clients, made when they are first needed.
+//! HTTP clients, created on first use.
 //!
-//! `genai`'s own client builds its TLS stack and reads the machine's certificates at once. A run that only speaks
-//! to `http://` or to no network at all must not pay for that, nor need certificates (SPEC §10.1; 30 ms and 20 MB
-//! to the first request), so there is one client per kind of endpoint and each is built on first use.
+//! `genai`'s own client builds its TLS stack and reads the machine's certificates at creation. A run that only speaks
+//! to `http://` or to no network at all must not pay this cost or need certificates (`docs/guides/models.md`; 30 ms
+//! and 20 MB to the first request), so there is one client per kind of endpoint and each is built on first use.
 
 use llm_do_core::model::{ModelError, ModelErrorKind};
 use reqwest::{Url, redirect};
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a connection may take to be made.
+/// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(15);
 
 /// The clients of a process, shared by all its conversations.
@@ -22,11 +22,11 @@ pub(crate) struct Clients {
     made: [OnceLock<genai::Client>; 4],
 }
 
-/// What a client must be able to do for an endpoint.
+/// The requirements of an endpoint on its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
     tls: bool,
-    /// Proxies from the environment apply. Never to this machine itself: a proxy can't reach it.
+    /// Proxies from the environment apply, except to this machine, which a proxy can't reach.
     proxy: bool,
 }
 
@@ -77,7 +77,7 @@ fn build(needs: Needs) -> Result<genai::Client, ModelError> {
         .http2_keep_alive_interval(Duration::from_secs(20))
         .http2_keep_alive_timeout(Duration::from_secs(10))
         .http2_adaptive_window(true)
-        // A redirect would carry headers with keys to a host nobody named.
+        // A redirect would send headers with keys to a host that is not configured.
         .redirect(redirect::Policy::none())
         .user_agent(concat!("llm-do/", env!("CARGO_PKG_VERSION")));
     if !needs.proxy {
@@ -87,8 +87,8 @@ fn build(needs: Needs) -> Result<genai::Client, ModelError> {
     genai::Client::builder().with_reqwest(client).build().map_err(|error| failed(&error))
 }
 
-/// With `trusted`, connections are checked against the machine's certificates. Without, no certificate is read and
-/// none would be accepted: such a client only ever speaks plain HTTP.
+/// With `trusted`, connections are verified with the machine's certificates. Without it, no certificate is read or
+/// accepted: such a client only uses plain HTTP.
 fn tls(trusted: bool) -> Result<ClientConfig, rustls::Error> {
     let provider: Arc<CryptoProvider> = rustls::crypto::ring::default_provider().into();
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

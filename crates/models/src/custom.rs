@@ -4,22 +4,22 @@ use genai::adapter::AdapterKind;
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt};
 
-/// An endpoint that a program declares (SPEC §10.1, `providers: NAME: {…}`).
+/// An endpoint that a program declares (`docs/guides/models.md`, `providers: NAME: {…}`).
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CustomProvider {
-    /// Where it is: what comes before `/chat/completions` or, for Anthropic's interface, before `/v1/messages`.
+    /// Its base URL: the part before `/chat/completions` or, for Anthropic's interface, before `/v1/messages`.
     pub base_url: String,
-    /// What it speaks.
+    /// Its interface.
     #[serde(default)]
     pub api: Api,
-    /// The variable that holds the key. None: it needs no key.
+    /// The variable with the key. `None`: it needs no key.
     #[serde(default)]
     pub api_key_env: Option<String>,
     /// Headers sent with each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// False for an endpoint that can't stream: the answer then comes in one piece.
+    /// False for an endpoint that can't stream: the answer then arrives in one piece.
     #[serde(default = "yes")]
     pub stream: bool,
 }
@@ -43,7 +43,7 @@ impl CustomProvider {
 
 impl fmt::Debug for CustomProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Headers and addresses hold secrets more often than they should.
+        // Headers and addresses often contain secrets.
         f.debug_struct("CustomProvider")
             .field("api", &self.api)
             .field("api_key_env", &self.api_key_env)

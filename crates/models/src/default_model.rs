@@ -1,4 +1,4 @@
-//! The model used where nothing names one (SPEC §10.1).
+//! The default model, used if no setting names one (`docs/guides/models.md`).
 
 use crate::{
     known::{KNOWN, Known},
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Tried in this order: providers with a key of their own, each with a small model that is good at tools.
+/// Tried in this order: providers with their own key, each with a small model that handles tools well.
 const ORDER: &[(&str, &str)] = &[
     ("anthropic", "claude-haiku-4-5"),
     ("openai", "gpt-5-mini"),
@@ -24,27 +24,27 @@ const ORDER: &[(&str, &str)] = &[
     ("deepseek", "deepseek-chat"),
 ];
 
-/// How long a running Ollama may take to answer. It is asked on this machine, and before every run without a model.
+/// Timeout of the request to a running Ollama. The request goes to this machine, before every run without a model.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 300_000 } else { 200 });
 
-/// Longest list of models that is read from Ollama.
+/// Maximum size of Ollama's list of models.
 const LIST: u64 = 1 << 20;
 
-/// A model chosen because nothing named one.
+/// A model chosen by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultModel {
     /// The model.
     pub name: ModelName,
-    /// Why this one, to be shown with it: `OPENAI_API_KEY is set`.
+    /// The reason for the choice, for display: `OPENAI_API_KEY is set`.
     pub because: String,
 }
 
 impl Providers {
-    /// The model to use where nothing names one: of the first provider with a key in the environment (Anthropic,
-    /// OpenAI, Gemini, OpenRouter, Mistral, Groq, xAI, DeepSeek), or else of an Ollama that runs on this machine and
-    /// has one. `None` if there is neither.
+    /// The model to use if no setting names one: a model of the first provider with a key in the environment
+    /// (Anthropic, OpenAI, Gemini, OpenRouter, Mistral, Groq, xAI, DeepSeek), otherwise a model of an Ollama that
+    /// runs on this machine. `None` if there is neither.
     ///
-    /// May block for up to half a second where no key is set.
+    /// May block for up to half a second if no key is set.
     pub fn default_model(&self) -> Option<DefaultModel> {
         self.model_by_key().or_else(|| self.model_of_ollama())
     }
@@ -77,7 +77,7 @@ impl Providers {
     }
 }
 
-/// `host:port` of an Ollama on this machine. One elsewhere must be named: a run doesn't go looking in the network.
+/// `host:port` of an Ollama on this machine. A remote one must be configured: a run doesn't search the network.
 fn local_host(address: &str) -> Option<String> {
     let host = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
     let (name, port) = host.rsplit_once(':').unwrap_or((host, "11434"));
@@ -86,8 +86,8 @@ fn local_host(address: &str) -> Option<String> {
     (local && port.parse::<u16>().is_ok()).then(|| format!("{name}:{port}"))
 }
 
-/// The first of the models that an Ollama has, the one used last. By hand: one request to this machine is not worth
-/// an HTTP client at this point of a start.
+/// The first model in Ollama's list, which is the most recently used. Written by hand: one request to this machine
+/// does not justify an HTTP client during startup.
 fn first_model(host: &str) -> Option<String> {
     let address = host.to_socket_addrs().ok()?.next()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;

@@ -1,4 +1,4 @@
-//! What went wrong with a request, in the port's words and without secrets.
+//! Converts failures of requests to the port's errors, without secrets.
 
 use genai::{Error, webc};
 use llm_do_core::model::{ModelError, ModelErrorKind};
@@ -11,10 +11,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Longest excerpt of a server's answer in an error, in characters.
+/// Maximum excerpt of a server's answer in an error, in characters.
 const EXCERPT: usize = 500;
 
-/// Values that must appear nowhere: keys, and the values of configured headers.
+/// Values that must never appear in output: keys, and the values of configured headers.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(Arc<[String]>);
 
@@ -28,7 +28,8 @@ impl Secrets {
     pub(crate) fn new(values: impl IntoIterator<Item = String>) -> Self {
         let mut values: Vec<String> =
             values.into_iter().flat_map(|value| [value.trim().to_owned(), value]).collect();
-        // Shorter ones would tear up ordinary words; longest first, so that none hides inside another.
+        // Shorter values would match ordinary words. Longest first, so that a value inside another does not break the
+        // longer match.
         values.retain(|value| value.len() >= 4);
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.dedup();
@@ -41,7 +42,8 @@ impl Secrets {
         })
     }
 
-    /// A single line of bounded length. Scrubbed before it is cut: half a secret would not be recognised.
+    /// A single line of bounded length. Secrets are removed before the text is cut, because a partial secret would
+    /// not be recognised.
     fn excerpt(&self, text: &str) -> String {
         let text = self.scrub(text.to_owned());
         let words: Vec<&str> = text
@@ -56,7 +58,7 @@ impl Secrets {
     }
 }
 
-/// Whom a failure is about.
+/// The model and endpoint of a failure.
 #[derive(Clone, Debug)]
 pub(crate) struct Whom {
     /// `provider:model`.
@@ -65,34 +67,34 @@ pub(crate) struct Whom {
     pub(crate) host: Arc<str>,
     /// The variable with the key, if it takes one.
     pub(crate) key_var: Option<Arc<str>>,
-    /// How long was waited between two pieces of an answer.
+    /// The idle timeout between two pieces of an answer.
     pub(crate) idle: Duration,
     pub(crate) secrets: Secrets,
 }
 
 impl Whom {
-    /// An error about this model, its text cleaned.
+    /// An error about this model, with secrets removed from its text.
     pub(crate) fn error(&self, kind: ModelErrorKind, what: &str) -> ModelError {
         ModelError::new(kind, self.secrets.scrub(format!("{}: {what}", self.name)))
     }
 
-    /// The answer ended before its end.
+    /// The answer was truncated.
     pub(crate) fn cut(&self) -> ModelError {
         self.error(ModelErrorKind::Network, "the stream was cut: it ended before the answer was complete")
     }
 
-    /// The answer isn't what the interface promises.
+    /// The answer violates the interface.
     pub(crate) fn garbled(&self, cause: &dyn fmt::Display) -> ModelError {
         self.error(ModelErrorKind::Network, &format!("the answer is garbled: {cause}"))
     }
 
-    /// Nothing came for too long.
+    /// No data arrived within the idle timeout.
     pub(crate) fn timeout(&self) -> ModelError {
         let what = format!("{} sent nothing for {} seconds", self.host, self.idle.as_secs_f32());
         self.error(ModelErrorKind::Timeout, &what)
     }
 
-    /// What `genai` reported, as the port reports it.
+    /// Converts an error of `genai` to one of the port.
     pub(crate) fn report(&self, error: Error) -> ModelError {
         match error {
             Error::HttpError { status, body, headers, .. } => self.status(status, &body, &headers),
@@ -134,7 +136,7 @@ impl Whom {
         }
     }
 
-    /// A failure below HTTP, or an HTTP failure that the transport carries along.
+    /// A failure below HTTP, or an HTTP failure wrapped in a transport error.
     fn transport(&self, error: genai::BoxError) -> ModelError {
         let error = match error.downcast::<Error>() {
             Ok(inner) => return self.report(*inner),
@@ -165,7 +167,7 @@ impl Whom {
         let kind = kind_of(status, body);
         let code = status.as_u16();
         let mut error = match (kind, code) {
-            // What a server says about a key tends to quote it, in part and so beyond any scrubbing.
+            // A server's message about a key often quotes a part of it, which scrubbing can't recognise.
             (ModelErrorKind::Auth, 401) => self.error(kind, &self.refused_key()),
             (ModelErrorKind::Auth, _) => self.error(kind, &format!("refused ({code}): {said}")),
             (ModelErrorKind::NotFound, _) => {
@@ -191,7 +193,7 @@ impl Whom {
         error
     }
 
-    /// What the server says, out of the JSON that most of them wrap it in.
+    /// The server's message, extracted from the JSON that most servers wrap it in.
     fn said(&self, body: &str) -> String {
         let said = serde_json::from_str::<Value>(body).ok().and_then(|value| {
             let value = if let Value::Array(mut items) = value { items.pop()? } else { value };
@@ -221,7 +223,7 @@ impl Whom {
         }
     }
 
-    /// An error that came as an event of a stream, or as the body of an answer that looked good.
+    /// An error in an event of a stream, or in the body of an answer with a success status.
     fn event(&self, body: &Value) -> ModelError {
         let inner = body.get("error").filter(|inner| inner.is_object()).unwrap_or(body);
         let word = |key: &str| inner.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -241,7 +243,7 @@ impl Whom {
 fn kind_of(status: StatusCode, body: &str) -> ModelErrorKind {
     use ModelErrorKind as K;
     match status.as_u16() {
-        // Out of credit: asking again helps nobody.
+        // Out of credit: a retry does not help.
         429 if body.contains("insufficient_quota") => K::Auth,
         429 => K::RateLimited,
         408 | 504 => K::Timeout,
@@ -265,12 +267,12 @@ fn kind_of_word(word: &str) -> ModelErrorKind {
     } else if has("invalid_request") || has("invalid_prompt") || has("INVALID_ARGUMENT") {
         K::BadRequest
     } else {
-        // `overloaded_error`, `api_error`, `server_error`, and what nobody has named yet.
+        // `overloaded_error`, `api_error`, `server_error`, and unknown types.
         K::Server
     }
 }
 
-/// Each provider words it differently, and none has a status of its own for it.
+/// Each provider words it differently, and none has a separate status for it.
 fn exceeds_context(body: &str) -> bool {
     const SIGNS: &[&str] = &[
         "context_length_exceeded",

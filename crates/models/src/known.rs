@@ -1,27 +1,27 @@
-//! The providers that are known by name: where they are, how they are spoken to, which variable holds the key.
+//! The providers that are known by name, with their addresses, wire formats and key variables.
 
 use genai::adapter::AdapterKind;
 
 /// A provider known by name.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// What stands before the colon of a model's name.
+    /// The part of a model's name before the colon.
     pub(crate) name: &'static str,
-    /// Other names people know it by.
+    /// Its aliases.
     pub(crate) aliases: &'static [&'static str],
     pub(crate) kind: AdapterKind,
-    /// The variables that may hold its key, the first that is set counts. Empty: it takes no key.
+    /// The variables that may hold its key; the first that is set applies. Empty: it takes no key.
     pub(crate) keys: &'static [&'static str],
-    /// The variables that may hold another address of it.
+    /// The variables that may override its address.
     pub(crate) base_vars: &'static [&'static str],
     /// Its own address, with the slash at the end that `genai` needs; see [`Known::base`] for `{…}`.
     base: &'static str,
 }
 
-/// Which conversation format goes over the wire. Several providers share one.
+/// The wire format of conversations. Several providers share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
-    /// OpenAI chat completions and what is compatible with it.
+    /// OpenAI chat completions and compatible interfaces.
     OpenAi,
     /// OpenAI responses.
     Responses,

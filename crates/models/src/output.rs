@@ -1,17 +1,17 @@
-//! Output schemas in the form that OpenAI takes them.
+//! Output schemas in OpenAI's form.
 
 use serde_json::{Map, Value, json};
 
-/// The key under which an answer stands that is no object by itself.
+/// The key for an answer that is not an object.
 const WRAPPER: &str = "result";
 
-/// A schema as it is sent.
+/// A schema in the form in which it is sent.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Output {
     schema: Value,
-    /// The schema keeps to what OpenAI's strict mode takes. The others are sent too, but only as a strong hint.
+    /// The schema fits OpenAI's strict mode. Other schemas are sent too, but only as a strong hint.
     strict: bool,
-    /// The answer comes as `{"result": …}`, as only objects may stand at the top.
+    /// The answer arrives as `{"result": …}`, because the top level must be an object.
     wrapped: bool,
 }
 
@@ -42,8 +42,8 @@ impl Output {
     }
 }
 
-/// The answer inside the wrapper. Text that isn't such an object stays as it is: whether it is a valid answer is
-/// for the engine to say.
+/// The answer inside the wrapper. Text that isn't such an object is unchanged; the engine decides whether it is a
+/// valid answer.
 pub(crate) fn unwrap(text: &str) -> Option<String> {
     match serde_json::from_str(text).ok()? {
         Value::Object(mut map) if map.len() == 1 => map.shift_remove(WRAPPER).map(|value| value.to_string()),
@@ -74,8 +74,8 @@ fn wrap(schema: &Value) -> Value {
     Value::Object(outer)
 }
 
-/// Whether strict mode takes the schema as it stands: every object closed and all its properties required, and no
-/// word that the mode refuses. What isn't known here is taken for refused, since a schema refused costs the run.
+/// Whether strict mode accepts the schema unchanged: every object is closed, all its properties are required, and it
+/// has no keyword that the mode rejects. Unknown keywords count as rejected, since a rejected schema fails the run.
 fn fits_strict(schema: &Value, depth: usize) -> bool {
     // Strict mode's own limit is five levels of objects; a level here is also an array or an alternative.
     let Value::Object(map) = schema else { return false };

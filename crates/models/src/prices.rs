@@ -1,7 +1,7 @@
-//! What models cost: the table in `prices.json`, and what the user says instead.
+//! Prices of models: the table in `prices.json`, and the user's overrides.
 //!
-//! The table holds list prices with the day on which they were read and where. A model whose price depends on the length
-//! of its prompt, or on the day, is not in it: no price is better than a wrong one.
+//! The table holds list prices with their date and source. A model whose price depends on the length of its prompt,
+//! or on the day, is not in it: no price is better than a wrong one.
 
 use crate::known::Known;
 use llm_do_core::{
@@ -45,8 +45,8 @@ static TABLE: LazyLock<BTreeMap<String, Line>> = LazyLock::new(|| {
     file.models
 });
 
-/// What the table says of a model. Dated snapshots (`-20251001`, `-2026-04-14`) and `-latest` cost as their model does,
-/// and so does one model over either interface of its provider.
+/// The table's entry for a model. Dated snapshots (`-20251001`, `-2026-04-14`) and `-latest` have the price of their
+/// model, and both interfaces of a provider have the same price.
 pub(crate) fn listed(name: &ModelName) -> Terms {
     let provider = Known::named(name.provider()).map_or(name.provider(), |known| match known.name {
         "openai_resp" => "openai",
@@ -57,7 +57,7 @@ pub(crate) fn listed(name: &ModelName) -> Terms {
     found.map_or_else(Terms::default, |line| line.0)
 }
 
-/// Without the date of a snapshot.
+/// The name without the date of a snapshot.
 fn undated(model: &str) -> &str {
     let rest = model.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
     let date = &model[rest.len()..];

@@ -24,16 +24,16 @@ use std::{
     time::Duration,
 };
 
-/// How long nothing may come in the middle of an answer, if nobody says otherwise.
+/// Default idle timeout in the middle of an answer.
 const IDLE: Duration = Duration::from_secs(120);
 
 /// Looks a variable up in an environment.
 type Env = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Makes a model of one provider.
+/// Creates a model of one provider.
 type Factory = dyn Fn(&ModelName) -> Result<Arc<dyn Model>, ModelError> + Send + Sync;
 
-/// All providers: those that are known by name, those that a program declares, `script:`, and whatever else is
+/// All providers: those that are known by name, those that a program declares, `script:`, and those that are
 /// registered by [`Providers::with`].
 ///
 /// ```
@@ -54,7 +54,7 @@ pub struct Providers {
     factories: BTreeMap<String, Box<Factory>>,
     streaming: bool,
     idle: Duration,
-    /// What the user says of models: the first that names one counts.
+    /// The user's prices of models; the first matching entry applies.
     prices: Vec<(String, Terms)>,
     clients: Arc<Clients>,
     opened: Mutex<HashMap<ModelName, Arc<dyn Model>>>,
@@ -66,7 +66,7 @@ impl fmt::Debug for Providers {
     }
 }
 
-/// Where a model is and how to get in.
+/// The address and credentials of a model.
 struct Access {
     kind: AdapterKind,
     base: String,
@@ -88,8 +88,8 @@ impl Models for Providers {
         Ok(model)
     }
 
-    /// What the user says, else the list price. A provider that a program declares has a name, but not the prices, of
-    /// one that is known.
+    /// The user's price, otherwise the list price. A provider that a program declares has a name, but not the prices,
+    /// of one that is known.
     fn terms(&self, name: &ModelName) -> Terms {
         let said = self.prices.iter().find(|(key, _)| prices::names(key, name));
         match said {
@@ -121,15 +121,15 @@ impl Providers {
         .with("script", |name| script::open(name.model()))
     }
 
-    /// Adds a provider that a program declares, under this name. It takes the place of a known one.
+    /// Adds a provider that a program declares, under this name. It replaces a known one.
     #[must_use]
     pub fn custom(mut self, name: impl Into<String>, provider: CustomProvider) -> Self {
         self.custom.insert(name.into(), provider);
         self
     }
 
-    /// Registers a provider that makes its models itself, as `local:` and `replay:` do. It can't be replaced by
-    /// [`Providers::custom`].
+    /// Registers a provider that creates its own models, as `local:` and `replay:` do. [`Providers::custom`] can't
+    /// replace it.
     #[must_use]
     pub fn with(
         mut self,
@@ -140,29 +140,29 @@ impl Providers {
         self
     }
 
-    /// What the user says of a model, or of all whose names begin so (`openai:gpt-5*`). What is said first counts.
+    /// The user's prices for a model, or for all models with a prefix (`openai:gpt-5*`). The first entry applies.
     #[must_use]
     pub fn price(mut self, key: impl Into<String>, terms: Terms) -> Self {
         self.prices.push((key.into(), terms));
         self
     }
 
-    /// Whether answers are streamed, where the provider can. They are, if nobody says otherwise.
+    /// Whether answers are streamed, if the provider supports it. The default is true.
     #[must_use]
     pub fn streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
         self
     }
 
-    /// How long nothing may come before a request is given up; 120 seconds, if nobody says otherwise. An answer
-    /// that isn't streamed may take five times as long.
+    /// The idle timeout of a request; 120 seconds by default. An answer that isn't streamed may take five times as
+    /// long.
     #[must_use]
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// The names of all providers, sorted; aliases not among them.
+    /// The names of all providers, sorted, without aliases.
     pub fn names(&self) -> Vec<&str> {
         let known = KNOWN.iter().map(|known| known.name);
         let mut names: Vec<&str> = known
@@ -248,7 +248,7 @@ impl Providers {
             (None, Err(var)) => return Err(missing(known.name, &[var])),
         };
         let found = known.keys.iter().find_map(|var| Some((*var, self.var(var)?)));
-        // A server on this machine that takes the place of a provider seldom wants a key.
+        // A server on this machine that replaces a provider rarely needs a key.
         let needed = !known.keys.is_empty() && !base.parse().is_ok_and(|url| is_loopback(&url));
         if found.is_none() && needed {
             return Err(missing(known.name, known.keys));
@@ -312,7 +312,7 @@ fn missing(provider: &str, vars: &[&str]) -> ModelError {
     ModelError::new(ModelErrorKind::Auth, text)
 }
 
-/// The base address as `genai` takes it: with what belongs before the wire's own path, and a slash at the end.
+/// The base address in `genai`'s form: with everything before the wire's own path, and a trailing slash.
 fn address(provider: &str, base: &str, wire: Wire) -> Result<Url, ModelError> {
     let bad = |why: &str| {
         // Not quoted: people put passwords into addresses.
@@ -332,7 +332,7 @@ fn address(provider: &str, base: &str, wire: Wire) -> Result<Url, ModelError> {
         url.set_port(Some(11434)).map_err(|()| bad("it has no host"))?;
     }
     let mut path = url.path().trim_end_matches('/').to_owned();
-    // Anthropic's own clients add the version, so the usual variable and everybody's documentation leave it out.
+    // Anthropic's own clients add the version, so the usual variable and common documentation omit it.
     let versioned =
         path.rsplit('/').next().is_some_and(|last| last.starts_with('v') && last[1..].parse::<u8>().is_ok());
     if wire == Wire::Anthropic && !versioned && !path.contains("/publishers") && !path.contains("/projects/")
@@ -359,8 +359,8 @@ fn same_host(own: &str, other: &str) -> bool {
     }
 }
 
-/// Access without a key. `genai` wants one for most wires and would send an empty one; naming address and headers
-/// ourselves is its way around.
+/// Access without a key. `genai` requires one for most wires and would send an empty one. Setting the address and
+/// headers directly avoids that.
 fn anonymous(wire: Wire, base: &Url, headers: &BTreeMap<String, String>) -> AuthData {
     let path = match wire {
         Wire::OpenAi => "chat/completions",
@@ -379,7 +379,7 @@ fn anonymous(wire: Wire, base: &Url, headers: &BTreeMap<String, String>) -> Auth
     AuthData::RequestOverride { url: url.into(), headers: headers.into() }
 }
 
-/// Whether a provider takes images and PDF files, as far as `genai` sends them in its form.
+/// Whether a provider accepts images and PDF files, as far as `genai` supports them for it.
 fn files(kind: AdapterKind, wire: Wire) -> (bool, bool) {
     match (wire, kind) {
         (Wire::Cohere, _) | (_, AdapterKind::DeepSeek) => (false, false),

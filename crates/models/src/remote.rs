@@ -1,4 +1,4 @@
-//! A model that is asked over HTTP.
+//! A model behind an HTTP endpoint.
 
 use crate::{
     client::{Clients, Needs},
@@ -38,31 +38,31 @@ pub(crate) struct Remote {
     pub(crate) headers: Option<Headers>,
     pub(crate) form: Form,
     pub(crate) whom: Whom,
-    /// The endpoint is the provider's own, whose abilities are known.
+    /// The endpoint is the provider's own, so its capabilities are known.
     pub(crate) official: bool,
     pub(crate) stream: bool,
 }
 
-/// One request, ready to go.
+/// One request, ready to send.
 struct Prepared {
     chat: ChatRequest,
     options: ChatOptions,
     wrapped: bool,
 }
 
-/// A request whose answer comes piece by piece.
+/// A request with a streamed answer.
 struct Asked {
     events: ChatStream,
     aside: Arc<Mutex<Aside>>,
     blank: Answer,
 }
 
-/// What a stream holds that `genai` passes over.
+/// Data in a stream that `genai` skips.
 #[derive(Default)]
 struct Aside {
-    /// OpenAI's `refusal`, which stands in place of an answer.
+    /// OpenAI's `refusal`, which replaces an answer.
     refusal: String,
-    /// A piece that is no JSON: on the wire of responses `genai` skips it.
+    /// A piece that is not JSON; `genai` skips it on the wire of responses.
     garbled: Option<String>,
 }
 
@@ -119,9 +119,9 @@ impl Remote {
         &self.target.model.model_name
     }
 
-    /// Only where the answer keeps to the schema with tools offered beside it: Gemini does since its third
-    /// generation, Ollama constrains the calls away, and of compatible endpoints nobody knows. Anthropic refuses
-    /// schemas with words as common as `minimum`, and its models are good at calling a final-result tool.
+    /// True only if the answer follows the schema while tools are offered. Gemini does this since its third
+    /// generation, Ollama's constraint prevents calls, and compatible endpoints are unknown. Anthropic rejects
+    /// schemas with keywords as common as `minimum`, and its models handle a final-result tool well.
     fn native_schema(&self) -> bool {
         let model = self.model();
         match self.form.wire {
@@ -186,8 +186,8 @@ impl Remote {
             stream_header_timeout: Some(self.whom.idle),
             stream_read_timeout: Some(self.whom.idle),
             extra_headers: self.headers.clone(),
-            // Requests of one conversation go where its prefix is cached. It also keeps `genai` from switching
-            // the newest models' automatic cache off.
+            // Routes the requests of one conversation to the server that caches its prefix. It also keeps `genai`
+            // from switching the newest models' automatic cache off.
             prompt_cache_key: self.caches_by_key().then(|| cache_key(request)),
             extra_body: body,
             ..ChatOptions::default()
@@ -196,7 +196,7 @@ impl Remote {
     }
 
     /// `genai` takes a model name's last word for a reasoning effort and cuts it off, `mistral-medium` to `mistral`.
-    /// An effort that OpenAI's wire has no word for leaves the name alone and sends nothing.
+    /// An effort without a value on OpenAI's wire keeps the name and sends nothing.
     fn no_effort(&self) -> Option<ReasoningEffort> {
         let ends_in_effort = self
             .model()
@@ -206,7 +206,7 @@ impl Remote {
         (ends_in_effort && speaks_openai).then_some(ReasoningEffort::Budget(0))
     }
 
-    /// Asking for thinking is an error at models that have none.
+    /// Models without thinking reject a request for it.
     fn captures_reasoning(&self) -> bool {
         match self.form.wire {
             Wire::Responses => is_reasoning_gpt(self.model()),
@@ -266,7 +266,7 @@ impl Remote {
         while let Some(event) = events.next().await {
             let event = match (event, self.form.wire) {
                 (Ok(event), _) => event,
-                // A blocked prompt is an answer, which `genai` takes for a failure.
+                // A blocked prompt is an answer, but `genai` reports it as a failure.
                 (Err(error), Wire::Gemini) => {
                     let refusal = aside().refusal;
                     if refusal.is_empty() {
@@ -294,12 +294,12 @@ impl Remote {
                     if let Some(cause) = aside.garbled {
                         return Err(self.whom.garbled(&cause));
                     }
-                    // Some adapters of `genai` end a stream in good order when the connection does.
+                    // Some adapters of `genai` end a stream without an error if the connection breaks.
                     if end.captured_stop_reason.is_none() {
                         return Err(self.whom.cut());
                     }
-                    // The end of the transfer stands behind the end of the answer. A connection that has not read
-                    // it yet when the stream is dropped is closed, and the next turn has to make a new one.
+                    // The end of the transfer follows the end of the answer. A connection that has not read it yet
+                    // when the stream is dropped is closed, and the next turn has to make a new one.
                     tokio::task::yield_now().await;
                     return Ok(Answer {
                         content: end.captured_content.map(MessageContent::into_parts).unwrap_or_default(),
@@ -320,7 +320,7 @@ impl Remote {
         let client = self.clients.get(self.needs)?;
         let Prepared { chat, options, wrapped } = self.prepare(request)?;
         let blank = Answer { turn: request.turn, wrapped, ..Answer::default() };
-        // Nothing comes before everything is there, so the wait between two pieces is no measure.
+        // No data arrives before the whole answer is ready, so the idle timeout between pieces does not apply.
         let patience = self.whom.idle * 5;
         let asked = client.exec_chat(self.target.clone(), chat, Some(&options));
         let response = match tokio::time::timeout(patience, asked).await {
@@ -364,8 +364,8 @@ impl Aside {
             Wire::Gemini => "\"blockReason\"",
             _ => "\"refusal\"",
         };
-        // Parsing each piece a second time would double the work for what hardly ever comes. OpenAI's answers begin
-        // with `"refusal":null`.
+        // Parsing each piece a second time would double the work for a rare case. OpenAI's answers begin with
+        // `"refusal":null`.
         let null = |(at, _)| data[at + sign.len()..].starts_with(":null");
         if !data.contains(sign) || data.match_indices(sign).all(null) {
             return;
@@ -376,7 +376,7 @@ impl Aside {
                 self.garbled.get_or_insert_with(|| error.to_string());
                 return;
             }
-            // Where `genai` parses everything, it reports that itself.
+            // If `genai` parses everything, it reports the error itself.
             Err(_) => return,
         };
         if let Some(blocked) = blocked(&event) {

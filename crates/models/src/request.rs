@@ -1,7 +1,7 @@
-//! Requests as `genai` takes them.
+//! Requests in `genai`'s form.
 //!
-//! `genai` consumes a request, so that each turn needs one of its own: made from the history, which costs no more than a
-//! copy of one that were kept, and a run that waits keeps none.
+//! `genai` consumes a request, so each turn builds one from the history. This costs no more than copying a stored
+//! request, and a waiting run stores none.
 
 use crate::{known::Wire, response::Echo};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -16,26 +16,26 @@ use llm_do_core::model::{Arguments, Blob, Message, ModelRequest, Part, Role, Too
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-/// How one model takes its messages.
+/// The message form of one model.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     pub(crate) wire: Wire,
     pub(crate) iden: ModelIden,
-    /// The provider as [`Part::Opaque`] names it.
+    /// The provider's name in [`Part::Opaque`].
     pub(crate) provider: Arc<str>,
     pub(crate) images: bool,
     pub(crate) pdf: bool,
-    /// The provider wants the text of its thinking back while tools run.
+    /// The provider requires the text of its thinking back while tools run.
     pub(crate) echoes_reasoning: bool,
 }
 
-/// Something that can't be sent to this model: the sentence says what.
+/// Content that can't be sent to this model, described in a sentence.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Unsendable(pub(crate) String);
 
-/// Anthropic caches what lies before a mark: tools and system, which stay the same for the conversation, and the
-/// history up to now. The mark before the last answer is where the request before this one ended, so that its
-/// cache is found even when one turn has brought more blocks than a look-up goes back.
+/// Anthropic caches the content before a mark: tools and system, which stay the same for the conversation, and the
+/// history up to now. The mark before the last answer is at the end of the previous request, so that the lookup hits
+/// its cache even if one turn has added more blocks than a lookup searches.
 fn mark_for_cache(request: &mut ChatRequest) {
     let first = request.messages.iter().take_while(|message| message.role == ChatRole::System).count();
     match first.checked_sub(1) {
@@ -66,7 +66,7 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// The request holds something that this model can't be sent.
+    /// The request contains something that can't be sent to this model.
     pub(crate) fn request(&self, request: &ModelRequest<'_>) -> Result<ChatRequest, Unsendable> {
         let mut chat =
             ChatRequest { messages: Vec::with_capacity(request.messages.len() + 1), ..Default::default() };
@@ -98,7 +98,7 @@ impl Form {
         }
     }
 
-    /// A tool's name as this provider is told it.
+    /// A tool's name as it is sent to this provider.
     fn told<'a>(&self, name: &'a str) -> Cow<'a, str> {
         if self.reserved().contains(&name) { format!("{name}_").into() } else { name.into() }
     }
@@ -117,13 +117,13 @@ impl Form {
             .with_schema(tool.input.as_ref().clone())
     }
 
-    /// Adds a message in `genai`'s form; it may be several there, or none.
+    /// Adds a message in `genai`'s form, which may be several messages or none.
     pub(crate) fn push(&self, message: &Message, out: &mut Vec<ChatMessage>) -> Result<(), Unsendable> {
         match message.role {
             Role::User => self.push_user(&message.parts, out),
             Role::Assistant => {
                 let parts = self.answer(&message.parts);
-                // An answer without anything in it is refused by most when it comes back.
+                // Most providers reject an empty answer in the history.
                 if !parts.is_empty() {
                     out.push(ChatMessage::assistant(MessageContent::from_parts(parts)));
                 }
@@ -131,7 +131,7 @@ impl Form {
             }
             Role::Tool => {
                 self.push_results(&message.parts, out);
-                // Files that a tool has fetched for the model: only users may send those.
+                // Files that a tool has fetched for the model. Only user messages may contain them.
                 self.push_user(&message.parts, out)
             }
         }
@@ -145,6 +145,7 @@ impl Form {
                     content.push(ContentPart::from_text(text.as_ref()));
                 }
                 Part::Blob(blob) => content.push(self.blob(blob)?),
+                Part::Attachment { .. } => content.extend(part.sent().map(ContentPart::from_text)),
                 _ => {}
             }
         }
@@ -210,8 +211,8 @@ impl Form {
         content
     }
 
-    /// One message with all results of a turn, which is what every provider but Ollama wants: there, a message
-    /// holds one, and `genai` drops the others.
+    /// One message with all results of a turn, as every provider except Ollama requires. For Ollama a message holds
+    /// one result, and `genai` drops the others.
     fn push_results(&self, parts: &[Part], out: &mut Vec<ChatMessage>) {
         let mut results = Vec::with_capacity(parts.len());
         results.extend(parts.iter().filter_map(|part| match part {
@@ -246,8 +247,8 @@ impl Form {
     }
 }
 
-/// Providers refuse a history in which arguments are no object. What the model wrote instead stays readable under
-/// the key that Anthropic recommends for it.
+/// Providers reject a history in which arguments are not an object. The model's text is kept under the key that
+/// Anthropic recommends.
 fn object(arguments: &Arguments) -> Value {
     let text = match arguments {
         Arguments::Json(value) if value.is_object() => return value.as_ref().clone(),

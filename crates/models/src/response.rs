@@ -1,4 +1,4 @@
-//! Answers in the machine's form.
+//! Answers in the engine's form.
 
 use crate::{known::Wire, output, request::Form};
 use genai::chat::{self, ContentPart, StopReason};
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::HashSet, sync::Arc};
 
-/// An answer as `genai` gives it, whichever way it came.
+/// An answer of `genai`, streamed or not.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) content: Vec<ContentPart>,
-    /// Thinking that stands in no part of the content.
+    /// Thinking outside the content parts.
     pub(crate) reasoning: Option<String>,
     pub(crate) stop: Option<StopReason>,
     pub(crate) usage: Option<chat::Usage>,
-    /// What the model said instead of answering; a field of its own at OpenAI, which `genai` passes over.
+    /// The model's refusal. OpenAI sends it in a separate field, which `genai` skips.
     pub(crate) refusal: String,
     /// The number of the turn, to make call ids unique.
     pub(crate) turn: u32,
-    /// The output stands in an object of ours, since the provider takes no other schema.
+    /// The output is wrapped in an object, since the provider accepts no other schema.
     pub(crate) wrapped: bool,
 }
 
-/// What a provider wants back as it came, as a [`Part::Opaque`]'s value.
+/// Data that a provider requires back unchanged, as the value of a [`Part::Opaque`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Echo {
-    /// Signs the [`Part::Reasoning`] just before it, or stands alone.
+    /// Signs the [`Part::Reasoning`] just before it, or is independent.
     Signature(String),
     /// The [`Part::Reasoning`] just before it goes back.
     Reasoning,
@@ -76,14 +76,14 @@ impl Answer {
         })
     }
 
-    /// The answer in the machine's form.
+    /// The answer in the engine's form.
     pub(crate) fn response(self, form: &Form) -> ModelResponse {
         let mut parts = Vec::new();
         let in_content = self.content.iter().any(|part| matches!(part, ContentPart::ReasoningContent(_)));
         let calls = self.content.iter().filter(|part| part.is_tool_call()).count();
         if let Some(text) = self.reasoning.filter(|text| !in_content && !text.is_empty()) {
             parts.push(Part::Reasoning { text: text.into() });
-            // Wanted back only while tools run; later it would be in the way.
+            // Required back only while tools run; later it is not needed.
             if form.echoes_reasoning && calls > 0 {
                 parts.extend(Echo::Reasoning.part(form));
             }
@@ -109,14 +109,14 @@ fn unwrap_texts(parts: &mut Vec<Part>) {
     }
 }
 
-/// What Gemini's word for a blocked prompt says to people.
+/// Gemini's reason for a blocked prompt, as text for people.
 pub(crate) fn blocked(body: &Value) -> Option<String> {
     let reason = body.pointer("/promptFeedback/blockReason")?.as_str()?;
     Some(format!("The provider blocked the prompt ({reason})."))
 }
 
 fn push_content(content: Vec<ContentPart>, turn: u32, form: &Form, parts: &mut Vec<Part>) {
-    // Gemini signs single calls. Elsewhere a call only mirrors the signatures that stand before it.
+    // Gemini signs single calls. For other providers a call only repeats the signatures before it.
     let of_calls: HashSet<String> = match form.wire {
         Wire::Gemini => content
             .iter()
@@ -160,8 +160,8 @@ fn push_content(content: Vec<ContentPart>, turn: u32, form: &Form, parts: &mut V
     }
 }
 
-/// Where a provider gives calls no ids, `genai` numbers them anew in each answer, and with Gemini even in each
-/// piece of a stream. An id that may come again gets the turn, one that came already gets a number.
+/// If a provider gives calls no ids, `genai` restarts their numbers in each answer, and for Gemini even in each piece
+/// of a stream. An id that may repeat gets the turn as a suffix, a repeated one a number.
 fn unique(mut id: String, turn: u32, ids: &mut HashSet<String>) -> String {
     let numbered =
         id.strip_prefix("call_").is_some_and(|n| n.len() <= 3 && n.bytes().all(|b| b.is_ascii_digit()));
@@ -177,7 +177,7 @@ fn unique(mut id: String, turn: u32, ids: &mut HashSet<String>) -> String {
     candidate
 }
 
-/// `genai` leaves arguments that it can't parse as the text they are.
+/// `genai` leaves arguments that it can't parse as text.
 fn arguments(value: Value) -> Arguments {
     match value {
         Value::String(text) => Arguments::parse(&text),
@@ -189,7 +189,7 @@ fn arguments(value: Value) -> Arguments {
 fn finish(stop: Option<&StopReason>, calls: bool) -> FinishReason {
     let done = if calls { FinishReason::ToolCalls } else { FinishReason::Stop };
     match stop {
-        // Not all providers have a word of their own for calls.
+        // Not all providers have a separate finish reason for calls.
         None | Some(StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_)) => done,
         Some(StopReason::MaxTokens(_)) => FinishReason::Length,
         Some(StopReason::ContentFilter(_)) => FinishReason::Refusal,

@@ -1,7 +1,7 @@
-//! `script:FILE`: a model that answers from a file, for tests and demos. `docs/models.md` describes the format.
+//! `script:FILE`: a model that answers from a file, for tests and demos. `docs/guides/models.md` describes the format.
 //!
-//! What is answered depends on the request alone, so that parallel and repeated runs get the same; the one thing
-//! remembered is how often an entry with `times` has answered a conversation.
+//! The answer depends on the request alone, so parallel and repeated runs get equal answers. The only state is the
+//! number of times that an entry with `times` has answered a conversation.
 
 mod format;
 
@@ -23,19 +23,19 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Longest excerpt of a message in an error, in characters.
+/// Maximum excerpt of a message in an error, in characters.
 const EXCERPT: usize = 200;
 
-/// Steps that a template of a script may take.
+/// Maximum steps of a template in a script.
 const FUEL: u64 = 100_000;
 
 /// A conversation among those of all runs.
 type Place = (Box<str>, CallPath);
 
-/// How often which entry has answered, by conversation.
+/// The number of answers of each entry, by conversation.
 type Used = HashMap<Place, HashMap<usize, u32>>;
 
-/// A script, opened.
+/// An open script.
 struct ScriptModel {
     script: Script,
     templates: Environment<'static>,
@@ -99,7 +99,7 @@ impl ScriptModel {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first entry that fits and isn't used up.
+    /// The first entry that matches and isn't used up.
     fn choose(&self, asked: &Asked<'_>) -> Option<&Entry> {
         let fitting = self.script.answers.iter().enumerate().filter(|(_, entry)| asked.fits(entry));
         for (index, entry) in fitting {
@@ -199,28 +199,27 @@ impl ScriptModel {
     }
 }
 
-/// A request, and of it what entries look at.
+/// A request, with the parts that entries match.
 struct Asked<'a> {
     request: ModelRequest<'a>,
     last: OnceCell<String>,
 }
 
 impl Asked<'_> {
-    /// What was said last: by the user, or by the tools.
+    /// The last text from the user or the tools.
     fn last(&self) -> &str {
         self.last.get_or_init(|| {
             let parts =
                 self.request.messages.last().map(|message| message.parts.as_slice()).unwrap_or_default();
             let texts = parts.iter().filter_map(|part| match part {
-                Part::Text { text } => Some(text.as_ref()),
-                Part::Result(result) => Some(result.content.as_ref()),
-                _ => None,
+                Part::Result(result) => Some(Cow::Borrowed(result.content.as_ref())),
+                part => part.sent(),
             });
             texts.collect::<Vec<_>>().join("\n")
         })
     }
 
-    /// What the conversation began with.
+    /// The first message of the conversation.
     fn input(&self) -> String {
         self.request.messages.first().map(|message| message.text()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Every block of `docs/models.md` is what it says it is.
+//! Every block of `docs/guides/models.md` is what it says it is.
 #![allow(clippy::unwrap_used, reason = "a test may panic, also in its helpers")]
 
 use llm_do_core::model::Models as _;
@@ -6,7 +6,7 @@ use llm_do_models::{CustomProvider, Providers};
 use serde::Deserialize;
 use std::{collections::BTreeMap, fs};
 
-const MODELS: &str = include_str!("../../../docs/models.md");
+const MODELS: &str = include_str!("../../../docs/guides/models.md");
 
 #[derive(Deserialize)]
 struct Manifest {

@@ -644,7 +644,7 @@ async fn a_conversation_that_is_replaced_is_sent_as_it_is() {
             talk.seen().messages().iter().filter(|message| message.role != server::Role::System).count(),
             3
         );
-        // Undone and begun anew under the same place.
+        // Undone and restarted under the same path.
         talk.messages.clear();
         talk.say(Role::User, vec![Part::text("Something else.")]);
         talk.turn("").await;

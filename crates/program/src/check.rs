@@ -1,48 +1,35 @@
-//! The compiler's view of a program: everything that can be known to be wrong before it runs (SPEC §5).
+//! The static checks of a program: everything that can be found before a run. See `docs/guides/check.md`.
 //!
-//! [`check`] loads what a run would, then every other worker of the project, and looks at the whole: each analysis is a
-//! file below. It reads definitions and runs nothing but a look
-//! into the Python tools, where the host can look into them.
+//! [`check`] loads the workers of a run, then all other workers of the project, and checks the whole program. Each
+//! analysis has its own file. Nothing runs, except that the host may load Python files to find their tools.
 
 mod authority;
 mod capabilities;
+mod exposed;
 mod graph;
 mod names;
 mod prompts;
+mod scope;
 mod tools;
 
 use crate::{
     diagnostics::{Diagnostic, codes, tidy},
-    effective::Effective,
-    loading::{Loading, Workers},
-    package::{Package, Packages},
-    parallel::{in_parallel, let_go},
-    program::{LoadOptions, Source, Start},
+    load_options::LoadOptions,
+    loading::Loading,
+    package::Package,
+    parallel::drop_in_background,
     resolve::WorkerFile,
     span::Span,
+    start::{Source, Start},
     yaml::Node,
 };
-use llm_do_core::{authority::Place, schema::Schema, worker::WorkerDefinition};
+use exposed::Exposed;
+use llm_do_core::{schema::Schema, worker::WorkerDefinition};
+use scope::Scope;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
-/// A program with everything in it that loads.
-struct Whole<'a> {
-    packages: &'a Packages,
-    workers: &'a Workers,
-    host: &'a LoadOptions,
-    /// What the Python of its workers exposes.
-    exposed: tools::Exposed,
-    /// What a run starts with, if that loads.
-    entry: Option<&'a Arc<str>>,
-    /// All workers of the program's folder; empty for a lone file, which is checked with what it calls.
-    scanned: &'a [WorkerFile],
-    /// For a lone file: what it works on.
-    work: Option<&'a Place>,
-}
-
-/// Everything that is found wrong with a program, in reading order, each thing once. A lone file is checked with what it
-/// calls; a project with all its workers, whether anything calls them or not; a library with its exports.
+/// All findings of a program, in reading order, each once. A single file is checked with its callees; a project with
+/// all its workers, called or not; a library with its exports.
 pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut loading = Loading::begin(&source, host, &mut found);
@@ -53,7 +40,7 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
         loading.entry(&source.start, &mut found)
     };
     let scanned = if whole_folder { loading.packages.program().scan() } else { Vec::new() };
-    // What a run would load comes first, so that what is wrong with it is told where it is named.
+    // Load the workers of a run first, so that their findings refer to the place that names them.
     let entry = entry.and_then(|entry| loading.start(entry, &mut found));
     let exported = exported(loading.packages.program(), &mut found);
     let scanned_for = scanned.iter().map(|located| (located.clone(), None));
@@ -64,42 +51,29 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
         loading.check_bindings(entry, &mut found);
         check_values(&loading.packages.program().manifest.bindings, entry, &mut found);
     }
-    let whole = Whole {
+    let scope = Scope {
         packages: &loading.packages,
         workers: &loading.workers,
         host: &loading.host,
-        exposed: tools::Exposed::by(loading.workers.values(), &loading.host),
+        exposed: Exposed::by(loading.workers.values(), &loading.host),
         entry,
         scanned: &scanned,
         work: source.work.as_ref(),
     };
     loading.packages.compare_with_lock(&mut found);
-    tools::check(&whole, &mut found);
-    names::check(&whole, &mut found);
-    prompts::check(&whole, &mut found);
-    capabilities::check(&whole, &mut found);
-    graph::check(&whole, &mut found);
-    authority::check(&whole, &mut found);
+    tools::check(&scope, &mut found);
+    names::check(&scope, &mut found);
+    prompts::check(&scope, &mut found);
+    capabilities::check(&scope, &mut found);
+    graph::check(&scope, &mut found);
+    authority::check(&scope, &mut found);
     tidy(&mut found);
-    drop(whole);
-    let_go(loading);
+    drop(scope);
+    drop_in_background(loading);
     found
 }
 
-impl Whole<'_> {
-    /// What an analysis of single workers finds, in their order.
-    fn each(&self, found: &mut Vec<Diagnostic>, look: impl Fn(&Effective, &mut Vec<Diagnostic>) + Sync) {
-        let workers: Vec<&Effective> = self.workers.values().map(AsRef::as_ref).collect();
-        let look = |effective| {
-            let mut found = Vec::new();
-            look(effective, &mut found);
-            found
-        };
-        found.extend(in_parallel(workers, look).into_iter().flatten());
-    }
-}
-
-/// The workers that `exports` names: each must be there.
+/// The workers that `exports` names. Each must exist.
 fn exported(program: &Package, found: &mut Vec<Diagnostic>) -> Vec<(WorkerFile, Option<Span>)> {
     let mut exported = Vec::new();
     for (text, span) in &program.manifest.exports {
@@ -114,7 +88,7 @@ fn exported(program: &Package, found: &mut Vec<Diagnostic>) -> Vec<(WorkerFile, 
     exported
 }
 
-/// The values that the manifest binds to the entry's parameters: each must fit its parameter's schema.
+/// Checks the values that the manifest binds to the entry's parameters against their schemas.
 fn check_values(bindings: &[(String, Node)], entry: &WorkerDefinition, found: &mut Vec<Diagnostic>) {
     let mut schema = entry.signature.schema.value().as_ref().clone();
     if let Value::Object(schema) = &mut schema {
@@ -131,7 +105,7 @@ fn check_values(bindings: &[(String, Node)], entry: &WorkerDefinition, found: &m
             found.push(
                 Diagnostic::error(
                     codes::UNSATISFIABLE_CALL,
-                    format!("`{}` cannot take this as its `{name}`: {}", entry.id, reasons.join("; ")),
+                    format!("`{}` does not accept this value for `{name}`: {}", entry.id, reasons.join("; ")),
                 )
                 .at(&node.span),
             );

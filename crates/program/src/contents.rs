@@ -1,5 +1,6 @@
-//! What a library holds: its files by path, each with the hash of its bytes.
+//! The contents of a library: its files by path, each with the hash of its bytes.
 
+pub use crate::source::Change;
 use crate::source::{Kind, SourceError, SourceTree, plain};
 use llm_do_core::schema::sha256;
 use std::{collections::BTreeMap, fmt};
@@ -13,21 +14,21 @@ pub const LONGEST_PATH: usize = 255;
 /// Deepest folder, and most entries of all folders that are looked at, ignored ones included.
 const DEEPEST: usize = 32;
 const MOST_ENTRIES: usize = 100_000;
-/// Folders and files that tools leave behind and that are no part of a library, in lower case; so are `*.pyc`, and
-/// `.env` with its variants, whose secrets must neither be copied nor be guessed from a hash.
+/// Files and folders that tools create and that are not part of a library, in lower case. `*.pyc` files are excluded
+/// too, and `.env` with its variants: their secrets must neither be copied nor be guessable from a hash.
 const LEFT_OUT: [&str; 6] = [".git", ".venv", "__pycache__", "node_modules", ".llm-do", ".ds_store"];
 
 /// The files of a library, each with the SHA-256 of its bytes in lower-case hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents(BTreeMap<String, String>);
 
-/// Why the contents of a library cannot be taken.
+/// Why the contents of a library cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentsError {
     /// A symbolic link, a device, a socket, a FIFO.
     #[error("`{0}` is a symbolic link or a device; a library holds regular files and folders only")]
     NotRegular(String),
-    /// A name that other systems cannot hold, or that hides something.
+    /// A name that is invalid on other systems, or that is excluded.
     #[error("`{0}` is not a path that a library may hold ({1})")]
     BadPath(String, &'static str),
     /// It cannot be read.
@@ -41,27 +42,6 @@ pub enum ContentsError {
     /// Too many bytes.
     #[error("its files have more than {} MiB; a library has at most that", MOST_BYTES >> 20)]
     TooLarge,
-}
-
-/// How a file differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
-    /// Its bytes are others.
-    Changed,
-    /// It was not there.
-    New,
-    /// It is there no more.
-    Missing,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Changed => "changed",
-            Self::New => "new",
-            Self::Missing => "missing",
-        })
-    }
 }
 
 /// A file that differs.
@@ -126,7 +106,7 @@ impl Contents {
         sha256(lines.as_bytes())
     }
 
-    /// What is different in `now`, sorted by path.
+    /// The differences in `now`, sorted by path.
     pub fn compare(&self, now: &Self) -> Vec<Difference> {
         let gone = self.0.iter().filter_map(|(path, hash)| match now.0.get(path) {
             None => Some((path, Change::Missing)),
@@ -141,7 +121,7 @@ impl Contents {
     }
 }
 
-/// Whether a file or folder of that name is left out of a library.
+/// Whether a file or folder of that name is excluded from a library.
 pub fn is_left_out(name: &str) -> bool {
     let name = name.to_lowercase();
     LEFT_OUT.contains(&name.as_str())
@@ -149,7 +129,8 @@ pub fn is_left_out(name: &str) -> bool {
         || name.strip_prefix(".env").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The path of a file as a library may hold it: plain, short, without control characters and parts that are left out.
+/// Checks that a library may contain a file at this path: plain, short, without control characters and excluded
+/// parts.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -166,7 +147,7 @@ pub fn check_path(path: &str) -> Result<(), ContentsError> {
     }
 }
 
-/// Reads every file of a library and hands it over with its path, folder by folder, sorted by name.
+/// Reads every file of a library and passes it to `each` with its path, folder by folder, sorted by name.
 ///
 /// # Errors
 /// See [`ContentsError`].
@@ -251,8 +232,8 @@ mod tests {
     fn differences_say_what_happened_to_which_file() {
         let before = contents(&[("a", "1"), ("b", "2"), ("c", "3")]);
         let after = contents(&[("a", "1"), ("b", "x"), ("d", "4")]);
-        let told: Vec<String> = before.compare(&after).iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["`b` is changed", "`c` is missing", "`d` is new"]);
+        let shown: Vec<String> = before.compare(&after).iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["`b` is changed", "`c` is missing", "`d` is new"]);
         assert_eq!(before.compare(&before), []);
     }
 

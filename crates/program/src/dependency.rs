@@ -1,4 +1,4 @@
-//! What a program or a library depends on: `dependencies` of a manifest or `lib.yaml` (SPEC §2.2, §4.3).
+//! Dependencies of a program or library: `dependencies` of a manifest or `lib.yaml`. See `docs/guides/libraries.md`.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -17,8 +17,8 @@ pub struct Dependency {
     pub span: Span,
 }
 
-/// What a dependency names. A path or a repository is installed once (`llm-do lib install`); the lock file then says
-/// which library it became.
+/// The target of a dependency. A path or a repository is installed once (`llm-do lib install`); the lock file then
+/// records which library it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DependencyKind {
     /// `NAME` or `NAME@VERSION`: an installed library.
@@ -28,11 +28,11 @@ pub enum DependencyKind {
         /// Its version, if one was asked for.
         version: Option<String>,
     },
-    /// `./PATH`: a folder with a library, relative to the root of who says it, or absolute on a command line.
+    /// `./PATH`: a folder with a library, relative to the root of the package, or absolute on a command line.
     Path(String),
     /// `git+URL[@REF][#SUBDIR]`.
     Git {
-        /// What `git clone` is given.
+        /// The URL for `git clone`.
         url: String,
         /// Branch, tag or commit.
         reference: Option<String>,
@@ -57,10 +57,10 @@ impl Dependency {
                 found.push(
                     Diagnostic::error(
                         codes::ESCAPES_ROOT,
-                        format!("the dependency `{}` leads out of the root", shown(text)),
+                        format!("the dependency `{}` is outside the root", shown(text)),
                     )
                     .at(span)
-                    .help("keep the library below the root, or install it: `llm-do lib install PATH`, then name it"),
+                    .help("move the library below the root, or install it with `llm-do lib install PATH` and use its name"),
                 );
                 None
             }
@@ -109,7 +109,7 @@ impl DependencyKind {
 fn git(rest: &str) -> Result<DependencyKind, String> {
     let (rest, subdir) = match rest.split_once('#') {
         Some((rest, subdir)) => {
-            (rest, Some(plain(subdir).map_err(|_| "its subfolder leads out".to_owned())?))
+            (rest, Some(plain(subdir).map_err(|_| "its subfolder is outside the repository".to_owned())?))
         }
         None => (rest, None),
     };
@@ -123,7 +123,7 @@ fn git(rest: &str) -> Result<DependencyKind, String> {
         return Err("it has no address".into());
     }
     if reference.is_some_and(|reference| reference.is_empty() || reference.starts_with('-')) {
-        return Err("its reference is no branch, tag or commit".into());
+        return Err("its reference is not a branch, tag or commit".into());
     }
     Ok(DependencyKind::Git {
         url: url.to_owned(),
@@ -132,10 +132,10 @@ fn git(rest: &str) -> Result<DependencyKind, String> {
     })
 }
 
-/// Longest name or version: each is part of a folder's name.
+/// Longest name or version, because each is part of a folder's name.
 const LONGEST: usize = 64;
 
-/// Whether a text can be a library's name: it names a folder and stands before the colon of `library:worker`.
+/// Whether a text is a valid library name. It is used as a folder name and before the colon of `library:worker`.
 ///
 /// # Errors
 /// Why not.
@@ -144,7 +144,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     let first = name.chars().next().ok_or("its name is empty")?;
     if !first.is_ascii_alphanumeric() || !name.chars().all(fits) || name.ends_with('.') {
         return Err(format!(
-            "`{}` is no library name: letters, digits, `-`, `_` and `.`, a letter or digit first",
+            "`{}` is not a library name: use letters, digits, `-`, `_` and `.`, and start with a letter or digit",
             shown(name)
         ));
     }
@@ -162,13 +162,13 @@ pub fn check_version(version: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
     let starts = version.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !starts || !version.chars().all(fits) || version.ends_with('.') || version.len() > LONGEST {
-        return Err(format!("`{}` is no version: write it like `1.2.0`", shown(version)));
+        return Err(format!("`{}` is not a version: write it like `1.2.0`", shown(version)));
     }
     Ok(())
 }
 
-/// Orders versions as people count: numbers as numbers, `1.10` after `1.9`; what differs from a release by a suffix
-/// (`1.0-rc1`) comes before it.
+/// Compares versions with numbers as numbers: `1.10` is after `1.9`. A version with a suffix (`1.0-rc1`) is before
+/// its release.
 pub fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
     let release = |version: &'_ str| version.split('+').next().unwrap_or(version).to_owned();
     let (a, b) = (release(a), release(b));
@@ -192,7 +192,7 @@ fn compare_parts(a: &str, b: &str) -> std::cmp::Ordering {
     loop {
         let order = match (a.next(), b.next()) {
             (None, None) => return Ordering::Equal,
-            // `1.0` and `1.0.0` are one version.
+            // `1.0` and `1.0.0` are equal.
             (Some(zero), None) | (None, Some(zero)) if zero.parse() == Ok(0_u64) => Ordering::Equal,
             (Some(_), None) => Ordering::Greater,
             (None, Some(_)) => Ordering::Less,

@@ -1,5 +1,5 @@
-//! What is wrong with a program: findings with a code, a place and a way out. Text is made at the edge, by [`render`]
-//! for people, [`json`] and [`sarif`] for programs.
+//! Findings about a program, each with a code, a place and a suggestion. [`render`] makes text for people, [`json`]
+//! and [`sarif`] for programs.
 
 pub mod codes;
 pub mod fix;
@@ -13,10 +13,10 @@ pub use fix::{Edit, Fix};
 use crate::span::Span;
 use std::fmt;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing; the program loads.
+    /// The program loads.
     Warning,
     /// The program does not load.
     Error,
@@ -31,10 +31,10 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A further place that matters.
+/// A related place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Related {
-    /// What is there.
+    /// What the place shows.
     pub message: String,
     /// Where.
     pub span: Span,
@@ -43,25 +43,25 @@ pub struct Related {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Which kind of finding; stable.
+    /// The kind of finding. Stable.
     pub code: Code,
-    /// How bad.
+    /// Its severity.
     pub severity: Severity,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub message: String,
-    /// Where; `None` for a command line, whose words are in the message.
+    /// Its place; `None` for a command line, whose words are in the message.
     pub span: Option<Span>,
-    /// What stands under the caret.
+    /// The text under the caret.
     pub label: Option<String>,
-    /// Further facts: paths tried, places that contradict.
+    /// More facts, such as the paths tried.
     pub notes: Vec<String>,
-    /// Further places.
+    /// Related places.
     pub related: Vec<Related>,
-    /// What to do.
+    /// What the user can do.
     pub help: Vec<String>,
-    /// Names that exist and look alike, nearest first.
+    /// Similar existing names, most similar first.
     pub nearest: Vec<String>,
-    /// A change that mends it for certain; never a guess.
+    /// A change that certainly fixes it; never a guess.
     pub fix: Option<Fix>,
 }
 
@@ -110,21 +110,21 @@ impl Diagnostic {
         self
     }
 
-    /// The same with a further fact.
+    /// The same with another note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// The same with a further place.
+    /// The same with a related place.
     #[must_use]
     pub fn related(mut self, message: impl Into<String>, span: &Span) -> Self {
         self.related.push(Related { message: message.into(), span: span.clone() });
         self
     }
 
-    /// The same with a way out.
+    /// The same with a suggestion.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
@@ -146,7 +146,7 @@ impl Diagnostic {
         self
     }
 
-    /// The same with a change that mends it for certain, if there is one.
+    /// The same with a change that certainly fixes it, if there is one.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<Option<Fix>>) -> Self {
         self.fix = fix.into();
@@ -177,7 +177,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The findings that keep a program from loading, beside any warnings: never empty.
+/// The errors that prevent a program from loading, and any warnings. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
@@ -207,7 +207,7 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// Puts findings in reading order (file, place, code) and drops repetitions.
+/// Sorts findings in reading order (file, place, code) and removes duplicates.
 pub fn tidy(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.sort_by_cached_key(|d| {
         let place = d.span.as_ref();
@@ -221,9 +221,9 @@ pub fn tidy(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.dedup();
 }
 
-/// Names among `candidates` that look like `wanted`, nearest first, at most three.
+/// Names among `candidates` that are similar to `wanted`, most similar first, at most three.
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    // A hostile name must not make this quadratic in its length.
+    // The cost is quadratic in the length, so limit it for hostile names.
     if wanted.len() > LONGEST_COMPARED {
         return Vec::new();
     }
@@ -234,14 +234,14 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
         .filter(|candidate| candidate.len() <= LONGEST_COMPARED)
         .filter_map(|candidate| {
             let lower = candidate.to_lowercase();
-            // `summarizer` for `reports/summarizer`: the same last part is near, whatever stands before it.
+            // Compare the last parts too: `summarizer` is similar to `reports/summarizer`.
             let score = likeness(&wanted, &lower).max(likeness(&last(&wanted), &last(&lower)) - 0.01);
             (score > 0.75).then_some((score, candidate))
         })
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     found.dedup_by(|a, b| a.1 == b.1);
-    // Company for the best only where it is nearly as good.
+    // Keep others only if they are nearly as similar as the best.
     let best = found.first().map_or(0.0, |(score, _)| *score);
     found.retain(|(score, _)| best - score < 0.05);
     found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
@@ -249,7 +249,7 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
 
 const LONGEST_COMPARED: usize = 200;
 
-/// From 0 to 1. Swapped letters count as one mistake and less than a missing one.
+/// From 0 to 1. Swapped letters count as one mistake, less than a missing letter.
 fn likeness(a: &str, b: &str) -> f64 {
     let letters = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();

@@ -1,4 +1,4 @@
-//! A worker file and its project become one definition (SPEC §2.1, §2.2).
+//! Merges a worker file and its project into one definition. See `docs/reference/worker-files.md`.
 
 mod class;
 mod code;
@@ -8,37 +8,29 @@ mod sections;
 pub(crate) use instructions::bad_template;
 
 use crate::{
-    diagnostics::{Diagnostic, Fix, codes, fix::scalar},
+    context::Context,
+    diagnostics::{Diagnostic, Fix, codes},
     front_matter::{self, Document},
     keys, manifest,
     mounts::{self, Layers, RequiredGrant},
-    package::{Package, Packages},
-    program::LoadOptions,
     resolve::WorkerFile,
     shape, shorthand,
     signature::{self, Declared},
-    source::{SourceTree, plain},
+    source::{folder_of, join, plain},
     span::{SourceFile, Span},
     toolsets::{self, Toolsets},
-    yaml::{Data, Node},
+    yaml::{Data, Node, scalar},
 };
 use llm_do_core::{
     model::ModelName,
     schema::Schema,
     template::TemplateFacts,
+    toolset::ToolsetRegistry,
     worker::{Sandbox, WorkerDefinition},
 };
 use sections::{attachment_policy, ensures, limits, rules, settings};
 use serde_json::Value;
 use std::sync::Arc;
-
-/// What a worker's file is read with.
-pub(crate) struct Context<'a> {
-    pub(crate) packages: &'a Packages,
-    /// Whose worker it is.
-    pub(crate) package: &'a Package,
-    pub(crate) host: &'a LoadOptions,
-}
 
 /// A worker, merged.
 #[derive(Debug)]
@@ -54,17 +46,17 @@ pub(crate) struct Effective {
     pub(crate) callees: Vec<(String, Span)>,
     /// The workers that its exact references name, each with its place in `callees`.
     pub(crate) calls: Vec<(Arc<str>, usize)>,
-    /// Where its instructions stand.
+    /// The file with its instructions.
     pub(crate) text: Arc<SourceFile>,
-    /// What its instructions refer to.
+    /// The variables, templates and files that its instructions use.
     pub(crate) facts: TemplateFacts,
 }
 
-/// What reading a worker gave: also where something was wrong its callees are known, so that one loading finds what is
-/// wrong with them too.
+/// The result of reading a worker. It has the callees even if the worker has errors, so that one load reports the
+/// errors of the callees too.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// Absent if anything is wrong.
+    /// `None` if the worker has errors.
     pub(crate) effective: Option<Effective>,
     /// The allowlist with places.
     pub(crate) callees: Vec<(String, Span)>,
@@ -73,7 +65,7 @@ pub(crate) struct Reading {
 }
 
 impl Context<'_> {
-    /// Merges a worker that was read. What is wrong, `found` says.
+    /// Merges a worker. Problems are added to `found`.
     pub(crate) fn worker(
         &self,
         located: &WorkerFile,
@@ -86,10 +78,6 @@ impl Context<'_> {
         let effective = self.merge(located, document, &mut reading, found);
         reading.effective = effective.filter(|_| errors(found) == before);
         reading
-    }
-
-    fn tree(&self) -> &dyn SourceTree {
-        self.package.tree.as_ref()
     }
 
     fn merge(
@@ -124,7 +112,7 @@ impl Context<'_> {
             found,
         );
         if self.package.library.is_some() {
-            // A library gets what its caller has, and raises no grant (SPEC §6.5).
+            // A library gets its caller's authority and needs no grant (`docs/reference/sandbox.md`).
             sandbox.grants.clear();
         }
         let declared = self.input(located, &keys, found);
@@ -137,7 +125,7 @@ impl Context<'_> {
                 found.push(
                     Diagnostic::error(
                         codes::BAD_SCHEMA,
-                        format!("the input's schema is not usable: {reason}"),
+                        format!("the input schema cannot be used: {reason}"),
                     )
                     .or_at(place.map(|node| &node.span)),
                 );
@@ -151,17 +139,17 @@ impl Context<'_> {
             .map(|node| toolsets::read(node, &self.host.toolsets, found))
             .unwrap_or_default();
         let mut all_toolsets = toolsets::merge(&self.package.toolsets, &own_toolsets);
-        let callees = allowlist(&keys, &all_toolsets, found);
+        let callees = allowlist(&keys, &all_toolsets, &self.host.toolsets, found);
         reading.callees.clone_from(&callees);
         reading.imports = imports(&keys);
         let tools = self.tool_levels(located, &keys, &own_toolsets, &mut all_toolsets, found);
-        if !callees.is_empty() && !all_toolsets.contains_key("workers") {
-            // `allow_workers` means the same as `toolsets.workers.allowed_workers` (SPEC §2.1).
-            let span = callees[0].1.clone();
-            all_toolsets.insert("workers".into(), Node { span, data: Data::Map(Vec::new()) });
+        // `allow_workers` means the same as the allowlist of the toolset that delegates.
+        if let (Some((_, span)), Some(kind)) = (callees.first(), self.host.toolsets.delegation()) {
+            let empty = || Node { span: span.clone(), data: Data::Map(Vec::new()) };
+            all_toolsets.entry(kind.name().into()).or_insert_with(empty);
         }
         let (rules, overrides) = rules(&keys, found);
-        // The program's default is the host's affair; a library's own default goes with its workers.
+        // The host applies the program's default model. A library's own default applies to its workers here.
         let inherited = self.package.manifest.model.as_ref().filter(|_| self.package.library.is_some());
         let model = keys.get("model").or(inherited).and_then(|node| self.model_name(node, found));
         let compatible = manifest::globs(keys.get("compatible_models"), found);
@@ -201,7 +189,7 @@ impl Context<'_> {
             attachments,
             allow_empty_input: keys.get("allow_empty_input").and_then(Node::as_flag).unwrap_or(true),
             limits: limits(&layers),
-            // The journal has the text of what ran.
+            // The journal records the text of the code.
             text: match code_text {
                 Some(code) => format!("{}\n{code}", document.file.text()).into(),
                 None => Arc::clone(document.file.text()),
@@ -247,7 +235,7 @@ impl Context<'_> {
                     paths.push(String::new());
                 }
                 if !shorthand::is_json_schema(node) {
-                    // Read a second time for the fields alone: what is wrong with them has been said.
+                    // The second read only finds the fields; errors were reported by the first.
                     paths.extend(node.entries().iter().filter_map(|entry| {
                         let field = shorthand::read(&entry.value, &entry.key, &mut Vec::new())?;
                         field.path.then(|| entry.key.clone())
@@ -273,8 +261,8 @@ impl Context<'_> {
         }
     }
 
-    /// The schema that a reference names: in a file, relative to the worker's file, then the project's `schemas/`, or of
-    /// a class of Python.
+    /// The schema that a reference names: a file relative to the worker's file, else in the project's `schemas/`, or
+    /// a Python class.
     fn schema(&self, located: &WorkerFile, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Value> {
         let text = node.as_text()?;
         if !text.ends_with(".json") {
@@ -314,7 +302,7 @@ impl Context<'_> {
     ) -> Option<String> {
         let Ok(path) = plain(path) else {
             found.push(
-                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` leads out of the program's root"))
+                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` is outside the program's root"))
                     .at(&node.span),
             );
             return None;
@@ -361,7 +349,7 @@ impl Context<'_> {
                 )
                 .at(&node.span)
                 .did_you_mean(model.provider(), known.iter().copied())
-                .help("an endpoint of your own is declared under `providers:` in the manifest"),
+                .help("to use your own endpoint, declare it under `providers` in the manifest"),
             );
             return None;
         }
@@ -380,15 +368,6 @@ fn configurations(toolsets: &Toolsets) -> Vec<(Arc<str>, Arc<Value>)> {
     toolsets.iter().map(|(name, node)| (Arc::clone(name), Arc::new(node.to_json()))).collect()
 }
 
-/// The folder that a file lies in; empty for the root.
-pub(crate) fn folder_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
-fn join(folder: &str, path: &str) -> String {
-    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
-}
-
 fn check_name(located: &WorkerFile, keys: &Node, found: &mut Vec<Diagnostic>) {
     let Some(name) = keys.get("name") else { return };
     let Some(text) = name.as_text() else { return };
@@ -396,11 +375,11 @@ fn check_name(located: &WorkerFile, keys: &Node, found: &mut Vec<Diagnostic>) {
         found.push(
             Diagnostic::error(
                 codes::NAME_MISMATCH,
-                format!("this worker is called `{text}`, but its ID is `{}`", located.id),
+                format!("`name` is `{text}`, but the worker's ID is `{}`", located.id),
             )
             .at(&name.span)
             .note(format!("the ID is the path under the workers root: {}", located.path))
-            .help("or leave `name` out, or rename the file")
+            .help("or remove `name`, or rename the file")
             .fix(Fix::rewrite(
                 format!("write `name: {id}`", id = located.id),
                 &name.span,
@@ -413,7 +392,7 @@ fn check_name(located: &WorkerFile, keys: &Node, found: &mut Vec<Diagnostic>) {
 fn exclusive(keys: &Node, a: &str, b: &str, found: &mut Vec<Diagnostic>) {
     if let (Some(first), Some(second)) = (keys.entry(a), keys.entry(b)) {
         found.push(
-            Diagnostic::error(codes::CONFLICT, format!("`{a}` and `{b}` exclude each other"))
+            Diagnostic::error(codes::CONFLICT, format!("`{a}` and `{b}` cannot be used together"))
                 .at(&second.key_span)
                 .related("the other one", &first.key_span)
                 .help("keep one of them"),
@@ -443,9 +422,14 @@ fn check_handed(declared: &Declared, sandbox: &mounts::Merged, found: &mut Vec<D
 }
 
 /// The allowlist: `allow_workers` and `toolsets.workers.allowed_workers` alike.
-fn allowlist(keys: &Node, toolsets: &Toolsets, found: &mut Vec<Diagnostic>) -> Vec<(String, Span)> {
-    let lists =
-        [keys.get("allow_workers"), toolsets.get("workers").and_then(|node| node.get("allowed_workers"))];
+fn allowlist(
+    keys: &Node,
+    toolsets: &Toolsets,
+    kinds: &ToolsetRegistry,
+    found: &mut Vec<Diagnostic>,
+) -> Vec<(String, Span)> {
+    let delegating = kinds.delegation().and_then(|kind| toolsets.get(kind.name()));
+    let lists = [keys.get("allow_workers"), delegating.and_then(|node| node.get("allowed_workers"))];
     let mut callees: Vec<(String, Span)> = Vec::new();
     for (text, span) in lists.into_iter().flatten().flat_map(Node::texts) {
         if is_glob(text)
@@ -486,9 +470,9 @@ fn check_compatible(keys: &Node, compatible: &[String], found: &mut Vec<Diagnost
             format!("the model `{name}` matches none of `compatible_models`"),
         )
         .at(&model.span)
-        .help("name a model that matches, or widen the list");
+        .help("use a model that matches, or add this model to `compatible_models`");
         if let Some(place) = place {
-            error = error.related("the models that it allows", place);
+            error = error.related("the allowed models", place);
         }
         found.push(error);
     }

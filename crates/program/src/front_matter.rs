@@ -1,8 +1,8 @@
-//! Definition files as text: reading, and telling front matter from instructions (SPEC §2.1).
+//! Reads definition files and splits them into front matter and instructions. See `docs/reference/worker-files.md`.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
-    lock,
+    fence::{Lines, is_blank, is_fence},
     source::{LARGEST_DEFINITION, SourceError, SourceTree},
     span::{SourceFile, Span},
     yaml::{self, Node},
@@ -25,15 +25,15 @@ pub struct Document {
 pub struct Body {
     /// Its bytes in the file.
     pub range: Range<usize>,
-    /// How many lines stand before it.
+    /// How many lines are before it.
     pub lines_before: u32,
 }
 
 /// Reads a definition file: bounded, UTF-8.
 ///
 /// # Errors
-/// One finding that names the file. [`SourceError::NotFound`] is reported like any other; callers that mean to look
-/// first ask [`SourceTree::kind`].
+/// One finding that names the file. [`SourceError::NotFound`] is reported like other errors; callers that want to
+/// check for existence first use [`SourceTree::kind`].
 pub fn read(tree: &dyn SourceTree, path: &str) -> Result<Arc<SourceFile>, Box<Diagnostic>> {
     let unread = || unread(tree, path);
     let bytes = tree.read(path, LARGEST_DEFINITION).map_err(|error| unreadable(&unread(), &error))?;
@@ -46,9 +46,7 @@ pub fn read(tree: &dyn SourceTree, path: &str) -> Result<Arc<SourceFile>, Box<Di
             let byte = error.as_bytes()[at];
             Err(Diagnostic::error(codes::NOT_UTF8, format!("`{}` is not UTF-8 text", tree.shown(path)))
                 .at(&Span::whole(&unread()))
-                .note(format!(
-                    "the first byte that does not fit is 0x{byte:02x} at offset {at}, on line {line}"
-                ))
+                .note(format!("the first invalid byte is 0x{byte:02x} at offset {at}, on line {line}"))
                 .help("save the file as UTF-8")
                 .into())
         }
@@ -64,7 +62,7 @@ pub fn definition(tree: &dyn SourceTree, path: &str) -> Result<Document, Box<Dia
     if path.ends_with(".worker") { worker(file) } else { yaml_only(file) }
 }
 
-/// A file of a tree that was not read, for findings about it as a whole.
+/// A file of a tree without its text, for findings about the whole file.
 pub fn unread(tree: &dyn SourceTree, path: &str) -> Arc<SourceFile> {
     SourceFile::new(tree.shown(path), "")
 }
@@ -77,21 +75,18 @@ pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
             codes::TOO_LARGE,
             format!("`{path}` has {size} bytes; a definition file has at most {limit}"),
         )
-        .help("put long material into a file of its own that the worker reads with a tool"),
+        .help("move long material to a separate file that the worker reads with a tool"),
         SourceError::Escapes => {
-            Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` leads out of the program's root"))
-                .help("definitions are read only from below the root, symbolic links included")
+            Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` is outside the program's root"))
+                .help("llm-do reads definitions only from below the root, also through symbolic links")
         }
         SourceError::Changed { library, change } => Diagnostic::error(
             codes::LIBRARY_CHANGED,
-            format!(
-                "`{path}` of the library `{library}` is not what `{}` pinned: it is {change}",
-                lock::LOCK_FILE
-            ),
+            format!("`{path}` of the library `{library}` differs from `llm-do.lock`: it is {change}"),
         )
-        .note(format!("`llm-do lib info {library}` shows all that differs"))
-        .help("if that is meant to be so, `llm-do lib install` pins what is there now")
-        .help("if not, install the library again, with `--force`"),
+        .note(format!("`llm-do lib info {library}` shows all differences"))
+        .help("if you made the change, run `llm-do lib install` to pin the current files")
+        .help("otherwise, install the library again with `llm-do lib install --force`"),
         error => Diagnostic::error(codes::UNREADABLE, format!("`{path}` cannot be read: {error}")),
     }
     .at(&Span::whole(file))
@@ -100,13 +95,13 @@ pub fn unreadable(file: &Arc<SourceFile>, error: &SourceError) -> Diagnostic {
 /// Splits a `.worker` file and parses its front matter.
 ///
 /// # Errors
-/// An empty file, one without front matter or whose front matter has no end, and what [`yaml::parse`] finds.
+/// An empty file, a file without front matter, front matter that is not closed, or an error of [`yaml::parse`].
 pub fn worker(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
     let text = file.text();
     if is_blank(text) {
         return Err(empty(&file).into());
     }
-    let mut lines = Lines { text, at: 0, number: 0 };
+    let mut lines = Lines::of(text);
     let opening = loop {
         match lines.next() {
             Some(line) if is_blank(&text[line.clone()]) => {}
@@ -120,7 +115,7 @@ pub fn worker(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
                 )
                 .at(&Span::new(&file, line.start..end))
                 .label("expected a line `---`")
-                .help("a worker file is YAML between two lines `---`, then the instructions; without any keys: two lines `---`")
+                .help("start the file with two lines `---`, with the keys between them, and write the instructions after the second line")
                 .into());
             }
         }
@@ -130,22 +125,22 @@ pub fn worker(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
         let fence = opening.start..opening.start + text[opening.clone()].trim_end().len();
         return Err(Diagnostic::error(
             codes::UNTERMINATED,
-            format!("the front matter of `{}` has no end", file.path()),
+            format!("the front matter of `{}` is not closed", file.path()),
         )
         .at(&Span::new(&file, fence))
         .label("it begins here")
-        .help("end it with a line `---`, before the instructions")
+        .help("close it with a line `---` before the instructions")
         .into());
     };
     let keys = yaml::parse(&file, closing.start)?;
-    let body = Body { range: closing.end..text.len(), lines_before: lines.number };
+    let body = Body { range: closing.end..text.len(), lines_before: lines.number() };
     Ok(Document { file, keys, body: Some(body) })
 }
 
 /// Parses a file that is YAML only: a `.yaml` worker or a manifest.
 ///
 /// # Errors
-/// An empty file, and what [`yaml::parse`] finds.
+/// An empty file, or an error of [`yaml::parse`].
 pub fn yaml_only(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
     if is_blank(file.text()) {
         return Err(empty(&file).into());
@@ -154,45 +149,8 @@ pub fn yaml_only(file: Arc<SourceFile>) -> Result<Document, Box<Diagnostic>> {
     Ok(Document { file, keys, body: None })
 }
 
-/// Where the keys of a `.worker` file end, if they do.
-pub(crate) fn keys_end(text: &str) -> Option<usize> {
-    let mut lines = Lines { text, at: 0, number: 0 };
-    let opening = lines.find(|line| !is_blank(&text[line.clone()]))?;
-    is_fence(text, &opening).then(|| lines.find(|line| is_fence(text, line)))?.map(|closing| closing.start)
-}
-
 fn empty(file: &Arc<SourceFile>) -> Diagnostic {
     Diagnostic::error(codes::EMPTY_FILE, format!("`{}` is empty", file.path())).at(&Span::whole(file))
-}
-
-fn is_blank(text: &str) -> bool {
-    text.trim_start_matches('\u{feff}').trim().is_empty()
-}
-
-fn is_fence(text: &str, line: &Range<usize>) -> bool {
-    let line = text[line.clone()].trim_end();
-    let line = line.strip_prefix('\u{feff}').unwrap_or(line);
-    line == "---"
-}
-
-/// Lines with their ends, by position.
-struct Lines<'a> {
-    text: &'a str,
-    at: usize,
-    number: u32,
-}
-
-impl Iterator for Lines<'_> {
-    type Item = Range<usize>;
-    fn next(&mut self) -> Option<Range<usize>> {
-        if self.at >= self.text.len() {
-            return None;
-        }
-        let start = self.at;
-        self.at = self.text[start..].find('\n').map_or(self.text.len(), |newline| start + newline + 1);
-        self.number += 1;
-        Some(start..self.at)
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What `llm-do init` makes: templates of projects, and names of projects (SPEC §13).
+//! Project templates and project names for `llm-do init`. See `docs/guides/projects.md`.
 //!
-//! A template's files are values; whoever asks for them writes them.
+//! This module only returns the files of a template. The caller writes them.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Template {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it makes, in one line.
+    /// A description in one line.
     pub about: &'static str,
     /// A first message for the project, for the command that is suggested.
     pub first_message: Option<&'static str>,
@@ -31,7 +31,7 @@ macro_rules! files {
     };
 }
 
-/// Stands for the project's name in the templates' files.
+/// Placeholder for the project's name in the templates' files.
 const NAME: &str = "project-name";
 
 /// All templates, the default first.
@@ -83,7 +83,7 @@ pub fn template(name: &str) -> Option<&'static Template> {
 impl Template {
     /// The files of a project of that name, sorted by path.
     pub fn files(&self, name: &ProjectName) -> Vec<NewFile> {
-        // The only names in kebab-case that YAML would not read as text.
+        // These are the only kebab-case names that YAML does not read as text.
         let written = match name.as_str() {
             "true" | "false" | "null" => format!("\"{name}\""),
             name => name.to_owned(),
@@ -98,17 +98,17 @@ impl Template {
     }
 }
 
-/// The name of a project: kebab-case, as its folder is called.
+/// The name of a project in kebab-case. Its folder has the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectName(String);
 
-/// A name that no project may have.
+/// An invalid project name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a project's name: {NAME_RULE}")]
 pub struct BadName {
     /// As it was given.
     pub given: String,
-    /// What it may have meant.
+    /// A similar valid name.
     pub suggestion: Option<ProjectName>,
 }
 
@@ -127,9 +127,10 @@ impl ProjectName {
         Err(BadName { given: given.to_owned(), suggestion: Self::suggest(given) })
     }
 
-    /// The name that a text may mean: `My Project` as `my-project`. `None` where too little of it would be left.
+    /// A valid name made from a text: `My Project` becomes `my-project`. `None` if too little of the text would
+    /// remain.
     pub fn suggest(text: &str) -> Option<Self> {
-        // Half of a word in another script would be no better than none.
+        // Dropping the non-ASCII letters of a word would not give a useful name.
         if text.chars().any(|c| c.is_alphanumeric() && !c.is_ascii()) {
             return None;
         }

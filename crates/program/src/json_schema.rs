@@ -1,8 +1,9 @@
-//! JSON Schemas (2020-12) of worker files, manifests and libraries, for editors and other programs: `llm-do schema` (SPEC §3).
+//! JSON Schemas (2020-12) of worker files, manifests and libraries, for editors and other programs: `llm-do schema`.
+//! See `docs/reference/worker-files.md`.
 //!
-//! They are made from the table that the loader itself checks files by ([`crate::keys`]), so neither can know a key that
-//! the other doesn't. What the schema accepts is what the loader finds no wrong key, type or value in, with these
-//! exceptions, where JSON Schema cannot say it or saying it would only harm an editor's suggestions:
+//! They are generated from the key table that the loader checks files with ([`crate::keys`]), so both have the same
+//! keys. The schema accepts a file exactly if the loader finds no wrong key, type or value in it, with the following
+//! exceptions. JSON Schema cannot express these, or expressing them would make an editor's suggestions worse:
 //!
 //! - one key under two names (`allow_workers` and `allowWorkers`), and keys that exclude each other (`parameters` and
 //!   `schema_in_ref`): accepted;
@@ -153,7 +154,8 @@ fn value(shape: &'static Shape, at: &str, one_of_several: bool) -> Value {
     }
 }
 
-/// The same or null: a null value is an absent key (SPEC §2.1). The places of what is in it stay as they are.
+/// The same schema or null: a null value is the same as an absent key (`docs/reference/worker-files.md`). References
+/// into the schema remain valid.
 fn nullable(mut schema: Value) -> Value {
     let nothing = json!({ "type": "null" });
     if let Some(several) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
@@ -262,18 +264,19 @@ fn named(schema: &Value, at: &str) -> Value {
     nullable(whole)
 }
 
-/// A pattern of all spellings that are read as this name (SPEC §2.1): `max_turns`, `maxTurns`, `MaxTurns`, `max_Turns`.
+/// A pattern of all spellings that the loader accepts for this name: `max_turns`, `maxTurns`, `MaxTurns`,
+/// `max_Turns`.
 fn spellings(name: &str) -> String {
     let words: Vec<&str> = name.split('_').collect();
     let (initial, tail) = initial(words[0]);
     format!("^[{initial}{}]{tail}{}$", initial.to_uppercase(), rest(&words[1..]))
 }
 
-/// A pattern of all but the canonical one, so that a validator that reports each place once has one place to report.
+/// A pattern of all spellings except the canonical one, so that a validator reports each place only once.
 fn other_spellings(name: &str) -> String {
     let words: Vec<&str> = name.split('_').collect();
-    // By the first capital, which the canonical spelling has none of. Look-ahead would be shorter, and some validators
-    // don't know it.
+    // Each alternative has its first capital in another word; the canonical spelling has none. A look-ahead would be
+    // shorter, but some validators do not support it.
     let alternatives: Vec<String> = (0..words.len())
         .map(|i| {
             let before = words[..i].join("_");

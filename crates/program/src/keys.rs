@@ -1,10 +1,11 @@
-//! The keys of worker files and manifests (SPEC §2.1, §2.2, §6.1): the one table of them.
+//! The table of the keys of worker files and manifests. See `docs/reference/worker-files.md`.
 
+pub use crate::shape::OLD_RULE;
 use crate::shape::{Key, Shape};
 
 /// A worker file.
 pub const WORKER: &[Key] = &[
-    Key::new("name", Shape::Text, "must equal the worker's ID under a workers root; free elsewhere"),
+    Key::new("name", Shape::Text, "must equal the worker's ID under a workers root; any name elsewhere"),
     Key::new("description", Shape::Text, "shown to callers"),
     Key::new("model", Shape::Text, "`provider:model`"),
     Key::new(
@@ -77,22 +78,22 @@ pub const MANIFEST: &[Key] = &[
         Shape::Texts,
         "workers that may be called from outside, if the project is used as a library",
     ),
-    Key::new("workers", Shape::Record(WORKERS_ROOT), "where workers lie"),
+    Key::new("workers", Shape::Record(WORKERS_ROOT), "where workers are"),
     Key::new("worker_paths", Shape::Texts, "further folders to look for workers in"),
-    Key::new("prompts", Shape::Record(ROOT), "where prompts lie"),
-    Key::new("templates", Shape::Record(ROOT), "where templates lie"),
-    Key::new("tools", Shape::Record(TOOLS), "where Python tools lie"),
+    Key::new("prompts", Shape::Record(ROOT), "where prompts are"),
+    Key::new("templates", Shape::Record(ROOT), "where templates are"),
+    Key::new("tools", Shape::Record(TOOLS), "where Python tools are"),
     Key::new("toolsets", TOOLSETS, "toolsets of all workers"),
     Key::new("sandbox", Shape::Record(SANDBOX), "the files that all workers see"),
     Key::new("approval", Shape::Record(PROJECT_APPROVAL), "rules for all workers"),
     Key::new("delegation", Shape::Record(DELEGATION), "how workers may call each other"),
     Key::new("limits", Shape::Record(LIMITS), "limits of all workers"),
-    Key::new("providers", Shape::Map(&Shape::Record(PROVIDER)), "model providers of one's own"),
+    Key::new("providers", Shape::Map(&Shape::Record(PROVIDER)), "your own model providers"),
     Key::new("mcp_servers", Shape::Later, "MCP servers"),
     Key::new("bindings", Shape::Map(&Shape::Any), "values for the entry's parameters"),
 ];
 
-/// A library's `lib.yaml` (SPEC §2.3).
+/// A library's `lib.yaml` (`docs/guides/libraries.md`).
 pub const LIBRARY: &[Key] = &[
     Key::new("name", Shape::Text, "the library's name").required(),
     Key::new("version", Shape::Either(&[Shape::Text, Shape::Number(0.0, f64::MAX)]), "its version")
@@ -106,7 +107,7 @@ pub const LIBRARY: &[Key] = &[
     ),
 ];
 
-/// `imports` (SPEC §4.4).
+/// `imports` of a worker (`docs/reference/worker-files.md`).
 pub const IMPORTS: &[Key] = &[
     Key::new("workers", Shape::Texts, "workers: IDs, `library:worker`, `./path`"),
     Key::new("tools", Shape::Texts, "Python files, or `package.module:register`"),
@@ -136,7 +137,7 @@ pub const MODEL_SETTINGS: &[Key] = &[
 /// `toolsets`.
 pub const TOOLSETS: Shape = Shape::Either(&[Shape::Texts, Shape::Map(&Shape::Any)]);
 
-/// What every toolset's configuration takes beside its kind's own keys.
+/// The keys that every toolset accepts in addition to its own.
 pub const TOOLSET: &[Key] = &[
     Key::new("tools", Shape::Texts, "offer only these tools"),
     Key::new("approval", Shape::Record(APPROVAL), "rules for its tools"),
@@ -155,25 +156,19 @@ pub const PROJECT_APPROVAL: &[Key] = &[
         Shape::Choice(&["interactive", "approve_all", "auto_deny", "defer"], &[]),
         "what `ask` does; can only tighten the operator's",
     ),
-    Key::new("default", Shape::Rule, "for calls that nothing else speaks of"),
+    Key::new("default", Shape::Rule, "for calls that no other rule matches"),
     Key::new("tools", Shape::Map(&Shape::Rule), "by tool or pattern"),
     Key::new("risks", Shape::Record(RISKS), "by risk"),
 ];
 
 /// `approval.risks`.
 pub const RISKS: &[Key] = &[
-    Key::new("read", Shape::Rule, "looks, and changes nothing"),
+    Key::new("read", Shape::Rule, "reads and changes nothing"),
     Key::new("write", Shape::Rule, "changes files"),
     Key::new("network", Shape::Rule, "talks to other machines"),
     Key::new("exec", Shape::Rule, "runs a process"),
-    Key::new("destructive", Shape::Rule, "removes what can't be brought back"),
+    Key::new("destructive", Shape::Rule, "deletes permanently"),
     Key::new("delegate", Shape::Rule, "calls a worker"),
-];
-
-/// Older spellings of a rule.
-pub const OLD_RULE: &[Key] = &[
-    Key::new("pre_approved", Shape::Flag, "`preApproved` or `ask`"),
-    Key::new("approval_required", Shape::Flag, "`ask` or `preApproved`"),
 ];
 
 /// One of `tool_rules`.
@@ -194,8 +189,8 @@ pub const TOOL_RULE_KEYS: &[Key] = &[
 pub const SANDBOX: &[Key] = &[
     Key::new("root", Shape::Text, "the folder shown as `/`"),
     Key::new("paths", Shape::Map(&Shape::Either(&[Shape::Text, Shape::Record(MOUNT)])), "mounts by name"),
-    Key::new("read", Shape::Texts, "`${parameter}`: mounts that callers hand over for reading"),
-    Key::new("write", Shape::Texts, "`${parameter}`: mounts that callers hand over for writing"),
+    Key::new("read", Shape::Texts, "`${parameter}`: paths that callers pass for reading"),
+    Key::new("write", Shape::Texts, "`${parameter}`: paths that callers pass for writing"),
     Key::new("restrict", Shape::Texts, "nothing outside these paths"),
     Key::new("readonly", Shape::Flag, "nothing may be written"),
     Key::new(
@@ -217,7 +212,7 @@ pub const SANDBOX_APPROVAL: &[Key] = &[
 pub const MOUNT: &[Key] = &[
     Key::new("root", Shape::Text, "the folder that is shown"),
     Key::new("mode", Shape::Choice(&["ro", "rw"], &[]), "`ro`, the default, or `rw`"),
-    Key::new("suffixes", Shape::Texts, "only files that end so"),
+    Key::new("suffixes", Shape::Texts, "only files with these suffixes"),
     Key::new("max_file_bytes", Shape::Count(1), "largest file"),
     Key::new("read_approval", Shape::Rule, "rule for reading"),
     Key::new("write_approval", Shape::Rule, "rule for writing"),
@@ -231,7 +226,7 @@ pub const ATTACHMENT_POLICY: &[Key] = &[
     Key::new("denied_suffixes", Shape::Texts, "never these"),
 ];
 
-/// More than any run costs.
+/// An upper bound for the cost of a run.
 const MOST_DOLLARS: f64 = 1e6;
 
 /// `limits`.

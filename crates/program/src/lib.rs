@@ -1,15 +1,18 @@
-//! The front end of llm-do: worker files and manifests become the definitions that the engine runs.
+//! The front end of llm-do. It turns worker files and manifests into the definitions that the engine runs.
 //!
-//! [`Program::load`] reads a program through a [`source::SourceTree`], collects what is wrong as
-//! [`diagnostics::Diagnostic`]s, and gives what `llm-do-core` asks for through its `Definitions`. Nothing here runs
-//! anything, talks to a network, or writes.
+//! [`Program::load`] reads a program through a [`source::SourceTree`], collects all problems as
+//! [`diagnostics::Diagnostic`]s, and implements the `Definitions` that `llm-do-core` uses. This crate does not run
+//! anything, use a network, or write files.
 
 mod check;
 pub mod code;
+mod code_place;
 pub mod contents;
+mod context;
 pub mod dependency;
 pub mod diagnostics;
 mod effective;
+mod fence;
 pub mod front_matter;
 pub mod init;
 pub mod json_schema;
@@ -17,8 +20,10 @@ pub mod keys;
 pub mod library;
 pub mod library_name;
 mod listing;
+mod load_options;
 mod loading;
 pub mod lock;
+pub mod locked_tree;
 pub mod manifest;
 pub mod migrate;
 pub mod mounts;
@@ -33,9 +38,11 @@ mod show;
 pub mod signature;
 pub mod source;
 pub mod span;
+mod start;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod target;
 pub mod templates;
+mod tool_folders;
 mod tool_levels;
 mod tool_reference;
 pub mod toolsets;
@@ -45,6 +52,8 @@ pub mod yaml;
 pub use check::check;
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use listing::{Listed, Listing, list_workers};
-pub use program::{BindError, LoadOptions, Loaded, Program, Source, Start};
+pub use load_options::LoadOptions;
+pub use program::{BindError, Loaded, Program};
 pub use show::{Setting, Shown, ShownTools};
+pub use start::{Source, Start};
 pub use user_config::UserConfig;

@@ -1,4 +1,5 @@
-//! Where installed libraries are found (SPEC §4.3): the second thing, beside a program's own tree, that the loader reads.
+//! Access to installed libraries. Besides a program's own tree, the loader reads only these. See
+//! `docs/guides/libraries.md`.
 
 use crate::{
     dependency::compare_versions,

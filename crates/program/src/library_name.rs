@@ -1,7 +1,6 @@
-//! Names that no library may have, though they have the shape of one
-//! ([`dependency::check_name`](crate::dependency::check_name)).
+//! Reserved library names that would be valid otherwise ([`dependency::check_name`](crate::dependency::check_name)).
 
-/// What already stands before `:` in a reference or a model, or names a toolset or a whole program.
+/// Prefixes before `:` in references and models, and names of toolsets and programs.
 const KEPT: [&str; 19] = [
     "builtin",
     "delegation",
@@ -24,21 +23,20 @@ const KEPT: [&str; 19] = [
     "workers",
 ];
 
-/// Devices of Windows: no file may be called so there, whatever follows a dot.
+/// Windows devices: a file cannot have such a name, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
-/// Checks that a library may be called so: lower case, because some systems do not tell case apart, and nothing that
-/// has another meaning.
+/// Checks that a name is allowed for a library: lower case, because some file systems ignore case, and not reserved.
 ///
 /// # Errors
-/// What is wrong with the name, as a sentence.
+/// The problem with the name, as a sentence.
 pub fn check(name: &str) -> Result<(), String> {
     let lower = name.to_lowercase();
     if lower != name {
-        return Err(format!("a library's name is in lower case: `{lower}`"));
+        return Err(format!("a library name must be in lower case: `{lower}`"));
     }
     if KEPT.contains(&name) || is_device(name) {
-        return Err(format!("no library can be called `{name}`: the name has another meaning"));
+        return Err(format!("a library cannot be named `{name}`: the name is reserved"));
     }
     Ok(())
 }

@@ -1,26 +1,27 @@
-//! What `llm-do list` shows.
+//! The output of `llm-do list`.
 
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, tidy},
     front_matter, keys,
+    load_options::LoadOptions,
     loading::Loading,
     package::Package,
-    program::{LoadOptions, Source},
     resolve::{PackageId, WorkerFile},
     shape,
     show::ShownTools,
+    start::Source,
     tool_reference,
     yaml::{Data, Node},
 };
 
-/// What a program holds.
+/// The workers and tools of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// Its workers.
     pub workers: Vec<Listing>,
-    /// The Python modules whose tools all its workers have, nearest first. Nothing was looked into for it.
+    /// The Python modules whose tools all its workers have, nearest first. The modules are not loaded.
     pub tools: Vec<ShownTools>,
-    /// The function that it starts with, if that is what its manifest names: `tools.py:main`.
+    /// The Python function in the manifest's `entry`, if any: `tools.py:main`.
     pub entry: Option<String>,
 }
 
@@ -29,21 +30,21 @@ pub struct Listed {
 pub struct Listing {
     /// Its ID; of a library's worker `LIBRARY:ID`.
     pub id: String,
-    /// Its file: relative to the root, whole for a library's.
+    /// Its file: relative to the root, absolute for a library.
     pub path: String,
     /// Its description.
     pub description: Option<String>,
     /// Its own model.
     pub model: Option<String>,
-    /// What keeps its file from being read.
+    /// Why its file cannot be read.
     pub problem: Option<String>,
 }
 
-/// All workers of a program with what their files say about them, sorted by ID, then the exports of each library that it
-/// depends on; and its Python. Works for programs that do not load: each problem is the one worker's.
+/// All workers of a program with their descriptions, sorted by ID, then the exports of each library that it depends
+/// on, and its Python modules. It also works for programs that do not load: each problem belongs to one worker.
 ///
 /// # Errors
-/// What is wrong with the manifest or the libraries.
+/// Problems of the manifest or the libraries.
 pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagnostics> {
     let mut found = Vec::new();
     let loading = Loading::begin(source, host, &mut found);

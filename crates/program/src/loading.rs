@@ -1,39 +1,38 @@
-//! From a source to a program: the manifest, the libraries, the entry, and the closure of what allowlists and imports
-//! name exactly.
+//! Loads a program from a source: the manifest, the libraries, the entry, and the closure of the workers that
+//! allowlists and imports name exactly.
 
 use crate::{
+    context::Context,
     diagnostics::{Diagnostic, codes, nearest},
-    effective::{Context, Effective, Reading, is_glob},
+    effective::{Effective, Reading, is_glob},
     front_matter::{self, Document},
+    load_options::LoadOptions,
     manifest::{self, MANIFESTS, Manifest},
     migrate::MOVES,
     package::{Package, Packages},
     parallel::in_parallel,
-    program::{LoadOptions, Source, Start},
     resolve::{PackageId, WorkerFile},
     signature::show,
     source::{Kind, SourceTree},
     span::Span,
+    start::{Source, Start},
     tool_levels::no_python,
     tool_reference,
     yaml::Node,
 };
-use llm_do_core::{
-    model::ModelName,
-    worker::{CODE, WorkerDefinition},
-};
+use llm_do_core::{model::ModelName, worker::WorkerDefinition};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Workers by their name in the whole program.
+/// Workers by their global name.
 pub(crate) type Workers = BTreeMap<Arc<str>, Arc<Effective>>;
 
-/// What a run starts with, and where it is named.
+/// The entry of a run, and where it is named.
 pub(crate) enum Entry {
     Worker(WorkerFile, Option<Span>),
-    /// A function of Python, as it was named.
+    /// A Python function, with its reference.
     Code(String, tool_reference::Function, Option<Span>),
 }
 
@@ -43,16 +42,16 @@ pub(crate) struct Loading {
     pub(crate) packages: Packages,
     pub(crate) model: Option<ModelName>,
     pub(crate) workers: Workers,
-    /// What each worker imports, by its name.
+    /// The imports of each worker, by its name.
     pub(crate) imports: BTreeMap<Arc<str>, Vec<WorkerFile>>,
-    /// Files that were met, by package.
+    /// Files that were already found, by package.
     seen: BTreeMap<PackageId, HashSet<String>>,
-    /// What references turned out to mean, by package: a thousand workers that name each other are a million
-    /// references, and a thousand files to look for.
+    /// A cache of resolved references, by package. A thousand workers that call each other have a million references
+    /// to a thousand files.
     resolved: Mutex<HashMap<PackageId, HashMap<String, Resolved>>>,
-    /// Where each name was first met: two files with one name are told by it.
+    /// The first file of each name, to detect two files with one name.
     paths: BTreeMap<Arc<str>, WorkerFile>,
-    /// Names of each package's workers, scanned for once, for "did you mean".
+    /// Names of each package's workers, scanned once, for "did you mean".
     names: BTreeMap<PackageId, Vec<String>>,
 }
 
@@ -92,7 +91,7 @@ impl Loading {
         Context { packages: &self.packages, package: self.packages.get(package), host: &self.host }
     }
 
-    /// What a run starts with.
+    /// The entry of a run.
     pub(crate) fn entry(&mut self, start: &Start, found: &mut Vec<Diagnostic>) -> Option<Entry> {
         let program = self.packages.program();
         let (reference, place) = match (start, &program.manifest.entry) {
@@ -105,7 +104,7 @@ impl Loading {
         };
         let policy = self.context(PackageId::PROGRAM).policy();
         if let Some(function) = tool_reference::function(&self.packages, &reference, policy) {
-            let known = self.host.toolsets.get(CODE).is_some();
+            let known = self.host.toolsets.code().is_some();
             return match function {
                 Ok(function) if known => Some(Entry::Code(reference, function, place)),
                 Ok(_) => {
@@ -132,12 +131,11 @@ impl Loading {
                 None => format!("no `entry` in {} or {}", MANIFESTS[0], MANIFESTS[1]),
             };
             let way_out = match self.packages.program().is_library() {
-                true => "it is a library: name one of its workers with `--entry`",
-                false => "write a `main.worker`, or name another worker with `--entry`",
+                true => "this is a library: select one of its workers with `--entry`",
+                false => "add a `main.worker`, or select a worker with `--entry`",
             };
-            let mut none = Diagnostic::error(codes::NO_ENTRY, "this folder has no worker to start with")
-                .note(looked)
-                .help(way_out);
+            let mut none =
+                Diagnostic::error(codes::NO_ENTRY, "this folder has no entry").note(looked).help(way_out);
             none.notes.extend(error.notes);
             with_names(none, self.names(PackageId::PROGRAM))
         } else {
@@ -150,7 +148,7 @@ impl Loading {
         None
     }
 
-    /// Loads what a run starts with; its name, if it loads.
+    /// Loads the entry of a run. Returns its name if it loads.
     pub(crate) fn start(&mut self, entry: Entry, found: &mut Vec<Diagnostic>) -> Option<Arc<str>> {
         let (reference, function, place) = match entry {
             Entry::Worker(located, place) => return self.closure(vec![(located, place)], found).pop(),
@@ -171,11 +169,11 @@ impl Loading {
         Some(name)
     }
 
-    /// Loads workers and all that their allowlists and imports name exactly, each file once; cycles are fine. Gives back
-    /// the names of those that it was asked for, where they load.
+    /// Loads workers and all workers that their allowlists and imports name exactly, each file once; cycles are
+    /// allowed. Returns the names of the requested workers that load.
     ///
-    /// It goes by generations: what is known to be wanted is read and merged at once, on all processors where that pays,
-    /// and what it names is the next generation. What is found is the same however many there are.
+    /// It works in generations: all known workers are read and merged in parallel, and their references are the next
+    /// generation. The result does not depend on the number of threads.
     pub(crate) fn closure(
         &mut self,
         wanted: Vec<(WorkerFile, Option<Span>)>,
@@ -250,7 +248,7 @@ impl Loading {
         self.seen.get(&located.package).is_some_and(|seen| seen.contains(&located.path))
     }
 
-    /// What a reference means in a package.
+    /// Resolves a reference in a package.
     fn resolve(&self, from: PackageId, reference: &str) -> Resolved {
         let known = |all: &HashMap<PackageId, HashMap<String, Resolved>>| {
             all.get(&from).and_then(|of_package| of_package.get(reference).cloned())
@@ -259,13 +257,13 @@ impl Loading {
         if let Some(known) = known(&lock()) {
             return known;
         }
-        // Not under the lock: it asks the disk.
+        // Not under the lock, because it reads the disk.
         let resolved = self.packages.resolve(from, reference);
         lock().entry(from).or_default().insert(reference.to_owned(), resolved.clone());
         resolved
     }
 
-    /// Whether a file has not been met yet; another one with its ID is told.
+    /// Whether a file is new. Reports another file with the same ID.
     fn is_new(&mut self, located: &WorkerFile, named: Option<&Span>, found: &mut Vec<Diagnostic>) -> bool {
         if self.has_seen(located) {
             return false;
@@ -306,7 +304,7 @@ impl Loading {
         self.packages.get(located.package).global_id(&located.id)
     }
 
-    /// Without a manifest there is nowhere to declare libraries: those that imports name are the dependencies.
+    /// Without a manifest, libraries cannot be declared. The libraries in imports then count as dependencies.
     fn admit_libraries(&mut self, package: PackageId, document: &Document, found: &mut Vec<Diagnostic>) {
         if package != PackageId::PROGRAM || self.packages.program().manifest.file.is_some() {
             return;
@@ -374,24 +372,21 @@ pub(crate) type Resolved = Result<WorkerFile, Box<Diagnostic>>;
 struct Merged {
     located: WorkerFile,
     reading: Reading,
-    /// What each of `reading.imports` means.
+    /// The result for each of `reading.imports`.
     imports: Vec<Resolved>,
-    /// What each exact reference of `reading.callees` means, with its place there.
+    /// The result for each exact reference of `reading.callees`, with its index there.
     callees: Vec<(Resolved, usize)>,
     found: Vec<Diagnostic>,
 }
 
-/// Half of a change is neither what was there nor what was meant: a manifest may be missing, and with it what it forbids.
+/// A partly done change may lack the manifest and its restrictions.
 fn cut_off(tree: &dyn SourceTree) -> Diagnostic {
-    Diagnostic::error(
-        codes::CUT_OFF,
-        "a change to this folder was cut off, so that only a part of it is made",
-    )
-    .at(&Span::whole(&front_matter::unread(tree, MOVES)))
-    .help("`llm-do migrate --write` finishes it")
+    Diagnostic::error(codes::CUT_OFF, "a change to this folder was interrupted and is only partly done")
+        .at(&Span::whole(&front_matter::unread(tree, MOVES)))
+        .help("run `llm-do migrate --write` to finish it")
 }
 
-/// What a reference means to a worker: by the rules of its package, else by the name of something that it imports.
+/// Resolves a reference by the rules of its package, else among the worker's imports.
 pub(crate) fn or_imported(resolved: Resolved, imports: &[WorkerFile], reference: &str) -> Resolved {
     resolved.or_else(|error| {
         let imported = imports.iter().find(|import| import.id == reference);
@@ -402,7 +397,7 @@ pub(crate) fn or_imported(resolved: Resolved, imports: &[WorkerFile], reference:
     })
 }
 
-/// Two files with one ID in one program would be told apart by nobody.
+/// The finding for two files with one ID in one program.
 pub(crate) fn same_id(
     other: &WorkerFile,
     located: &WorkerFile,
@@ -431,11 +426,11 @@ pub(crate) fn with_nearest(error: Diagnostic, reference: &str, names: &[String])
     error.did_you_mean(wanted, names_of())
 }
 
-/// The names there are, if they are few.
+/// Adds all names if there are few.
 fn with_names(error: Diagnostic, names: &[String]) -> Diagnostic {
     match names {
         [] => error,
-        few if few.len() <= 12 => error.help(format!("workers are {}", few.join(", "))),
-        many => error.help(format!("`llm-do list` shows the {} workers there are", many.len())),
+        few if few.len() <= 12 => error.help(format!("available workers: {}", few.join(", "))),
+        many => error.help(format!("run `llm-do list` to see all {} workers", many.len())),
     }
 }

@@ -1,7 +1,8 @@
-//! The lock file, `llm-do.lock`: what a project's dependencies resolved to, down to each file (SPEC §4.3).
+//! The lock file, `llm-do.lock`. It records the version and the file hashes of each dependency. See
+//! `docs/guides/libraries.md`.
 //!
-//! `llm-do lib install` writes it. Loading holds every library to it through a [`LockedTree`](crate::source::LockedTree),
-//! file by file as they are read; [`Pinned::compare`] looks at a library as a whole.
+//! `llm-do lib install` writes it. The loader checks each file of a library against it when it reads the file,
+//! through a [`LockedTree`](crate::locked_tree::LockedTree). [`Pinned::compare`] checks a whole library.
 
 use crate::{
     contents::{Contents, ContentsError, Difference, check_path},
@@ -20,10 +21,10 @@ pub const LOCK_FILE: &str = "llm-do.lock";
 pub const LARGEST_LOCK: u64 = 4 << 20;
 /// The format that is read and written.
 const FORMAT: u64 = 1;
-/// Most errors that are told: a stranger's file must not fill the screen.
+/// Most errors that are reported: a hostile file must not flood the terminal.
 const MOST_ERRORS: usize = 20;
 const FIRST_LINE: &str = "# Written by `llm-do lib install`: what the libraries of this project resolved to. Keep it under version control.\n";
-const WAY_OUT: &str = "`llm-do lib install` writes it anew";
+const WAY_OUT: &str = "run `llm-do lib install` to write it again";
 
 const KEYS: &[Key] = &[
     Key::new("version", Shape::Count(1), "format of the file").required(),
@@ -70,7 +71,7 @@ impl Pinned {
     /// How a tree differs from what was pinned; empty if it doesn't. Reads all of it.
     ///
     /// # Errors
-    /// A tree that no library may be.
+    /// If the tree is not a valid library.
     pub fn compare(&self, tree: &dyn SourceTree) -> Result<Vec<Difference>, ContentsError> {
         Ok(self.contents.compare(&Contents::of(tree)?))
     }
@@ -137,7 +138,7 @@ impl Lock {
             }
         };
         if !matches!(whole.data, Data::Map(_)) {
-            found.push(bad(&Span::whole(file), "the lock file holds no map of keys"));
+            found.push(bad(&Span::whole(file), "the lock file must be a map of keys"));
             return lock;
         }
         // Another format may have other keys.
@@ -145,8 +146,11 @@ impl Lock {
             && let Some(other) = node.as_count().filter(|format| *format != FORMAT)
         {
             found.push(
-                bad(&node.span, format!("the lock file has format {other}, and this program knows {FORMAT}"))
-                    .help("a newer llm-do reads it"),
+                bad(
+                    &node.span,
+                    format!("the lock file has format {other}, but this llm-do reads only format {FORMAT}"),
+                )
+                .help("use a newer llm-do"),
             );
             return lock;
         }
@@ -161,7 +165,7 @@ impl Lock {
             }
             let Some(pinned) = library(item, found) else { continue };
             let place = &item.span;
-            // Only one version of a library can be in a program (SPEC §4.3).
+            // A program uses only one version of a library (`docs/guides/libraries.md`).
             match lock.libraries.get(&pinned.name).and_then(|other| other.span.clone()) {
                 Some(other) => found.push(
                     bad(place, format!("`{}` is pinned twice", pinned.name))
@@ -271,7 +275,7 @@ fn library(item: &Node, found: &mut Vec<Diagnostic>) -> Option<Pinned> {
     }
     if found.len() == before && contents.hash() != hash {
         found.push(
-            bad(&hash_span, format!("the hash of `{name}` is not the hash of the files below it"))
+            bad(&hash_span, format!("the hash of `{name}` does not match its files"))
                 .note("the file was edited by hand, or merged"),
         );
     }
@@ -298,8 +302,8 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Text in double quotes, as YAML takes it: whatever is no letter, digit or ASCII is escaped, so that nothing in a
-/// lock file hides.
+/// Text in double quotes as YAML. Every character that is not a letter, a digit or printable ASCII is escaped, so
+/// that a lock file cannot hide text.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -442,7 +446,7 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             let at = body + at.index(bytes.len() - body);
             bytes[at] = byte;
-            // What still parses pins the same files, or differs in what is no file: a name, a version, a source.
+            // A file that still parses pins the same files. It may differ only in a name, a version or a source.
             if let Ok(lock) = parse(std::str::from_utf8(&bytes).unwrap()) {
                 let hashes = |lock: &Lock| lock.libraries().map(|p| p.contents.hash()).collect::<Vec<_>>();
                 let mut found = hashes(&lock);

@@ -1,4 +1,5 @@
-//! The manifest, `project.yaml` or `llm-do.yaml` (SPEC §2.2), and what holds for a program without one.
+//! The manifest, `project.yaml` or `llm-do.yaml`, and the defaults of a program without one. See
+//! `docs/guides/projects.md`.
 
 use crate::{
     dependency::{self, Dependency},
@@ -16,7 +17,7 @@ use llm_do_core::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What makes a folder a library (SPEC §2.3).
+/// The file that makes a folder a library (`docs/guides/libraries.md`).
 pub const LIBRARY: &str = "lib.yaml";
 
 /// Names of a manifest.
@@ -37,7 +38,7 @@ pub struct Manifest {
     pub model: Option<Node>,
     /// `entry`.
     pub entry: Option<Node>,
-    /// Where workers lie, relative to the root.
+    /// The workers root, relative to the root.
     pub workers_root: String,
     /// Further folders with workers.
     pub worker_paths: Vec<String>,
@@ -45,15 +46,15 @@ pub struct Manifest {
     pub include: Vec<String>,
     /// `workers.exclude`.
     pub exclude: Vec<String>,
-    /// Where prompts lie.
+    /// The prompts folder.
     pub prompts_root: String,
-    /// Where templates lie.
+    /// The templates folder.
     pub templates_root: String,
     /// `dependencies`.
     pub dependencies: Vec<Dependency>,
     /// `exports`.
     pub exports: Vec<(String, Span)>,
-    /// Where Python tools lie.
+    /// The folders and files with Python tools.
     pub tools: ToolPlaces,
     /// `toolsets`, checked by shape.
     pub toolsets: Option<Node>,
@@ -76,9 +77,9 @@ pub struct Manifest {
 /// `tools` of a manifest, every path relative to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPlaces {
-    /// Folders. One that is not there holds nothing.
+    /// Folders. They need not exist.
     pub roots: Vec<String>,
-    /// Modules, with where each is named: it must be there. The default is named nowhere.
+    /// Modules, with the span that names each. A named module must exist; the default need not.
     pub modules: Vec<(String, Option<Span>)>,
     /// Whether workers may name tools by module (`package.module:register`).
     pub allow_module_imports: bool,
@@ -94,12 +95,12 @@ impl Default for ToolPlaces {
     }
 }
 
-/// One of `providers` (SPEC §10.1).
+/// One of `providers` (`docs/guides/models.md`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// Where it answers.
+    /// Its URL.
     pub base_url: String,
-    /// Which protocol it speaks: `openai`, `openai_resp`, `anthropic`, `gemini` or `ollama`.
+    /// Its protocol: `openai`, `openai_resp`, `anthropic`, `gemini` or `ollama`.
     pub api: String,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
@@ -142,7 +143,7 @@ impl Default for Manifest {
 }
 
 impl Manifest {
-    /// Reads the manifest of a tree; without one the defaults.
+    /// Reads the manifest of a tree, or returns the defaults if there is none.
     pub fn load(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Self {
         let there: Vec<&str> = MANIFESTS
             .into_iter()
@@ -161,10 +162,10 @@ impl Manifest {
                 found.push(
                     Diagnostic::error(
                         codes::TWO_MANIFESTS,
-                        format!("both `{}` and `{}` are there", MANIFESTS[0], MANIFESTS[1]),
+                        format!("the project has both `{}` and `{}`", MANIFESTS[0], MANIFESTS[1]),
                     )
                     .at(&Span::whole(&front_matter::unread(tree, MANIFESTS[0])))
-                    .help("keep one of them; they are two names for the same file"),
+                    .help("keep one of them: they are two names for the manifest"),
                 );
                 MANIFESTS[0]
             }
@@ -245,8 +246,8 @@ impl Manifest {
         manifest
     }
 
-    /// Reads a library: its `lib.yaml`, or the manifest of a project with `name`, `version` and `exports`, which can be
-    /// used as one (SPEC §2.2). `None` if it is neither, which `found` then says.
+    /// Reads a library: its `lib.yaml`, or the manifest of a project with `name`, `version` and `exports`
+    /// (`docs/guides/libraries.md`). `None` with findings in `found` if it is neither.
     pub fn load_library(tree: &dyn SourceTree, found: &mut Vec<Diagnostic>) -> Option<Self> {
         let no_library = |message: &str| {
             Diagnostic::error(codes::BAD_LIBRARY, message.to_owned())
@@ -258,7 +259,7 @@ impl Manifest {
             Ok(None) => {
                 let project = Self::load(tree, found);
                 let Some(file) = &project.file else {
-                    found.push(no_library("the folder is no library: it has no `lib.yaml`"));
+                    found.push(no_library("the folder is not a library: it has no `lib.yaml`"));
                     return None;
                 };
                 let lacks = [
@@ -270,7 +271,7 @@ impl Manifest {
                     lacks.iter().filter(|(_, lacks)| *lacks).map(|(key, _)| *key).collect();
                 if !lacks.is_empty() {
                     let message =
-                        format!("the project is no library: its manifest has no `{}`", lacks.join("`, `"));
+                        format!("the project is not a library: its manifest has no `{}`", lacks.join("`, `"));
                     found.push(no_library(&message).at(&Span::whole(file)));
                     return None;
                 }
@@ -310,7 +311,7 @@ impl Manifest {
         let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
         manifest.name = text("name");
         manifest.description = text("description");
-        // There is one format of `lib.yaml`, so that a bare number is the library's version as it was written.
+        // `lib.yaml` has only one format, so a bare number is the library's version as written.
         manifest.version = node.get("version").map(|version| match version.as_text() {
             Some(text) => text.to_owned(),
             None => version.span.text().to_owned(),
@@ -320,11 +321,13 @@ impl Manifest {
         manifest
     }
 
-    /// Paths that define the program beside the conventional ones, for its protection (SPEC §6.1).
+    /// Paths that define the program, in addition to the conventional ones, for its protection
+    /// (`docs/reference/sandbox.md`).
     pub fn defining(&self) -> Vec<String> {
         let roots = [&self.workers_root, &self.prompts_root, &self.templates_root];
         let tools = self.tools.roots.iter().chain(self.tools.modules.iter().map(|(module, _)| module));
-        // The root itself can't be named here: all of it would be read-only. Its worker files are protected by name.
+        // The root itself is excluded: otherwise everything would be read-only. Its worker files are protected by
+        // name.
         roots
             .into_iter()
             .chain(&self.worker_paths)
@@ -335,21 +338,21 @@ impl Manifest {
     }
 }
 
-/// The finding for a file in the form of a sketch that is no format (SPEC §2.1).
+/// The finding for a file whose keys are all inside one `worker:` or `workshop:` key, a layout of early drafts.
 pub fn sketch(whole: &Node) -> Option<Diagnostic> {
     let [entry] = whole.entries() else { return None };
     let wrapper = ["worker", "workshop"].contains(&entry.key.as_str()) && !entry.value.entries().is_empty();
     wrapper.then(|| {
         Diagnostic::error(
             codes::NOT_A_FORMAT,
-            format!("a file wrapped in `{}:` is a sketch, not a format", entry.key),
+            format!("llm-do does not read files that wrap everything in `{}:`", entry.key),
         )
         .at(&entry.key_span)
-        .help("put its keys at the top level of the file")
+        .help("move its keys to the top level of the file")
     })
 }
 
-/// `version`: a whole number is the format, text the project's own version.
+/// `version`: a whole number is the manifest's format, text is the project's own version.
 fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
     let version = node.get("version")?;
     match (&version.data, version.as_count()) {
@@ -357,7 +360,7 @@ fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
         (_, Some(1)) => None,
         (_, Some(other)) => {
             found.push(
-                shape::bad_value(version, format!("there is no manifest format {other}"))
+                shape::bad_value(version, format!("unknown manifest format {other}"))
                     .help("the manifest's format is `1`; put the project's own version in quotes"),
             );
             None
@@ -367,7 +370,7 @@ fn version(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
             found.push(
                 shape::bad_value(
                     version,
-                    format!("`version: {text}` is a number, neither a format nor a version"),
+                    format!("`version: {text}` is neither the manifest format `1` nor text"),
                 )
                 .fix(Fix::rewrite(
                     "put the project's own version in quotes",
@@ -420,9 +423,9 @@ fn folder(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
         Ok(path) => Some(path),
         Err(_) => {
             found.push(
-                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{text}` leads out of the program's root"))
+                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{text}` is outside the program's root"))
                     .at(&node.span)
-                    .help("name a folder below the root"),
+                    .help("use a folder below the root"),
             );
             None
         }
@@ -493,7 +496,7 @@ fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Pro
     if !(base_url.starts_with("http://") || base_url.starts_with("https://")) {
         let place = node.get("base_url").map_or(span, |url| &url.span);
         found.push(
-            Diagnostic::error(codes::BAD_VALUE, format!("`{base_url}` is not the address of a provider"))
+            Diagnostic::error(codes::BAD_VALUE, format!("`base_url` must be a URL, not `{base_url}`"))
                 .at(place)
                 .help("write a URL that starts with `https://` or `http://`"),
         );
@@ -513,7 +516,7 @@ fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Pro
     })
 }
 
-/// Whether a tree is a library and no project.
+/// Whether a tree is a library rather than a project.
 pub fn is_library(tree: &dyn SourceTree) -> bool {
     matches!(tree.kind(LIBRARY), Ok(Some(Kind::File)))
         && !MANIFESTS.into_iter().any(|name| matches!(tree.kind(name), Ok(Some(_))))

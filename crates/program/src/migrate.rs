@@ -1,8 +1,8 @@
-//! `migrate`: older layouts and older file forms become a canonical project (SPEC §13).
+//! `migrate`: converts older layouts and file formats to a canonical project. See `docs/guides/migrating.md`.
 //!
-//! [`plan`] reads through a [`SourceTree`] and says what would be written, moved and left out, and what could not be
-//! carried over; whoever asks carries it out. Files are changed where they stand, so that comments and formatting stay
-//! ([`rewrite`](self)); each result is read again and compared before it becomes part of a plan.
+//! [`plan`] reads through a [`SourceTree`] and returns which files to write, move and leave, and what it could not
+//! convert. The caller applies the plan. Files are edited in place, so that comments and formatting stay
+//! ([`rewrite`](self)). Each result is read again and compared before it becomes part of a plan.
 
 mod agents;
 mod draft;
@@ -35,20 +35,20 @@ use std::{
     sync::Arc,
 };
 
-/// Folders in which originals are kept begin with this; they are never migrated again.
+/// Prefix of folders with originals; they are never migrated again.
 pub const KEPT: &str = ".llm-do-migrated";
 
-/// Folders in which new files wait begin with this; one that nobody uses was left by a process that was killed.
+/// Prefix of folders with new files before they are moved. A leftover folder belongs to a killed process.
 pub const WAITING: &str = ".llm-do-new-";
 
-/// What is moved in a folder at this moment, as JSON: from where to where. Where it was left, half of it may be done.
-/// It lies where no tool of a worker reaches, since whoever settles it moves definitions.
+/// The moves in progress, as JSON from source to target. If the file is left over, the moves may be partly done. It
+/// is in a folder that worker tools cannot reach, because the command that finishes the moves changes definitions.
 pub const MOVES: &str = ".llm-do/moves.json";
 
-/// Where a worker's file keeps what has no place in the canonical form. Keys that begin with `x-` are the user's own.
+/// The key for values without a place in the canonical format. Keys that start with `x-` belong to the user.
 pub const LEFT_OVER: &str = "x-not-carried-over";
 
-/// What is to be migrated.
+/// The target of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A folder: it becomes a project.
@@ -105,22 +105,22 @@ impl fmt::Display for Form {
     }
 }
 
-/// What is to be done. Paths are relative to the tree, with `/`.
+/// A plan. Paths are relative to the tree, with `/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The older forms that were found, each once.
     pub forms: Vec<Form>,
-    /// Files that come to be or change, sorted by where they will be. No two go to one place, and none to a place that
-    /// another file keeps.
+    /// New and changed files, sorted by target. No two have the same target, and no target belongs to an unchanged
+    /// file.
     pub changes: Vec<Change>,
-    /// Files that went into another.
+    /// Files that were merged into another file.
     pub absorbed: Vec<Absorbed>,
-    /// All other files that were seen: they stay as they are.
+    /// All other files; they do not change.
     pub kept: Vec<String>,
-    /// What was done that is worth knowing, and what could not be carried over.
+    /// Notes on changes, and on values that could not be converted.
     pub notes: Vec<Note>,
-    /// Whether the folder is a registry that runs find by name: it must stay where it is, so that the project has to
-    /// be made elsewhere.
+    /// Whether the folder is a registry that runs search by name. It must keep its place, so the project needs
+    /// another folder.
     pub is_registry: bool,
 }
 
@@ -131,32 +131,32 @@ impl Plan {
     }
 }
 
-/// A file that comes to be.
+/// A new or changed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The file whose place it takes; `None` for one that is new.
+    /// The file that it replaces; `None` if it is new.
     pub from: Option<String>,
-    /// Where it will be.
+    /// Its target path.
     pub to: String,
-    /// What it will hold.
+    /// Its content.
     pub content: Content,
 }
 
-/// What a changed file holds.
+/// The content of a changed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Another text.
     Text {
-        /// The text it had; empty for a new file.
+        /// The old text; empty for a new file.
         before: Arc<str>,
-        /// The text it gets.
+        /// The new text.
         after: String,
     },
     /// The same bytes, elsewhere.
     Moved,
 }
 
-/// A file whose text went into another.
+/// A file whose text was merged into another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absorbed {
     /// The file.
@@ -167,25 +167,25 @@ pub struct Absorbed {
     pub text: Arc<str>,
 }
 
-/// How much a note weighs.
+/// The severity of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// Something could not be carried over: somebody has to look.
+    /// Something could not be converted; the user must check it.
     Lost,
     /// Worth knowing.
-    Told,
+    Info,
 }
 
-/// Something to be said about a plan.
+/// A note about a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
-    /// How much it weighs.
+    /// Its severity.
     pub weight: Weight,
-    /// The file it is about; absent if it is about the whole.
+    /// Its file; absent for the whole plan.
     pub file: Option<String>,
     /// The line in that file, from 1.
     pub line: Option<usize>,
-    /// What there is to say.
+    /// The text.
     pub message: String,
 }
 
@@ -199,15 +199,15 @@ impl fmt::Display for Note {
     }
 }
 
-/// Nothing there looks like a program of workers.
+/// The folder does not contain a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing here looks like workers or a project, old or new")]
 pub struct Unrecognised {
-    /// What kept files from being read.
+    /// Why files could not be read.
     pub notes: Vec<Note>,
 }
 
-/// What is being found out.
+/// The notes and formats found so far.
 #[derive(Default)]
 struct Findings {
     forms: BTreeSet<Form>,
@@ -219,8 +219,8 @@ impl Findings {
         self.note(Weight::Lost, Some(draft.path.as_str()), draft.line(span), message);
     }
 
-    fn told(&mut self, draft: &Draft, span: &Span, message: impl Into<String>) {
-        self.note(Weight::Told, Some(draft.path.as_str()), draft.line(span), message);
+    fn info(&mut self, draft: &Draft, span: &Span, message: impl Into<String>) {
+        self.note(Weight::Info, Some(draft.path.as_str()), draft.line(span), message);
     }
 
     fn note(&mut self, weight: Weight, file: Option<&str>, line: Option<usize>, message: impl Into<String>) {
@@ -228,10 +228,10 @@ impl Findings {
     }
 }
 
-/// Plans the migration of a tree. Reads, and changes nothing.
+/// Plans the migration of a tree. Only reads.
 ///
 /// # Errors
-/// If nothing in it can be recognised.
+/// If it contains no known format.
 pub fn plan(tree: &dyn SourceTree, scope: &Scope) -> Result<Plan, Unrecognised> {
     let mut findings = Findings::default();
     let inventory = Inventory::read(tree, &mut findings);
@@ -275,7 +275,7 @@ pub fn plan(tree: &dyn SourceTree, scope: &Scope) -> Result<Plan, Unrecognised> 
     Ok(finish(drafts.into_iter().filter(wanted).collect(), absorbed, &inventory, &layout, scope, findings))
 }
 
-/// Texts, moves, and the check that nothing goes where something is.
+/// Creates the texts and moves, and checks that no target exists.
 fn finish(
     drafts: Vec<Draft>,
     mut absorbed: Vec<Absorbed>,
@@ -294,7 +294,7 @@ fn finish(
             None => _ = stuck.insert(draft.to.clone()),
         }
     }
-    // What would have gone into a file that stays as it is stays as well.
+    // A file that would be merged into an unchanged file does not change either.
     absorbed.retain(|one| !stuck.contains(&one.into));
     if *scope == Scope::Folder {
         for (from, to) in place::companions(&drafts, inventory, layout, &mut findings) {
@@ -335,17 +335,17 @@ impl Change {
     }
 }
 
-/// A node that stands in no file yet.
+/// A node without a place in a file.
 fn made(data: Data) -> Node {
     Node { span: nowhere(), data }
 }
 
-/// A text that stands in no file yet.
+/// A text node without a place in a file.
 fn made_text(text: impl Into<String>) -> Node {
     made(Data::Text(text.into()))
 }
 
-/// An entry that stands in no file yet.
+/// An entry without a place in a file.
 fn made_entry(key: impl Into<String>, value: Node) -> Entry {
     Entry { key: key.into(), key_span: nowhere(), value }
 }

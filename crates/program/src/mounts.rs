@@ -1,4 +1,4 @@
-//! `sandbox` of a worker and of its project, merged and made absolute (SPEC §2.2, §6.1).
+//! `sandbox` of a worker and of its project, merged, with absolute places. See `docs/reference/sandbox.md`.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -21,12 +21,12 @@ pub struct Layers<'a> {
     pub worker: Option<&'a Node>,
 }
 
-/// What a program asks for beyond its own tree (SPEC §6.5).
+/// A grant that a program needs beyond its own tree (`docs/reference/sandbox.md`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequiredGrant {
     /// What.
     pub what: Wanted,
-    /// Where it is asked for.
+    /// Where the program asks for it.
     pub span: Span,
 }
 
@@ -47,18 +47,18 @@ pub enum Wanted {
 /// A worker's sandbox, merged.
 #[derive(Debug, Default)]
 pub struct Merged {
-    /// What narrowing it asks.
+    /// How it narrows the authority.
     pub narrowing: Narrowing,
-    /// `path` parameters that are handed over for reading, with their places in the file.
+    /// `path` parameters that callers pass for reading, with their spans.
     pub read: Vec<(String, Span)>,
-    /// And for writing.
+    /// `path` parameters that callers pass for writing.
     pub write: Vec<(String, Span)>,
-    /// What it needs from the operator.
+    /// Grants that the operator must give.
     pub grants: Vec<RequiredGrant>,
 }
 
-/// Merges a project's sandbox with a worker's. `own` are the places that need no grant: the program's root, and for a
-/// lone file the current directory.
+/// Merges a project's sandbox with a worker's. `own` holds the places that need no grant: the program's root and, for
+/// a single file, the current directory.
 pub fn merge(
     tree: &dyn SourceTree,
     own: &[Place],
@@ -72,7 +72,7 @@ pub fn merge(
     let approval = approvals(&both.iter().filter_map(|s| s.get("approval")).collect::<Vec<_>>());
     let mut mounts = Mounts { tree, own, approval, merged: &mut merged, found };
     if let Some(root) = last("root") {
-        // Whoever names the folder that is `/` means to work in it; `readonly` and the gate narrow that.
+        // The folder for `/` is writable; `readonly` and the gate can narrow that.
         mounts.add(VirtualPath::root(), root, Access::Write, Rules::default());
     }
     for name in names(&both) {
@@ -131,9 +131,9 @@ impl Mounts<'_> {
             Ok(at) if at != VirtualPath::root() && !name.contains('/') => at,
             Ok(_) => {
                 self.found.push(
-                    Diagnostic::error(codes::BAD_MOUNT, format!("`{name}` is not a mount's name"))
+                    Diagnostic::error(codes::BAD_MOUNT, format!("`{name}` is not a valid mount name"))
                         .at(&entry.key_span)
-                        .help("a mount `NAME` is seen at `/NAME`; write `sandbox.root` for `/`"),
+                        .help("a mount `NAME` appears at `/NAME`; use `sandbox.root` for `/`"),
                 );
                 return;
             }
@@ -150,7 +150,7 @@ impl Mounts<'_> {
             self.found.push(
                 Diagnostic::error(codes::BAD_MOUNT, format!("the mount `{name}` has no `root`"))
                     .at(&entry.key_span)
-                    .help(format!("name the folder it shows: `{name}: {{root: ./{name}}}`")),
+                    .help(format!("set its folder: `{name}: {{root: ./{name}}}`")),
             );
             return;
         };
@@ -166,7 +166,7 @@ impl Mounts<'_> {
                 delete: rule("write_approval"),
             },
             suffixes: last("suffixes").map(suffixes).unwrap_or_default(),
-            // A limit: the tighter one stands.
+            // A limit: the lower value applies.
             max_file_bytes: layers
                 .iter()
                 .filter_map(|entry| entry.value.get("max_file_bytes")?.as_count())
@@ -184,7 +184,7 @@ impl Mounts<'_> {
             || text.chars().any(char::is_control)
         {
             self.found.push(
-                wrong(format!("`{text}` is not a folder's path"))
+                wrong(format!("`{text}` is not a folder path"))
                     .help("write a path relative to the program's root, or an absolute one"),
             );
             return;
@@ -208,7 +208,7 @@ impl Mounts<'_> {
             }
             None if !inside => {
                 self.found.push(wrong(format!("`{text}` does not exist")).note(
-                    "a mount outside the program must exist; one inside is empty until something is written",
+                    "a mount outside the program must exist; inside the program, the first write creates a missing folder",
                 ));
                 return;
             }
@@ -242,7 +242,7 @@ impl Mounts<'_> {
                 _ => self.found.push(
                     Diagnostic::error(codes::BAD_MOUNT, format!("`{text}` is not a parameter"))
                         .at(span)
-                        .help("here stand mounts that callers hand over, `${parameter}`; a folder is mounted under `sandbox.paths`"),
+                        .help("write `${parameter}` for a path that the caller passes; mount a folder under `sandbox.paths`"),
                 ),
             }
         }
@@ -250,7 +250,8 @@ impl Mounts<'_> {
     }
 }
 
-/// A mount's own rule goes before the one for all mounts (SPEC §6.1), but never loosens a `blocked`.
+/// A mount's own rule takes precedence over the rule for all mounts (`docs/reference/sandbox.md`), but cannot loosen
+/// `blocked`.
 fn tighten(own: Option<Rule>, all: Option<Rule>) -> Option<Rule> {
     match (own, all) {
         (_, Some(Rule::Blocked)) => Some(Rule::Blocked),
@@ -258,7 +259,7 @@ fn tighten(own: Option<Rule>, all: Option<Rule>) -> Option<Rule> {
     }
 }
 
-/// Of the project's and the worker's rule the worker's, unless the project's is `blocked`.
+/// The worker's rule, unless the project's rule is `blocked`.
 fn strictest<'a>(rules: impl Iterator<Item = &'a Node>) -> Option<Rule> {
     let rules: Vec<Rule> = rules.filter_map(rule_of).collect();
     if rules.contains(&Rule::Blocked) { Some(Rule::Blocked) } else { rules.last().copied() }
@@ -279,7 +280,7 @@ pub fn suffixes(list: &Node) -> Vec<String> {
         .collect()
 }
 
-/// What both layers leave: of two lists, the paths of each that the other covers.
+/// The intersection of both layers: the paths of each list that the other list covers.
 fn restrict(both: &[&Node], found: &mut Vec<Diagnostic>) -> Vec<VirtualPath> {
     let mut kept: Option<Vec<VirtualPath>> = None;
     for list in both.iter().filter_map(|sandbox| sandbox.get("restrict")) {
@@ -294,8 +295,8 @@ fn restrict(both: &[&Node], found: &mut Vec<Diagnostic>) -> Vec<VirtualPath> {
         }
         if paths.is_empty() {
             found.push(
-                bad_value(list, "`restrict` leaves nothing")
-                    .help("name the paths that stay reachable; leave `toolsets.filesystem` out for a worker without files"),
+                bad_value(list, "`restrict` contains no valid path")
+                    .help("list the paths that the worker may reach; for a worker without files, remove `toolsets.filesystem`"),
             );
             continue;
         }
@@ -318,10 +319,10 @@ fn restrict(both: &[&Node], found: &mut Vec<Diagnostic>) -> Vec<VirtualPath> {
                     found.push(
                         Diagnostic::error(
                             codes::CONFLICT,
-                            "this `restrict` lies outside what the project's leaves",
+                            "this `restrict` has no path in common with the project's `restrict`",
                         )
                         .at(&list.span)
-                        .help("a worker can tighten the project's sandbox, never widen it"),
+                        .help("a worker can narrow the project's sandbox, but not widen it"),
                     );
                 }
                 narrowed

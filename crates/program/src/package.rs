@@ -1,4 +1,5 @@
-//! Packages: the program itself and the libraries that it depends on, each with its own names (SPEC §4.3).
+//! Packages: the program and the libraries that it depends on. Each has its own namespace. See
+//! `docs/guides/libraries.md`.
 
 use crate::{
     contents::Difference,
@@ -7,14 +8,15 @@ use crate::{
     front_matter,
     library::{Libraries, shown},
     library_name,
+    load_options::LoadOptions,
     lock::{LOCK_FILE, Lock, Pinned},
+    locked_tree::LockedTree,
     manifest::{LIBRARY, Manifest},
-    program::LoadOptions,
     resolve::{Layout, PackageId, WorkerFile},
     scan,
-    source::{LockedTree, SourceTree},
+    source::SourceTree,
     span::Span,
-    tool_levels::ToolFolders,
+    tool_folders::ToolFolders,
     toolsets::{self, Toolsets},
 };
 use llm_do_core::{
@@ -27,17 +29,18 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// A root of definitions: what its workers say is resolved in it, and it declares what they inherit.
+/// A root of definitions. References of its workers are resolved in it, and its manifest holds the settings that they
+/// inherit.
 pub(crate) struct Package {
     /// The library's name; `None` for the program.
     pub(crate) library: Option<Arc<str>>,
-    /// Its files; those of a library that is pinned are held to the lock file.
+    /// Its files. Those of a pinned library are checked against the lock file.
     pub(crate) tree: Arc<dyn SourceTree>,
-    /// Its files, whatever was pinned.
+    /// Its files, without that check.
     installed: Arc<dyn SourceTree>,
-    /// What was pinned of it.
+    /// Its entry in the lock file.
     pinned: Option<Arc<Pinned>>,
-    /// What is not as it was pinned, once somebody has asked.
+    /// Differences from the lock file, computed on first use.
     changes: OnceLock<Vec<Diagnostic>>,
     pub(crate) manifest: Manifest,
     pub(crate) toolsets: Toolsets,
@@ -45,13 +48,13 @@ pub(crate) struct Package {
     pub(crate) protection: Arc<Protection>,
     /// Places that need no grant.
     pub(crate) own: Vec<Place>,
-    /// Whose its code is.
+    /// The package of its code.
     pub(crate) code: Arc<CodePackage>,
-    /// What its folders hold of tools, as far as it was looked for.
+    /// The tools in its folders, as far as they were searched.
     pub(crate) tool_folders: ToolFolders,
-    /// What its workers may name, in order.
+    /// The libraries that its workers may refer to, in order.
     pub(crate) dependencies: Vec<PackageId>,
-    /// Who asked for it first, for people, and where.
+    /// What required it first, for messages, and where.
     requirer: (String, Option<Span>),
 }
 
@@ -106,20 +109,20 @@ impl Package {
         }
     }
 
-    /// Whether it is a library and no project: it has no entry, but exports.
+    /// Whether it is a library rather than a project: it has exports but no entry.
     pub(crate) fn is_library(&self) -> bool {
         self.manifest.file.as_ref().is_some_and(|file| file.path().rsplit('/').next() == Some(LIBRARY))
     }
 
-    /// What is not as the lock file pinned it, the library compared as a whole, once: what runs its code reads its
-    /// files itself, whatever this crate has checked of them. Nothing for what is not pinned.
+    /// The differences between the whole library and the lock file, computed once. Code of the library reads its
+    /// files without the checks of this crate. Empty if the library is not pinned.
     pub(crate) fn changes(&self) -> &[Diagnostic] {
         self.changes.get_or_init(|| {
             let Some(pinned) = &self.pinned else { return Vec::new() };
             let changed = |message: String| {
                 Diagnostic::error(codes::LIBRARY_CHANGED, message)
                     .or_at(self.requirer.1.as_ref())
-                    .help("if that is right, `llm-do lib install` pins what is there now")
+                    .help("if you made the change, run `llm-do lib install` to pin the current files")
             };
             match pinned.compare(self.installed.as_ref()) {
                 Err(error) => vec![changed(format!("the library `{}`: {error}", pinned.label()))],
@@ -127,7 +130,7 @@ impl Package {
                     .iter()
                     .map(|Difference { path, change }| {
                         changed(format!(
-                            "the library `{}` is not what was pinned: `{path}` is {change}",
+                            "the library `{}` differs from `llm-do.lock`: `{path}` is {change}",
                             pinned.label()
                         ))
                     })
@@ -136,7 +139,7 @@ impl Package {
         })
     }
 
-    /// As people call it: `utils@2.1.0`.
+    /// Its name in messages: `utils@2.1.0`.
     fn shown(&self) -> String {
         match &self.library {
             Some(name) => shown(name, self.manifest.version.as_deref()),
@@ -144,7 +147,7 @@ impl Package {
         }
     }
 
-    /// The name of one of its workers in the whole program.
+    /// The name of one of its workers, unique in the program.
     pub(crate) fn global_id(&self, id: &str) -> Arc<str> {
         match &self.library {
             Some(library) => format!("{library}:{id}").into(),
@@ -152,7 +155,7 @@ impl Package {
         }
     }
 
-    /// IDs of its exports with the references that they were written as.
+    /// IDs of its exports, with the references in the manifest.
     pub(crate) fn exports(&self) -> impl Iterator<Item = (String, &str)> {
         self.manifest.exports.iter().filter_map(|(text, _)| Some((self.layout.id_of(text)?, text.as_str())))
     }
@@ -169,7 +172,7 @@ pub(crate) fn protection(
     work: Option<&Place>,
     defining: impl IntoIterator<Item = String>,
 ) -> Protection {
-    // Rules name places from the folder that a lone file works on; its own definitions stay protected there.
+    // Rules use paths relative to the folder that a single file works on. Its own definitions stay protected there.
     let Some(work) = work else { return Protection::new(root.clone(), defining) };
     match root.rest(work) {
         None => Protection::new(work.clone(), []),
@@ -183,14 +186,14 @@ pub(crate) fn protection(
 /// The program and its libraries, each once.
 pub(crate) struct Packages {
     all: Vec<Package>,
-    /// What the program's dependencies resolved to when they were installed.
+    /// The lock file of the program.
     lock: Lock,
-    /// Names of dependencies that did not load, which has been said: what names them says no more.
+    /// Names of dependencies that did not load. They were reported, so references to them are not reported again.
     broken: BTreeSet<String>,
 }
 
 impl Packages {
-    /// The program and everything it depends on. Opens of each library what says that it is one, and nothing else.
+    /// The program and all its dependencies. Opens only the manifest of each library.
     pub(crate) fn load(program: Package, host: &LoadOptions, found: &mut Vec<Diagnostic>) -> Self {
         let lock = Lock::load(program.tree.as_ref(), found).unwrap_or_default();
         let mut packages = Self { all: vec![program], lock, broken: BTreeSet::new() };
@@ -211,7 +214,7 @@ impl Packages {
         self.all.iter().enumerate().map(|(id, package)| (PackageId(id), package))
     }
 
-    /// The library of that name, whoever depends on it.
+    /// The library of that name, of any package's dependencies.
     pub(crate) fn library(&self, name: &str) -> Option<PackageId> {
         self.iter().find(|(_, package)| package.library.as_deref() == Some(name)).map(|(id, _)| id)
     }
@@ -255,7 +258,7 @@ impl Packages {
         let dependency = Dependency { kind, text: name.to_owned(), span: span.clone() };
         if let Some(id) = self.add(PackageId::PROGRAM, &dependency, &mut Vec::new(), host, found) {
             self.all[0].dependencies.push(id);
-            // Whoever is loaded from now on has its tools.
+            // Workers that are loaded from now on have its tools.
             self.all[0].tool_folders = ToolFolders::default();
         }
     }
@@ -300,10 +303,10 @@ impl Packages {
             found.push(
                 Diagnostic::error(
                     codes::CIRCULAR_DEPENDENCY,
-                    format!("libraries depend on each other: {}", names.join(" → ")),
+                    format!("circular dependency between libraries: {}", names.join(" → ")),
                 )
                 .at(&dependency.span)
-                .help("make one library of them, or move what both need into a third"),
+                .help("merge the libraries, or move what both need to a third library"),
             );
             return None;
         }
@@ -334,14 +337,14 @@ impl Packages {
         let conflict = Diagnostic::error(
             codes::VERSION_CONFLICT,
             format!(
-                "{} requires `{}`, and {first} requires `{}`",
+                "{} requires `{}`, but {first} requires `{}`",
                 self.get(from).shown(),
                 dependency.text,
                 known.shown()
             ),
         )
         .at(&dependency.span)
-        .help("a program has one version of a library: let both name the same");
+        .help("a program can use only one version of a library: require the same version in both places");
         match place {
             Some(place) => conflict.related("the other version is required here", place),
             None => conflict,
@@ -365,19 +368,19 @@ impl Packages {
                 Diagnostic::error(
                     codes::LIBRARY_CHANGED,
                     format!(
-                        "`{}` is asked for, and the lock file pins `{}`",
+                        "`{}` is required, but `llm-do.lock` pins `{}`",
                         shown(name, Some(version)),
                         pinned.label()
                     ),
                 )
                 .at(&dependency.span)
-                .help("`llm-do lib install` pins what is asked for now"),
+                .help("run `llm-do lib install` to pin the required version"),
             );
             return None;
         }
         let called = shown(name, version);
         let find = |version: Option<&str>| host.libraries.find(name, version);
-        // What was pinned may lie in a folder with or without its version.
+        // The folder of a pinned library may have the version in its name or not.
         let tree = match pinned.map_or(Ok(None), |pinned| find(Some(&pinned.version))) {
             Ok(None) => find(version),
             pinned => pinned,
@@ -421,7 +424,7 @@ impl Packages {
             found.push(
                 Diagnostic::error(
                     codes::BAD_LIBRARY,
-                    format!("the folder of the library `{called}` holds `{is}`"),
+                    format!("the folder of the library `{called}` contains `{is}`"),
                 )
                 .or_at(place.as_ref())
                 .related("it is required here", &dependency.span)
@@ -435,10 +438,10 @@ impl Packages {
         Some(Package { installed, pinned: pinned.cloned(), ..package })
     }
 
-    /// Holds every library as a whole to the lock file, which a run does only file by file. Reads all of them.
+    /// Compares every whole library with the lock file, which a run does only file by file. Reads all their files.
     pub(crate) fn compare_with_lock(&self, found: &mut Vec<Diagnostic>) {
         if self.lock.libraries().next().is_none() {
-            // Said once: whoever has no lock file knows of none. And one that is damaged is no missing one.
+            // Reported only once if there is no lock file. A damaged lock file is not a missing one.
             let damaged = found.iter().any(|finding| finding.code == codes::BAD_LOCK);
             if let Some(first) = self.program().dependencies.first().filter(|_| !damaged) {
                 found.push(
@@ -447,7 +450,7 @@ impl Packages {
                         format!("no library is pinned: there is no `{LOCK_FILE}`"),
                     )
                     .or_at(self.get(*first).requirer.1.as_ref())
-                    .help("`llm-do lib install` writes it: what the libraries are now, file by file"),
+                    .help("run `llm-do lib install` to pin the installed libraries"),
                 );
             }
             return;
@@ -458,7 +461,7 @@ impl Packages {
                 found.push(
                     Diagnostic::warning(codes::NOT_LOCKED, format!("the library `{name}` is not pinned"))
                         .or_at(place.as_ref())
-                        .help("`llm-do lib install` writes what it is now into `llm-do.lock`"),
+                        .help("run `llm-do lib install` to pin it in `llm-do.lock`"),
                 );
                 continue;
             }
@@ -466,10 +469,10 @@ impl Packages {
         }
     }
 
-    /// The worker that a reference means to those who say it in `from` (SPEC §4.1).
+    /// The worker that a reference resolves to in a package with these imports.
     ///
     /// # Errors
-    /// Without a place: the caller knows who said it.
+    /// The error has no span; the caller knows the place of the reference.
     pub(crate) fn resolve(&self, from: PackageId, reference: &str) -> Result<WorkerFile, Box<Diagnostic>> {
         let package = self.get(from);
         if let Some((library, id)) = reference.split_once(':') {
@@ -511,8 +514,8 @@ impl Packages {
             )
             .did_you_mean(name, names);
             if installed {
-                missing = missing
-                    .note("another library depends on it, which makes its names known to that one alone");
+                missing =
+                    missing.note("another library depends on it, but only that library can use its workers");
             }
             if missing.nearest.is_empty() {
                 missing = missing.help(format!("declare it in the manifest: `dependencies: [{name}]`"));
@@ -538,14 +541,14 @@ impl Packages {
         let near = nearest(id, exports.iter().map(String::as_str));
         let missing = Diagnostic::error(code, message);
         Err(match (near.as_slice(), exports.as_slice()) {
-            ([], []) => missing.help("it exports nothing"),
+            ([], []) => missing.help("the library exports nothing"),
             ([], exports) => missing.help(format!("it exports {}", exports.join(", "))),
             ([first, ..], _) => missing.help(format!("did you mean `{name}:{first}`?")),
         }
         .into())
     }
 
-    /// What a bare reference could mean in a package, for "did you mean": scans.
+    /// The names that a reference in a package could have, for "did you mean". Scans the package.
     pub(crate) fn names(&self, from: PackageId) -> Vec<String> {
         let package = self.get(from);
         let mut names: Vec<String> = package.scan().into_iter().map(|worker| worker.id).collect();

@@ -1,4 +1,4 @@
-//! Work on many things at once, and the same result however many processors there are. In a browser there are no threads.
+//! Parallel work with results that do not depend on the number of processors. In a browser there are no threads.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::sync::{
@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Fewer things than this are done faster than a thread starts.
+/// Starting threads does not pay for fewer items.
 #[cfg(not(target_arch = "wasm32"))]
 const WORTH_A_THREAD: usize = 64;
 
@@ -16,7 +16,7 @@ pub(crate) fn in_parallel<T, R>(items: Vec<T>, work: impl Fn(T) -> R) -> Vec<R> 
     items.into_iter().map(work).collect()
 }
 
-/// `work` for each of `items`, in their order, on all processors where that pays.
+/// `work` for each of `items`, in their order, on all processors if that pays.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = match std::thread::available_parallelism() {
@@ -26,7 +26,7 @@ pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R
     if threads < 2 {
         return items.into_iter().map(work).collect();
     }
-    // More shares than threads: workers differ in size.
+    // Use more shares than threads, because workers differ in size.
     let share = items.len().div_ceil(threads * 8);
     let mut items = items.into_iter();
     let shares: Vec<Mutex<(Vec<T>, Vec<R>)>> = std::iter::from_fn(|| {
@@ -46,7 +46,7 @@ pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R
         for _ in 1..threads {
             scope.spawn(shares_in_turn);
         }
-        // This thread works as well: its memory is the cheapest to grow.
+        // This thread works too.
         shares_in_turn();
     });
     let done =
@@ -54,15 +54,15 @@ pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R
     done.collect()
 }
 
-/// Frees something large while nobody waits for it: a process that is about to end need not free it at all.
+/// Frees something large on another thread. A process that is about to end need not wait for it.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) fn let_go<T: Send + 'static>(large: T) {
-    // Without another thread it is freed here.
+pub(crate) fn drop_in_background<T: Send + 'static>(large: T) {
+    // If no thread can be started, it is freed here.
     let _ = std::thread::Builder::new().spawn(move || drop(large));
 }
 
 /// Frees something large.
 #[cfg(target_arch = "wasm32")]
-pub(crate) fn let_go<T>(large: T) {
+pub(crate) fn drop_in_background<T>(large: T) {
     drop(large);
 }

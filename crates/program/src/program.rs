@@ -1,11 +1,11 @@
-//! A program: its definitions, resolved and merged, as the engine asks for them.
+//! A program: its resolved and merged definitions, as the engine requests them.
 
 use crate::{
-    code::CodeReader,
+    context::Context,
     diagnostics::{Diagnostic, Diagnostics, tidy},
-    effective::{Context, Effective},
+    effective::Effective,
     front_matter,
-    library::{Libraries, NoLibraries},
+    load_options::LoadOptions,
     loading::{self, Loading, Workers, same_id, with_nearest},
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted},
@@ -14,13 +14,13 @@ use crate::{
     show::Shown,
     signature::{InputError, show},
     source::{RealPlace, SourceTree},
+    start::{Source, Start},
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     function::FunctionSource,
     gate::{Mode, Policy},
     model::ModelName,
-    toolset::ToolsetRegistry,
     worker::{BoundPath, CodeModule, DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
 use serde_json::Value;
@@ -29,75 +29,12 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-/// What the host knows and allows, which definitions are checked against.
-#[derive(Clone)]
-pub struct LoadOptions {
-    /// The kinds of toolsets.
-    pub toolsets: ToolsetRegistry,
-    /// Names of providers beside those of the manifest. Empty: any name passes.
-    pub providers: Vec<String>,
-    /// The installed libraries.
-    pub libraries: Arc<dyn Libraries>,
-    /// Whether Python tools may be loaded at all (`--no-import-tools` says no).
-    pub import_tools: bool,
-    /// Whether workers may name tools by module (`--allow-module-imports`), whatever the manifest says.
-    pub module_imports: bool,
-    /// What looks into Python, if anything does: `check` and references to schemas ask it.
-    pub code: Option<Arc<dyn CodeReader>>,
-}
-
-impl Default for LoadOptions {
-    /// No toolsets, any provider, no libraries.
-    fn default() -> Self {
-        Self {
-            toolsets: ToolsetRegistry::default(),
-            providers: Vec::new(),
-            libraries: Arc::new(NoLibraries),
-            import_tools: true,
-            module_imports: false,
-            code: None,
-        }
-    }
-}
-
-/// Where a run starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// In a project: at this worker, else the manifest's `entry`, else `main`.
-    Entry(Option<String>),
-    /// At this file, relative to the root.
-    File(String),
-}
-
-/// A program to load.
-#[derive(Clone)]
-pub struct Source {
-    /// Its files.
-    pub tree: Arc<dyn SourceTree>,
-    /// Where it starts.
-    pub start: Start,
-    /// Whether a manifest in the root counts (`--no-project` says no).
-    pub manifest: bool,
-    /// The current directory, for a file that belongs to no project: what it works on (SPEC §3).
-    pub work: Option<Place>,
-}
-
-impl Source {
-    /// The program as grants know it: the root of a project, or a lone file.
-    pub fn identity(&self) -> Place {
-        match (&self.start, &self.work) {
-            (Start::File(file), Some(_)) => Place::new(&format!("{}/{file}", self.tree.root())),
-            _ => self.tree.root().clone(),
-        }
-    }
-}
-
 /// Why an input can't be bound.
 #[derive(Debug)]
 pub enum BindError {
-    /// It doesn't fit.
+    /// The input is invalid.
     Input(InputError),
-    /// The manifest binds places outside the program, which nobody has granted.
+    /// The manifest binds places outside the program that are not granted.
     Beyond(Vec<RequiredGrant>),
 }
 
@@ -110,25 +47,25 @@ impl From<InputError> for BindError {
 /// A program that can run.
 #[derive(Debug)]
 pub struct Loaded {
-    /// It.
+    /// The program.
     pub program: Arc<Program>,
-    /// What is worth knowing.
+    /// Warnings.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Resolved, merged, immutable definitions. What a run names by glob is loaded when it is called; everything else is
-/// loaded already.
+/// Resolved, merged, immutable definitions. Workers that match only a glob are loaded when they are called; all
+/// others are already loaded.
 pub struct Program {
     host: LoadOptions,
     packages: Packages,
     work: Option<Place>,
     name: String,
     model: Option<ModelName>,
-    /// Of what the manifest names and of the code of what is loaded.
+    /// Covers the manifest's files and the code of loaded workers.
     protection: Arc<Protection>,
     entry: Arc<WorkerDefinition>,
     workers: Mutex<Workers>,
-    /// What each worker imports, by its name.
+    /// The imports of each worker, by its name.
     imports: BTreeMap<Arc<str>, Vec<WorkerFile>>,
     listed: OnceLock<Vec<WorkerFile>>,
 }
@@ -143,11 +80,11 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
-    /// Loads a program: the manifest, the entry, and everything that allowlists name exactly, however far down. Opens
+    /// Loads a program: the manifest, the entry, and all workers that allowlists name exactly, recursively. It opens
     /// no other file.
     ///
     /// # Errors
-    /// Everything that is wrong with what was opened, warnings included, in reading order.
+    /// All problems of the opened files, including warnings, in reading order.
     pub fn load(source: Source, host: LoadOptions) -> Result<Loaded, Diagnostics> {
         let mut found = Vec::new();
         let mut loading = Loading::begin(&source, host, &mut found);
@@ -193,10 +130,10 @@ impl Program {
         &self.entry
     }
 
-    /// The entry after the merge, each value with where it came from.
+    /// The entry after the merge, each value with its origin.
     pub fn shown(&self) -> Shown {
         let workers = self.lock();
-        Shown::of(&workers[&self.entry.id], &self.packages, &workers)
+        Shown::of(&workers[&self.entry.id], &self.packages, &workers, &self.host.toolsets)
     }
 
     /// The manifest, or the defaults.
@@ -234,7 +171,7 @@ impl Program {
         &self.package().tree
     }
 
-    /// What defines the program and is protected or invisible.
+    /// The files that define the program and are protected or invisible.
     pub fn protection(&self) -> &Arc<Protection> {
         &self.protection
     }
@@ -244,7 +181,8 @@ impl Program {
         self.lock().values().map(|effective| Arc::clone(&effective.definition)).collect()
     }
 
-    /// What the loaded workers ask for beyond the program's own tree, each once (SPEC §6.5).
+    /// The grants that the loaded workers need beyond the program's own tree, each once
+    /// (`docs/reference/sandbox.md`).
     pub fn required_grants(&self) -> Vec<RequiredGrant> {
         let mut grants: Vec<RequiredGrant> = Vec::new();
         for grant in self.lock().values().flat_map(|effective| effective.grants.clone()) {
@@ -255,7 +193,7 @@ impl Program {
         grants
     }
 
-    /// Of the required grants those that `granted` and `network` don't cover.
+    /// The required grants that `granted` and `network` do not cover.
     pub fn missing_grants(&self, granted: &[Extent], network: &Network) -> Vec<RequiredGrant> {
         let bounds = Bounds::new(granted.to_vec(), network.clone());
         let mut grants = self.required_grants();
@@ -266,9 +204,9 @@ impl Program {
         grants
     }
 
-    /// The authority that a run starts with: the program's own tree, what the operator granted, and the places that
-    /// `bound` hands over, which are seen at `/PARAMETER`. The view is the one of SPEC §6.1 for programs that declare
-    /// no mounts.
+    /// The authority that a run starts with: the program's own tree, the operator's grants, and the places of
+    /// `bound`, which appear at `/PARAMETER`. The view is that of a program without declared mounts
+    /// (`docs/reference/sandbox.md`).
     pub fn authority(&self, granted: &[Extent], network: Network, bound: &[BoundPath]) -> Authority {
         let mut extents: Vec<Extent> = self
             .package()
@@ -286,14 +224,14 @@ impl Program {
         Authority::new(Bounds::new(extents, network), view, Arc::clone(self.protection()))
     }
 
-    /// Completes the entry's input by the manifest's `bindings` and mounts, and turns the places that `path`
-    /// parameters name into capabilities (SPEC §2.2, §6.4). The operator's own values are relative to `here`, and are
-    /// the operator's word; those of the manifest are relative to the root and, outside of it, need a grant.
+    /// Completes the entry's input with the manifest's `bindings` and mounts, and turns the places of `path`
+    /// parameters into capabilities (`docs/reference/sandbox.md`). The operator's own values are relative to `here`
+    /// and need no grant. Those of the manifest are relative to the root and need a grant outside of it.
     ///
     /// Afterwards a `path` parameter's value is `/PARAMETER`, which [`Program::authority`] mounts.
     ///
     /// # Errors
-    /// A place that does not exist, or what the manifest binds beyond what is granted.
+    /// A place that does not exist, or a binding that is not granted.
     pub fn bind(
         &self,
         input: &mut Value,
@@ -329,7 +267,7 @@ impl Program {
                     self.real(&whole, access)
                         .map_err(|reason| fail(format!("`{name}`: `{path}` {reason}")))?
                 }
-                // Not a path at all: the schema says so.
+                // Not a path; schema validation reports it.
                 (Some(_), _) => continue,
                 (None, Some(node)) => {
                     let path = node.as_text().unwrap_or_default();
@@ -349,7 +287,7 @@ impl Program {
                         Some(mount) if mount.access >= access => mount.place.clone(),
                         Some(_) => {
                             return Err(BindError::Input(fail(format!(
-                                "the mount `{name}` is `ro`, but the worker wants to write there"
+                                "the mount `{name}` is `ro`, but the worker writes to it"
                             ))));
                         }
                         None => continue,
@@ -365,7 +303,7 @@ impl Program {
         Ok(bound)
     }
 
-    /// The mount of that name as a worker has it, if it is the manifest's and not the worker's alone.
+    /// The mount of that name in a worker, if the manifest declares it.
     fn manifest_mount<'a>(&self, worker: &'a WorkerDefinition, name: &str) -> Option<&'a Mount> {
         self.manifest().sandbox.as_ref()?.get("paths")?.get(name)?;
         let at = at_parameter(name);
@@ -375,7 +313,7 @@ impl Program {
     fn real(&self, path: &str, access: Access) -> Result<Place, String> {
         let RealPlace { place, kind } = self.tree().locate(path).map_err(|error| error.to_string())?;
         match (kind, access) {
-            // Made at the first write.
+            // The first write creates it.
             (None, Access::Read) => Err("does not exist".into()),
             _ => Ok(place),
         }
@@ -390,13 +328,13 @@ impl Program {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The package of whoever says something, and what it imports.
+    /// The package of a worker, and its imports.
     fn speaker(&self, from: &WorkerDefinition) -> (PackageId, &[WorkerFile]) {
         let package = self.lock().get(&from.id).map_or(PackageId::PROGRAM, |known| known.located.package);
         (package, self.imports.get(&from.id).map_or(&[], Vec::as_slice))
     }
 
-    /// The worker that a reference means to those who say it in a package and import that.
+    /// The worker that a reference resolves to in a package with these imports.
     fn find(
         &self,
         package: PackageId,
@@ -470,7 +408,7 @@ impl Definitions for Program {
     }
 
     fn matching(&self, from: &WorkerDefinition, glob: &str) -> Vec<String> {
-        // The same reading of a glob as the allowlist's: `*` crosses folders.
+        // As in allowlists, `*` matches across folders.
         let Ok(glob) = globset::GlobBuilder::new(glob).literal_separator(false).build() else {
             return Vec::new();
         };
@@ -496,7 +434,7 @@ impl Definitions for Program {
     }
 }
 
-/// What defines the program: what its manifest names, and the modules of code that its workers name, wherever they lie.
+/// The files that define the program: those of its manifest, and the code modules that its workers name.
 fn protected(package: &Package, workers: &Workers, work: Option<&Place>) -> Protection {
     let root = package.tree.root();
     let own = workers.values().map(|effective| &effective.definition);
@@ -523,7 +461,7 @@ fn definition(found: Result<Arc<Effective>, Diagnostics>) -> Result<Arc<WorkerDe
     }
 }
 
-/// Where a bound parameter is seen.
+/// The mount point of a bound parameter.
 fn at_parameter(name: &str) -> VirtualPath {
     VirtualPath::root().join(name)
 }

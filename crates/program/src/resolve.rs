@@ -1,4 +1,5 @@
-//! From a reference to a file (SPEC §4.1, §4.2). Nothing is scanned: candidates are looked at, one by one.
+//! Resolution of a reference to a file. See `docs/reference/resolution.md`. It checks candidates one by one and never
+//! scans.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -7,7 +8,7 @@ use crate::{
     source::{Kind, SourceTree, plain},
 };
 
-/// Where workers lie in a program.
+/// Where the workers of a program are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The workers root, then each of `worker_paths`; relative to the program's root.
@@ -26,13 +27,13 @@ impl PackageId {
 /// A worker's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkerFile {
-    /// Whose it is.
+    /// The package that it belongs to.
     pub package: PackageId,
     /// Its ID in its package.
     pub id: String,
     /// Its file, relative to the root.
     pub path: String,
-    /// Whether it lies under a workers root, so that `name` must be its ID.
+    /// Whether it is below a workers root, so that `name` must equal its ID.
     pub rooted: bool,
 }
 
@@ -42,27 +43,28 @@ pub const EXTENSIONS: [&str; 3] = ["worker", "yaml", "yml"];
 /// The file name without a worker's extension, if it has one.
 pub fn without_extension(path: &str) -> Option<&str> {
     let (stem, extension) = path.rsplit_once('.')?;
-    // A file `..yaml` or `...yaml` would be a worker called `.` or `..`.
+    // Otherwise a file `..yaml` or `...yaml` would be a worker named `.` or `..`.
     let named = !matches!(stem.rsplit('/').next(), None | Some("" | "." | ".."));
     (EXTENSIONS.contains(&extension) && named).then_some(stem)
 }
 
 impl Layout {
-    /// Where a manifest says that workers lie.
+    /// The layout that a manifest declares.
     pub fn of(manifest: &Manifest) -> Self {
         let mut roots = vec![manifest.workers_root.clone()];
         roots.extend(manifest.worker_paths.iter().filter(|path| **path != manifest.workers_root).cloned());
         Self { roots }
     }
 
-    /// Whether a reference is a name that a library's export could have, and no path.
+    /// Whether a reference is a plain name that a library could export, and not a path.
     pub fn is_bare(reference: &str) -> bool {
-        // As it is looked up: `a.worker/` is the path `a.worker`.
+        // Normalized as for the lookup: `a.worker/` is the path `a.worker`.
         let path = plain(reference);
         !reference.starts_with("./") && without_extension(path.as_deref().unwrap_or(reference)).is_none()
     }
 
-    /// Whether a reference is a path from the package's root rather than a name under a workers root (SPEC §4.1).
+    /// Whether a reference is a path from the package's root rather than a name below a workers root
+    /// (`docs/reference/resolution.md`).
     fn is_path(&self, reference: &str, path: &str) -> bool {
         let workers_root = self.roots.first().filter(|root| !root.is_empty());
         !Self::is_bare(reference)
@@ -70,7 +72,8 @@ impl Layout {
                 .is_some_and(|root| path.strip_prefix(root.as_str()).is_some_and(|r| r.starts_with('/')))
     }
 
-    /// The ID of the worker that a reference would name, whether there is one or not; `None` for what names none.
+    /// The ID of the worker that a reference would name, whether or not the worker exists; `None` if it is not a
+    /// valid name.
     pub fn id_of(&self, reference: &str) -> Option<String> {
         let path = plain(reference).ok().filter(|path| !path.is_empty() && !path.contains(':'))?;
         if !self.is_path(reference, &path) {
@@ -80,14 +83,14 @@ impl Layout {
         Some(self.identify(&path).id)
     }
 
-    /// The worker that a file is.
+    /// The worker that a file defines.
     pub fn identify(&self, path: &str) -> WorkerFile {
         let stem = without_extension(path).unwrap_or(path);
         let below = self.roots.iter().find_map(|root| {
             if root.is_empty() { Some(stem) } else { stem.strip_prefix(root.as_str())?.strip_prefix('/') }
         });
         let id = below.unwrap_or(stem);
-        // A folder's worker is called like the folder.
+        // The worker of a folder has the name of the folder.
         let id = match id.strip_suffix("/worker") {
             Some(folder) if path.ends_with("/worker.worker") => folder,
             _ => id,
@@ -99,8 +102,9 @@ impl Layout {
     /// The worker that a reference names.
     ///
     /// # Errors
-    /// Not found (with the paths tried), ambiguous, not a reference at all, out of the root. Without a place: the
-    /// caller knows who said it. Nearest names are for the caller to add, since they cost a scan.
+    /// Not found (with the paths tried), ambiguous, not a reference, or outside the root. The error has no span,
+    /// because only the caller knows the place of the reference. The caller also adds similar names, because they
+    /// require a scan.
     pub fn resolve(&self, tree: &dyn SourceTree, reference: &str) -> Result<WorkerFile, Box<Diagnostic>> {
         let bad = |why: &str| {
             let shown: String = reference.chars().take(100).flat_map(char::escape_debug).collect();
@@ -116,10 +120,10 @@ impl Layout {
             return Err(bad("it is too long or has control characters"));
         }
         if reference.contains(':') {
-            return Err(bad("only a library's name stands before a colon"));
+            return Err(bad("only the name of a library may be before a colon"));
         }
         let path = plain(reference).map_err(|_| {
-            Diagnostic::error(codes::ESCAPES_ROOT, format!("`{reference}` leads out of the program's root"))
+            Diagnostic::error(codes::ESCAPES_ROOT, format!("`{reference}` is outside the program's root"))
                 .help("workers are named by ID, or by `./path` from the program's root; `..` and absolute paths are not allowed")
         })?;
         if path.is_empty() {
@@ -149,7 +153,7 @@ impl Layout {
     }
 }
 
-/// The files that a name may stand for under a root.
+/// The files that a name may refer to below a root.
 fn candidates(root: &str, name: &str) -> Vec<String> {
     let base = if root.is_empty() { name.to_owned() } else { format!("{root}/{name}") };
     if without_extension(name).is_some() {

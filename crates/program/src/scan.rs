@@ -1,4 +1,5 @@
-//! Listing the workers of a program: for `list`, `check` and the nearest names in errors, never for a run (SPEC §4.1).
+//! Lists the workers of a program, for `list`, `check` and similar names in errors. A run never scans. See
+//! `docs/reference/resolution.md`.
 
 use crate::{
     manifest::Manifest,
@@ -8,15 +9,15 @@ use crate::{
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// Folders that are never looked into.
+/// Folders that are never searched.
 const IGNORED: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", ".llm-do"];
-/// Depth and number of entries at which a scan stops: a listing that long helps nobody.
+/// Limits on the depth and number of entries of a scan.
 const DEEPEST: usize = 32;
 const MOST: usize = 500_000;
-/// Largest ignore file that is honoured.
+/// Largest ignore file that is read.
 const LARGEST_IGNORE_FILE: u64 = 64 * 1024;
 
-/// All workers of a program, sorted by ID. What cannot be read is left out.
+/// All workers of a program, sorted by ID. Unreadable folders are skipped.
 pub fn workers(tree: &dyn SourceTree, manifest: &Manifest, layout: &Layout) -> Vec<WorkerFile> {
     let rules = Rules::read(tree, manifest);
     let mut found = Vec::new();
@@ -76,7 +77,7 @@ impl Rules {
         let mut ignore = GitignoreBuilder::new("");
         if let Ok(bytes) = tree.read(".llm-doignore", LARGEST_IGNORE_FILE) {
             for line in String::from_utf8_lossy(&bytes).lines() {
-                // A line that is no pattern ignores nothing, as in git.
+                // As in git, an invalid pattern ignores nothing.
                 let _ = ignore.add_line(None, line);
             }
         }
@@ -94,7 +95,7 @@ impl Rules {
         if self.ignore.matched(path, folder).is_ignore() {
             return true;
         }
-        // Globs of the manifest are meant from the workers root; from the project's root they are understood too.
+        // Globs of the manifest are relative to the workers root; globs relative to the project's root also work.
         let below = self.folders.iter().find_map(|root| path.strip_prefix(root.as_str())?.strip_prefix('/'));
         let matches = |set: &GlobSet| set.is_match(path) || below.is_some_and(|path| set.is_match(path));
         if matches(&self.exclude) {

@@ -1,7 +1,7 @@
-//! What the keys of a definition may hold, and the check of a file against it.
+//! The values that keys of a definition may have, and the check of a file against them.
 //!
-//! One table of [`Key`]s per kind of file ([`crate::keys`]) is the only place where keys are listed: unknown keys, wrong
-//! types, older spellings and keys whose feature comes later are all told from it, for the whole file at once.
+//! One table of [`Key`]s per kind of file ([`crate::keys`]) is the only place that lists keys. It finds unknown keys,
+//! wrong types, older spellings and keys that are not supported yet, for the whole file at once.
 
 use crate::{
     diagnostics::{Diagnostic, Fix, codes},
@@ -12,15 +12,15 @@ use llm_do_core::gate::Rule;
 /// One key.
 #[derive(Debug)]
 pub struct Key {
-    /// Its name, in snake_case. Its camelCase spelling is accepted too (SPEC §2.1).
+    /// Its name, in snake_case. The camelCase spelling is accepted too (`docs/reference/worker-files.md`).
     pub name: &'static str,
     /// Further older names.
     pub aliases: &'static [&'static str],
-    /// What it may hold.
+    /// Its allowed values.
     pub shape: Shape,
-    /// What it does, for people.
+    /// A description for documentation and editors.
     pub about: &'static str,
-    /// Whether it must be there.
+    /// Whether it is required.
     pub required: bool,
 }
 
@@ -39,7 +39,7 @@ pub enum Shape {
     Duration,
     /// `preApproved`, `ask` or `blocked`; older: `{pre_approved: true}`, `{approval_required: false}`.
     Rule,
-    /// One of the first; the second are known and come later.
+    /// One of the first list; the second list has known values that are not supported yet.
     Choice(&'static [&'static str], &'static [&'static str]),
     /// A list of texts, or one text.
     Texts,
@@ -49,9 +49,9 @@ pub enum Shape {
     Record(&'static [Key]),
     /// Any of these; the first that fits the kind of value.
     Either(&'static [Shape]),
-    /// Anything; whoever uses it checks it.
+    /// Anything; the code that uses it checks it.
     Any,
-    /// A feature that comes later: refused.
+    /// A feature that is not supported yet; it is an error.
     Later,
 }
 
@@ -80,8 +80,14 @@ impl Key {
     }
 }
 
-/// Checks the keys of a map and gives back its canonical form: names as in the table, no nulls, no `x-` keys, nothing
-/// that was found wrong. `path` names the map in messages and is empty for the whole file.
+/// Older spellings of a rule.
+pub const OLD_RULE: &[Key] = &[
+    Key::new("pre_approved", Shape::Flag, "`preApproved` or `ask`"),
+    Key::new("approval_required", Shape::Flag, "`ask` or `preApproved`"),
+];
+
+/// Checks the keys of a map and returns its canonical form: names as in the table, no nulls, no `x-` keys, and
+/// nothing invalid. `path` names the map in messages and is empty for the whole file.
 pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diagnostic>) -> Node {
     let mut kept: Vec<Entry> = Vec::new();
     for entry in node.entries() {
@@ -131,19 +137,19 @@ fn given_twice(here: &str, name: &str, node: &Node, kept: &Entry, second: &Entry
     let fix = first.filter(|first| first.value.to_json() == second.value.to_json()).and_then(|first| {
         // The canonical name stays.
         let goes = if second.key == name { first } else { second };
-        Fix::remove(format!("remove `{}`, which says the same", goes.key), goes)
+        Fix::remove(format!("remove `{}`, which has the same value", goes.key), goes)
     });
     if fix.is_none() { found.help("keep one of them") } else { found.fix(fix) }
 }
 
-/// The finding for a key whose feature comes later.
+/// The finding for a key that is not supported yet.
 pub fn not_supported(what: &str, entry: &Entry) -> Diagnostic {
     Diagnostic::error(codes::NOT_SUPPORTED, format!("{what} is not supported yet"))
         .at(&entry.key_span)
-        .help("remove it: a key that has no effect is an error, never ignored")
+        .help("remove it: llm-do rejects keys that have no effect")
 }
 
-/// The finding for a key that no table knows.
+/// The finding for an unknown key.
 pub fn unknown_key<'a>(
     entry: &Entry,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -168,16 +174,16 @@ pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic {
             .label(format!("expected {expected}"));
     match (&node.data, expected) {
         (Data::Text(text), "true or false") => {
-            // What YAML 1.1 took them for.
-            let meant = match text.to_lowercase().as_str() {
+            // The meaning of these words in YAML 1.1.
+            let flag = match text.to_lowercase().as_str() {
                 "yes" | "on" => "true",
                 "no" | "off" => "false",
                 _ => return found,
             };
             found.note("YAML 1.2 knows `true` and `false` only").fix(Fix::rewrite(
-                format!("write `{meant}`"),
+                format!("write `{flag}`"),
                 &node.span,
-                meant,
+                flag,
             ))
         }
         (Data::Number(_) | Data::Flag(_), "text") => {
@@ -297,7 +303,7 @@ fn fit(node: &Node, shape: &'static Shape, path: &str, found: &mut Vec<Diagnosti
     }
 }
 
-/// Whether a value is of the kind that a shape speaks of.
+/// Whether a value has the type of a shape.
 fn suits(node: &Node, shape: &Shape) -> bool {
     match (shape, &node.data) {
         (Shape::Any | Shape::Later, _) => true,
@@ -313,7 +319,7 @@ fn suits(node: &Node, shape: &Shape) -> bool {
     }
 }
 
-/// What a shape takes, in words.
+/// A description of the values of a shape.
 pub fn describe(shape: &Shape) -> String {
     match shape {
         Shape::Text => "text".into(),
@@ -333,12 +339,12 @@ pub fn describe(shape: &Shape) -> String {
     }
 }
 
-/// The finding for a value of the right type that makes no sense.
+/// The finding for a value of the right type that is invalid.
 pub fn bad_value(node: &Node, message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::BAD_VALUE, message).at(&node.span)
 }
 
-/// A rule, older spellings included (SPEC §2.1), as its canonical text.
+/// A rule, older spellings included (`docs/reference/approvals.md`), as its canonical text.
 fn rule(node: &Node, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
     const RULES: [&str; 3] = ["preApproved", "ask", "blocked"];
     let canonical = |rule: Rule| Some(Node { span: node.span.clone(), data: Data::Text(rule.to_string()) });
@@ -350,7 +356,7 @@ fn rule(node: &Node, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
             None
         }
         Data::Map(_) => {
-            let keys = check(node, crate::keys::OLD_RULE, path, found);
+            let keys = check(node, OLD_RULE, path, found);
             let pre_approved = keys.get("pre_approved").and_then(Node::as_flag);
             let required = keys.get("approval_required").and_then(Node::as_flag);
             match (pre_approved, required) {
@@ -363,7 +369,7 @@ fn rule(node: &Node, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
                     let old =
                         node.entries().iter().find(|entry| snake_case(&entry.key) == "approval_required");
                     let fix = old.filter(|_| first != second).and_then(|old| {
-                        Fix::remove(format!("remove `{}`, which says the same", old.key), old)
+                        Fix::remove(format!("remove `{}`, which has the same value", old.key), old)
                     });
                     let open = fix.is_none();
                     let conflict = conflict.fix(fix);

@@ -1,4 +1,4 @@
-//! Types as people write them, and the JSON Schema that they mean (SPEC §2.1).
+//! Type shorthand and its JSON Schema. See `docs/reference/worker-files.md`.
 //!
 //! `string`, `integer`, `number`, `boolean`, `path`, `any`, `object`, `array<T>`, `T?`, `[a, b]` (one of these),
 //! a map of fields (all required but those with `?`), or JSON Schema as it is.
@@ -16,7 +16,7 @@ pub struct Type {
     pub schema: Value,
     /// Whether it may be left out (`T?`, or a JSON Schema with a `default`).
     pub optional: bool,
-    /// As people write it.
+    /// The type as written in a file.
     pub shown: String,
     /// `path`: a capability, a text in JSON.
     pub path: bool,
@@ -26,7 +26,7 @@ const NAMES: [&str; 7] = ["string", "integer", "number", "boolean", "path", "any
 /// Longest shorthand; also bounds the nesting of `array<…>`.
 const LONGEST: usize = 200;
 
-/// The type that a node writes. `name` says whose it is.
+/// The type in a node. `name` names its owner in messages.
 pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type> {
     match &node.data {
         Data::Text(text) => match word(text.trim()) {
@@ -96,7 +96,7 @@ pub fn object(properties: Map<String, Value>, required: Vec<String>) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// A type in words; the part that is none on error.
+/// Parses a type in text form; the error is the invalid part.
 fn word(text: &str) -> Result<Type, &str> {
     if text.len() > LONGEST {
         return Err(text);
@@ -108,7 +108,7 @@ fn word(text: &str) -> Result<Type, &str> {
     }
     if let Some(inner) = text.strip_prefix("array<").and_then(|rest| rest.strip_suffix('>')) {
         let item = word(inner.trim())?;
-        // A path in a list would be a capability without a name to mount it at.
+        // A path in a list would be a capability without a name for its mount.
         if item.path || item.optional {
             return Err(text);
         }
@@ -124,7 +124,7 @@ fn word(text: &str) -> Result<Type, &str> {
     Ok(Type { schema, optional: false, shown: text.to_owned(), path: text == "path" })
 }
 
-/// The same type or null: models write `null` for what they leave out.
+/// The same type or null: models write `null` for omitted values.
 fn nullable(mut schema: Value) -> Value {
     if schema.as_object().is_some_and(Map::is_empty) {
         return schema;
@@ -138,8 +138,8 @@ fn nullable(mut schema: Value) -> Value {
     }
 }
 
-/// Keys that only JSON Schema has. A map with one of the first is JSON Schema; one with `type` is if nothing in it is a
-/// name of the user's own.
+/// Keys that only JSON Schema has. A map with one of the first list is JSON Schema; a map with `type` is JSON Schema
+/// if all its keys are keywords.
 const TELLING: [&str; 12] = [
     "$ref",
     "$defs",
@@ -191,7 +191,7 @@ const KEYWORDS: [&str; 33] = [
 ];
 const JSON_TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
 
-/// Whether a type is shorthand throughout. Its schema is then made by us, and needs no check before it is used.
+/// Whether a type uses only shorthand. Its schema is then generated and needs no check.
 pub fn is_shorthand(node: &Node) -> bool {
     match &node.data {
         Data::Map(entries) => !is_json_schema(node) && entries.iter().all(|entry| is_shorthand(&entry.value)),
@@ -240,9 +240,7 @@ fn bad_type(node: &Node, name: &str, part: &str) -> Diagnostic {
     let found =
         Diagnostic::error(codes::BAD_TYPE, format!("`{short}` is not a type, in `{name}`")).at(&node.span);
     if part == "array<path>" {
-        return found.help(
-            "a `path` hands over a folder or file and so is a parameter of its own, never part of a list",
-        );
+        return found.help("a `path` must be a parameter of its own, never part of a list");
     }
     let others = [
         ("str", "string"),
@@ -260,12 +258,12 @@ fn bad_type(node: &Node, name: &str, part: &str) -> Diagnostic {
     ];
     let known =
         others.iter().find(|(other, _)| *other == part.to_lowercase()).map(|(_, ours)| (*ours).to_owned());
-    // What these mean is beyond doubt; the others may have been meant otherwise.
-    if let Some(meant) = known.as_ref().filter(|_| ["str", "int", "float", "bool"].contains(&part)) {
+    // The meaning of these is unambiguous; the others get only a suggestion.
+    if let Some(name) = known.as_ref().filter(|_| ["str", "int", "float", "bool"].contains(&part)) {
         let written = node.span.text();
         if written.matches(part).count() == 1 {
-            let title = format!("write `{meant}`");
-            return found.fix(Fix::rewrite(title, &node.span, written.replacen(part, meant, 1)));
+            let title = format!("write `{name}`");
+            return found.fix(Fix::rewrite(title, &node.span, written.replacen(part, name, 1)));
         }
     }
     match known.or_else(|| nearest(part, NAMES).into_iter().next()) {

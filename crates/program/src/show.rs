@@ -1,4 +1,4 @@
-//! What `llm-do show` prints: a worker as it is after everything was merged, each value with where it came from.
+//! The output of `llm-do show`: a worker after the merge, each value with its origin.
 
 use crate::{
     effective::Effective,
@@ -12,6 +12,7 @@ use llm_do_core::{
     authority::{Access, Network, VirtualPath},
     function::FunctionSource,
     gate::Rule,
+    toolset::ToolsetRegistry,
     worker::{CodeModule, Limits, ToolLevel},
 };
 use serde_json::{Value, json};
@@ -26,15 +27,16 @@ pub struct Shown {
     pub file: Arc<str>,
     /// How it is called: `name(parameter: type)`.
     pub signature: String,
-    /// Whether it touches nothing: no mounts, no tool with an effect, no callee with one (SPEC §6.4).
+    /// Whether it has no effects: no mounts, no tool with an effect, no callee with one
+    /// (`docs/reference/sandbox.md`).
     pub pure: bool,
-    /// Its values, in the order of the specification.
+    /// Its values, in the order of the key table.
     pub settings: Vec<Setting>,
-    /// Where its instructions stand: `file:line`. Of a worker that is code, the code: `tools.py:main`.
+    /// The place of its instructions: `file:line`. For a worker that is code, the code: `tools.py:main`.
     pub instructions: Arc<str>,
     /// Whether it is code.
     pub is_code: bool,
-    /// Where its Python tools come from, nearest first. Nothing was looked into for it.
+    /// The sources of its Python tools, nearest first. The modules are not loaded.
     pub tools: Vec<ShownTools>,
 }
 
@@ -43,7 +45,7 @@ pub struct Shown {
 pub struct ShownTools {
     /// `the worker`, `the project`, ``the library `utils` ``.
     pub level: Arc<str>,
-    /// The modules: paths relative to the program's root, whole ones of a library, `package.module:register`.
+    /// The modules: paths relative to the program's root, absolute paths in a library, or `package.module:register`.
     pub modules: Vec<String>,
 }
 
@@ -96,6 +98,7 @@ impl Shown {
         effective: &Effective,
         packages: &Packages,
         workers: &BTreeMap<Arc<str>, Arc<Effective>>,
+        kinds: &ToolsetRegistry,
     ) -> Self {
         let package = packages.get(effective.located.package);
         let definition = &effective.definition;
@@ -104,7 +107,7 @@ impl Shown {
             id: Arc::clone(&definition.id),
             file: Arc::clone(effective.text.path()).to_string().into(),
             signature: show(&definition.id, &definition.signature),
-            pure: is_pure(effective, workers),
+            pure: is_pure(effective, workers, kinds),
             settings: settings(effective, package, packages),
             instructions: match &definition.code {
                 Some(_) => effective.located.path.as_str().into(),
@@ -115,7 +118,7 @@ impl Shown {
         }
     }
 
-    /// As YAML that could be the worker's front matter, with where each value came from as comments.
+    /// As YAML that is valid front matter, with the origin of each value as a comment.
     pub fn to_yaml(&self) -> String {
         let mut lines: Vec<(String, Option<&str>)> = Vec::new();
         let mut open: Vec<&str> = Vec::new();
@@ -130,7 +133,7 @@ impl Shown {
             let text = format!("{}{}: {}", "  ".repeat(open.len()), key(last), flow(&setting.value));
             lines.push((text, Some(setting.from.as_deref().unwrap_or("default"))));
         }
-        // Comments stand in one column, unless a long value pushes its own away.
+        // Comments are aligned, except after long values.
         let column = lines.iter().map(|(text, _)| text.chars().count()).filter(|width| *width <= 60).max();
         let column = column.unwrap_or(0);
         let mut out = String::new();
@@ -174,7 +177,7 @@ fn key(text: &str) -> String {
     if plain { text.to_owned() } else { Value::from(text).to_string() }
 }
 
-/// A value in flow style: JSON is YAML, and plain words need no quotes.
+/// A value in flow style. JSON is valid YAML, and plain words need no quotes.
 fn flow(value: &Value) -> String {
     match value {
         Value::String(text) if is_plain(text) => text.clone(),
@@ -188,7 +191,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// Whether a text reads as itself without quotes, in flow style too.
+/// Whether a text needs no quotes, also in flow style.
 fn is_plain(text: &str) -> bool {
     let word = |c: char| c.is_alphanumeric() || "_-./+".contains(c);
     let colon = |text: &str| !text.contains(": ") && !text.ends_with(':');
@@ -200,7 +203,7 @@ fn is_plain(text: &str) -> bool {
         && !["true", "false", "null", "yes", "no", "on", "off"].contains(&text.to_lowercase().as_str())
 }
 
-/// Sections whose keys are shown one by one, because each may come from another file.
+/// Sections whose keys are shown separately, because each may come from another file.
 const SECTIONS: [&str; 4] = ["limits", "model_settings", "attachment_policy", "tool_rules"];
 
 fn settings(effective: &Effective, package: &Package, packages: &Packages) -> Vec<Setting> {
@@ -208,7 +211,7 @@ fn settings(effective: &Effective, package: &Package, packages: &Packages) -> Ve
     for key in keys::WORKER {
         let own = effective.keys.entry(key.name);
         match key.name {
-            // They are shown by their place.
+            // Only their place is shown.
             "instructions" | "imports" if own.is_none() => {}
             "instructions" => {}
             "name" => settings.push(Setting::new(
@@ -241,7 +244,7 @@ fn settings(effective: &Effective, package: &Package, packages: &Packages) -> Ve
     settings
 }
 
-/// The default of a key that says something even where nobody wrote it.
+/// The default of a key that is shown even if the file does not set it.
 fn default(key: &Key) -> Option<Value> {
     match (key.name, &key.shape) {
         ("mode" | "interaction", Shape::Choice(choices, _)) => choices.first().map(|first| (*first).into()),
@@ -281,7 +284,7 @@ fn toolsets(effective: &Effective, settings: &mut Vec<Setting>) {
     }
 }
 
-/// The sandbox as the merge left it: mounts with their effective rules, and what narrows them.
+/// The merged sandbox: mounts with their effective rules, and restrictions.
 fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>) {
     let layers = [effective.keys.get("sandbox"), package.manifest.sandbox.as_ref()];
     let narrowing = &effective.definition.sandbox.narrowing;
@@ -294,7 +297,7 @@ fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>
         let root = declared.map(|entry| match entry.value.get("root") {
             Some(root) => root.to_json(),
             None if entry.value.as_text().is_some() => entry.value.to_json(),
-            // Another layer names the folder.
+            // The other layer sets the folder.
             None => layers
                 .iter()
                 .flatten()
@@ -330,7 +333,7 @@ fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>
             settings.push(Setting::new(&["sandbox", key], node.to_json(), Some(node.span.origin())));
         }
     }
-    // What narrows, as the merge left it: the tighter of both layers, which need not be the worker's word.
+    // The merged restrictions: the tighter of both layers, which may not be the worker's.
     let restrict: Vec<&str> = narrowing.restrict.iter().map(VirtualPath::as_str).collect();
     let network = match &narrowing.network {
         None => Value::Null,
@@ -341,8 +344,8 @@ fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>
     for (key, value) in
         [("restrict", restrict.into()), ("readonly", narrowing.readonly.into()), ("network_enabled", network)]
     {
-        let said = || layers.iter().flatten().filter_map(|sandbox| sandbox.get(key));
-        let Some(node) = said().find(|node| node.to_json() == value).or_else(|| said().next()) else {
+        let declared = || layers.iter().flatten().filter_map(|sandbox| sandbox.get(key));
+        let Some(node) = declared().find(|node| node.to_json() == value).or_else(|| declared().next()) else {
             continue;
         };
         settings.push(Setting::new(&["sandbox", key], value, Some(node.span.origin())));
@@ -357,7 +360,7 @@ fn rule_name(rule: Rule) -> &'static str {
     }
 }
 
-/// The tighter of each limit, and the defaults that hold where nobody sets one.
+/// The lower value of each limit, and defaults for limits that are not set.
 fn limits(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
     let layers = [
         effective.keys.get("limits"),
@@ -365,13 +368,13 @@ fn limits(effective: &Effective, package: &Package, packages: &Packages, setting
         packages.program().manifest.limits.as_ref(),
     ];
     let shown = |limits: &Limits| {
-        // A conversation has so many turns where nobody states any.
+        // The default number of turns of a conversation.
         let limits = Limits { max_turns: Some(limits.turns()), ..limits.clone() };
         serde_json::to_value(limits).unwrap_or_default()
     };
     let (chosen, defaults) = (shown(&effective.definition.limits), shown(&Limits::default()));
     for key in keys::LIMITS {
-        // In milliseconds where it is compared, as it was written where it is shown.
+        // Compared in milliseconds, but shown as written.
         let field = if key.name == "timeout" { "timeout_ms" } else { key.name };
         let value = chosen.get(field).cloned().unwrap_or_default();
         let milliseconds = |node: &Node| match key.name {
@@ -397,7 +400,11 @@ fn limits(effective: &Effective, package: &Package, packages: &Packages, setting
 }
 
 /// A worker with no mounts, no tool with an effect and no callee with one.
-fn is_pure(effective: &Effective, workers: &BTreeMap<Arc<str>, Arc<Effective>>) -> bool {
+fn is_pure(
+    effective: &Effective,
+    workers: &BTreeMap<Arc<str>, Arc<Effective>>,
+    kinds: &ToolsetRegistry,
+) -> bool {
     let mut waiting = vec![effective];
     let mut seen: Vec<&str> = Vec::new();
     while let Some(worker) = waiting.pop() {
@@ -406,8 +413,9 @@ fn is_pure(effective: &Effective, workers: &BTreeMap<Arc<str>, Arc<Effective>>) 
         }
         seen.push(&worker.definition.id);
         let code = !worker.definition.tools.is_empty() || worker.definition.code.is_some();
-        let effects = code || worker.toolsets.keys().any(|name| &**name != "workers");
-        // Whom a pattern names is known only when it is called.
+        let effects =
+            code || worker.toolsets.keys().any(|name| kinds.get(name).is_none_or(|kind| !kind.delegates()));
+        // The callees of a pattern are known only at run time.
         let exact = worker.callees.len() == worker.calls.len();
         if effects || !worker.definition.sandbox.narrowing.mounts.is_empty() || !exact {
             return false;

@@ -1,4 +1,4 @@
-//! A worker's input: its schema, and how a command line fills it (SPEC §2.1, §3).
+//! A worker's input: its schema, and how command-line arguments fill it. See `docs/reference/worker-files.md`.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -13,14 +13,14 @@ use llm_do_core::{
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What a worker declares about its input.
+/// The input declaration of a worker.
 #[derive(Debug, Default)]
 pub struct Declared {
     /// Parameters in order; `None` if it declares none.
     pub parameters: Option<Vec<(String, Type)>>,
     /// A schema instead: `parameters` as JSON Schema of the whole, or a `schema_in_ref`.
     pub schema: Option<Value>,
-    /// Whether the user wrote JSON Schema anywhere, which may be none.
+    /// Whether it contains JSON Schema written by the user, which may be invalid.
     pub has_json_schema: bool,
 }
 
@@ -40,9 +40,12 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
     for entry in entries {
         if [INSTRUCTIONS, ATTACHMENTS].contains(&entry.key.as_str()) {
             found.push(
-                Diagnostic::error(codes::BAD_VALUE, format!("every worker has `{}` already", entry.key))
-                    .at(&entry.key_span)
-                    .help("give the parameter another name"),
+                Diagnostic::error(
+                    codes::BAD_VALUE,
+                    format!("`{}` is reserved: every worker already has this parameter", entry.key),
+                )
+                .at(&entry.key_span)
+                .help("give the parameter another name"),
             );
             continue;
         }
@@ -54,11 +57,11 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
     Declared { parameters: Some(parameters), schema: None, has_json_schema }
 }
 
-/// The signature of a worker that declares this. `written` are the `path` parameters that callers hand over for
-/// writing; `attachments` says whether its policy allows any.
+/// The signature for a declaration. `written` are the `path` parameters that callers pass for writing; `attachments`
+/// says whether the worker accepts any.
 ///
 /// # Errors
-/// A schema that is none, or that is not an object's.
+/// An invalid schema, or one that is not for an object.
 pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result<Signature, String> {
     let message;
     let mut parameters = Vec::new();
@@ -98,7 +101,7 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
         }
         (None, Some(schema)) => {
             if schema.get("type").and_then(Value::as_str) != Some("object") {
-                return Err("the input of a worker is an object: its schema needs `type: object`".into());
+                return Err("a worker's input is an object, so its schema needs `type: object`".into());
             }
             let required: Vec<&str> = schema
                 .get("required")
@@ -153,7 +156,7 @@ fn takes_text(schema: &Value) -> bool {
     }
 }
 
-/// The signature as people read it: `summarize(text: string, n: integer?)`.
+/// The signature for display: `summarize(text: string, n: integer?)`.
 pub fn show(worker: &str, signature: &Signature) -> String {
     if !signature.declared {
         return format!("{worker}(input: any?)");
@@ -169,17 +172,17 @@ pub fn show(worker: &str, signature: &Signature) -> String {
     format!("{worker}({})", parameters.join(", "))
 }
 
-/// Input that the signature does not take.
+/// Input that the signature does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}\n  signature: {signature}")]
 pub struct InputError {
     /// What is wrong.
     pub message: String,
-    /// What the worker takes.
+    /// The signature of the worker.
     pub signature: String,
 }
 
-/// What a command line gives as input.
+/// The input on a command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
     /// A plain message.
@@ -190,14 +193,15 @@ pub struct Given<'a> {
     pub parameters: &'a [(String, String)],
 }
 
-/// The entry's input object (SPEC §2.1, §3): a plain message goes to the only required string parameter or to `input`,
-/// an object without `input` is wrapped where nothing is declared, and `--param` values are read by their declared type.
+/// The entry's input object. A plain message becomes the only required string parameter or `input`. If no parameters
+/// are declared, an object without `input` is wrapped. `--param` values are parsed by their declared type. See
+/// `docs/reference/worker-files.md`.
 ///
-/// The result is not yet validated: values of the manifest's `bindings` may have to be added first; see
+/// The result is not validated, because values of the manifest's `bindings` may still be missing; see
 /// [`validate_input`].
 ///
 /// # Errors
-/// What does not fit, with the signature.
+/// The problem, with the signature.
 pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Result<Value, InputError> {
     let fail = |message: String| Err(InputError { message, signature: show(worker, signature) });
     let mut input = Map::new();
@@ -216,7 +220,8 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
     if let Some(message) = given.message {
         let Some(name) = signature.message.as_deref() else {
             return fail(
-                "a plain message fits none of the parameters: give them by `--param NAME=VALUE` or `--input JSON`".into(),
+                "a plain message fits none of the parameters: use `--param NAME=VALUE` or `--input JSON`"
+                    .into(),
             );
         };
         if input.contains_key(name) {
@@ -234,7 +239,7 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
                     Err(reason) => return fail(format!("`--param {name}={text}`: {reason}")),
                 };
                 match (input.get_mut(name), value) {
-                    // A list may be given item by item.
+                    // A list may be passed item by item.
                     (Some(Value::Array(items)), Value::Array(more)) => items.extend(more),
                     (Some(_), _) => return fail(format!("`{name}` is given twice")),
                     (None, value) => {
@@ -260,9 +265,7 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
             }
             Some(Value::Object(map)) => map.extend(loose),
             Some(_) => {
-                return fail(
-                    "`--param` needs an input object, and the input is given as something else".into(),
-                );
+                return fail("`--param` needs an object as input, but `--input` is not an object".into());
             }
         }
     }
@@ -272,7 +275,7 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
 /// Checks an input against its signature.
 ///
 /// # Errors
-/// Everything that does not fit, with the signature.
+/// All problems, with the signature.
 pub fn validate_input(worker: &str, signature: &Signature, input: &Value) -> Result<(), InputError> {
     let missing: Vec<&str> = signature
         .parameters
@@ -303,7 +306,7 @@ fn coerce(schema: &Value, text: &str) -> Result<Value, String> {
     };
     let parsed = serde_json::from_str::<Value>(text).ok();
     if kinds.is_empty() {
-        // `any`, or a choice: JSON where it is some, text where not. A choice of texts must not become a number.
+        // `any`, or a choice: parse as JSON, else use the text. A choice of texts must not become a number.
         let listed =
             |value: &Value| schema.get("enum").and_then(Value::as_array).is_some_and(|e| e.contains(value));
         let as_text = Value::String(text.to_owned());

@@ -1,25 +1,23 @@
-//! Reading definition files: the loader's only eye.
+//! Read access to definition files. The loader reads all files through this trait.
 //!
-//! A [`SourceTree`] is rooted and confined: whatever it is asked for, it never reads outside its root, symlinks
-//! included (SPEC §4.1). Paths are relative to the root, with `/` between their parts.
+//! A [`SourceTree`] has a root and never reads outside of it, not even through symbolic links
+//! (`docs/reference/resolution.md`). Paths are relative to the root, with `/` as the separator.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
-mod locked;
 mod memory;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::DiskTree;
-pub use locked::LockedTree;
 pub use memory::MemoryTree;
 
-use crate::contents::Change;
 use llm_do_core::authority::Place;
+use std::fmt;
 
 /// Largest definition file that is read, in bytes. A prompt of a megabyte fits no model.
 pub const LARGEST_DEFINITION: u64 = 1 << 20;
 
-/// What lies at a path.
+/// The kind of entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file, or a symlink to one inside the root.
@@ -30,14 +28,35 @@ pub enum Kind {
     Special,
 }
 
+/// How a file differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// Its bytes differ.
+    Changed,
+    /// It did not exist.
+    New,
+    /// It no longer exists.
+    Missing,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Changed => "changed",
+            Self::New => "new",
+            Self::Missing => "missing",
+        })
+    }
+}
+
 /// Why something could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// Nothing is there.
     #[error("it does not exist")]
     NotFound,
-    /// A symlink, or the path itself, leads out of the root.
-    #[error("it leads out of the program's root")]
+    /// A symlink, or the path itself, is outside the root.
+    #[error("it is outside the program's root")]
     Escapes,
     /// A folder, device, socket or FIFO.
     #[error("it is not a regular file")]
@@ -50,7 +69,7 @@ pub enum SourceError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A file of a library that is not what the lock file pinned.
+    /// A file of a library that differs from the lock file.
     #[error("it is {change} since `{library}` was pinned in llm-do.lock")]
     Changed {
         /// `NAME@VERSION`.
@@ -58,12 +77,12 @@ pub enum SourceError {
         /// How it differs.
         change: Change,
     },
-    /// Anything else that the system said.
+    /// Any other error of the operating system.
     #[error("{0}")]
     Io(String),
 }
 
-/// Where a path that a definition names really lies.
+/// The real place of a path in a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealPlace {
     /// With every symlink of the part that exists resolved.
@@ -77,12 +96,12 @@ pub trait SourceTree: Send + Sync {
     /// The root as a real place.
     fn root(&self) -> &Place;
 
-    /// A path as people are shown it: relative to the program's root, whole for a file of a library.
+    /// A path for display: relative to the program's root, absolute for a file of a library.
     fn shown(&self, path: &str) -> String {
         path.to_owned()
     }
 
-    /// What lies at a path inside the root; `None` if nothing.
+    /// The kind of entry at a path inside the root; `None` if it does not exist.
     ///
     /// # Errors
     /// [`SourceError::Escapes`], or what the system says.
@@ -94,21 +113,21 @@ pub trait SourceTree: Send + Sync {
     /// See [`SourceError`].
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError>;
 
-    /// Names and kinds in a folder (`""` for the root), sorted by name. A symlink is [`Kind::Special`], so that a scan
-    /// can neither loop nor leave.
+    /// Names and kinds in a folder (`""` for the root), sorted by name. A symbolic link is [`Kind::Special`], so that
+    /// a scan cannot loop or leave the root.
     ///
     /// # Errors
     /// See [`SourceError`].
     fn list(&self, path: &str) -> Result<Vec<(String, Kind)>, SourceError>;
 
-    /// Where a mount's root really lies: `path` is relative to the root, absolute, or leads out with `..`. Says
-    /// nothing about whether it may be touched, and reads nothing.
+    /// The real place of a mount's root. `path` is relative to the root, absolute, or contains `..`. It does not
+    /// check permissions and does not read the file.
     ///
     /// # Errors
     /// What the system says.
     fn locate(&self, path: &str) -> Result<RealPlace, SourceError>;
 
-    /// How many files have been read so far, for tests of laziness.
+    /// How many files have been read so far. Tests of lazy loading use it.
     fn opened(&self) -> u64;
 }
 
@@ -130,6 +149,16 @@ pub fn plain(path: &str) -> Result<String, SourceError> {
         return Err(SourceError::Escapes);
     }
     Ok(parts.join("/"))
+}
+
+/// The folder of a file; empty for the root.
+pub(crate) fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// A path below a folder; the folder is empty for the root.
+pub(crate) fn join(folder: &str, path: &str) -> String {
+    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
 #[cfg(test)]

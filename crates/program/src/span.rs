@@ -1,8 +1,8 @@
-//! Where something was written.
+//! Spans: places in definition files.
 
 use std::{fmt, ops::Range, sync::Arc};
 
-/// A definition file as it was read: the unit that spans point into.
+/// A definition file as it was read. Spans point into it.
 #[derive(PartialEq, Eq)]
 pub struct SourceFile {
     path: Arc<str>,
@@ -10,12 +10,12 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// A file with its text. `path` is what people are shown: relative to the program's root where it lies inside.
+    /// A file with its text. `path` is the path for display: relative to the program's root if it is inside.
     pub fn new(path: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Arc<Self> {
         Arc::new(Self { path: path.into(), text: text.into() })
     }
 
-    /// As people are shown it.
+    /// The path for display.
     pub fn path(&self) -> &Arc<str> {
         &self.path
     }
@@ -32,7 +32,7 @@ impl fmt::Debug for SourceFile {
     }
 }
 
-/// A stretch of a file, in bytes, or the file as a whole.
+/// A range of bytes of a file, or the whole file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Span {
     file: Arc<SourceFile>,
@@ -40,7 +40,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A stretch of bytes. Made to fit the text: an end beyond it, or inside a character, is moved.
+    /// A range of bytes. An end outside the text or inside a character is moved to fit.
     pub fn new(file: &Arc<SourceFile>, range: Range<usize>) -> Self {
         let text = file.text();
         let fit = |mut at: usize| {
@@ -70,7 +70,7 @@ impl Span {
         Self::new(file, at..at + width)
     }
 
-    /// The file, nowhere in particular.
+    /// The whole file.
     pub fn whole(file: &Arc<SourceFile>) -> Self {
         Self { file: Arc::clone(file), range: None }
     }
@@ -96,12 +96,12 @@ impl Span {
         let before = &self.file.text()[..start];
         let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        // A byte order mark is no column of anybody's editor.
+        // Editors do not count a byte order mark as a column.
         let column = before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1;
         Some((line, column))
     }
 
-    /// From the start of this one to the end of `other`, if both lie in one file.
+    /// From the start of this span to the end of `other`, if both are in one file.
     #[must_use]
     pub fn to(&self, other: &Self) -> Self {
         match (&self.range, &other.range) {
@@ -112,7 +112,7 @@ impl Span {
         }
     }
 
-    /// `file:line`, as rules and journals name a place.
+    /// `file:line`, as in rules and journals.
     pub fn origin(&self) -> Arc<str> {
         match self.line_column() {
             Some((line, _)) => format!("{}:{line}", self.file.path).into(),

@@ -1,12 +1,14 @@
-//! What TARGET is (SPEC §3): a file, a folder, or a name in the old flat registry.
+//! Resolution of TARGET on the command line: a file, a folder, or a name in the old flat registry. See
+//! `docs/guides/projects.md`.
 
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
     library::DiskLibraries,
+    load_options::LoadOptions,
     manifest::MANIFESTS,
-    program::{LoadOptions, Source, Start},
     resolve::without_extension,
     source::{DiskTree, SourceError},
+    start::{Source, Start},
 };
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-/// What a command line says about the program to run.
+/// The parts of a command line that select the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Request {
@@ -36,7 +38,7 @@ pub struct Request {
     pub module_imports: bool,
 }
 
-/// What surrounds a command line.
+/// The environment of a command line.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// The current directory, absolute.
@@ -54,7 +56,7 @@ pub struct Surroundings {
 }
 
 impl Request {
-    /// The host that a program is loaded with, by what this command line and its surroundings say.
+    /// The options to load a program with, from this command line and its environment.
     pub fn host(
         &self,
         around: &Surroundings,
@@ -72,8 +74,8 @@ impl Request {
     }
 }
 
-/// The roots of installed libraries, in the order they are searched: `--lib`, then `LLM_DO_LIBS`, which is `libs` in
-/// llm-do's own folder where it is not set (SPEC §4.3). The first is where libraries are installed.
+/// The roots of installed libraries, in search order: `--lib`, then `LLM_DO_LIBS`. If it is not set, `libs` in
+/// llm-do's own folder is used (`docs/guides/libraries.md`). The first root is where libraries are installed.
 pub fn library_roots(first: &[PathBuf], around: &Surroundings) -> Vec<PathBuf> {
     let own = || around.own.clone().or_else(|| Some(around.home.as_ref()?.join(".llm-do")));
     let listed: Vec<PathBuf> = match &around.libraries {
@@ -83,13 +85,13 @@ pub fn library_roots(first: &[PathBuf], around: &Surroundings) -> Vec<PathBuf> {
     first.iter().chain(&listed).map(|root| around.here.join(root)).collect()
 }
 
-/// A target, found.
+/// A resolved target.
 pub struct Target {
     /// The program to load.
     pub source: Source,
     /// The plain message among the positionals.
     pub message: Option<String>,
-    /// What is worth knowing.
+    /// Warnings.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -122,7 +124,7 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
                 (Ok(metadata), None) if metadata.is_dir() => folder(&path, request)?,
                 (Ok(metadata), Some(project)) if metadata.is_dir() => {
                     return Err(contradiction(&format!(
-                        "the target `{target}` is a folder, and `--project {}` names another",
+                        "the target `{target}` is a folder, but `--project {}` names another",
                         project.display()
                     )));
                 }
@@ -155,8 +157,8 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
                             codes::DEPRECATED_REGISTRY,
                             format!("`{target}` was found in the flat registry, which is deprecated"),
                         )
-                        .note(format!("it is {}", found.display()))
-                        .help("name the file, or make a project of it: `llm-do migrate`"),
+                        .note(format!("the file is {}", found.display()))
+                        .help("use the path of the file, or convert the registry to a project with `llm-do migrate`"),
                     );
                     file(&found, None, request, around)?
                 }
@@ -166,7 +168,7 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
     Ok(Target { source, message, warnings })
 }
 
-/// Which positional is the target and which the message, and the project's folder where that is said apart.
+/// Which positional is the target and which is the message, and the project's folder if it is given separately.
 fn words(request: &Request, around: &Surroundings) -> (Option<String>, Option<String>, Option<PathBuf>) {
     let project = request.project.clone();
     match (request.positionals.as_slice(), &project, &around.project) {
@@ -181,7 +183,7 @@ fn words(request: &Request, around: &Surroundings) -> (Option<String>, Option<St
     }
 }
 
-/// Whoever names the manifest means the project.
+/// A target that is a manifest selects its project.
 fn is_manifest(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| MANIFESTS.contains(&name))
 }
@@ -196,7 +198,7 @@ fn contradiction(message: &str) -> Diagnostics {
 
 fn folder(path: &Path, request: &Request) -> Result<Source, Diagnostics> {
     if request.no_project {
-        return Err(contradiction("`--no-project` runs a worker file, and the target is a folder"));
+        return Err(contradiction("`--no-project` runs a worker file, but the target is a folder"));
     }
     let tree = open(path)?;
     Ok(Source {
@@ -215,16 +217,18 @@ fn file(
 ) -> Result<Source, Diagnostics> {
     if let Some(entry) = &request.entry {
         return Err(contradiction(&format!(
-            "the target is a worker file, and `--entry {entry}` names another"
+            "the target is a worker file, but `--entry {entry}` names another"
         )));
     }
     let shown = path.display();
-    // Where it really lies decides what belongs to it.
+    // The real place of the file determines its project.
     let path = fs::canonicalize(path)
         .map_err(|error| no_target(format!("`{shown}` cannot be read: {}", error.kind())))?;
     let own = path.parent().unwrap_or(Path::new("/"));
     let (root, manifest) = match (project, request.no_project) {
-        (Some(_), true) => return Err(contradiction("`--project` and `--no-project` exclude each other")),
+        (Some(_), true) => {
+            return Err(contradiction("`--project` and `--no-project` cannot be used together"));
+        }
         (None, true) => (workers_parent(own).unwrap_or(own).to_owned(), false),
         (Some(project), false) => {
             let root = fs::canonicalize(project).map_err(|error| {
@@ -240,7 +244,7 @@ fn file(
     let Ok(relative) = path.strip_prefix(&root) else {
         return Err(Diagnostic::error(
             codes::ESCAPES_ROOT,
-            format!("`{shown}` does not lie in the project `{}`", root.display()),
+            format!("`{shown}` is not in the project `{}`", root.display()),
         )
         .into());
     };
@@ -249,18 +253,17 @@ fn file(
     Ok(Source { tree: Arc::new(open(&root)?), start: Start::File(relative.to_owned()), manifest, work })
 }
 
-/// The project that a folder belongs to: the folder itself or the nearest above it, looking no further up than a run
-/// would.
+/// The project of a folder: the folder itself or the nearest one above it, with the same limits as a run.
 pub fn nearest_project(folder: &Path, around: &Surroundings) -> Option<PathBuf> {
     project_of(&fs::canonicalize(folder).ok()?, around)
 }
 
-/// The nearest folder at or above `folder` that is a project, looking no further up than the git root or the home
-/// directory, and never into a folder that anybody may write to: what lies in `/tmp` does not adopt what lies below.
+/// The nearest folder at or above `folder` that is a project. The search stops at the git root or the home directory,
+/// and at a folder that anyone may write to: a project in `/tmp` must not adopt the folders below it.
 fn project_of(folder: &Path, around: &Surroundings) -> Option<PathBuf> {
     let home = around.home.as_deref().and_then(|home| fs::canonicalize(home).ok());
     for ancestor in folder.ancestors() {
-        // A folder like `/tmp` itself holds files of many: beside the target, too, they are not its project.
+        // A shared folder like `/tmp` has files of many users, so it is not a project even for a file directly in it.
         let shared = if ancestor == folder { 0o1002 } else { 0o002 };
         if has_mode(ancestor, shared) {
             return None;
@@ -390,7 +393,7 @@ mod tests {
         assert_eq!(target.source.start, Start::File("workers/deep/a.worker".into()));
         assert_eq!(target.message.as_deref(), Some("hi"));
         assert!(target.source.work.is_none());
-        // The main.worker above belongs to whoever stands there, but not beyond a git root.
+        // The main.worker above applies to the folders below it, but not beyond a git root.
         assert_eq!(root(&w, &find_words(&w, &["lone/x.worker"]).unwrap()), "");
         let target = find_words(&w, &["repo/sub/z.worker"]).unwrap();
         assert_eq!((root(&w, &target).as_str(), target.source.manifest), ("repo/sub", false));

@@ -1,4 +1,4 @@
-//! Where a worker's templates and inserted files are read from (SPEC §7).
+//! Where a worker's templates and inserted files are read from. See `docs/reference/templates.md`.
 
 use crate::{
     package::{Package, Packages},
@@ -10,11 +10,11 @@ use llm_do_core::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The roots of one worker, in the order they are searched: its `templates/`, its folder, its package's templates and
-/// prompts, the templates of each library that its package depends on.
+/// The roots of one worker, in search order: its `templates/`, its folder, its package's templates and prompts, and
+/// the templates of each library that its package depends on.
 pub struct Templates {
     roots: Vec<Root>,
-    /// Roots of libraries by the name that stands before a colon.
+    /// Roots of libraries by the name before the colon.
     libraries: BTreeMap<String, Root>,
 }
 
@@ -27,7 +27,7 @@ struct Root {
 }
 
 impl Templates {
-    /// The roots of a worker of a package that lies in `folder`.
+    /// The roots of a package's worker in `folder`.
     pub(crate) fn of(packages: &Packages, package: &Package, folder: &str) -> Self {
         let root = |package: &Package, folder: &str| Root {
             tree: Arc::clone(&package.tree),
@@ -56,7 +56,7 @@ impl Templates {
         let refuse = |reason: String| TemplateRefusal { name: name.to_string(), reason };
         if let Some(library) = name.library() {
             let root = self.libraries.get(library).ok_or_else(|| {
-                refuse(format!("the library `{library}` is not among the dependencies of who says it"))
+                refuse(format!("the library `{library}` is not a dependency of the worker's package"))
             })?;
             return root.read(name.path()).map_err(refuse);
         }
@@ -80,7 +80,7 @@ impl Root {
             Err(SourceError::NotFound) => return Ok(None),
             Err(error) => return Err(error.to_string()),
         }
-        // By its own name and by where it really lies: a link is no way to what may not be seen.
+        // Check both the name and the real place, so that a link cannot reach an invisible file.
         let package = self.tree.root();
         let real = self.tree.locate(&path).map_err(|error| error.to_string())?.place;
         let base = self.tree.locate(&self.folder).map_err(|error| error.to_string())?.place;
@@ -91,7 +91,7 @@ impl Root {
         }
         if !real.is_within(&base) {
             let root = if self.folder.is_empty() { "." } else { &self.folder };
-            return Err(format!("it leads out of `{root}`"));
+            return Err(format!("it is outside `{root}`"));
         }
         let bytes = self.tree.read(&path, LARGEST_DEFINITION).map_err(|error| error.to_string())?;
         let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
@@ -113,7 +113,7 @@ impl TemplateSource for Templates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{manifest::Manifest, program::LoadOptions, source::MemoryTree};
+    use crate::{load_options::LoadOptions, manifest::Manifest, source::MemoryTree};
     use llm_do_core::{authority::Place, template::confine};
 
     fn templates(files: &[(&str, &str)]) -> Templates {

@@ -1,45 +1,29 @@
-//! Where the Python tools of a worker come from, nearest first (SPEC §8.5): what it imports and what lies in its folder,
-//! then its package's, then those of each library that its package depends on.
+//! The sources of a worker's Python tools, nearest first: its imports and its folder, then its package, then each
+//! library that its package depends on. See `docs/guides/python-tools.md`.
 //!
-//! Folders are looked at once, however many workers lie in them, and not at all where nothing runs Python.
+//! Each folder is listed only once, and not at all if the host does not run Python.
 
 use crate::{
+    context::Context,
     diagnostics::{Diagnostic, codes},
-    effective::{Context, folder_of},
     package::Package,
     resolve::WorkerFile,
+    source::folder_of,
     span::Span,
+    tool_folders::Looked,
     tool_reference::{self, Policy, file, in_folder},
     toolsets::Toolsets,
     yaml::{Data, Node},
 };
-use llm_do_core::worker::{CODE, CodeModule, ToolLevel, ToolModule};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-};
+use llm_do_core::worker::{CodeModule, ToolLevel, ToolModule};
+use std::sync::{Arc, PoisonError};
 
-/// What was found of tools by looking at folders, and what was wrong with them.
-#[derive(Clone, Debug, Default)]
-struct Looked {
-    levels: Arc<[ToolLevel]>,
-    problems: Vec<Diagnostic>,
-}
-
-/// What the folders of a package hold for its workers.
-#[derive(Default)]
-pub(crate) struct ToolFolders {
-    /// The levels beyond a worker's own.
-    far: OnceLock<Looked>,
-    /// All levels of the workers in a folder that name no tools themselves.
-    by_folder: Mutex<HashMap<String, Arc<Looked>>>,
-}
-
-/// The level that a worker names itself or that lies in its folder.
+/// The level of a worker's own imports and folder.
 const OWN: &str = "the worker";
 
 impl Context<'_> {
-    /// The levels of a worker's tools. `own` are the toolsets that it declares itself, `all` those with its package's.
+    /// The levels of a worker's tools. `own` are the toolsets that the worker declares, `all` those merged with its
+    /// package's.
     pub(crate) fn tool_levels(
         &self,
         located: &WorkerFile,
@@ -52,33 +36,33 @@ impl Context<'_> {
         let imports = keys.get("imports").and_then(|imports| imports.get("tools"));
         let imports: Vec<(&str, &Span)> = imports.into_iter().flat_map(Node::texts).collect();
         let policy = self.policy();
-        if self.host.toolsets.get(CODE).is_none() {
+        let Some(code) = self.host.toolsets.code().map(|kind| kind.name()) else {
             for reference in imports {
                 if !tool_reference::resolve(self.package, folder, reference, policy, found).is_empty() {
                     found.push(no_python().at(reference.1));
                 }
             }
             return Arc::default();
-        }
+        };
         if !policy.tools {
             for reference in imports {
                 tool_reference::resolve(self.package, folder, reference, policy, found);
             }
-            if let Some(named) = own.get(CODE).and_then(names_tools) {
-                let what = format!("`toolsets.{CODE}` names Python tools");
+            if let Some(named) = own.get(code).and_then(names_tools) {
+                let what = format!("`toolsets.{code}` names Python tools");
                 found.push(tool_reference::not_imported(&what).at(named));
             }
-            // What the worker inherits has nothing left to configure.
-            all.remove(CODE);
+            // The inherited configuration has no tools to apply to.
+            all.remove(code);
             return Arc::default();
         }
-        let custom = all.get(CODE);
+        let custom = all.get(code);
         if let Some(module) = custom.and_then(|custom| custom.get("module")) {
             if let Some((_, span)) = imports.first() {
                 found.push(
                     Diagnostic::error(
                         codes::CONFLICT,
-                        format!("`imports.tools` and `toolsets.{CODE}.module` exclude each other"),
+                        format!("`imports.tools` and `toolsets.{code}.module` cannot be used together"),
                     )
                     .at(span)
                     .related("the only module that the worker has", &module.span)
@@ -102,13 +86,13 @@ impl Context<'_> {
         looked.levels
     }
 
-    /// The levels that all workers of the package have; none where nothing runs Python.
+    /// The levels that all workers of the package have. Empty if the host does not run Python.
     pub(crate) fn common_tools(&self) -> Arc<[ToolLevel]> {
-        let runs = self.host.toolsets.get(CODE).is_some() && self.policy().tools;
+        let runs = self.host.toolsets.code().is_some() && self.policy().tools;
         if runs { self.far().levels } else { Arc::default() }
     }
 
-    /// What the operator and the program allow of Python.
+    /// Which Python the operator and the program allow.
     pub(crate) fn policy(&self) -> Policy {
         let program = &self.packages.program().manifest.tools;
         Policy {
@@ -117,7 +101,7 @@ impl Context<'_> {
         }
     }
 
-    /// `toolsets.custom.module`: the worker has that and nothing else, and of it what `tools` names.
+    /// `toolsets.custom.module`: the worker has only this module, and of it the tools that `tools` names.
     fn only(
         &self,
         folder: &str,
@@ -129,7 +113,8 @@ impl Context<'_> {
         let reference = (text, &module.span);
         let modules = tool_reference::resolve(self.package, folder, reference, self.policy(), found);
         let single = modules.len() == 1;
-        // Of several files nobody says which has what; the toolset itself offers no others.
+        // With several files, it is unknown which file defines which tool. The toolset itself offers only the named
+        // tools.
         let names: Vec<Arc<str>> =
             named.filter(|_| single).into_iter().flat_map(Node::texts).map(|(name, _)| name.into()).collect();
         let modules = modules.into_iter().map(|module| ToolModule { module, names: names.clone() }).collect();
@@ -142,7 +127,7 @@ impl Context<'_> {
         if let Some(known) = folders().get(folder) {
             return Arc::clone(known);
         }
-        // Not under the lock: it asks the disk.
+        // Not under the lock, because it reads the disk.
         let looked = Arc::new(self.with_own(folder, Vec::new()));
         Arc::clone(folders().entry(folder.to_owned()).or_insert(looked))
     }
@@ -219,8 +204,8 @@ fn plain(modules: Vec<CodeModule>) -> Vec<ToolModule> {
     modules.into_iter().map(|module| ToolModule { module, names: Vec::new() }).collect()
 }
 
-/// A level, if there is anything in it. The code of a library that is pinned is what was pinned: it is compared as a
-/// whole, since Python reads its files itself.
+/// A level, if it has modules. The code of a pinned library must match the lock file. The whole library is compared,
+/// because Python reads the files itself.
 fn level(
     package: &Package,
     name: &str,
@@ -234,7 +219,7 @@ fn level(
     Some(ToolLevel { name: name.into(), package: Arc::clone(&package.code), modules })
 }
 
-/// Leaves each module in the nearest level that has it, and no level empty.
+/// Keeps each module only in the nearest level, and removes empty levels.
 fn once(levels: &mut Vec<ToolLevel>) {
     let mut seen: Vec<CodeModule> = Vec::new();
     for level in levels.iter_mut() {
@@ -256,7 +241,7 @@ fn names_tools(custom: &Node) -> Option<&Span> {
     Some(&named.key_span)
 }
 
-/// The finding for Python where nothing runs it.
+/// The finding for Python code in a host that does not run Python.
 pub(crate) fn no_python() -> Diagnostic {
-    Diagnostic::error(codes::NOT_SUPPORTED, "Python is named here, and this program runs none")
+    Diagnostic::error(codes::NOT_SUPPORTED, "this names Python code, but Python is not available here")
 }

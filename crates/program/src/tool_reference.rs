@@ -1,16 +1,17 @@
-//! References to Python: tools (`imports.tools`, SPEC §4.4) and functions that a program starts with (SPEC §8.5).
+//! References to Python: tools (`imports.tools`) and functions that a program starts with. See
+//! `docs/guides/python-tools.md`.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
     front_matter,
     package::{Package, Packages},
     resolve::PackageId,
-    source::{Kind, SourceError, SourceTree, plain},
+    source::{Kind, SourceError, SourceTree, join, plain},
     span::Span,
 };
 use llm_do_core::worker::CodeModule;
 
-/// What the operator and the program allow to be imported.
+/// Which imports the operator and the program allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     /// Whether Python is loaded at all (`--no-import-tools`).
@@ -19,8 +20,8 @@ pub(crate) struct Policy {
     pub(crate) modules: bool,
 }
 
-/// The modules that a reference names: a file or folder, from the worker's folder, then from the package's root. None
-/// where something is wrong with it, which `found` says.
+/// The modules that a reference names: a file or folder in the worker's folder, else in the package's root. Empty if
+/// the reference is wrong; the reason is in `found`.
 pub(crate) fn resolve(
     package: &Package,
     folder: &str,
@@ -45,14 +46,14 @@ fn look(
 ) -> Result<Vec<CodeModule>, Box<Diagnostic>> {
     let shown = shown(reference);
     if !policy.tools {
-        return Err(not_imported(&format!("the tools `{shown}` are imported")).into());
+        return Err(not_imported(&format!("`{shown}` names Python tools")).into());
     }
     if let Some((module, function)) = reference.split_once(':') {
         return Ok(vec![installed(module, function, &shown, policy)?]);
     }
     let Ok(path) = plain(reference) else {
-        return Err(Diagnostic::error(codes::ESCAPES_ROOT, format!("`{shown}` leads out of the root"))
-            .help("name a file below the worker's folder or the project's root")
+        return Err(Diagnostic::error(codes::ESCAPES_ROOT, format!("`{shown}` is outside the root"))
+            .help("use a file below the worker's folder or the project's root")
             .into());
     };
     if path.is_empty() {
@@ -76,8 +77,8 @@ fn look(
             Some(Kind::Folder) => {
                 let modules = in_folder(tree, &whole)?;
                 if modules.is_empty() {
-                    return Err(missing(format!("the folder `{whole}` holds no Python files"))
-                        .help("a folder of tools has an `__init__.py`, or `.py` files whose names don't begin with `_`")
+                    return Err(missing(format!("the folder `{whole}` contains no Python files"))
+                        .help("add an `__init__.py`, or `.py` files whose names do not start with `_`")
                         .into());
                 }
                 return Ok(modules);
@@ -90,11 +91,11 @@ fn look(
         .into())
 }
 
-/// The modules in a folder of tools: the folder itself where it has an `__init__.py`, else each file in it whose name
-/// doesn't begin with `_` (SPEC §8.5), sorted. None where there is no such folder.
+/// The modules in a folder of tools, sorted. A folder with an `__init__.py` is one module. Otherwise each file is
+/// one, except files whose name starts with `_` (`docs/guides/python-tools.md`). Empty if there is no such folder.
 ///
 /// # Errors
-/// A link out of the root, or what the system says.
+/// A link outside the root, or an error of the operating system.
 pub(crate) fn in_folder(tree: &dyn SourceTree, folder: &str) -> Result<Vec<CodeModule>, Box<Diagnostic>> {
     if kind(tree, folder)? != Some(Kind::Folder) {
         return Ok(Vec::new());
@@ -110,7 +111,7 @@ pub(crate) fn in_folder(tree: &dyn SourceTree, folder: &str) -> Result<Vec<CodeM
             continue;
         }
         let path = join(folder, &name);
-        // A listing doesn't say where a link leads.
+        // A listing does not follow links.
         let is_file =
             listed == Kind::File || (listed == Kind::Special && kind(tree, &path)? == Some(Kind::File));
         if is_file {
@@ -123,15 +124,15 @@ pub(crate) fn in_folder(tree: &dyn SourceTree, folder: &str) -> Result<Vec<CodeM
 /// The file of that name as a module, if it is there.
 ///
 /// # Errors
-/// A link out of the root, or what the system says.
+/// A link outside the root, or an error of the operating system.
 pub(crate) fn file(tree: &dyn SourceTree, path: &str) -> Result<Option<CodeModule>, Box<Diagnostic>> {
     Ok((kind(tree, path)? == Some(Kind::File)).then(|| module(tree, path)))
 }
 
-/// What makes a folder one module.
+/// The file that makes a folder one module.
 const INIT: &str = "__init__.py";
 
-/// A file that is there as a module; what makes a folder a module stands for the folder.
+/// An existing file as a module. `__init__.py` becomes its folder.
 fn module(tree: &dyn SourceTree, path: &str) -> CodeModule {
     let path = path.strip_suffix(INIT).and_then(|folder| folder.strip_suffix('/')).unwrap_or(path);
     CodeModule::File(tree.root().join(path))
@@ -163,7 +164,7 @@ pub(crate) fn function(
 ) -> Option<Result<Function, Box<Diagnostic>>> {
     let (place, name) = reference.rsplit_once(':')?;
     let is_file = place.ends_with(".py");
-    // What stands before a colon may be a library, whose name may have dots.
+    // The part before the colon may be a library, whose name may contain dots.
     let is_library =
         || packages.dependency(PackageId::PROGRAM, place).is_some() || packages.is_broken(reference);
     if !is_file && (is_library() || !is_dotted(place) || !(policy.modules || place.contains('.'))) {
@@ -180,10 +181,10 @@ pub(crate) fn function(
     Some(function_of_file(packages.program().tree.as_ref(), place, name, &shown))
 }
 
-/// The function that a worker is: in a file beside the worker, else from the root of its package.
+/// The function that implements a worker: in a file next to the worker, else from the root of its package.
 ///
 /// # Errors
-/// It is no such reference, leads out of the root, or is not there.
+/// It is no such reference, is outside the root, or is not there.
 pub(crate) fn function_of_worker(
     package: &Package,
     folder: &str,
@@ -192,18 +193,20 @@ pub(crate) fn function_of_worker(
 ) -> Result<Function, Box<Diagnostic>> {
     let shown = shown(reference);
     if !policy.tools {
-        return Err(not_imported(&format!("the worker is Python, `{shown}`")).into());
+        return Err(not_imported(&format!("the worker is the Python function `{shown}`")).into());
     }
     let Some((place, name)) =
         reference.rsplit_once(':').filter(|(place, name)| place.ends_with(".py") && is_word(name))
     else {
-        let wrong =
-            Diagnostic::error(codes::BAD_TOOL_REFERENCE, format!("`{shown}` names no Python function"));
+        let wrong = Diagnostic::error(
+            codes::BAD_TOOL_REFERENCE,
+            format!("`{shown}` is not a reference to a Python function"),
+        );
         return Err(wrong.help("write `FILE.py:FUNCTION`, such as `tools.py:summarize`").into());
     };
     let Ok(path) = plain(place) else {
-        let out = Diagnostic::error(codes::ESCAPES_ROOT, format!("`{shown}` leads out of the root"));
-        return Err(out.help("name a file below the worker's folder or the project's root").into());
+        let out = Diagnostic::error(codes::ESCAPES_ROOT, format!("`{shown}` is outside the root"));
+        return Err(out.help("use a file below the worker's folder or the project's root").into());
     };
     let beside = join(folder, &path);
     let candidates = if beside == path { vec![path] } else { vec![beside, path] };
@@ -224,16 +227,18 @@ fn function_of_file(
     shown: &str,
 ) -> Result<Function, Box<Diagnostic>> {
     if !is_word(name) {
-        let wrong =
-            Diagnostic::error(codes::BAD_TOOL_REFERENCE, format!("`{shown}` names no Python function"));
+        let wrong = Diagnostic::error(
+            codes::BAD_TOOL_REFERENCE,
+            format!("`{shown}` is not a reference to a Python function"),
+        );
         return Err(wrong.help("write `FILE.py:FUNCTION`, such as `tools.py:main`").into());
     }
     let Ok(path) = plain(place) else {
         return Err(Diagnostic::error(
             codes::ESCAPES_ROOT,
-            format!("`{shown}` leads out of the program's root"),
+            format!("`{shown}` is outside the program's root"),
         )
-        .help("name a file below the project's root")
+        .help("use a file below the project's root")
         .into());
     };
     match file(tree, &path)? {
@@ -244,7 +249,7 @@ fn function_of_file(
     }
 }
 
-/// A module that the interpreter finds, if it may.
+/// An installed module, if the policy allows it.
 fn installed(
     module: &str,
     function: &str,
@@ -260,22 +265,25 @@ fn installed(
     Ok(CodeModule::Installed { module: module.into(), function: function.into() })
 }
 
-/// The finding for a module of the interpreter where none may be imported.
+/// The finding for an installed module where none may be imported.
 pub(crate) fn not_allowed(shown: &str) -> Diagnostic {
     Diagnostic::error(
         codes::TOOL_IMPORT_DISALLOWED,
         format!("`{shown}` imports an installed Python module, which is not allowed here"),
     )
-    .help("name a file of the project, or allow it: `--allow-module-imports`, or `tools.allow_module_imports: true` in the manifest")
+    .help("use a file of the project, or allow it with `--allow-module-imports` or `tools.allow_module_imports: true` in the manifest")
 }
 
-/// The finding for Python where none is to be loaded.
+/// The finding for Python where `--no-import-tools` disables it.
 pub(crate) fn not_imported(what: &str) -> Diagnostic {
-    Diagnostic::error(codes::TOOL_IMPORT_DISALLOWED, format!("{what}, and `--no-import-tools` loads none"))
-        .help("run it without `--no-import-tools`, or start with a worker that needs no Python tools")
+    Diagnostic::error(
+        codes::TOOL_IMPORT_DISALLOWED,
+        format!("{what}, but `--no-import-tools` disables Python"),
+    )
+    .help("remove `--no-import-tools`, or start with a worker that needs no Python")
 }
 
-/// Whether a text is a name of Python.
+/// Whether a text is a Python identifier.
 pub(crate) fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_alphanumeric() || c == '_')
@@ -284,10 +292,6 @@ pub(crate) fn is_word(text: &str) -> bool {
 /// Whether a text is the name of a module: `package.module`.
 pub(crate) fn is_dotted(text: &str) -> bool {
     text.split('.').all(is_word)
-}
-
-fn join(folder: &str, path: &str) -> String {
-    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
 fn shown(reference: &str) -> String {

@@ -1,4 +1,5 @@
-//! `toolsets` of a worker and its project: known kinds, their configuration checked and merged (SPEC §2.2, §8).
+//! `toolsets` of a worker and its project: checked against the registered kinds, and merged. See
+//! `docs/reference/worker-files.md`.
 
 use crate::{
     diagnostics::{Diagnostic, Fix, codes},
@@ -14,7 +15,7 @@ use llm_do_core::{
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Toolsets that are known and come later.
+/// Toolsets that are not supported yet.
 const LATER: [&str; 1] = ["mcp"];
 
 /// Merged configurations by canonical name.
@@ -52,25 +53,25 @@ fn given_twice(node: &Node, kind: &dyn ToolsetKind, span: &Span) -> Diagnostic {
         (Some(first), Some(second)) if first.value.to_json() == second.value.to_json() => {
             // The canonical name stays.
             let goes = if second.key == kind.name() { first } else { second };
-            Fix::remove(format!("remove `{}`, which says the same", goes.key), goes)
+            Fix::remove(format!("remove `{}`, which has the same value", goes.key), goes)
         }
         _ => None,
     };
     if fix.is_none() { found.help("keep one of them") } else { found.fix(fix) }
 }
 
-/// Warnings for toolsets whose configuration is null: by the rule of SPEC §2.1 they are not there, which is hardly
-/// what somebody meant who wrote `filesystem:`.
+/// Warnings for toolsets whose configuration is null. A null value is the same as an absent key
+/// (`docs/reference/worker-files.md`), which is probably not intended in `filesystem:`.
 pub fn warn_of_nulls(whole: &Node, found: &mut Vec<Diagnostic>) {
     let toolsets = whole.get("toolsets").map(Node::entries).unwrap_or_default();
     for entry in toolsets.iter().filter(|entry| entry.value.data == Data::Null) {
         found.push(
             Diagnostic::warning(
                 codes::EMPTY_TOOLSET,
-                format!("the toolset `{}` has no value, and so is not there", entry.key),
+                format!("the toolset `{}` has no value, so it is not enabled", entry.key),
             )
             .at(&entry.key_span)
-            .help("or remove the line, if it is not to be there")
+            .help("or remove the line")
             .fix(empty_map(entry)),
         );
     }
@@ -83,14 +84,14 @@ fn empty_map(entry: &Entry) -> Option<Fix> {
     let rest = text[end..].strip_prefix(['"', '\'']).unwrap_or(&text[end..]);
     let after = rest.trim_start_matches([' ', '\t']).strip_prefix(':')?;
     let at = text.len() - after.len();
-    // A null that is written goes.
+    // Replace an explicit null.
     let line = &after[..after.find(['\n', '\r', '#', ',', '}']).unwrap_or(after.len())];
     let written = match line.trim() {
         "" => 0,
         "~" | "null" | "Null" | "NULL" => line.trim_end().len(),
         _ => return None,
     };
-    let title = format!("write `{}: {{}}` to have it without further configuration", entry.key);
+    let title = format!("write `{}: {{}}` to enable it with its defaults", entry.key);
     Fix::replace(title, &Span::new(entry.key_span.file(), at..at + written), " {}")
 }
 
@@ -110,7 +111,7 @@ fn kind<'a>(
             let error = Diagnostic::error(codes::UNKNOWN_TOOLSET, format!("unknown toolset `{name}`"))
                 .at(span)
                 .did_you_mean(name, names.iter().copied());
-            error.help(format!("toolsets are {}", names.join(", ")))
+            error.help(format!("available toolsets: {}", names.join(", ")))
         });
     }
     kind
@@ -132,7 +133,7 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         .map(|properties| properties.keys().map(String::as_str).collect())
         .unwrap_or_default();
     let open = schema.value().get("additionalProperties") != Some(&Value::Bool(false));
-    // What the user names may have keys that the kind defines.
+    // Entries that the user names may have keys that the kind defines.
     let of_named: Vec<&str> = schema
         .value()
         .pointer("/additionalProperties/properties")
@@ -165,7 +166,7 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         for violation in violations {
             let at = own.at_pointer(&violation.pointer);
             found.push(
-                Diagnostic::error(codes::BAD_TOOLSET_CONFIG, format!("`{path}` is wrong: {violation}"))
+                Diagnostic::error(codes::BAD_TOOLSET_CONFIG, format!("`{path}` is invalid: {violation}"))
                     .at(&at.span),
             );
         }
@@ -179,13 +180,13 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
     all.extend(shared.entries().iter().cloned());
     let mut configuration = Node { span: node.span.clone(), data: Data::Map(all) };
     if let Some(old) = rule {
-        // The older spelling is a default; a default that is written as such goes before it.
+        // The older spelling is a default. An explicit default takes precedence.
         configuration = overlay(&old, &configuration, false);
     }
     configuration
 }
 
-/// One tool that is both to run and to ask.
+/// Reports a tool with contradicting rules.
 fn contradiction(node: &Node, path: &str, found: &mut Vec<Diagnostic>) {
     let flag = |key: &str| node.get(key).and_then(Node::as_flag);
     if flag("pre_approved").is_some_and(|runs| flag("approval_required") == Some(runs)) {
@@ -200,7 +201,7 @@ fn contradiction(node: &Node, path: &str, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A map whose keys among `known` are written as they are there, without nulls.
+/// A map without nulls, with canonical spellings of the `known` keys.
 fn canonical_keys(node: &Node, known: &[&str]) -> Node {
     let (Data::Map(entries), false) = (&node.data, known.is_empty()) else { return node.clone() };
     let entries = entries.iter().filter(|entry| entry.value.data != Data::Null).map(|entry| {
@@ -227,8 +228,8 @@ fn old_default(key: &str, entry: &Entry, path: &str, found: &mut Vec<Diagnostic>
     Some(map("approval", map("default", rule)))
 }
 
-/// A worker's toolsets over its project's: maps merge, lists and single values are the worker's, and what the project
-/// blocks stays blocked (SPEC §2.2).
+/// Merges a worker's toolsets into its project's. Maps merge, lists and single values are the worker's, and rules
+/// that the project blocks stay blocked (`docs/reference/approvals.md`).
 pub fn merge(project: &Toolsets, worker: &Toolsets) -> Toolsets {
     let mut merged = project.clone();
     for (name, configuration) in worker {

@@ -1,4 +1,4 @@
-//! The user's own configuration, `config.yaml` in llm-do's home (SPEC §3, precedence).
+//! The user's configuration, `config.yaml` in llm-do's home. See `docs/guides/models.md`.
 
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
@@ -32,14 +32,14 @@ const PRICE: &[Key] = &[
 
 const DOLLARS: Shape = Shape::Number(0.0, 1e6);
 
-/// What a user sets for all programs.
+/// The user's settings for all programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserConfig {
     /// The model where neither a worker, nor the environment, nor a project names one.
     pub model: Option<ModelName>,
-    /// Environment variables whose values are secret, whatever they are called: names, or globs of names.
+    /// Environment variables whose values are secret: names, or globs of names.
     pub secrets: Vec<String>,
-    /// What models cost, by `provider:model`, or its beginning and `*`; in the order of the file.
+    /// Prices of models by `provider:model`, or a prefix and `*`, in the order of the file.
     pub prices: Vec<(String, Terms)>,
 }
 
@@ -47,7 +47,7 @@ impl UserConfig {
     /// Reads the file's text; `path` names it in errors.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in reading order.
+    /// All problems, in reading order.
     pub fn parse(path: &str, text: &str) -> Result<Self, Diagnostics> {
         let file = SourceFile::new(path, text);
         let whole = yaml::parse(&file, text.len()).map_err(|error| Diagnostics(vec![*error]))?;

@@ -1,4 +1,6 @@
-//! YAML as a tree in which every value knows where it was written.
+//! YAML as a tree in which every value has its span.
+
+mod removal;
 
 use crate::{
     diagnostics::{Diagnostic, Fix, codes},
@@ -14,9 +16,9 @@ use std::{collections::HashMap, fmt, sync::Arc};
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
-    /// What it is.
+    /// Its data.
     pub data: Data,
 }
 
@@ -42,14 +44,14 @@ pub enum Data {
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// The span of the key.
     pub key_span: Span,
     /// Its value.
     pub value: Node,
 }
 
 impl Node {
-    /// What it is, for people: `text`, `a list`.
+    /// Its type in messages: `text`, `a list`.
     pub fn kind(&self) -> &'static str {
         match &self.data {
             Data::Null => "nothing",
@@ -164,7 +166,7 @@ impl Node {
 /// Parses one YAML document: the first `end` bytes of the file. An empty document is [`Data::Null`].
 ///
 /// # Errors
-/// Syntax, a key given twice, more than one document, aliases that expand beyond all bounds.
+/// A syntax error, a duplicate key, more than one document, or aliases that expand too much.
 pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
     let node = tree(file, end)?;
     match given_twice(&node) {
@@ -173,7 +175,7 @@ pub fn parse(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>
     }
 }
 
-/// The same with all entries of keys that are given twice.
+/// The same, but keeps all entries of duplicate keys.
 pub(crate) fn tree(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagnostic>> {
     let text = &file.text()[..end];
     let bom = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
@@ -181,6 +183,16 @@ pub(crate) fn tree(file: &Arc<SourceFile>, end: usize) -> Result<Node, Box<Diagn
     match serde_saphyr::from_str_with_options::<Spanned<Raw>>(&text[bom..], options()) {
         Ok(raw) => Ok(places.node(raw)),
         Err(error) => Err(places.explain(&error).into()),
+    }
+}
+
+/// Text as a YAML value on one line: plain if YAML reads it as this text, else in quotes.
+pub fn scalar(text: &str) -> String {
+    let plain = format!("x: {text}");
+    let read = parse(&SourceFile::new("", plain.as_str()), plain.len()).ok();
+    match read.as_ref().and_then(|node| node.get("x")).and_then(Node::as_text) {
+        Some(read) if read == text && !text.contains([',', '[', ']', '{', '}', '\n']) => text.to_owned(),
+        _ => serde_json::Value::from(text).to_string(),
     }
 }
 
@@ -198,7 +210,8 @@ fn given_twice(node: &Node) -> Option<Diagnostic> {
                     .at(&entry.key_span)
                     .related("it is given here too", &first.key_span);
                     if first.value.to_json() == entry.value.to_json() {
-                        found = found.fix(Fix::remove("remove the second one, which says the same", entry));
+                        found =
+                            found.fix(Fix::remove("remove the second one, which has the same value", entry));
                     }
                     return Some(if found.fix.is_none() { found.help("keep one of them") } else { found });
                 }
@@ -213,12 +226,11 @@ fn given_twice(node: &Node) -> Option<Diagnostic> {
     }
 }
 
-/// YAML 1.2 truth values only (`yes` and `on` are texts), and bounds that a definition file of a megabyte can only meet
-/// by expanding itself.
+/// Only YAML 1.2 booleans (`yes` and `on` are text), and limits that a file of 1 MiB can exceed only through aliases.
 fn options() -> Options {
     serde_saphyr::options! {
         strict_booleans: true,
-        // Told by ourselves, with both places.
+        // Reported by `parse`, with both places.
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         with_snippet: false,
         budget: serde_saphyr::budget! {
@@ -305,7 +317,7 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// Turns places of the library into spans of the file.
+/// Converts locations of the YAML library to spans of the file.
 struct Places<'a> {
     file: &'a Arc<SourceFile>,
     bom: usize,
@@ -325,7 +337,7 @@ impl Places<'_> {
 
     fn node(&self, raw: Spanned<Raw>) -> Node {
         let mut span = self.span(raw.referenced);
-        // A scalar's place may take in the white space and comment after it.
+        // The location of a scalar may include the white space and comment after it.
         let kept = span.text().trim_end().len();
         if let Some(range) = span.range() {
             span = Span::new(self.file, range.start..range.start + kept);
@@ -367,11 +379,12 @@ impl Places<'_> {
             Error::AliasError { error, .. } if !is_budget(error) => return self.explain(error),
             error if is_budget(error) => (
                 codes::YAML_BUDGET,
-                "this YAML is too deep, too large, or expands beyond all bounds through its aliases".into(),
+                "this YAML is nested too deeply, is too large, or its aliases expand to too many values"
+                    .into(),
             ),
             error => {
                 let message = UserMessageFormatter.format_message(error);
-                (codes::BAD_YAML, format!("this is not well-formed YAML: {message}"))
+                (codes::BAD_YAML, format!("invalid YAML: {message}"))
             }
         };
         let mut found = Diagnostic::error(code, message);
@@ -456,5 +469,13 @@ mod tests {
         assert_eq!(read("").unwrap().data, Data::Null);
         assert_eq!(read("---\n").unwrap().data, Data::Null);
         assert_eq!(read("# nothing\n").unwrap().data, Data::Null);
+    }
+
+    #[test]
+    fn names_are_quoted_where_yaml_would_read_something_else() {
+        assert_eq!(scalar("reports/summary"), "reports/summary");
+        for text in ["1.0", "true", "null", "a: b", "a #b", "[x", "", "- a", "x, y"] {
+            assert_eq!(scalar(text), format!("\"{text}\""));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The kept corpora of the fuzz targets, run without a fuzzer: what one found once stays found.
+//! The stored corpora of the fuzz targets, run without a fuzzer, so that old findings stay fixed.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 #[path = "../../../fuzz/src/lib.rs"]

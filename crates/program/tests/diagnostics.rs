@@ -1,5 +1,5 @@
-//! Small bad programs, each with what is said about it in a file beside it, and the pages on every code, each with an
-//! example and what of its code is said about that. `UPDATE_EXPECT=1` rewrites both.
+//! Small bad programs, each with its expected findings in a file next to it, and the page of every code, each with an
+//! example and the findings of that code. `UPDATE_EXPECT=1` rewrites both.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod bad_programs;
@@ -15,17 +15,17 @@ use llm_do_program::{
 };
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Codes whose example is no program of a few files, and so is written by hand.
-const TOLD_BY_HAND: &[Code] = &[
+/// Codes whose example cannot be a program of a few files; their findings are written by hand.
+const WRITTEN_BY_HAND: &[Code] = &[
     codes::UNREADABLE,
     codes::TOO_LARGE,
     codes::NOT_UTF8,
     codes::NO_TARGET,
     codes::DEPRECATED_REGISTRY,
-    // These take a lock file that was right once.
+    // These need a lock file that was valid before.
     codes::LIBRARY_CHANGED,
     codes::NOT_LOCKED,
-    // This takes a machine without Python.
+    // This needs a machine without Python.
     codes::NOT_LOOKED_INTO,
 ];
 
@@ -59,10 +59,10 @@ fn every_code_has_a_case() {
     assert!(missing.is_empty(), "no program in tests/check shows {missing:?}");
 }
 
-/// A page's example: files, and the place of what is said about them.
+/// A page's example: its files, and the place of their findings.
 struct Example {
     files: Vec<(String, String)>,
-    /// Where the words `says` and the block after them begin and end, or where they belong.
+    /// Where the words `llm-do reports:` and the block after them begin and end, or where they belong.
     said: std::ops::Range<usize>,
 }
 
@@ -92,20 +92,20 @@ fn example(page: &str) -> Example {
     Example { files, said }
 }
 
-const SAYS: &str = "\nsays\n\n```text\n";
+const SAYS: &str = "\nllm-do reports:\n\n```text\n";
 
 #[test]
-fn every_page_shows_what_is_said() {
+fn every_page_shows_its_findings() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diagnostics");
     let mut wrong = Vec::new();
     for code in codes::ALL {
-        // From the disk: the one that is compiled in may be the one before `UPDATE_EXPECT`.
+        // From the disk: the compiled page may be older than `UPDATE_EXPECT`.
         let path = folder.join(format!("{}.md", code.id));
         let page = fs::read_to_string(&path).unwrap();
         assert!(page.starts_with(&format!("# {}: {}\n", code.id, code.title)), "{code}: the title");
         assert!(page.contains("\n## What to do\n"), "{code}: what to do");
         let Example { files, said } = example(&page);
-        if TOLD_BY_HAND.contains(code) {
+        if WRITTEN_BY_HAND.contains(code) {
             continue;
         }
         assert!(!files.is_empty(), "{code}: the example names no files");

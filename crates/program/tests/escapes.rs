@@ -1,5 +1,5 @@
-//! Every place of a definition that names a path, with `..`, an absolute path and a symbolic link out of the root: what
-//! lies outside is neither used nor shown.
+//! Every place of a definition that names a path, with `..`, an absolute path and a symbolic link out of the root: files
+//! outside are neither used nor shown.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
@@ -15,11 +15,11 @@ use llm_do_program::{
 use serde_json::json;
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
-/// What must never be seen.
+/// Text that must never be shown.
 const SECRET: &str = "hunter2";
 const WORKER: &str = "---\n---\nDo it.\n";
 
-/// Files of a project in which `PATH` stands for what is named.
+/// Files of a project; `PATH` is a placeholder for the named path.
 const PLACES: &[&[(&str, &str)]] = &[
     &[("project.yaml", "entry: PATH")],
     &[("project.yaml", "exports: ['PATH']")],

@@ -1,4 +1,4 @@
-//! Whatever a file holds, loading ends with a definition or with findings that can be shown.
+//! Loading any file ends with a definition or with findings that can be shown.
 
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use llm_do_program::{

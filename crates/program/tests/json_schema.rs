@@ -1,4 +1,4 @@
-//! The JSON Schemas accept what the loader accepts, and refuse what it refuses (the exceptions stand in
+//! The JSON Schemas accept what the loader accepts, and refuse what it refuses (the exceptions are in
 //! `src/json_schema.rs`).
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
@@ -36,7 +36,7 @@ fn loader(node: &Node, table: &'static [Key]) -> Vec<&'static str> {
     found.iter().map(|finding| finding.code.id).collect()
 }
 
-/// What only the loader can tell: a key under two names, contradictions, patterns of rules.
+/// Errors that only the loader finds: a key under two names, contradictions, patterns of rules.
 const BEYOND: [&str; 3] = ["E0108", "E0205", "E0404"];
 
 fn assert_agreement(text: &str, node: &Node, table: &'static [Key], schema: &Schema) {
@@ -335,8 +335,10 @@ fn every_example_is_valid() {
 #[test]
 fn every_yaml_block_of_the_documentation_is_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let pages = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = ["docs", "docs/guides", "docs/reference"];
+    let pages = folders.iter().flat_map(|folder| fs::read_dir(root.join(folder)).unwrap());
     let pages: Vec<_> = pages
+        .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|e| e == "md"))
         .chain([root.join("README.md")])
         .collect();
@@ -368,7 +370,9 @@ fn every_yaml_block_of_the_documentation_is_valid() {
                 "after project.yaml" => (front_matter::yaml_only(file), &*MANIFEST),
                 "" if block.starts_with("---") => (front_matter::worker(file), &*WORKER),
                 "library" => (front_matter::yaml_only(file), &*LIBRARY),
-                "" if name == "projects.md" => (front_matter::yaml_only(file), &*MANIFEST),
+                "" if ["projects.md", "manifest.md"].contains(&name) => {
+                    (front_matter::yaml_only(file), &*MANIFEST)
+                }
                 "" => (front_matter::yaml_only(file), &*WORKER),
                 other => panic!("{name}: what is a `{other}` block?"),
             };

@@ -1,4 +1,4 @@
-//! Libraries and imports: who may name whom, and what a library's worker is.
+//! Libraries and imports: which workers a worker may name, and the definition of a library's worker.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -102,7 +102,7 @@ fn a_librarys_names_are_its_own() {
         let error = program.worker(program.entry(), reference).unwrap_err();
         assert!(error.message.contains(code), "{reference}: {error}");
     }
-    // Patterns see what the one who says them may name.
+    // Patterns match the workers that their worker may name.
     assert_eq!(program.matching(program.entry(), "utils:*"), ["utils:summarizer", "utils:translator"]);
     assert_eq!(program.matching(&summarizer, "*"), ["helper", "summarizer", "translator"]);
 
@@ -113,7 +113,7 @@ fn a_librarys_names_are_its_own() {
             render(&text.text, &Origin::file("x"), &json!({}), Arc::clone(&text.templates)).unwrap();
         assert_eq!(rendered.trim(), "Note of utils. Part of utils.");
     }
-    // A library raises no grant, whatever it mounts.
+    // The mounts of a library need no grant.
     assert_eq!(program.missing_grants(&[], &Network::Off), []);
 }
 
@@ -192,7 +192,7 @@ fn a_thousand_workers_that_import_each_other_load_once_each() {
 
 #[test]
 fn every_layout_of_the_specification_loads() {
-    // Seed 000, §1.2: from one file up to libraries.
+    // The guides grow a program from one file up to libraries.
     let lone: Files<'_> = &[("task.worker", PLAIN)];
     load(lone, Start::File("task.worker".into()), &[]).unwrap();
     let levels: [Files<'_>; 6] = [

@@ -1,4 +1,4 @@
-//! Old trees, each with what becomes of it in a file beside it. `UPDATE_EXPECT=1` rewrites those files.
+//! Old trees, each with its expected result in a file next to it. `UPDATE_EXPECT=1` rewrites those files.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
@@ -134,12 +134,12 @@ fn what_comes_out_loads_and_is_not_migrated_again() {
         let files = read(&case);
         let first = plan(&tree(&files), &Scope::Folder).unwrap();
         let out = carried_out(&files, &first);
-        // What was no text to begin with can't be mended.
+        // A file that is not text cannot be converted.
         let wrong: Vec<String> =
             wrong(&out).into_iter().filter(|message| !message.contains("latin.worker")).collect();
         if case.ends_with("hostile") {
-            // What names things outside, or two things with one name, nobody can mend but its author.
-            let its_own = ["leads out of", "ambiguous", "no worker", "both define"];
+            // Only the author can fix references outside the root, or two files with one name.
+            let its_own = ["is outside the program's root", "ambiguous", "no worker", "both define"];
             assert!(
                 wrong.iter().all(|message| its_own.iter().any(|own| message.contains(own))),
                 "{wrong:#?}"
@@ -335,7 +335,8 @@ fn shell_rules_become_a_toolset() {
 /// The guide's examples: by section the files before, and those that must be there after.
 fn examples() -> Vec<(String, Files, Files)> {
     let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migrating.md")).unwrap();
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/migrating.md"))
+            .unwrap();
     let mut sections: Vec<(String, Files, Files)> = Vec::new();
     let mut open: Option<(bool, String, String)> = None;
     for line in page.lines() {

@@ -339,7 +339,7 @@ fn a_listing_works_where_loading_does_not() {
     let listed = list_workers(&source, LoadOptions::default()).unwrap().workers;
     let ids: Vec<&str> = listed.iter().map(|l| l.id.as_str()).collect();
     assert_eq!(ids, ["bad", "main", "sub/b"]);
-    assert!(listed[0].problem.as_ref().unwrap().contains("has no end"));
+    assert!(listed[0].problem.as_ref().unwrap().contains("is not closed"));
     assert_eq!(listed[1].description.as_deref(), Some("Starts."));
     assert_eq!(listed[1].model.as_deref(), Some("a:b"));
 }

@@ -1,4 +1,5 @@
-//! Where the Python tools of a worker come from, and Python as a program's entry.
+//! The sources of a worker's Python tools, nearest first: its imports and its folder, then its package, then each
+//! library that its package depends on. See `docs/guides/python-tools.md`.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod stand_in;

@@ -1,4 +1,4 @@
-//! The SARIF form is SARIF 2.1.0 by the schema that OASIS publishes.
+//! The SARIF output is valid by the schema of SARIF 2.1.0 that OASIS publishes.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod bad_programs;

@@ -7,16 +7,16 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long code may take to stop when it is told to. What blocks signals or swallows the interruption is ended with its
-/// process then.
+/// How long code may take to stop after an interrupt. After that its process is ended: the code may block signals or catch
+/// the exception.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Most characters of what a call prints that the journal keeps.
+/// Most bytes of a call's output that the journal keeps.
 const LOG: usize = 256 * 1024;
 
-/// A call at work. Dropped before it has ended, its code is interrupted, and its host ended if that does not help.
+/// A running call. If it is dropped before its end, its code is interrupted, and if that does not help, its host is ended.
 pub(crate) struct InFlight {
-    // Both are there until it is dropped.
+    // Both are `Some` until it is dropped.
     lease: Option<Lease>,
     ongoing: Option<Ongoing>,
     log: String,
@@ -28,7 +28,7 @@ impl InFlight {
         Self { lease: Some(lease), ongoing: Some(ongoing), log: String::new() }
     }
 
-    /// What happens next, but for what it prints, which is kept.
+    /// The next event, except output, which it keeps.
     pub(crate) async fn next(&mut self) -> Event {
         loop {
             match self.ongoing().next().await {
@@ -42,7 +42,7 @@ impl InFlight {
         self.ongoing.as_mut().expect("it is taken only when the call is dropped")
     }
 
-    /// What it has printed since this was last asked.
+    /// Takes the output since the last call of this method.
     pub(crate) fn take_log(&mut self) -> Option<Arc<str>> {
         let log = std::mem::take(&mut self.log);
         (!log.is_empty()).then(|| log.into())
@@ -73,7 +73,7 @@ impl Drop for InFlight {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => {
                 let pool = lease.pool();
-                pool.stops(runtime.spawn(async move {
+                pool.add_stopping(runtime.spawn(async move {
                     if ongoing.stop(GRACE).await { lease.give_back() } else { lease.discard() }
                 }));
             }

@@ -1,11 +1,11 @@
-//! What modules expose: found out by importing them in a confined host, and remembered as long as nothing that they read
-//! has changed.
+//! Discovery: which tools a module exposes. A confined host imports the module, and the result is cached until one of the
+//! files that it read changes.
 
 use crate::{
     explain,
     host::{self, Host},
     interpreter::{Interpreter, write_new},
-    wire::{FromHost, Module, ToHost, Trouble},
+    wire::{FromHost, Module, PythonError, ToHost},
 };
 use llm_do_core::{
     authority::Place,
@@ -22,21 +22,21 @@ use std::{
     time::Duration,
 };
 
-/// How long one module may take to be imported: an import that never ends must not hold a run for ever.
-const IMPORT: Duration = Duration::from_secs(60);
+/// How long the import of one module may take. An import may never end.
+const IMPORT_LIMIT: Duration = Duration::from_secs(60);
 
-/// A function that a module exposes, as `host/host.py` describes it.
+/// A function that a module exposes, as the host (`host/src`) describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExposedTool {
     /// Its name as a tool.
     pub name: Arc<str>,
     /// Its name in the module.
     pub function: Arc<str>,
-    /// What it does, from its docstring.
+    /// Its description, from its docstring.
     pub description: Arc<str>,
     /// JSON Schema of its arguments.
     pub input: Value,
-    /// JSON Schema of its result, where its type says one.
+    /// JSON Schema of its result, if its return type has one.
     #[serde(default)]
     pub output: Option<Value>,
     /// Whether it is a coroutine function.
@@ -48,31 +48,31 @@ pub struct ExposedTool {
     /// Whether JSON values can be passed as they are.
     #[serde(default)]
     pub plain: bool,
-    /// The risk that its author states.
+    /// The risk that its author declares.
     #[serde(default)]
     pub risk: Option<String>,
-    /// The rule that its author states, or `callable`.
+    /// The approval rule that its author declares, or `callable`.
     #[serde(default)]
     pub approval: Option<String>,
-    /// Whether its author says that it may run beside others.
+    /// Whether its author declares that it may run beside other calls.
     #[serde(default)]
     pub parallel: Option<bool>,
-    /// Parameters that are paths.
+    /// The parameters that hold paths.
     #[serde(default)]
     pub paths: Vec<Arc<str>>,
-    /// Where it is defined.
+    /// The file of its definition.
     #[serde(default)]
     pub file: Option<Arc<str>>,
-    /// The line.
+    /// The line of its definition.
     #[serde(default)]
     pub line: Option<u32>,
-    /// Why it can't be a tool.
+    /// Why it can't be a tool, if it can't.
     #[serde(default)]
     pub refused: Option<String>,
 }
 
 impl ExposedTool {
-    /// Whether its type says that it returns one simple value, which can hold no file and no path.
+    /// Whether its return type is one simple value, which can hold no file and no path.
     pub(crate) fn returns_scalar(&self) -> bool {
         let simple = ["integer", "number", "boolean", "null"];
         let kind = self.output.as_ref().and_then(|output| output.get("type")?.as_str());
@@ -88,26 +88,26 @@ pub struct ModuleReport {
     pub functions: Vec<ExposedTool>,
     /// How it exposes them: `register`, `decorated`, `__all__`, `plain`, `names` or `nothing`.
     pub exposes: String,
-    /// Why it can't be imported.
-    pub(crate) error: Option<Trouble>,
-    /// The files of its package that were read.
+    /// The error of its import.
+    pub(crate) error: Option<PythonError>,
+    /// The files of its package that the import read.
     files: Vec<String>,
-    /// The packages that it uses, with their versions.
+    /// The installed packages that it uses, with their versions.
     packages: BTreeMap<String, String>,
 }
 
 impl ModuleReport {
-    /// Whether it can't be used.
+    /// Whether it can't be imported.
     pub(crate) fn has_problem(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Why it can't be used, for people.
+    /// Why it can't be imported, as a message.
     pub fn problem(&self, root: &Place, interpreter: &Interpreter) -> Option<String> {
         self.error.as_ref().map(|error| explain::import(error, root, interpreter))
     }
 
-    /// File, line and column of what is wrong with it, and whether that is its syntax.
+    /// File, line and column of the error, and whether it is a syntax error.
     pub fn place_of_problem(&self) -> Option<(Arc<str>, u32, Option<u32>, bool)> {
         let error = self.error.as_ref()?;
         let syntax = error.column.is_some();
@@ -117,34 +117,34 @@ impl ModuleReport {
         }
     }
 
-    /// A package that it lacks.
+    /// The package that is not installed, if that is the error.
     pub fn missing(&self) -> Option<&str> {
         self.error.as_ref()?.missing.as_deref()
     }
 }
 
-/// What the modules of one level expose, in their order.
+/// What the modules of one level expose, in the order of the modules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     /// The modules.
     pub modules: Vec<ModuleReport>,
-    /// Hashes of all files that were read.
+    /// Hashes of all files that the imports read.
     files: BTreeMap<String, String>,
 }
 
-/// Nothing could be found out.
+/// Discovery failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DiscoveryError(pub String);
 
-/// Where the modules of a level are remembered.
+/// The cache file for the modules of a level.
 pub(crate) fn file_of(cache: &Path, interpreter: &Interpreter, level: &ToolLevel) -> PathBuf {
     let facts = format!("1\0{}\0{:?}\0{:?}", interpreter.key, level.package, level.modules);
     cache.join("tools").join(format!("{}.json", &sha256(facts.as_bytes())[..32]))
 }
 
-/// What is remembered, if it is still so.
-pub(crate) fn remembered(file: &Path, interpreter: &Interpreter) -> Option<Described> {
+/// The cached result, if no file or package has changed since.
+pub(crate) fn cached(file: &Path, interpreter: &Interpreter) -> Option<Described> {
     let described: Described = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
     let same =
         |(path, hash): (&String, &String)| fs::read(path).is_ok_and(|content| sha256(&content) == *hash);
@@ -154,8 +154,8 @@ pub(crate) fn remembered(file: &Path, interpreter: &Interpreter) -> Option<Descr
     (described.files.iter().all(same) && packages_same).then_some(described)
 }
 
-/// Imports the modules one after another and remembers what they expose. What fails is not remembered: it may lack
-/// something that is about to be installed.
+/// Imports the modules one after another and caches what they expose. A failure is not cached: the user may be about to
+/// install a missing package.
 pub(crate) async fn discover(
     host: &Arc<Host>,
     level: &ToolLevel,
@@ -174,14 +174,14 @@ pub(crate) async fn discover(
         }
         described.modules.push(report);
     }
-    // A package whose files name no version can't be seen to change.
+    // A change of a package is visible only if its metadata has a version.
     let installed = Installed::of(interpreter);
     let known = described
         .modules
         .iter()
         .all(|m| m.error.is_none() && m.packages.iter().all(|(name, version)| installed.has(name, version)));
     if known && let Ok(text) = serde_json::to_vec(&described) {
-        // Remembering is only faster: a folder that can't be written costs the next start some milliseconds.
+        // Without the cache the next start is only slower.
         let _ = write_new(file, &text);
     }
     Ok(described)
@@ -189,14 +189,14 @@ pub(crate) async fn discover(
 
 async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleReport, DiscoveryError> {
     let asked = ToHost::Load { modules: vec![module] };
-    let answer = match tokio::time::timeout(IMPORT, host.ask(&asked)).await {
+    let answer = match tokio::time::timeout(IMPORT_LIMIT, host.ask(&asked)).await {
         Ok(answer) => answer.map_err(|error| {
             DiscoveryError(format!("`{name}` ended its process when it was imported: {error}"))
         })?,
         Err(_) => {
             host.kill();
-            let seconds = IMPORT.as_secs();
-            let what = "code that runs when it is imported does not end";
+            let seconds = IMPORT_LIMIT.as_secs();
+            let what = "its top-level code does not end";
             return Err(DiscoveryError(format!("`{name}` was not imported after {seconds} s: {what}")));
         }
     };
@@ -204,15 +204,15 @@ async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleRep
         FromHost::Loaded { modules } => {
             let report = modules.into_iter().next().unwrap_or_default();
             serde_json::from_value(report).map_err(|error| {
-                DiscoveryError(format!("the Python host describes `{name}` wrongly: {error}"))
+                DiscoveryError(format!("the Python host sent an invalid description of `{name}`: {error}"))
             })
         }
         FromHost::Error { error, .. } => Err(DiscoveryError(error.message)),
-        _ => Err(DiscoveryError("the Python host answered something else".to_owned())),
+        _ => Err(DiscoveryError("the Python host sent an unexpected answer".to_owned())),
     }
 }
 
-/// The schema of a class.
+/// The JSON Schema of a class.
 pub(crate) async fn schema(
     host: &Arc<Host>,
     package: &CodePackage,
@@ -222,22 +222,22 @@ pub(crate) async fn schema(
 ) -> Result<Value, DiscoveryError> {
     let module = host::module(package, module, &[]);
     let asked = ToHost::Schema { module: &module, class };
-    let answer = tokio::time::timeout(IMPORT, host.ask(&asked)).await;
+    let answer = tokio::time::timeout(IMPORT_LIMIT, host.ask(&asked)).await;
     match answer {
         Ok(Ok(FromHost::Schema { schema })) => Ok(schema),
         Ok(Ok(FromHost::Error { error, .. })) => {
             Err(DiscoveryError(explain::failure(&error, &package.root, interpreter, None)))
         }
-        Ok(Ok(_)) => Err(DiscoveryError("the Python host answered something else".to_owned())),
+        Ok(Ok(_)) => Err(DiscoveryError("the Python host sent an unexpected answer".to_owned())),
         Ok(Err(error)) => Err(DiscoveryError(error.to_string())),
         Err(_) => {
             host.kill();
-            Err(DiscoveryError(format!("`{class}` was not described after {} s", IMPORT.as_secs())))
+            Err(DiscoveryError(format!("`{class}` was not described after {} s", IMPORT_LIMIT.as_secs())))
         }
     }
 }
 
-/// The packages of an interpreter by their metadata folders, read without starting it.
+/// The installed packages of an interpreter, from the names of their metadata folders.
 struct Installed(Vec<String>);
 
 impl Installed {
@@ -253,12 +253,12 @@ impl Installed {
 
     fn has(&self, name: &str, version: &str) -> bool {
         let wanted = normal(&format!("{name}-{version}"));
-        // The metadata of some Debian packages goes on with the version of Python.
+        // Some Debian packages append the version of Python.
         self.0.iter().any(|known| *known == wanted || known.starts_with(&format!("{wanted}_py")))
     }
 }
 
-/// Names of packages as their metadata folders are compared (PyPA, "Names and normalization").
+/// The normal form of a package name (PyPA, "Names and normalization").
 fn normal(name: &str) -> String {
     name.to_lowercase().replace(['-', '.'], "_")
 }

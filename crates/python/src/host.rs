@@ -1,6 +1,6 @@
 //! A running host: an interpreter in its confined process, and the calls that go through it.
 
-use crate::wire::{self, FromHost, Module, Op, ToHost, Trouble};
+use crate::wire::{self, FromHost, Module, Op, PythonError, ToHost};
 use llm_do_core::model::Blob;
 use llm_do_sandbox::confine::{Denial, Denials, Exit, Process, Running};
 use serde_json::Value;
@@ -20,43 +20,43 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-/// The host's source, run by every interpreter.
-pub(crate) const HOST: &str = include_str!("../host/host.py");
+/// The host's source, which every interpreter runs.
+pub(crate) const HOST: &str = include_str!(concat!(env!("OUT_DIR"), "/host.py"));
 
-/// How long a host may take to say that it is ready.
-const START: Duration = Duration::from_secs(30);
+/// How long a host may take to start, where no other limit applies.
+pub(crate) const START: Duration = Duration::from_secs(30);
 
-/// After how long code that is to stop is interrupted again.
-const AGAIN: Duration = Duration::from_millis(200);
+/// How long to wait before another interrupt is sent to code that should stop.
+const INTERRUPT_AGAIN: Duration = Duration::from_millis(200);
 
-/// What a call hears.
+/// What happens to a call.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// It has ended well.
+    /// It returned this value.
     Result(Value, Vec<Blob>),
-    /// It has failed.
-    Failed(Trouble),
-    /// Code asks for something.
+    /// It failed.
+    Failed(PythonError),
+    /// Its code makes a call or begins a step.
     Callback { cb: u64, op: Op },
-    /// What a step came to.
-    StepEnd { cb: u64, value: Value, error: Option<Trouble> },
-    /// Something was printed.
+    /// A step of its code ended.
+    StepEnd { cb: u64, value: Value, error: Option<PythonError> },
+    /// Its code printed something.
     Log(String),
-    /// The host has ended in the middle of it.
+    /// The host ended before the call did.
     Died(Arc<str>),
 }
 
-/// A host that has started.
+/// A running host.
 pub(crate) struct Host {
     shared: Arc<Shared>,
     frames: mpsc::UnboundedSender<Vec<u8>>,
     orders: mpsc::UnboundedSender<Order>,
     next: AtomicU64,
-    /// What its process was refused of the network, where it has a list of domains.
+    /// The requests to the network that were refused to its process, where it has a list of domains.
     denials: Option<Denials>,
 }
 
-/// What its tasks and its callers see of it.
+/// The state that its tasks and its callers share.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -65,9 +65,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     calls: HashMap<u64, mpsc::UnboundedSender<Event>>,
-    /// Answers to questions that have no ID: they come one at a time.
+    /// Receives the answer to a question that has no ID. There is one such question at a time.
     question: Option<mpsc::UnboundedSender<FromHost>>,
-    /// Why it is gone.
+    /// Why the host ended, once it has.
     ended: Option<Arc<str>>,
 }
 
@@ -88,8 +88,8 @@ enum Order {
 pub(crate) struct HostError(pub(crate) String);
 
 impl Host {
-    /// Starts the process and waits until it is ready. `process` gets its end of the socket here.
-    pub(crate) async fn start(process: Process) -> Result<Self, HostError> {
+    /// Starts the process and waits for at most `limit` until it is ready. Gives `process` its end of the socket.
+    pub(crate) async fn start(process: Process, limit: Option<Duration>) -> Result<Self, HostError> {
         let failed = |error: io::Error| HostError(format!("the Python host cannot be started: {error}"));
         let (ours, theirs) = StdUnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
@@ -99,18 +99,23 @@ impl Host {
         let (mut from, to) = UnixStream::from_std(ours).map_err(failed)?.into_split();
         let printed = (running.stdout(), running.stderr());
         let denials = running.denials();
-        let ready = tokio::time::timeout(START, wire::read(&mut from)).await;
+        let ready = match limit {
+            Some(limit) => tokio::time::timeout(limit, wire::read(&mut from)).await.map_err(|_| limit),
+            None => Ok(wire::read(&mut from).await),
+        };
         match ready {
             Ok(Ok(Some(FromHost::Ready {}))) => {}
             Ok(Ok(None)) => {
-                let said = last_words(printed.1).await;
+                let said = last_output(printed.1).await;
                 let exit = running.wait().await;
-                return Err(HostError(format!("Python ended at its start ({}): {said}", ending(&exit))));
+                return Err(HostError(format!("Python ended at its start ({}): {said}", exit_text(&exit))));
             }
-            Ok(Ok(Some(other))) => return Err(HostError(format!("the Python host began with {other:?}"))),
+            Ok(Ok(Some(other))) => {
+                return Err(HostError(format!("the first message of the Python host was {other:?}")));
+            }
             Ok(Err(error)) => return Err(failed(error)),
-            Err(_) => {
-                let seconds = START.as_secs();
+            Err(limit) => {
+                let seconds = limit.as_secs();
                 return Err(HostError(format!("the Python host was not ready after {seconds} s")));
             }
         }
@@ -130,12 +135,12 @@ impl Host {
         Ok(Self { shared, frames, orders, next: AtomicU64::new(1), denials })
     }
 
-    /// Whether it has ended.
+    /// Whether the host has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.shared.lock().ended.is_some()
     }
 
-    /// Begins a call; `message` is made with its ID.
+    /// Begins a call. `message` gets the ID of the call.
     pub(crate) fn begin<'a>(self: &Arc<Self>, message: impl FnOnce(u64) -> ToHost<'a>) -> Ongoing {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, events) = mpsc::unbounded_channel();
@@ -143,7 +148,7 @@ impl Host {
         {
             let mut state = self.shared.lock();
             match &state.ended {
-                // The channel closes behind it.
+                // The channel closes after this event.
                 Some(reason) => drop(sender.send(Event::Died(Arc::clone(reason)))),
                 None => drop(state.calls.insert(id, sender)),
             }
@@ -152,7 +157,7 @@ impl Host {
         Ongoing { host: Arc::clone(self), id, events, denied, ended: false }
     }
 
-    /// Asks something that is no call: what modules expose, what a class looks like. One at a time.
+    /// Asks a question that is not a call: what modules expose, or the schema of a class. One at a time.
     pub(crate) async fn ask(&self, message: &ToHost<'_>) -> Result<FromHost, HostError> {
         let (sender, mut answers) = mpsc::unbounded_channel();
         {
@@ -173,11 +178,11 @@ impl Host {
     }
 
     pub(crate) fn send(&self, message: &ToHost<'_>) {
-        // Who writes has ended with the host: its calls hear of that by themselves.
+        // This fails only after the host has ended. Its calls get `Event::Died`.
         let _ = self.frames.send(wire::frame(message));
     }
 
-    /// Ends it and all that it started, at once.
+    /// Ends the host and every process that it started, at once.
     pub(crate) fn kill(&self) {
         let _ = self.orders.send(Order::Kill);
     }
@@ -187,18 +192,18 @@ impl Host {
     }
 }
 
-/// A call that has begun. Dropped before its end it is cancelled.
+/// A call that has begun.
 pub(crate) struct Ongoing {
     host: Arc<Host>,
     id: u64,
     events: mpsc::UnboundedReceiver<Event>,
-    /// What had been denied when it began.
+    /// The number of denials when it began.
     denied: u64,
     ended: bool,
 }
 
 impl Ongoing {
-    /// What happens next. After an end nothing does.
+    /// The next event. No event follows an end.
     pub(crate) async fn next(&mut self) -> Event {
         let event = match self.events.recv().await {
             Some(event) => event,
@@ -213,23 +218,23 @@ impl Ongoing {
         self.host.send(&ToHost::Reply { id: self.id, cb, answer });
     }
 
-    /// Answers a callback when the call itself is in other hands.
+    /// Something that answers callbacks while the call itself is borrowed.
     pub(crate) fn replier(&self) -> Replier {
         Replier { host: Arc::clone(&self.host), id: self.id }
     }
 
-    /// What its process was refused of the network since it began: by its doing, or that of a call beside it.
+    /// What was refused to its process by the network since it began. Calls that run beside it may have caused some.
     pub(crate) fn denials(&self) -> Vec<Denial> {
         self.host.denials.as_ref().map(|denials| denials.since(self.denied)).unwrap_or_default()
     }
 
-    /// Whether it has come to an end by itself.
+    /// Whether its code has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Asks the code to stop, and gives it until then. Whether it did so at the first word: where it took more, another may
-    /// still be on its way, and would meet the next call.
+    /// Interrupts the code and waits for its end for at most `grace`. Returns whether one interrupt sufficed. If it took
+    /// more, one may still be pending and could interrupt the next call.
     pub(crate) async fn stop(&mut self, grace: Duration) -> bool {
         if self.ended {
             return true;
@@ -239,8 +244,8 @@ impl Ongoing {
         let mut once = true;
         let stopped = async {
             while !self.ended {
-                // A signal that comes in the moment before a system call begins does not end that.
-                if tokio::time::timeout(AGAIN, self.next()).await.is_err() {
+                // A signal that arrives just before a system call begins does not interrupt that.
+                if tokio::time::timeout(INTERRUPT_AGAIN, self.next()).await.is_err() {
                     once = false;
                     self.host.interrupt();
                 }
@@ -286,9 +291,9 @@ async fn read_frames(from: OwnedReadHalf, shared: Arc<Shared>, mut exit: watch::
         }
     };
     let reason: Arc<str> = match broken {
-        Some(error) => format!("the Python host sent something that can't be read: {error}").into(),
+        Some(error) => format!("the Python host sent an invalid message: {error}").into(),
         None => {
-            // The socket closes a moment before the process is gone, or long before where it was closed on purpose.
+            // The socket closes a moment before the process ends, or long before that if the code closed it.
             let waited = exit.wait_for(Option::is_some);
             match tokio::time::timeout(Duration::from_secs(2), waited).await {
                 Ok(Ok(reason)) => (*reason).clone().unwrap_or_default(),
@@ -322,7 +327,7 @@ fn dispatch(shared: &Shared, message: FromHost) {
         FromHost::Ready { .. } | FromHost::Unknown => return,
     };
     let ends = matches!(event, Event::Result(..) | Event::Failed(_));
-    // Nobody waits any more for what comes after a call was given up.
+    // A call that was given up has no receiver any more.
     if let Some(call) = state.calls.get(&id) {
         let _ = call.send(event);
     }
@@ -331,14 +336,14 @@ fn dispatch(shared: &Shared, message: FromHost) {
     }
 }
 
-/// What was printed past Python's own streams belongs to whoever is at work.
+/// Output that does not go through Python's streams names no call. Every running call gets it.
 fn print(state: &State, text: &str) {
     for call in state.calls.values() {
         let _ = call.send(Event::Log(text.to_owned()));
     }
 }
 
-/// Most bytes of one line that is kept of what was printed past Python's streams.
+/// Most bytes of a line that are kept of output that does not go through Python's streams.
 const LONGEST_LINE: u64 = 16 * 1024;
 
 async fn read_lines(pipe: impl AsyncRead + Unpin, shared: Arc<Shared>) {
@@ -354,16 +359,16 @@ async fn read_lines(pipe: impl AsyncRead + Unpin, shared: Arc<Shared>) {
     }
 }
 
-async fn last_words(pipe: Option<impl AsyncRead + Unpin>) -> String {
+async fn last_output(pipe: Option<impl AsyncRead + Unpin>) -> String {
     let mut text = Vec::new();
     if let Some(pipe) = pipe {
         let mut pipe = pipe.take(64 * 1024);
         let _ = tokio::time::timeout(Duration::from_secs(1), pipe.read_to_end(&mut text)).await;
     }
-    String::from_utf8_lossy(&text).trim().lines().last().unwrap_or("it said nothing").to_owned()
+    String::from_utf8_lossy(&text).trim().lines().last().unwrap_or("it printed nothing").to_owned()
 }
 
-/// Owns the process: it is gone when this ends.
+/// Owns the process, and ends it when this task ends.
 async fn supervise(
     mut running: Running,
     mut orders: mpsc::UnboundedReceiver<Order>,
@@ -371,10 +376,10 @@ async fn supervise(
 ) {
     let reason = loop {
         tokio::select! {
-            exit = running.wait() => break format!("the Python host has ended ({})", ending(&exit)),
+            exit = running.wait() => break format!("the Python host has ended ({})", exit_text(&exit)),
             order = orders.recv() => match order {
                 Some(Order::Interrupt) => running.interrupt(),
-                // Nobody holds it any more, or it does not listen.
+                // `None`: the host was dropped.
                 Some(Order::Kill) | None => break "the Python host was ended".to_owned(),
             },
         }
@@ -383,8 +388,8 @@ async fn supervise(
     let _ = gone.send(Some(reason.into()));
 }
 
-/// How a process ended, in words.
-pub(crate) fn ending(exit: &Exit) -> String {
+/// How a process ended, as a text.
+pub(crate) fn exit_text(exit: &Exit) -> String {
     if let Some(reason) = &exit.reason {
         return reason.clone();
     }
@@ -394,11 +399,11 @@ pub(crate) fn ending(exit: &Exit) -> String {
         (None, Some(6)) => "aborted".to_owned(),
         (None, Some(9)) => "killed".to_owned(),
         (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "nobody knows how".to_owned(),
+        (None, None) => "unknown exit status".to_owned(),
     }
 }
 
-/// A module as the host is told of it.
+/// A module in the form that the host reads.
 pub(crate) fn module(
     package: &llm_do_core::worker::CodePackage,
     module: &llm_do_core::worker::CodeModule,
@@ -407,7 +412,7 @@ pub(crate) fn module(
     use llm_do_core::worker::CodeModule;
     let root = package.root.as_str().to_owned();
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-    // One module may be known twice to a host: as it exposes itself, and as somebody says that it does.
+    // A host may know one module twice: with the tools that it exposes itself, and with tools that are listed by name.
     let key = |of: &str| if names.is_empty() { of.to_owned() } else { format!("{of}#{}", names.join(",")) };
     match module {
         CodeModule::File(place) => Module {

@@ -1,4 +1,4 @@
-//! Which Python runs the tools, and what must be known of it (SPEC §8.5).
+//! The interpreter that runs the tools (`docs/guides/python-tools.md`).
 
 use crate::host::{self, HOST};
 use llm_do_core::schema::sha256;
@@ -37,22 +37,22 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A Python that tools run with.
+/// A Python interpreter for tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interpreter {
-    /// What is started.
+    /// The executable.
     pub path: PathBuf,
-    /// Why this one.
+    /// How it was chosen.
     pub origin: Origin,
     /// `3.11.7`.
     pub version: String,
     /// Folders that it reads: its installation, its environment, its packages.
     pub places: Vec<PathBuf>,
-    /// Folders in which its packages lie.
+    /// The folders of its packages.
     pub sites: Vec<PathBuf>,
     /// The host, compiled for it.
     pub host: PathBuf,
-    /// Tells it, as it is now, from every other.
+    /// Hash of its path, its environment and the host. It changes when one of them does.
     pub key: String,
 }
 
@@ -62,23 +62,23 @@ impl fmt::Display for Interpreter {
     }
 }
 
-/// No Python that could run tools.
+/// No interpreter can run tools.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterpreterError {
-    /// There is none.
+    /// None was found.
     #[error("no Python was found: install Python 3.9 or newer, or name one with LLM_DO_PYTHON")]
     None,
     /// The environment that the program asks for is not prepared.
     #[error("the packages that {0} asks for are not installed: `--grant process=uv` lets `uv` fetch them")]
     NotPrepared(String),
-    /// The one that was named is none.
+    /// The chosen one can't be used.
     #[error("{origin} names `{}`, which {reason}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Who named it.
+        /// How it was chosen.
         origin: Origin,
-        /// What is wrong with it.
+        /// Why it can't be used.
         reason: String,
     },
 }
@@ -86,10 +86,10 @@ pub enum InterpreterError {
 /// The oldest version that runs the host.
 const OLDEST: (u32, u32) = (3, 9);
 
-/// How long a bare interpreter may take to say what it is.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an interpreter may take to answer the probe.
+const PROBE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Says what an interpreter is and compiles the host for it.
+/// Describes an interpreter and compiles the host for it.
 const PROBE: &str = r#"
 import base64, json, os, py_compile, sys, tempfile
 out = os.path.join(tempfile.mkdtemp(), "host.pyc")
@@ -116,17 +116,17 @@ struct Probed {
     code: String,
 }
 
-/// An interpreter that was chosen and not looked at yet.
+/// An interpreter that was chosen and not probed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) path: PathBuf,
     pub(crate) origin: Origin,
     project: PathBuf,
-    /// Variables by which version managers are told what to start.
+    /// The variables that choose a version for version managers.
     chosen_by: Vec<(&'static str, String)>,
 }
 
-/// Chooses one: what the operator names, the project's `.venv`, `prepared`, what the `PATH` has.
+/// Chooses an interpreter: `LLM_DO_PYTHON`, the project's `.venv`, `prepared`, or the one on the `PATH`, in this order.
 pub(crate) fn choose(
     project: &Path,
     prepared: Option<&Path>,
@@ -174,7 +174,7 @@ pub(crate) fn choose(
 }
 
 impl Candidate {
-    /// Looks at it, or remembers what was seen when it was last looked at. `cache` is a folder of ours.
+    /// Probes it, or reads the cached result of the last probe.
     pub(crate) async fn probe(
         &self,
         cache: &Path,
@@ -221,8 +221,8 @@ impl Candidate {
         Ok(known)
     }
 
-    /// The interpreter itself where a version manager put a script before it. Only what the operator's own `PATH` or
-    /// variable names is run to find out; a project can't name anything there.
+    /// The interpreter that a version manager's script starts. The script runs unconfined, so this is done only for a script
+    /// from the operator's `PATH` or `LLM_DO_PYTHON`, which a project can't set.
     async fn behind_shim(&self, cache: &Path) -> io::Result<PathBuf> {
         let mut start = [0; 2];
         let mut file = fs::File::open(&self.path)?;
@@ -230,7 +230,7 @@ impl Candidate {
         if !script || !matches!(self.origin, Origin::Path | Origin::Variable) {
             return Ok(self.path.clone());
         }
-        // Such scripts take a tenth of a second and more.
+        // Such a script takes a tenth of a second or more, so its answer is cached.
         let remembered = cache.join(format!("shim-{}", &sha256(self.shim_facts()?.as_bytes())[..24]));
         if let Ok(path) = fs::read_to_string(&remembered).map(PathBuf::from)
             && path.is_file()
@@ -242,7 +242,7 @@ impl Candidate {
             .stdin(std::process::Stdio::null())
             .kill_on_drop(true)
             .output();
-        let output = tokio::time::timeout(PATIENCE, asked).await.map_err(io::Error::other)??;
+        let output = tokio::time::timeout(PROBE_LIMIT, asked).await.map_err(io::Error::other)??;
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         if !path.is_file() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -252,8 +252,8 @@ impl Candidate {
         Ok(path)
     }
 
-    /// What decides which interpreter a version manager's script starts: the script, the files that name a version above
-    /// the project, and the user's own choice beside the script.
+    /// What decides which interpreter a version manager's script starts: the script, the version files in the project and
+    /// above, the user's own choice beside the script, and variables.
     fn shim_facts(&self) -> io::Result<String> {
         let meta = fs::metadata(&self.path)?;
         let mut facts = format!("{}\0{}.{}", self.path.display(), meta.mtime(), meta.mtime_nsec());
@@ -272,8 +272,8 @@ impl Candidate {
         Ok(facts)
     }
 
-    /// Runs the probe, confined to the interpreter's own files: an environment that came with a project may hold code
-    /// that runs at each start.
+    /// Runs the probe, confined to the interpreter's own files: the environment of a project may hold code that runs at each
+    /// start.
     async fn ask(
         &self,
         path: &Path,
@@ -300,23 +300,23 @@ impl Candidate {
             let _ = tokio::join!(read(stdout, &mut out), read(stderr, &mut err));
             running.wait().await
         };
-        let exit: Exit = tokio::time::timeout(PATIENCE, finished)
+        let exit: Exit = tokio::time::timeout(PROBE_LIMIT, finished)
             .await
-            .map_err(|_| format!("did not answer in {} s", PATIENCE.as_secs()))?;
-        // An environment may print at its start; the answer is the last line.
+            .map_err(|_| format!("did not answer in {} s", PROBE_LIMIT.as_secs()))?;
+        // An environment may print something at its start. The answer is the last line.
         let text = String::from_utf8_lossy(&out);
         text.trim().lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
             let said = String::from_utf8_lossy(&err);
             format!(
                 "does not answer like Python ({}): {}",
-                host::ending(&exit),
-                said.trim().lines().last().unwrap_or("it said nothing")
+                host::exit_text(&exit),
+                said.trim().lines().last().unwrap_or("it printed nothing")
             )
         })
     }
 }
 
-/// Reads what a process prints, as far as an interpreter that says what it is can need.
+/// Reads the output of the probe, up to a limit that no valid answer reaches.
 async fn read(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) -> io::Result<()> {
     match pipe {
         Some(pipe) => pipe.take(4 << 20).read_to_end(into).await.map(drop),
@@ -337,13 +337,13 @@ fn check_version(probed: &Probed) -> Result<(), String> {
     Ok(())
 }
 
-/// The folder of an installation by the place of its interpreter: `/usr` for `/usr/bin/python3`.
+/// The folder of an installation, by the path of its interpreter: `/usr` for `/usr/bin/python3`.
 fn folder_of(path: &Path) -> Option<PathBuf> {
     let prefix = path.parent()?.parent()?;
     (prefix != Path::new("/")).then(|| prefix.to_owned())
 }
 
-/// What an interpreter needs to start: the installation that its links lead to, and what `pyvenv.cfg` calls home.
+/// What an interpreter needs to start: the installation that its links lead to, and the `home` of its `pyvenv.cfg`.
 fn installation(path: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
         fs::canonicalize(path).ok().as_deref().and_then(folder_of).into_iter().collect();
@@ -355,7 +355,7 @@ fn installation(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Changes when the interpreter does, or its environment, or the host.
+/// A hash that changes with the interpreter, its environment or the host.
 fn key(path: &Path) -> io::Result<String> {
     let real = fs::canonicalize(path)?;
     let meta = fs::metadata(&real)?;
@@ -379,8 +379,8 @@ fn keep(folder: &Path, known: &Interpreter, code: &[u8]) -> io::Result<()> {
     write_new(&folder.join("interpreter.json"), serde_json::to_string(known)?.as_bytes())
 }
 
-/// Puts a whole file in place unless one is there already, which another run may just be giving to its process: what is
-/// replaced in between can't be given. For files whose place says what is in them.
+/// Writes a file atomically, unless it exists. For files whose path is a hash of their content. An existing file stays as it
+/// is, because another run may be mounting it at this moment.
 fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
     if path.is_file() {
         return Ok(());
@@ -395,7 +395,7 @@ fn write_once(path: &Path, content: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Puts a whole file in place, or none.
+/// Writes a file atomically.
 pub(crate) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

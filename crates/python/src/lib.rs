@@ -1,12 +1,13 @@
-//! Python functions as tools (SPEC §8.5).
+//! Python functions as tools (`docs/guides/python-tools.md`).
 //!
 //! A user's functions run in a **host**: an interpreter in a process of its own, confined by the kernel to what the
-//! calling worker sees, that runs `host/host.py` and speaks frames of JSON over a socket that nothing else in the process
-//! uses (`wire`). What a module exposes is found out by such a host too (`discovery`) and remembered by the hashes of
-//! what it read, so that an unchanged program starts no Python before it calls a Python tool.
+//! calling worker sees. It runs one file, which `build.rs` joins from the sections in `host/src`, and exchanges frames of
+//! JSON with llm-do over a socket that nothing else in the process uses (`wire`). Such a host also discovers what a module
+//! exposes (`discovery`). The result is cached under the hashes of the files that it read, so an unchanged program starts
+//! no Python before its first call of a Python tool.
 //!
-//! [`Python`] holds what the workers of a session share: the interpreter, what was discovered, and the warm hosts.
-//! [`Custom`] is the toolset kind that turns all this into functions of the engine.
+//! [`Python`] holds what the workers of a session share: the interpreter, the discovered modules, and the warm hosts.
+//! [`Custom`] is the toolset kind that makes functions of the engine from them.
 
 #![warn(missing_docs)]
 

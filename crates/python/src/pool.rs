@@ -1,7 +1,7 @@
-//! Warm hosts, by what they may touch and whose code they run.
+//! Warm hosts, by the files that they may touch and the package whose code they run.
 //!
-//! A confined process can't be widened or narrowed later, so a host serves only calls with the same view, and the code of
-//! one package only: a library's code in the same process could pass itself off as the program's.
+//! The confinement of a process can't change later, so a host serves only calls with the same view. It runs the code of one
+//! package only: in the same process, a library's code could pose as the program's.
 
 use crate::host::{Host, HostError};
 use llm_do_core::worker::CodePackage;
@@ -12,26 +12,26 @@ use std::{
 };
 use tokio::{sync::Notify, task::JoinHandle};
 
-/// What a host is made for.
+/// The calls that a host can serve.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// Whose code it runs.
+    /// The package whose code it runs.
     pub(crate) package: Arc<CodePackage>,
-    /// What it may touch, with the network and the tier.
+    /// Hash of what it may touch.
     pub(crate) view: Arc<str>,
 }
 
-/// Most hosts that are kept warm without work. Each is a process with an interpreter, some 15 MB.
+/// Most idle hosts that are kept. Each is a process with an interpreter, about 15 MB.
 const MOST_IDLE: usize = 8;
 
-/// Most async calls that share one host's loop.
+/// Most async calls that share the event loop of one host.
 const MOST_SHARED: usize = 64;
 
-/// The hosts of a run. They end with it, and with them whatever its calls left behind.
+/// The hosts of a run. They end with it, and so do all processes that its calls left behind.
 #[derive(Default)]
 pub(crate) struct Pool {
     hosts: Mutex<HashMap<Key, Vec<Slot>>>,
-    /// Hosts that are being started ahead of the first call.
+    /// Hosts that are started before the first call.
     warming: Mutex<HashMap<Key, Arc<Notify>>>,
     /// Calls that were given up and are being stopped.
     stopping: Mutex<Vec<JoinHandle<()>>>,
@@ -44,11 +44,11 @@ struct Slot {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Work {
-    /// None, since then.
+    /// No call, since that time.
     Idle(Instant),
-    /// One call that has the interpreter to itself.
+    /// One sync call.
     Alone,
-    /// So many async calls, which share a loop.
+    /// That many async calls, which share an event loop.
     Shared(usize),
 }
 
@@ -64,7 +64,7 @@ impl Pool {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A host for one call: a warm one that is free, or one that `start` starts. Async calls share.
+    /// A host for one call: a free warm one, or one that `start` starts. Async calls share hosts.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         key: &Key,
@@ -75,7 +75,7 @@ impl Pool {
         if let Some(host) = self.free(key, is_async) {
             return Ok(lease(host));
         }
-        // One call waits for the host that is on its way; more than one want more than one.
+        // One call waits for the host that is starting. Further calls start further hosts.
         let warming = self.warming().remove(key);
         if let Some(warming) = warming {
             warming.notified().await;
@@ -89,7 +89,7 @@ impl Pool {
         Ok(lease(host))
     }
 
-    /// Starts a host ahead of the first call, if none is there or on its way. That it can't be started is said by the call.
+    /// Starts a host before the first call, unless there is one. If it can't be started, the first call reports the error.
     pub(crate) fn warm(
         self: &Arc<Self>,
         key: &Key,
@@ -101,7 +101,7 @@ impl Pool {
             Entry::Vacant(free) if !there => Arc::clone(free.insert(Arc::new(Notify::new()))),
             _ => return,
         };
-        // A run that is over by then wants no host any more.
+        // Not if the run is over by then.
         let (pool, key) = (Arc::downgrade(self), key.clone());
         runtime.spawn(async move {
             let host = start.await;
@@ -115,11 +115,11 @@ impl Pool {
         });
     }
 
-    /// Waits until the calls that were given up have stopped, or have been ended.
-    pub(crate) async fn settle(&self) {
+    /// Waits for the calls that were given up to stop or to be ended.
+    pub(crate) async fn wait_for_stopping(&self) {
         let stopping = std::mem::take(&mut *self.stopping.lock().unwrap_or_else(PoisonError::into_inner));
         for stop in stopping {
-            // It ends by itself, after the time that code is given to stop.
+            // It ends by itself after the grace time of the call.
             let _ = stop.await;
         }
     }
@@ -155,16 +155,16 @@ impl Pool {
                 _ => Work::Idle(Instant::now()),
             };
         }
-        cool(&mut hosts);
+        end_idle(&mut hosts);
     }
 
-    pub(crate) fn stops(&self, stop: JoinHandle<()>) {
+    pub(crate) fn add_stopping(&self, stop: JoinHandle<()>) {
         let mut stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
         stopping.retain(|stop| !stop.is_finished());
         stopping.push(stop);
     }
 
-    /// Forgets a host and ends it.
+    /// Removes a host and ends it.
     fn discard(&self, key: &Key, host: &Arc<Host>) {
         if let Some(slots) = self.lock().get_mut(key) {
             slots.retain(|slot| !Arc::ptr_eq(&slot.host, host));
@@ -173,8 +173,8 @@ impl Pool {
     }
 }
 
-/// Ends the hosts that have been idle longest, until few enough are.
-fn cool(hosts: &mut HashMap<Key, Vec<Slot>>) {
+/// Ends the hosts that have been idle longest, until at most [`MOST_IDLE`] are idle.
+fn end_idle(hosts: &mut HashMap<Key, Vec<Slot>>) {
     let since = |slot: &Slot| match slot.work {
         Work::Idle(since) => Some(since),
         _ => None,
@@ -192,17 +192,17 @@ fn cool(hosts: &mut HashMap<Key, Vec<Slot>>) {
 }
 
 impl Lease {
-    /// Where the stop of its call is waited for when the run ends.
+    /// The pool that waits for the end of this call when the run ends.
     pub(crate) fn pool(&self) -> Arc<Pool> {
         Arc::clone(&self.pool)
     }
 
-    /// The call has ended well: the host is free for the next.
+    /// Makes the host free for the next call, after this one has ended.
     pub(crate) fn give_back(self) {
         self.pool.give_back(&self.key, &self.host);
     }
 
-    /// The call would not end, or the host is not to be trusted any more: ends it.
+    /// Ends the host, because its call does not end or its state is unknown.
     pub(crate) fn discard(self) {
         self.pool.discard(&self.key, &self.host);
     }

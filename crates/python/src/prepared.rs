@@ -1,7 +1,7 @@
-//! Environments that `uv` prepares: for a project with a `uv.lock`, or whose tools say in a header what they need (PEP 723).
+//! Environments that `uv` prepares for a project with a `uv.lock`, or for tools with inline metadata (PEP 723).
 //!
-//! Preparing is a step of its own, with the network, that the operator grants. Only wheels are installed, nothing is
-//! built, so no code of the project or of a package runs then; when its tools run later, they run confined like any.
+//! Preparation needs the network and the operator's grant. It installs only wheels and builds nothing, so it runs no code of
+//! the project or of a package. The tools run confined later, like all tools.
 
 use llm_do_core::schema::sha256;
 use std::{
@@ -22,18 +22,18 @@ pub struct Wanted {
 enum Ask {
     /// `uv.lock` of this folder.
     Lock(PathBuf),
-    /// Headers of these files.
+    /// The inline metadata of these files.
     Scripts(Vec<PathBuf>),
 }
 
-/// The line that begins a header (PEP 723, "inline script metadata").
+/// The first line of inline script metadata (PEP 723).
 const HEADER: &str = "# /// script";
 
-/// Written last into an environment: without it what is there is left over from a preparation that was cut off.
+/// The file that is written last. An environment without it is incomplete.
 const READY: &str = ".llm-do-ready";
 
 impl Wanted {
-    /// What the project asks for, by its own files: a `uv.lock`, or headers in the modules where tools are looked for.
+    /// The environment that the project's files ask for: a `uv.lock`, or inline metadata in the modules of its tools.
     pub fn by(project: &Path) -> Option<Self> {
         let lock = project.join("uv.lock");
         if let Ok(text) = fs::read(&lock) {
@@ -54,7 +54,7 @@ impl Wanted {
         (!scripts.is_empty()).then_some(Self { ask: Ask::Scripts(scripts), key })
     }
 
-    /// What asks for it, for people.
+    /// The files that ask for it, for messages.
     pub fn asked_by(&self) -> String {
         match &self.ask {
             Ask::Lock(folder) => folder.join("uv.lock").display().to_string(),
@@ -69,7 +69,7 @@ impl Wanted {
         cache.join("environments").join(&self.key)
     }
 
-    /// Its interpreter, if it was prepared.
+    /// Its interpreter, if it is prepared.
     pub(crate) fn ready(&self, cache: &Path) -> Option<PathBuf> {
         let folder = self.folder(cache);
         folder.join(READY).is_file().then(|| folder.join("bin").join("python"))
@@ -78,7 +78,7 @@ impl Wanted {
     /// Prepares it with the operator's own `uv`, which uses the network.
     ///
     /// # Errors
-    /// No `uv`, or what it says.
+    /// `uv` is not installed, or it fails.
     pub(crate) async fn prepare(&self, cache: &Path) -> Result<(), String> {
         let folder = self.folder(cache);
         if folder.exists() {
@@ -106,7 +106,7 @@ impl Wanted {
                 let mut install = uv();
                 install.args(["pip", "install", "--no-build", "--python"]).arg(&folder);
                 for file in files {
-                    // A script with a header is read as a list of requirements.
+                    // `uv` reads the requirements from the inline metadata.
                     install.arg("-r").arg(file);
                 }
                 run(install).await?;
@@ -116,7 +116,7 @@ impl Wanted {
     }
 }
 
-/// The modules where the front end looks for a project's tools.
+/// The modules in which the front end looks for a project's tools.
 fn modules(project: &Path) -> Vec<PathBuf> {
     let folders = [project.join("tools"), project.join("toolsets")];
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
@@ -127,7 +127,7 @@ fn modules(project: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The header of a script, without which it asks for nothing.
+/// The inline metadata of a script, if it has some.
 fn header(text: &str) -> Option<&str> {
     let begin = if text.starts_with(HEADER) { 0 } else { text.find(&format!("\n{HEADER}"))? + 1 };
     let end = text[begin..].find("\n# ///")?;
@@ -169,7 +169,7 @@ mod tests {
         fs::write(root.join("tools.py"), text).unwrap();
         let wanted = Wanted::by(root).unwrap();
         assert!(wanted.asked_by().ends_with("tools.py"));
-        // What stands below the header changes nothing, what stands in it does.
+        // Only a change of the metadata changes the key.
         fs::write(root.join("tools.py"), format!("{text}y = 2\n")).unwrap();
         assert_eq!(Wanted::by(root), Some(wanted.clone()));
         fs::write(root.join("tools.py"), text.replace("polars\"", "pandas\"")).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_not_ready() {
+    fn incomplete_environment_is_not_ready() {
         let cache = tempfile::tempdir().unwrap();
         let wanted = Wanted { ask: Ask::Scripts(Vec::new()), key: "k".into() };
         let folder = wanted.folder(cache.path());

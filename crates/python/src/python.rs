@@ -1,8 +1,8 @@
-//! What the workers of a session share: the interpreter, what was discovered, the warm hosts.
+//! What the workers of a session share: the interpreter, the discovered modules, the warm hosts.
 
 use crate::{
     discovery::{self, Described, DiscoveryError},
-    host::{Host, HostError},
+    host::{Host, HostError, START},
     interpreter::{self, Interpreter, InterpreterError},
     pool::{Key, Lease, Pool},
     prepared::Wanted,
@@ -20,25 +20,26 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
 };
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// What the environment says about a variable.
+/// Looks up a variable of the environment.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What must be known to run Python.
+/// The settings of [`Python`].
 pub struct Settings {
     /// Root of the program.
     pub project: PathBuf,
-    /// A folder of ours for what need not be found out again.
+    /// A folder of llm-do for cached results.
     pub cache: PathBuf,
     /// The environment's variables.
     pub environment: Environment,
     /// How its processes are confined.
     pub confiner: Arc<Confiner>,
-    /// Whether its processes may change nothing and reach no network, whatever their workers may. None is started
-    /// before it is needed then.
+    /// Whether its processes may only read, and have no network, whatever their workers may do. No process is started before
+    /// the first call then.
     pub only_looks: bool,
 }
 
@@ -46,16 +47,16 @@ pub struct Settings {
 pub struct Python {
     settings: Settings,
     interpreter: OnceCell<Result<Arc<Interpreter>, InterpreterError>>,
-    /// In the place of the cache where that can't be written; gone with the session.
+    /// Replaces a cache that is not writable. Removed with the session.
     instead_of_cache: OnceLock<Option<TempDir>>,
     described: Mutex<HashMap<PathBuf, Arc<OnceCell<Arc<Described>>>>>,
     /// The hosts of each run.
     pools: Mutex<HashMap<Option<Arc<str>>, Arc<Pool>>>,
-    /// What processes were given of each reach.
+    /// The views of the processes, by the key of the reach.
     views: Mutex<HashMap<Arc<str>, Arc<Given>>>,
 }
 
-/// What a process of one reach is given.
+/// The view and the mounts of a process.
 pub(crate) struct Given {
     pub(crate) view: ProcessView,
     pub(crate) mounts: Vec<MountGiven>,
@@ -87,20 +88,20 @@ impl Python {
         if chosen || venv { None } else { Wanted::by(&self.settings.project) }
     }
 
-    /// The environment that has to be prepared before the program's tools can run.
+    /// The environment that must be prepared before the program's tools can run.
     pub fn unprepared(&self) -> Option<Wanted> {
         self.wanted().filter(|wanted| wanted.ready(&self.settings.cache).is_none())
     }
 
-    /// Prepares it. With the network, and on the operator's word alone.
+    /// Prepares it, with the network. The operator must have granted that.
     ///
     /// # Errors
-    /// What `uv` says, or that it is not there.
+    /// `uv` is not installed, or it fails.
     pub async fn prepare(&self, wanted: &Wanted) -> Result<(), String> {
         wanted.prepare(&self.settings.cache).await
     }
 
-    /// Where to remember things: the interpreter can't be used without a file there.
+    /// The cache folder. The compiled host is there, so the interpreter can't be used without it.
     fn cache(&self) -> &Path {
         let cache = &self.settings.cache;
         let instead = self.instead_of_cache.get_or_init(|| {
@@ -113,7 +114,7 @@ impl Python {
     /// The interpreter.
     ///
     /// # Errors
-    /// There is none, or the one that was named can't be used.
+    /// There is none, or the chosen one can't be used.
     pub async fn interpreter(&self) -> Result<Arc<Interpreter>, InterpreterError> {
         let found = self.interpreter.get_or_init(|| async {
             let settings = &self.settings;
@@ -136,11 +137,15 @@ impl Python {
         found.await.clone()
     }
 
+    /// The interpreter, if it was looked for and found.
+    pub(crate) fn known_interpreter(&self) -> Option<Arc<Interpreter>> {
+        self.interpreter.get()?.as_ref().ok().cloned()
+    }
+
     /// What the modules of a level expose.
     ///
     /// # Errors
-    /// No interpreter, or code that ends its host or never ends when it is imported. What is wrong with one module is said
-    /// in its report.
+    /// There is no interpreter, or an import ends its process or never ends. Other errors of a module are in its report.
     pub async fn describe(&self, level: &ToolLevel) -> Result<Arc<Described>, DiscoveryError> {
         let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
         let file = discovery::file_of(self.cache(), &interpreter, level);
@@ -149,12 +154,12 @@ impl Python {
             Arc::clone(known.entry(file.clone()).or_default())
         };
         let described = cell.get_or_try_init(|| async {
-            if let Some(known) = discovery::remembered(&file, &interpreter) {
+            if let Some(known) = discovery::cached(&file, &interpreter) {
                 return Ok(Arc::new(known));
             }
             let host = self.discoverer([level]).await?;
             let described = discovery::discover(&host, level, &file, &interpreter).await;
-            // What importing started and left behind goes with it.
+            // This also ends processes that the imports left behind.
             host.kill();
             described.map(Arc::new)
         });
@@ -164,7 +169,7 @@ impl Python {
     /// The JSON Schema of a class: a Pydantic model, a dataclass, a `TypedDict`.
     ///
     /// # Errors
-    /// As [`Python::describe`], or no such class, or one that is not described by a schema.
+    /// Those of [`Python::describe`]; there is no such class, or it has no JSON Schema.
     pub async fn schema(
         &self,
         package: &Arc<CodePackage>,
@@ -183,7 +188,7 @@ impl Python {
         schema
     }
 
-    /// A host that sees nothing but code.
+    /// A host that sees only code.
     async fn discoverer<'a>(
         &self,
         levels: impl IntoIterator<Item = &'a ToolLevel> + Clone,
@@ -192,32 +197,38 @@ impl Python {
             return Err(DiscoveryError("nothing to discover".to_owned()));
         };
         let reach = Reach::new(&first.package, levels, None);
-        let host = self.start(&reach).await.map_err(|error| DiscoveryError(error.to_string()))?;
+        let host =
+            self.start(&reach, Some(START)).await.map_err(|error| DiscoveryError(error.to_string()))?;
         Ok(Arc::new(host))
     }
 
-    /// A host for one call, warm if there is one.
-    pub(crate) async fn lease(&self, reach: &Reach, is_async: bool) -> Result<Lease, HostError> {
+    /// A host for one call, warm if there is one. A new one may take as long as `limit` to start.
+    pub(crate) async fn lease(
+        &self,
+        reach: &Reach,
+        is_async: bool,
+        limit: Option<Duration>,
+    ) -> Result<Lease, HostError> {
         let key = key(reach);
-        self.pool(reach).lease(&key, is_async, self.start(reach)).await
+        self.pool(reach).lease(&key, is_async, self.start(reach, limit)).await
     }
 
-    /// Starts a host before it is needed, while a model thinks.
+    /// Starts a host before the first call, while a model is asked.
     pub(crate) fn warm(self: &Arc<Self>, reach: &Reach) {
         if self.settings.only_looks {
             return;
         }
         let key = key(reach);
         let (python, reach) = (Arc::clone(self), reach.clone());
-        self.pool(&reach).warm(&key, async move { python.start(&reach).await });
+        self.pool(&reach).warm(&key, async move { python.start(&reach, Some(START)).await });
     }
 
-    /// Ends the hosts of a run that is over, and with them whatever its calls left behind. A call that was given up has a
-    /// moment to clean up first.
+    /// Ends the hosts of a run that is over, and all processes that its calls left behind. A call that was given up gets its
+    /// grace time to clean up.
     pub async fn end(&self, run: &Arc<str>) {
         let pool = self.pools().remove(&Some(Arc::clone(run)));
         if let Some(pool) = pool {
-            pool.settle().await;
+            pool.wait_for_stopping().await;
         }
     }
 
@@ -229,7 +240,7 @@ impl Python {
         Arc::clone(self.pools().entry(reach.run.clone()).or_default())
     }
 
-    /// What processes of a reach are given; found out once.
+    /// The view of processes of a reach. Computed once.
     pub(crate) fn given(&self, reach: &Reach) -> Result<Arc<Given>, HostError> {
         let lock = || self.views.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&reach.key) {
@@ -240,7 +251,7 @@ impl Python {
             Confinement::Unconfined => Tier::Namespaces,
         };
         let view = match &reach.authority {
-            // Without confinement it says what a tool should touch, which is what it is told.
+            // Without confinement, the view is only what the `ToolContext` reports.
             Some(authority) if self.settings.only_looks => ProcessView::of_reader(authority, tier),
             Some(authority) => ProcessView::of(authority, tier),
             None => Ok(ProcessView::empty()),
@@ -250,16 +261,16 @@ impl Python {
         Ok(Arc::clone(lock().entry(Arc::clone(&reach.key)).or_insert(Arc::new(given))))
     }
 
-    async fn start(&self, reach: &Reach) -> Result<Host, HostError> {
+    async fn start(&self, reach: &Reach, limit: Option<Duration>) -> Result<Host, HostError> {
         let interpreter = self.interpreter().await.map_err(|error| HostError(error.to_string()))?;
         let given = self.given(reach)?;
-        // Relative paths mean what they mean to the worker, where its whole view is one folder.
+        // If the worker's view is one folder, relative paths mean the same to the worker and the tool.
         let root = given.mounts.iter().find(|mount| mount.at == "/").map(|mount| PathBuf::from(&mount.path));
         let environment = &self.settings.environment;
         let view = given.view.clone().with_readable(reach.readable(&interpreter));
         let confinement = self.confiner().confinement().map_err(|error| HostError(error.to_string()))?;
         let env = confine::env_allowlist(|name| environment(name));
-        Host::start(Process {
+        let process = Process {
             args: vec![
                 "-I".into(),
                 "-B".into(),
@@ -272,12 +283,12 @@ impl Python {
             cwd: root,
             network: if self.settings.only_looks { Network::Off } else { reach.network() },
             ..Process::new(&interpreter.path, view, confinement)
-        })
-        .await
+        };
+        Host::start(process, limit).await
     }
 }
 
-/// What hosts that can serve a reach are found by.
+/// The key of the hosts that can serve a reach.
 fn key(reach: &Reach) -> Key {
     Key { package: Arc::clone(&reach.package), view: Arc::clone(&reach.key) }
 }

@@ -4,34 +4,32 @@ use crate::{
     call::InFlight,
     discovery::ExposedTool,
     explain,
-    host::Event,
+    host::{Event, START},
     python::{Given, Python},
     view::Reach,
-    wire::{Answer, Context, Module, Op, ToHost, Trouble},
+    wire::{Answer, Context, Module, Op, PythonError, ToHost},
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use llm_do_core::{
     authority::Access,
-    engine::{CodeCalls, End, Failure, FailureKind, Halt, Outcome},
+    code_calls::{CodeCall, CodeCalls},
+    engine::{End, Failure, FailureKind, Halt, Outcome, Stop},
     function::{
         Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, RuleCode, ToolError, ToolOutput,
         Touch,
     },
     gate::{Mode, Rule},
     model::{Blob, Usage},
-    operator::Ask,
+    question::Waiting,
     schema::Schema,
     send::BoxFuture,
 };
 use serde_json::{Value, json};
-use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::{sync::oneshot, time::Instant};
+use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
+use tokio::sync::oneshot;
 
-/// How long a function that orchestrates may work without making a call, where no rule says otherwise: what a leaf has.
+/// How long a function may work between two calls. A leaf has the same limit.
 const OWN_WORK: Duration = llm_do_core::engine::LEAF_TIMEOUT;
-
-/// How often a function that waits looks whether its run was ended.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// One function of a module, for one worker.
 pub(crate) struct PythonTool {
@@ -39,17 +37,17 @@ pub(crate) struct PythonTool {
     pub(crate) reach: Reach,
     pub(crate) module: Module,
     pub(crate) tool: ExposedTool,
-    /// What it is to the engine, for what it calls on its worker's behalf.
+    /// Its description in the engine. Its calls are made on its worker's behalf.
     pub(crate) meta: FunctionMeta,
-    /// How its arguments come.
+    /// How its arguments are passed.
     pub(crate) takes: Takes,
 }
 
-/// How the arguments of a call become those of the function.
+/// How the arguments of a call become the arguments of the function.
 pub(crate) enum Takes {
-    /// As they are: they have passed its schema.
+    /// As they are. The engine has validated them.
     Arguments,
-    /// They stand under `input`, and are a program's input: the function takes it as `input`, or its fields.
+    /// The call has one argument `input`, the input of the program. The function takes it as `input`, or takes its fields.
     Input(Arc<Schema>),
 }
 
@@ -73,13 +71,13 @@ impl PythonTool {
             Ok(()) => Ok(Cow::Owned(arguments)),
             Err(wrong) => {
                 let list: String = wrong.iter().map(|violation| format!("\n- {violation}")).collect();
-                Err(format!("the input doesn't fit `{}`:{list}", self.tool.function))
+                Err(format!("the input does not fit the parameters of `{}`:{list}", self.tool.function))
             }
         }
     }
 
-    /// The paths among its arguments. Whether it reads or writes there its type does not say; its process can only do
-    /// what the mount allows.
+    /// The paths among its arguments. A type does not say whether the function reads or writes; its process can do only what
+    /// the mount allows.
     fn effects(&self, input: &Value) -> Effects {
         let paths = self.tool.paths.iter().filter_map(|name| input.get(&**name)?.as_str());
         let touches = paths.map(|path| Touch { path: path.to_owned(), access: Access::Read, delete: false });
@@ -96,8 +94,14 @@ impl PythonTool {
         }
     }
 
-    async fn begin(&self, arguments: &Value, context: &Context) -> Result<InFlight, ToolError> {
-        let lease = self.python.lease(&self.reach, self.tool.is_async).await?;
+    /// Begins the call, in a process that may take as long as `limit` to start.
+    async fn begin(
+        &self,
+        arguments: &Value,
+        context: &Context,
+        limit: Option<Duration>,
+    ) -> Result<InFlight, ToolError> {
+        let lease = self.python.lease(&self.reach, self.tool.is_async, limit).await?;
         let needs_context = self.tool.context
             || !self.tool.plain
             || !self.tool.paths.is_empty()
@@ -112,18 +116,53 @@ impl PythonTool {
         }))
     }
 
-    /// What the caller is told of a failure.
-    async fn explain(&self, trouble: &Trouble, flight: &mut InFlight) -> String {
-        match self.python.interpreter().await {
-            Ok(interpreter) => {
-                let given = self.python.given(&self.reach);
-                let mut text =
-                    explain::failure(trouble, &self.reach.package.root, &interpreter, given.as_deref().ok());
-                text.push_str(&explain::network(trouble, &self.reach.network(), &flight.ongoing().denials()));
-                text
+    /// A failure of the code, as its caller reads it.
+    fn explain(&self, error: &PythonError, flight: &mut InFlight) -> String {
+        let Some(interpreter) = self.python.known_interpreter() else { return error.message.clone() };
+        let given = self.python.given(&self.reach);
+        let mut text = explain::failure(error, &self.reach.package.root, &interpreter, given.as_deref().ok());
+        text.push_str(&explain::network(error, &self.reach.network(), &flight.ongoing().denials()));
+        text
+    }
+
+    /// What code that makes calls does next. A call that can't be made is answered here: the code may make another.
+    async fn next(&self, flight: &mut InFlight, calls: &CodeCalls<'_>, steps: &mut Steps) -> Next {
+        loop {
+            let (cb, name, input, only_tools) = match flight.next().await {
+                Event::Callback { cb, op: Op::Step { name } } => return Next::Step { cb, name },
+                Event::Callback { cb, op: Op::Call { name, input } } => (cb, name, input, false),
+                Event::Callback { cb, op: Op::CallTool { name, input } } => (cb, name, input, true),
+                Event::StepEnd { cb, value, error } => {
+                    let result = match error {
+                        None => Ok(value),
+                        Some(error) => Err(self.explain(&error, flight)),
+                    };
+                    if let Some(step) = steps.remove(&cb) {
+                        let _ = step.send(result);
+                    }
+                    continue;
+                }
+                Event::Log(_) => continue,
+                Event::Result(value, blobs) => return Next::Done { value, blobs },
+                Event::Failed(error) => return Next::Failed(error),
+                Event::Died(reason) => return Next::Died(reason),
+            };
+            match calls.find(&name, input, only_tools) {
+                Ok(call) => return Next::Call { cb, call },
+                Err(failure) => fail(flight, cb, &failure),
             }
-            Err(_) => trouble.message.clone(),
         }
+    }
+
+    /// The message depends on the limit alone: a resume must fail with the same words.
+    fn out_of_time(&self, limit: Duration) -> String {
+        let name = &self.tool.name;
+        let seconds = limit.as_secs();
+        format!(
+            "`{name}` was stopped: it did not make its next call or return in time. It may work for {seconds} s between \
+             two calls, or less where the time limit of its worker ends before that. Do less work between calls, or move \
+             long work into a tool without a ToolContext."
+        )
     }
 
     fn died(&self, reason: &str) -> String {
@@ -140,14 +179,13 @@ impl Leaf for PythonTool {
         Box::pin(async move {
             let arguments = self.arguments(call.input).map_err(ToolError::new)?;
             let given = self.python.given(&self.reach)?;
-            let (run, _) = call.idempotency_key.split_once(':').unwrap_or_default();
-            // What takes no context is told no mode.
-            let context = self.context(run, "", call.idempotency_key, Mode::default(), &given);
-            let mut flight = self.begin(&arguments, &context).await?;
+            // A function without a context does not see the mode.
+            let context = self.context(call.run, "", call.idempotency_key, Mode::default(), &given);
+            let mut flight = self.begin(&arguments, &context, Some(START)).await?;
             let result = loop {
                 match flight.next().await {
                     Event::Result(value, blobs) => break Ok((value, blobs)),
-                    Event::Failed(trouble) => break Err(self.explain(&trouble, &mut flight).await),
+                    Event::Failed(error) => break Err(self.explain(&error, &mut flight)),
                     Event::Died(reason) => break Err(self.died(&reason)),
                     Event::Callback { cb, .. } => {
                         let message = "only a function that takes a ToolContext makes calls";
@@ -165,7 +203,7 @@ impl Leaf for PythonTool {
     }
 }
 
-/// An `approval` function of a tool's author.
+/// The function of `@tool(approval=…)`.
 pub(crate) struct PythonRule {
     pub(crate) python: Arc<Python>,
     pub(crate) reach: Reach,
@@ -176,7 +214,7 @@ pub(crate) struct PythonRule {
 impl RuleCode for PythonRule {
     fn rule<'a>(&'a self, input: &'a Value) -> BoxFuture<'a, Result<Rule, String>> {
         Box::pin(async move {
-            let lease = self.python.lease(&self.reach, false).await.map_err(|error| error.0)?;
+            let lease = self.python.lease(&self.reach, false, Some(START)).await.map_err(|error| error.0)?;
             let (module, function) = (&self.module, &*self.function);
             let mut flight =
                 InFlight::begin(lease, |id| ToHost::Approval { id, module, function, args: input });
@@ -185,7 +223,7 @@ impl RuleCode for PythonRule {
                     Event::Result(rule, _) => {
                         return serde_json::from_value(rule).map_err(|error| error.to_string());
                     }
-                    Event::Failed(trouble) => return Err(trouble.message),
+                    Event::Failed(error) => return Err(error.message),
                     Event::Died(reason) => return Err(reason.to_string()),
                     Event::Callback { .. } | Event::StepEnd { .. } | Event::Log(_) => {}
                 }
@@ -194,12 +232,19 @@ impl RuleCode for PythonRule {
     }
 }
 
-/// A callback at work.
+/// A call or a step of the code that has ended.
 enum Answered {
-    /// A call has ended.
     Call { cb: u64, outcome: Result<Outcome, Halt> },
-    /// A step has ended.
-    Step { cb: u64, result: Result<Result<Arc<Value>, Failure>, Halt> },
+    Step { cb: u64, result: Result<Arc<Value>, Stop> },
+}
+
+/// What code that makes calls does next.
+enum Next {
+    Call { cb: u64, call: CodeCall },
+    Step { cb: u64, name: String },
+    Done { value: Value, blobs: Vec<Blob> },
+    Failed(PythonError),
+    Died(Arc<str>),
 }
 
 impl Composite for PythonTool {
@@ -227,15 +272,18 @@ impl Composite for PythonTool {
                 call.engine.host().gate.mode,
                 &given,
             );
-            let flight = match self.begin(&arguments, &context).await {
-                Ok(flight) => flight,
-                Err(error) => return Ok(failed(FailureKind::Tool, error.message)),
-            };
             let calls = CodeCalls::new(call.engine, call.frame, call.path, &self.meta);
+            let limit = self.meta.timeout.unwrap_or(OWN_WORK);
+            let flight = match calls.work(limit, Box::pin(self.begin(&arguments, &context, None))).await? {
+                Some(Ok(flight)) => flight,
+                Some(Err(error)) => return Ok(failed(FailureKind::Tool, error.message)),
+                None => return Ok(failed(FailureKind::Timeout, self.out_of_time(limit))),
+            };
             let mut orchestration = Orchestration {
                 tool: self,
                 call: &call,
                 calls: &calls,
+                limit,
                 flight,
                 usage: Usage::default(),
                 blobs: Vec::new(),
@@ -251,145 +299,123 @@ impl Composite for PythonTool {
     }
 }
 
-/// A function at work that makes calls.
+/// A running function that makes calls.
 struct Orchestration<'a, 'c> {
     tool: &'a PythonTool,
     call: &'a CompositeCall<'c>,
     calls: &'a CodeCalls<'c>,
+    /// How long the code may work between two calls.
+    limit: Duration,
     flight: InFlight,
     usage: Usage,
     blobs: Vec<Blob>,
 }
 
+/// The receivers of the values of running steps, by callback.
+type Steps = HashMap<u64, oneshot::Sender<Result<Value, String>>>;
+
 impl<'a> Orchestration<'a, '_> {
+    /// Serves the code until it ends. No clock and no timer decides anything here: `CodeCalls::work` records whether the
+    /// code was in time (`docs/reference/journal.md`), and each call and step has deadlines of its own. A cancelled run
+    /// ends each of these waits.
     async fn run(&mut self) -> Result<End, Halt> {
-        let driver = &self.call.engine.host().driver;
-        let own = self.tool.meta.timeout.unwrap_or(OWN_WORK);
         let mut working: FuturesUnordered<BoxFuture<'a, Answered>> = FuturesUnordered::new();
-        let mut steps: HashMap<u64, oneshot::Sender<Result<Value, String>>> = HashMap::new();
-        let mut waiting: Vec<Ask> = Vec::new();
-        let mut last = Instant::now();
+        let mut steps = Steps::new();
+        let mut waiting: Vec<Waiting> = Vec::new();
         loop {
-            if !waiting.is_empty() && working.is_empty() {
-                return Ok(End::Suspended(waiting));
-            }
-            tokio::select! {
-                biased;
-                Some(answered) = working.next() => {
-                    last = Instant::now();
-                    self.answer(answered, &mut waiting)?;
+            let next = if working.is_empty() {
+                if !waiting.is_empty() {
+                    return Ok(End::Suspended(waiting));
                 }
-                event = self.flight.next() => match event {
-                    Event::Result(value, blobs) => {
-                        self.blobs = blobs;
-                        return Ok(End::Done(Arc::new(self.call.engine.host().redact.value(value))));
-                    }
-                    Event::Failed(trouble) => {
-                        let message = self.tool.explain(&trouble, &mut self.flight).await;
-                        let message = self.call.engine.host().redact.text(&message).into_owned();
-                        return Ok(End::Failed(Failure::new(FailureKind::Tool, message)));
-                    }
-                    Event::Died(reason) => {
-                        return Ok(End::Failed(Failure::new(FailureKind::Tool, self.tool.died(&reason))));
-                    }
-                    Event::Callback { cb, op } => {
-                        if let Some(future) = self.called_back(cb, op, &mut steps) {
-                            working.push(future);
+                let code = self.tool.next(&mut self.flight, self.calls, &mut steps);
+                self.calls.work(self.limit, Box::pin(code)).await?
+            } else {
+                let next = tokio::select! {
+                    biased;
+                    Some(answered) = working.next() => {
+                        match self.answer(answered, &mut waiting)? {
+                            Some(end) => return Ok(end),
+                            None => continue,
                         }
                     }
-                    Event::StepEnd { cb, value, error } => {
-                        let result = match error {
-                            None => Ok(value),
-                            Some(trouble) => Err(self.tool.explain(&trouble, &mut self.flight).await),
-                        };
-                        if let Some(step) = steps.remove(&cb) {
-                            let _ = step.send(result);
-                        }
-                    }
-                    Event::Log(_) => {}
-                },
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            if driver.cancelled() {
-                return Err(Halt::Cancelled);
-            }
-            if let Some(message) = self.out_of_time(!working.is_empty(), last, own) {
+                    next = self.tool.next(&mut self.flight, self.calls, &mut steps) => next,
+                };
+                // The time in which calls are under way has no limit of its own. The step is there in each execution,
+                // because in another one these calls may have ended before.
+                self.calls.work(self.limit, Box::pin(ready(next))).await?
+            };
+            let Some(next) = next else {
+                let message = self.tool.out_of_time(self.limit);
                 return Ok(End::Failed(Failure::new(FailureKind::Timeout, message)));
+            };
+            let calls = self.calls;
+            match next {
+                Next::Call { cb, call } => working
+                    .push(Box::pin(async move { Answered::Call { cb, outcome: calls.make(call).await } })),
+                Next::Step { cb, name } => working.push(self.step(cb, name, &mut steps)),
+                Next::Done { value, blobs } => {
+                    self.blobs = blobs;
+                    return Ok(End::Done(Arc::new(self.call.engine.host().redact.value(value))));
+                }
+                Next::Failed(error) => {
+                    let message = self.tool.explain(&error, &mut self.flight);
+                    let message = self.call.engine.host().redact.text(&message).into_owned();
+                    return Ok(End::Failed(Failure::new(FailureKind::Tool, message)));
+                }
+                Next::Died(reason) => {
+                    return Ok(End::Failed(Failure::new(FailureKind::Tool, self.tool.died(&reason))));
+                }
             }
         }
     }
 
-    /// Its worker's deadline, which waits for people don't count for; and its own time between calls.
-    fn out_of_time(&self, calling: bool, last: Instant, own: Duration) -> Option<String> {
-        let name = &self.tool.tool.name;
-        let now = self.call.engine.host().driver.now_ms();
-        if self.call.frame.remaining(now).is_some_and(|left| left.is_zero()) {
-            return Some(format!("`{name}` ran out of its worker's working time and was stopped."));
-        }
-        (!calling && last.elapsed() > own).then(|| {
-            format!("`{name}` did nothing but work of its own for {} s and was stopped.", own.as_secs())
+    /// Begins a step of the code: asks the code to run it, unless its record exists.
+    fn step(&mut self, cb: u64, name: String, steps: &mut Steps) -> BoxFuture<'a, Answered> {
+        let (sender, ended) = oneshot::channel();
+        steps.insert(cb, sender);
+        let (calls, meta, go) = (self.calls, &self.tool.meta, self.flight.ongoing().replier());
+        Box::pin(async move {
+            let run = Box::pin(async move {
+                go.reply(cb, Answer::Go(true));
+                ended.await.unwrap_or_else(|_| Err("the step was not finished".to_owned()))
+            });
+            Answered::Step { cb, result: calls.step(meta, &name, run).await }
         })
     }
 
-    /// Begins what code asks for. `None` if that is answered already.
-    fn called_back(
-        &mut self,
-        cb: u64,
-        op: Op,
-        steps: &mut HashMap<u64, oneshot::Sender<Result<Value, String>>>,
-    ) -> Option<BoxFuture<'a, Answered>> {
-        let calls = self.calls;
-        let (name, input, only_tools) = match op {
-            Op::Call { name, input } => (name, input, false),
-            Op::CallTool { name, input } => (name, input, true),
-            Op::Step { name } => {
-                let (sender, ended) = oneshot::channel();
-                steps.insert(cb, sender);
-                let go = self.flight.ongoing().replier();
-                let meta = &self.tool.meta;
-                return Some(Box::pin(async move {
-                    let run = Box::pin(async move {
-                        go.reply(cb, Answer::Go(true));
-                        ended.await.unwrap_or_else(|_| Err("the step was not finished".to_owned()))
-                    });
-                    Answered::Step { cb, result: calls.step(meta, &name, run).await }
-                }));
-            }
-        };
-        match calls.find(&name, input, only_tools) {
-            Ok(found) => {
-                Some(Box::pin(async move { Answered::Call { cb, outcome: calls.make(found).await } }))
-            }
-            Err(failure) => {
-                self.fail(cb, &failure);
-                None
-            }
-        }
-    }
-
-    fn answer(&mut self, answered: Answered, waiting: &mut Vec<Ask>) -> Result<(), Halt> {
+    /// Gives the code the answer to a call or a step, or ends the function where the code can't go on.
+    fn answer(&mut self, answered: Answered, waiting: &mut Vec<Waiting>) -> Result<Option<End>, Halt> {
         match answered {
-            Answered::Step { cb, result } => match result? {
+            Answered::Step { cb, result } => match result {
                 Ok(value) => self.flight.ongoing().reply(cb, Answer::Value(&value)),
-                Err(failure) => self.fail(cb, &failure),
+                // The code still runs the step, and hears nothing before its end.
+                Err(Stop::Failed(failure)) if failure.kind == FailureKind::Timeout => {
+                    return Ok(Some(End::Failed(failure)));
+                }
+                Err(Stop::Failed(failure)) => fail(&mut self.flight, cb, &failure),
+                Err(Stop::Suspended(asks)) => waiting.extend(asks),
+                Err(Stop::Halt(halt)) => return Err(halt),
             },
             Answered::Call { cb, outcome } => {
                 let Outcome { end, usage, .. } = outcome?;
                 self.usage = self.usage.plus(usage);
                 match end {
                     End::Done(value) => self.flight.ongoing().reply(cb, Answer::Value(&value)),
-                    End::Failed(failure) => self.fail(cb, &failure),
-                    // What it would hear is not known before the operator has answered.
+                    End::Failed(failure) => fail(&mut self.flight, cb, &failure),
+                    // The answer is not known before the operator has decided.
                     End::Suspended(asks) => waiting.extend(asks),
                 }
             }
         }
-        Ok(())
-    }
-
-    fn fail(&mut self, cb: u64, failure: &Failure) {
-        let kind = serde_json::to_value(failure.kind).ok();
-        let kind = kind.as_ref().and_then(Value::as_str).unwrap_or("tool").to_owned();
-        self.flight.ongoing().reply(cb, Answer::Error { kind, message: &failure.message });
+        Ok(None)
     }
 }
+
+fn fail(flight: &mut InFlight, cb: u64, failure: &Failure) {
+    let kind = serde_json::to_value(failure.kind).ok();
+    let kind = kind.as_ref().and_then(Value::as_str).unwrap_or("tool").to_owned();
+    flight.ongoing().reply(cb, Answer::Error { kind, message: &failure.message });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The toolset kind `custom`: a worker's Python functions (SPEC §8.5).
+//! The toolset kind `custom`: a worker's Python functions (`docs/guides/python-tools.md`).
 
 use crate::{
     discovery::{Described, ExposedTool},
@@ -11,13 +11,17 @@ use llm_do_core::{
     authority::{Authority, Network},
     function::{Function, FunctionMeta, FunctionSource, Implementation, Risk, RuleCode, tool_name},
     gate::{Pattern, Policy, Rule, RuleLine},
+    journal::Runtime,
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
-    worker::{CODE, CodeEntry, ToolLevel, ToolModule},
+    worker::{CodeEntry, ToolLevel, ToolModule, WorkerDefinition},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// Name of the kind.
+const NAME: &str = "custom";
 
 /// Python functions as tools.
 pub struct Custom {
@@ -25,24 +29,42 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// The kind, with what runs the code.
+    /// The kind, with the Python that runs the code.
     pub fn new(python: Arc<Python>) -> Self {
         Self { python: Some(python) }
     }
 
-    /// The kind alone, for reading programs that will not be run: building its tools is an error.
+    /// The kind alone, for programs that are only read. It can't build tools.
     pub fn unbound() -> Self {
         Self { python: None }
     }
 
     fn python(&self) -> Result<&Arc<Python>, String> {
-        self.python.as_ref().ok_or_else(|| "nothing runs Python here".to_owned())
+        self.python.as_ref().ok_or_else(|| "this host does not run Python tools".to_owned())
     }
 }
 
 impl ToolsetKind for Custom {
     fn name(&self) -> &'static str {
-        CODE
+        NAME
+    }
+
+    fn tools_are_known(&self) -> bool {
+        true
+    }
+
+    /// Code that is there is offered without being asked for.
+    fn implied_by(&self, worker: &WorkerDefinition) -> bool {
+        !worker.tools.is_empty()
+    }
+
+    /// Without a module the toolset holds nothing.
+    fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
+        worker.code.is_some() || !worker.tools.is_empty()
+    }
+
+    fn runs_code(&self) -> bool {
+        true
     }
 
     fn configuration(&self) -> Schema {
@@ -72,16 +94,37 @@ impl ToolsetKind for Custom {
     ) -> BoxFuture<'a, Result<Function, String>> {
         Box::pin(async move { Building::new(self.python()?, context).entry(code).await })
     }
+
+    fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
+        Box::pin(async move {
+            let python = self.python.as_ref()?;
+            let interpreter = python.interpreter().await.ok()?;
+            Some(Runtime {
+                name: "python".into(),
+                version: interpreter.version.as_str().into(),
+                path: interpreter.path.to_string_lossy().into(),
+                confinement: python.confiner().name()?.into(),
+            })
+        })
+    }
+
+    fn ended<'a>(&'a self, run: &'a Arc<str>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(python) = &self.python {
+                python.end(run).await;
+            }
+        })
+    }
 }
 
-/// Where a tool is defined, for people.
+/// Where a tool is defined, for messages.
 fn place(tool: &ExposedTool, level: &ToolLevel) -> String {
     let file = tool.file.as_deref().unwrap_or("?");
     let file = explain::shown(file, &level.package.root);
     tool.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"))
 }
 
-/// The making of one worker's tools.
+/// Makes the tools of one worker.
 struct Building<'a> {
     python: &'a Arc<Python>,
     context: &'a ToolsetContext<'a>,
@@ -125,7 +168,7 @@ impl<'a> Building<'a> {
                 if !known.contains(&tool.name) {
                     known.push(Arc::clone(&tool.name));
                 }
-                // A nearer one of that name stands before it.
+                // A tool of a nearer level has this name.
                 if functions.iter().any(|nearer| nearer.meta.name == tool.name) {
                     continue;
                 }
@@ -148,12 +191,12 @@ impl<'a> Building<'a> {
 
     /// The names that `custom.tools` lists.
     fn names(&self) -> impl Iterator<Item = &str> {
-        let configured = self.context.worker.toolsets.iter().find(|(name, _)| &**name == CODE);
+        let configured = self.context.worker.toolsets.iter().find(|(name, _)| &**name == NAME);
         let tools = configured.and_then(|(_, configuration)| configuration.get("tools")?.as_array());
         tools.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Functions that their modules do not expose, and that `custom.tools` lists by name, which counts as exposing them.
+    /// Functions that `custom.tools` lists by name although their modules do not expose them.
     async fn listed<'n>(
         &self,
         level: &ToolLevel,
@@ -165,7 +208,7 @@ impl<'a> Building<'a> {
                 let module = ToolModule { module: module.clone(), names: vec![name.into()] };
                 let only = ToolLevel { modules: vec![module.clone()], ..level.clone() };
                 let Ok(described) = self.python.describe(&only).await else { continue };
-                // A module that has no such name says that it has a problem.
+                // The report of a module without that name has a problem.
                 let report = described.modules.first().filter(|report| !report.has_problem());
                 if let Some(tool) = report.and_then(|report| report.functions.first()) {
                     found.push((module, tool.clone()));
@@ -177,8 +220,8 @@ impl<'a> Building<'a> {
         found
     }
 
-    /// The usable functions of a level with their modules. A module that can't be used makes the worker unusable: what it
-    /// should have exposed is not known.
+    /// The usable functions of a level with their modules. A module that can't be imported is an error of the worker, because
+    /// its tools are not known.
     async fn exposed<'m>(
         &self,
         level: &'m ToolLevel,
@@ -195,7 +238,7 @@ impl<'a> Building<'a> {
         Ok(found)
     }
 
-    /// Whether a function is the worker itself: it is no tool of its own.
+    /// Whether a function is the worker itself, and so not one of its tools.
     fn is_entry(&self, module: &ToolModule, tool: &ExposedTool) -> bool {
         let code = self.context.worker.code.as_ref();
         code.is_some_and(|code| code.module == module.module && code.function == tool.function)
@@ -212,7 +255,7 @@ impl<'a> Building<'a> {
         let exposed = self.exposed(&level, &described).await?;
         let Some((_, tool)) = exposed.first() else {
             let refused = described.modules.iter().flat_map(|m| &m.functions).find_map(|f| f.refused.clone());
-            let why = refused.unwrap_or_else(|| "it is not there".to_owned());
+            let why = refused.unwrap_or_else(|| "there is no such function".to_owned());
             return Err(format!("the entry `{}` can't be called: {why}", code.function));
         };
         let levels = self.context.worker.tools.iter().chain([&level]);
@@ -243,7 +286,7 @@ impl<'a> Building<'a> {
         let (risk, contained) = self.risk(tool, foreign);
         let source = match &level.package.source {
             library @ FunctionSource::Library(_) => library.clone(),
-            _ => FunctionSource::Toolset(CODE.into()),
+            _ => FunctionSource::Toolset(NAME.into()),
         };
         let meta = FunctionMeta {
             source,
@@ -295,10 +338,9 @@ impl<'a> Building<'a> {
         if composite { Implementation::Composite(tool) } else { Implementation::Leaf(tool) }
     }
 
-    /// What a function may do to the world: what its author states; else the most that its process can do, which for the
-    /// program's own code is what its worker's mounts allow. What a library's author states, and what anybody states of code
-    /// that reaches further, can only be worse.
-    /// The second value says whether its effects stay in the program's own mounts.
+    /// The risk of a function: the one that its author declares, or else the worst that its process can do. Code of a library,
+    /// and code that can reach more than the program's own mounts, can only declare a higher risk than that.
+    /// The second value is whether its effects stay in the program's own mounts.
     fn risk(&self, tool: &ExposedTool, foreign: bool) -> (Risk, bool) {
         let network = *self.authority.bounds().network() != Network::Off;
         let stated: Option<Risk> =
@@ -313,12 +355,12 @@ impl<'a> Building<'a> {
             Risk::Read
         };
         let contained = !(foreign || network || self.python.confiner().is_unconfined());
-        // Where more than the program's own mounts is at stake, its files can't talk the risk down.
+        // A file of the program can't lower the risk of code that reaches more than the program's own mounts.
         let stated = stated.filter(|risk| contained || *risk >= most);
         (stated.unwrap_or(most), contained)
     }
 
-    /// The toolset's `approval`, with what the configuration and the author say of this tool.
+    /// The toolset's `approval`, with the rules of the configuration and of the author for this tool.
     fn policy(
         &self,
         tool: &ExposedTool,
@@ -338,7 +380,7 @@ impl<'a> Building<'a> {
         let outer = self.context.policy.as_ref();
         let mut policy = outer.map_or_else(
             || Policy {
-                origin: format!("{}: toolsets.{CODE}", self.context.worker.id).into(),
+                origin: format!("{}: toolsets.{NAME}", self.context.worker.id).into(),
                 ..Policy::default()
             },
             |policy| (**policy).clone(),
@@ -348,12 +390,12 @@ impl<'a> Building<'a> {
             Ok(RuleLine { pattern, rule, origin: origin.into() })
         };
         if let Some(rule) = configured {
-            let origin = format!("{}: toolsets.{CODE}.{}", self.context.worker.id, tool.name);
+            let origin = format!("{}: toolsets.{NAME}.{}", self.context.worker.id, tool.name);
             policy.lines.push(line(rule, origin)?);
         } else if let Some(rule) = stated {
             policy.lines.push(line(rule, format!("@tool of `{}`", tool.name))?);
         } else if policy.default.is_none() && tool.risk.is_none() && !foreign {
-            // A plain function of the program needs no ceremony: whatever it does, it does in the program's own mounts.
+            // A plain function of the program needs no approval to write: its effects stay in the program's own mounts.
             policy.risks.entry(Risk::Write).or_insert(Rule::PreApproved);
         }
         Ok(Some(Arc::new(policy)))

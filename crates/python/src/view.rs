@@ -1,4 +1,4 @@
-//! What a host of a worker's tools may touch.
+//! The files that a host may touch.
 
 use crate::{interpreter::Interpreter, wire::MountGiven};
 use llm_do_core::{
@@ -13,21 +13,21 @@ use std::{
     sync::Arc,
 };
 
-/// What the code of one package may touch when it works for one worker.
+/// What the code of one package may touch when a worker calls it.
 #[derive(Clone)]
 pub(crate) struct Reach {
     pub(crate) package: Arc<CodePackage>,
-    /// The run and the worker's authority; none for discovery, which sees only code.
+    /// The run. `None` for discovery, which sees only code; the same holds for the authority.
     pub(crate) run: Option<Arc<str>>,
     pub(crate) authority: Option<Arc<Authority>>,
-    /// Files and folders of code.
+    /// The files and folders that hold its code.
     code: Vec<PathBuf>,
-    /// Tells it from every other reach.
+    /// Hash that identifies it.
     pub(crate) key: Arc<str>,
 }
 
 impl Reach {
-    /// For the modules of these levels that are of one package.
+    /// For those modules of the levels that belong to one package.
     pub(crate) fn new<'a>(
         package: &Arc<CodePackage>,
         levels: impl IntoIterator<Item = &'a ToolLevel>,
@@ -42,7 +42,7 @@ impl Reach {
         Self { package: Arc::clone(package), run: run.cloned(), authority: authority.cloned(), code, key }
     }
 
-    /// Everything that is read beside the worker's files.
+    /// What it may read in addition to the worker's files.
     pub(crate) fn readable(&self, interpreter: &Interpreter) -> Vec<PathBuf> {
         let mut places = self.code.clone();
         places.extend(interpreter.places.iter().cloned());
@@ -57,14 +57,15 @@ impl Reach {
     }
 }
 
-/// Whether a process with that authority can write anything at all: only in mounts that the program declares (SPEC §6.1).
+/// Whether a process with that authority can write anything. It can write only in mounts that the program declares
+/// (`docs/reference/sandbox.md`).
 pub(crate) fn can_write(authority: &Authority) -> bool {
     authority.can_write()
         && authority.view().mounts().iter().any(|mount| mount.declared && mount.access == Access::Write)
 }
 
-/// The code that modules may import: what lies in their own folders, and at the root of their package. Of a root, which
-/// holds a worker's data as well, only modules and packages; of another folder all.
+/// The code that modules may import: everything in their own folders, and the modules and packages at the root of their
+/// package. The root also holds a worker's data, so other files there are left out.
 fn code_places(package: &CodePackage, modules: &[&CodeModule]) -> Vec<PathBuf> {
     let root = Path::new(package.root.as_str());
     let mut places = BTreeSet::new();
@@ -78,13 +79,13 @@ fn code_places(package: &CodePackage, modules: &[&CodeModule]) -> Vec<PathBuf> {
             _ => {}
         }
     }
-    // What lies in a place that is given needs no word of its own.
+    // A place inside another one is redundant.
     let all: Vec<PathBuf> = places.into_iter().collect();
     let inside = |path: &PathBuf| all.iter().any(|other| other != path && path.starts_with(other));
     all.iter().filter(|path| !inside(path)).cloned().collect()
 }
 
-/// The modules and packages that lie directly in a folder.
+/// The modules and packages directly in a folder.
 fn importable(folder: &Path, places: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -98,7 +99,7 @@ fn importable(folder: &Path, places: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The mounts that a process was given, as `ToolContext` tells of them.
+/// The mounts of a process, for its `ToolContext`.
 pub(crate) fn given(view: &llm_do_sandbox::confine::ProcessView) -> Vec<MountGiven> {
     let mounts = view.shown().iter().map(|mount| MountGiven {
         at: mount.at.to_string(),

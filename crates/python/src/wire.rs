@@ -1,5 +1,5 @@
-//! What goes over the socket between this process and a host: frames of JSON, each behind its length as four bytes,
-//! most significant first. `host/host.py` is the other side.
+//! The messages between this process and a host (`host/src`). Each is a frame: its length in four bytes, the most
+//! significant first, and then JSON.
 
 use llm_do_core::{gate::Mode, model::Blob};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -7,31 +7,31 @@ use serde_json::Value;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Most bytes of one frame. A host that sends a longer one is ended: nothing it has to say takes that much memory.
+/// Most bytes of one frame. No valid message is longer, and a length alone must not take memory.
 const LONGEST: usize = 64 * 1024 * 1024;
 
-/// A module of code, as the host finds it.
+/// Where the host finds a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Module {
-    /// Tells it from other modules of this host.
+    /// Its key among the modules of this host.
     pub(crate) key: String,
     /// A file, or a folder that is one module.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<String>,
-    /// An installed module instead of a path.
+    /// The name of an installed module, instead of a path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) module: Option<String>,
     /// The function of an installed module that registers tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) attribute: Option<String>,
-    /// Root of the package: what lies below it is the user's own.
+    /// Root of the package. The files below it are the user's own.
     pub(crate) root: String,
-    /// Exposes exactly these.
+    /// The functions that it exposes, if they are listed by name.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) names: Vec<String>,
 }
 
-/// What a call may know of its surroundings: `ToolContext` is made of it.
+/// What a `ToolContext` knows about its call.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Context {
     /// ID of the run.
@@ -42,11 +42,11 @@ pub(crate) struct Context {
     pub(crate) key: String,
     /// The mode of approvals.
     pub(crate) mode: Mode,
-    /// What of the worker's files the process was given.
+    /// The mounts of the process.
     pub(crate) mounts: Vec<MountGiven>,
 }
 
-/// A mount that a process was given.
+/// A mount of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct MountGiven {
     /// Virtual path.
@@ -61,7 +61,7 @@ pub(crate) struct MountGiven {
 #[derive(Debug, Serialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum ToHost<'a> {
-    /// Import these and say what they expose.
+    /// Import these modules and describe what they expose.
     Load {
         /// Which.
         modules: Vec<&'a Module>,
@@ -76,7 +76,7 @@ pub(crate) enum ToHost<'a> {
     },
     /// Call a function.
     Call {
-        /// Names the call.
+        /// ID of the call.
         id: u64,
         /// Where the function is defined.
         module: &'a Module,
@@ -84,15 +84,15 @@ pub(crate) enum ToHost<'a> {
         function: &'a str,
         /// Validated arguments.
         args: &'a Value,
-        /// Whether JSON values are passed as they are.
+        /// Whether the function takes the JSON values as they are.
         plain: bool,
-        /// For functions that take a `ToolContext` or paths.
+        /// For functions that need a context or a sandbox.
         #[serde(skip_serializing_if = "Option::is_none")]
         ctx: Option<&'a Context>,
     },
     /// Ask an `approval` function.
     Approval {
-        /// Names the question.
+        /// ID of the question.
         id: u64,
         /// Where the tool is defined.
         module: &'a Module,
@@ -111,7 +111,7 @@ pub(crate) enum ToHost<'a> {
         #[serde(flatten)]
         answer: Answer<'a>,
     },
-    /// The call is not wanted any more.
+    /// Cancel a call.
     Cancel {
         /// Which.
         id: u64,
@@ -131,7 +131,7 @@ pub(crate) enum Answer<'a> {
         /// What happened.
         message: &'a str,
     },
-    /// A step has no record yet: run it.
+    /// The step has no record: run it.
     Go(bool),
 }
 
@@ -141,9 +141,9 @@ pub(crate) enum Answer<'a> {
 pub(crate) enum FromHost {
     /// It has started.
     Ready {},
-    /// What modules expose.
+    /// The description of modules.
     Loaded {
-        /// In the order asked.
+        /// One for each module, in the order of the request.
         modules: Vec<Value>,
     },
     /// A class as a schema.
@@ -151,37 +151,37 @@ pub(crate) enum FromHost {
         /// JSON Schema.
         schema: Value,
     },
-    /// A call has ended well.
+    /// A call returned a value.
     Result {
         /// Which.
         id: u64,
         /// Its value.
         #[serde(default)]
         value: Value,
-        /// Images and files beside it.
+        /// Images and files of the value.
         #[serde(default, deserialize_with = "named")]
         blobs: Vec<Blob>,
     },
-    /// A call, or a question without an ID, has failed.
+    /// A call failed, or a question without an ID.
     Error {
         /// Which call.
         #[serde(default)]
         id: Option<u64>,
         /// What happened.
         #[serde(flatten)]
-        error: Trouble,
+        error: PythonError,
     },
-    /// Code asks for something.
+    /// Code makes a call or begins a step.
     Callback {
         /// The call that it belongs to.
         id: u64,
-        /// Names it.
+        /// ID of the callback.
         cb: u64,
-        /// What it asks for.
+        /// The call or the step.
         #[serde(flatten)]
         op: Op,
     },
-    /// What a step came to.
+    /// A step ended.
     StepEnd {
         /// The call.
         id: u64,
@@ -190,11 +190,11 @@ pub(crate) enum FromHost {
         /// Its value.
         #[serde(default)]
         value: Value,
-        /// What failed instead.
+        /// Its error, if it failed.
         #[serde(default)]
-        error: Option<Trouble>,
+        error: Option<PythonError>,
     },
-    /// Something printed or logged.
+    /// Code printed or logged something.
     Log {
         /// The call, if it is known.
         #[serde(default)]
@@ -202,12 +202,12 @@ pub(crate) enum FromHost {
         /// What was printed.
         text: String,
     },
-    /// Something of a later host that this side doesn't know.
+    /// A message of a later version.
     #[serde(other)]
     Unknown,
 }
 
-/// Attachments with a name each: bytes come without one.
+/// Reads attachments, and names those that have no name.
 fn named<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Blob>, D::Error> {
     let mut given = Vec::<Value>::deserialize(input)?;
     for (at, blob) in given.iter_mut().enumerate() {
@@ -218,7 +218,7 @@ fn named<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Blob>, D::Error> {
     given.into_iter().map(|blob| serde_json::from_value(blob).map_err(D::Error::custom)).collect()
 }
 
-/// What code asks for.
+/// What code asks for in a callback.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Op {
@@ -240,16 +240,16 @@ pub(crate) enum Op {
     },
     /// A step of its own.
     Step {
-        /// What it is called.
+        /// Its name.
         name: String,
     },
 }
 
-/// What went wrong in a host.
+/// A failure in a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Trouble {
-    /// What kind: see [`crate::explain`].
+pub(crate) struct PythonError {
+    /// Its kind; see [`crate::explain`].
     pub(crate) kind: String,
     /// The exception's class.
     #[serde(rename = "type")]
@@ -268,9 +268,9 @@ pub(crate) struct Trouble {
     pub(crate) text: Option<String>,
     /// The package that could not be imported.
     pub(crate) missing: Option<String>,
-    /// What the kernel refused.
+    /// The path that the kernel refused, or that does not exist.
     pub(crate) path: Option<String>,
-    /// The kind of the failed callback that was not caught.
+    /// The kind of an uncaught `CallError`.
     pub(crate) cause: Option<String>,
 }
 
@@ -309,7 +309,7 @@ pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Opti
         return Err(io::Error::other(format!("a frame of {length} bytes")));
     }
     let mut frame = Vec::new();
-    // Grows with what comes, so that a length alone takes no memory.
+    // The buffer grows with the data that arrives, so a length alone takes no memory.
     from.take(length as u64).read_to_end(&mut frame).await?;
     if frame.len() < length {
         return Ok(None);

@@ -1,11 +1,12 @@
 //! Removing runs by age and size.
 
 use crate::{
-    blob::open_regular,
+    files::open_regular,
     journal::JOURNAL_FILE,
-    list::{Open, RunState, ended_in, run_ids, state_in},
+    list::{ended_in, run_ids, state_in},
 };
 use llm_do_core::journal::RunStatus;
+use llm_do_records::{Open, RunState};
 use serde::Serialize;
 use std::{
     fs::{self, TryLockError},
@@ -21,25 +22,25 @@ pub struct StoredRun {
     pub run: String,
     /// Its folder.
     pub dir: PathBuf,
-    /// What it is doing or how it ended.
+    /// Its state.
     pub state: RunState,
     /// Its size, in bytes.
     pub bytes: u64,
-    /// When anything last happened in it.
+    /// When it was last written.
     #[serde(skip)]
     pub changed: SystemTime,
 }
 
-/// Which runs go. Runs that go on never do.
+/// Which runs are removed. A running run never is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cleaning {
-    /// Those in which nothing has happened for so long.
+    /// Runs that were last written longer ago than this.
     pub older_than: Option<Duration>,
-    /// As many of the oldest as it takes for all that are left to have at most so many bytes.
+    /// The oldest runs, until the rest has at most so many bytes.
     pub larger_than: Option<u64>,
-    /// So many of the newest never go. Without the other two, all that are older do.
+    /// So many of the newest runs are kept. Without the other two, all older runs are removed.
     pub keep: Option<usize>,
-    /// Whether those may go that wait for an approval.
+    /// Whether runs that wait for an approval may be removed.
     pub suspended: bool,
 }
 
@@ -66,13 +67,13 @@ pub fn stored_runs(runs_dir: &Path) -> io::Result<Vec<StoredRun>> {
     Ok(runs)
 }
 
-/// Bytes of the files in a folder and below it. What has gone in the meantime, or can't be looked at, has none.
+/// Bytes of the files in a folder and below it. Files that have vanished or can't be read count as empty.
 fn size(dir: &Path) -> u64 {
     let mut bytes = 0;
     let mut left = vec![dir.to_owned()];
     while let Some(dir) = left.pop() {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            // Of a link its own.
+            // The metadata of a link itself, not of its target.
             match entry.metadata() {
                 Ok(found) if found.is_dir() => left.push(entry.path()),
                 Ok(found) => bytes += found.len(),
@@ -84,7 +85,7 @@ fn size(dir: &Path) -> u64 {
 }
 
 impl Cleaning {
-    /// Those of the runs that go, oldest first.
+    /// The runs to remove, oldest first.
     pub fn choose(self, mut runs: Vec<StoredRun>, now: SystemTime) -> Vec<StoredRun> {
         runs.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.run.cmp(&a.run)));
         let mut left: u64 = runs.iter().map(|run| run.bytes).sum();
@@ -97,7 +98,7 @@ impl Cleaning {
                 RunState::Ended(RunStatus::Suspended) => !self.suspended,
                 RunState::Open(Open::CutOff) | RunState::Ended(_) => false,
             };
-            // A clock that was set back makes no run old.
+            // If the clock was set back, no run is old.
             let age = now.duration_since(run.changed).unwrap_or_default();
             let old = self.older_than.is_some_and(|limit| age > limit);
             let too_large = self.larger_than.is_some_and(|limit| left > limit);
@@ -110,14 +111,14 @@ impl Cleaning {
     }
 }
 
-/// Removes a run. `false`: it goes on, or has gone on since it was looked at, and stays.
+/// Removes a run. `false`: it is running, or has changed its state since it was listed, and is kept.
 pub fn remove_run(run: &StoredRun) -> io::Result<bool> {
     let journal = match open_regular(&run.dir.join(JOURNAL_FILE)) {
         Ok(journal) => Some(journal),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    // Held until the folder is gone: nobody can take the run up in the meantime.
+    // Held until the folder is removed: no process can resume the run in the meantime.
     if let Some(journal) = &journal {
         match journal.try_lock() {
             Ok(()) => {}
@@ -132,7 +133,7 @@ pub fn remove_run(run: &StoredRun) -> io::Result<bool> {
             return Ok(false);
         }
     }
-    // Follows no links, neither as the folder nor in it.
+    // Follows no links: neither the folder itself nor those in it.
     fs::remove_dir_all(&run.dir)?;
     Ok(true)
 }

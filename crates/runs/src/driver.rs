@@ -1,24 +1,27 @@
 //! The driver of this machine: steps run live on tokio, and each is recorded.
 
 use crate::{
-    history::{Found, History, Settle},
-    journal::{JournalWriter, RecordRef, Written, as_recorded},
+    event_sink::EventSink,
+    journal::{JournalWriter, Written},
 };
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use llm_do_core::{
     call_path::CallPath,
-    driver::{CutOff, Driver, Step, StepEnd, StepName, Stepped},
+    driver::{CutOff, Driver, Exchanged, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
     journal::{Ending, RecordKind},
     ledger::Reserved,
     model::Delta,
-    operator::{Answer, Answered, Ask, Operator, Recall},
+    operator::{Operator, Recall},
+    question::{Given, Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
 };
+use llm_do_records::{Found, History, as_recorded, same_intent};
 use std::{
+    collections::HashMap,
     future::{poll_fn, ready},
-    pin::{Pin, pin},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -26,27 +29,7 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::sync::{Mutex, watch};
-
-/// Shows what happens in a run.
-pub trait EventSink: Send + Sync {
-    /// Takes one event. Records come in the order of the journal, each after it was written. Must not block for long
-    /// and must not call the driver: the journal waits.
-    fn event(&self, event: Event);
-    /// Takes a record. Whoever only looks need not have a copy made.
-    fn record(&self, record: RecordRef<'_>) {
-        self.event(Event::Record { record: Arc::new(record.to_record()) });
-    }
-    /// Whether a record must be with the kernel before it is shown: others may act on what they see. Who only counts can
-    /// do without, which spares many writes.
-    fn wants_written(&self) -> bool {
-        true
-    }
-    /// Whether it shows deltas; if not, none are made.
-    fn wants_deltas(&self) -> bool {
-        true
-    }
-}
+use tokio::sync::watch;
 
 /// Ends a run from outside, from a signal handler's task for example. Clones end the same run.
 #[derive(Clone, Debug)]
@@ -82,8 +65,8 @@ impl Canceller {
 pub struct LocalDriver {
     journal: JournalWriter,
     operator: Arc<dyn Operator>,
-    /// Held by the ask that the operator is looking at. Tokio's mutex is fair: the others wait in order of arrival.
-    operator_turn: Mutex<()>,
+    /// Answers that were given with the command to resume.
+    decisions: HashMap<QuestionId, Given>,
     events: Option<Arc<dyn EventSink>>,
     canceller: Canceller,
     /// What the run did before it was resumed; empty for one that has just begun.
@@ -112,19 +95,25 @@ impl LocalDriver {
         let idle_ms = history.idle_until(journal.now_ms());
         history.idle_ms += idle_ms;
         let resumed = RecordKind::RunResumed { version: version.into(), idle_ms };
-        journal.append(&CallPath::root(), "run", resumed, None)?;
+        journal.append(&CallPath::root(), &StepName::Run, resumed, None)?;
         Ok(Self::over(journal, operator, history))
     }
 
     fn over(journal: JournalWriter, operator: Arc<dyn Operator>, history: History) -> Self {
         let now_ms = AtomicU64::new(history.began_ms);
-        let (operator_turn, canceller) = (Mutex::new(()), Canceller::new());
-        Self { journal, operator, operator_turn, events: None, canceller, history, now_ms }
+        let canceller = Canceller::new();
+        Self { journal, operator, decisions: HashMap::new(), events: None, canceller, history, now_ms }
     }
 
     /// Notes that the engine has come to that time of the run's work.
     fn reach(&self, at_ms: u64) {
         self.now_ms.fetch_max(at_ms, Ordering::AcqRel);
+    }
+
+    /// With answers to questions that wait: these are not put to the operator.
+    #[must_use]
+    pub fn with_decisions(self, decisions: HashMap<QuestionId, Given>) -> Self {
+        Self { decisions, ..self }
     }
 
     /// Shows what happens.
@@ -164,7 +153,7 @@ impl LocalDriver {
     }
 
     /// Writes a record. The time is that of the run's work.
-    fn write(&self, path: &CallPath, step: &str, body: RecordKind) -> Result<Written, Halt> {
+    fn write(&self, path: &CallPath, step: &StepName, body: RecordKind) -> Result<Written, Halt> {
         let Written { at_ms, body } = self.journal.append(path, step, body, self.events.as_deref())?;
         let at_ms = at_ms.saturating_sub(self.history.idle_ms);
         self.reach(at_ms);
@@ -173,7 +162,7 @@ impl LocalDriver {
 
     /// Whether what is to be recorded stands there already. Something else in its place stops the run: it would go
     /// another way than its records tell.
-    fn stands(&self, path: &CallPath, name: &str, body: &RecordKind) -> Result<bool, Halt> {
+    fn stands(&self, path: &CallPath, name: &StepName, body: &RecordKind) -> Result<bool, Halt> {
         let Found::Ended { body: recorded, at_ms, .. } = self.history.find(path, name) else {
             return Ok(false);
         };
@@ -189,7 +178,7 @@ impl LocalDriver {
     fn ended_before(
         &self,
         path: &CallPath,
-        name: &str,
+        name: &StepName,
         intent: Option<&RecordKind>,
         cut_off: CutOff,
     ) -> Result<Option<Stepped>, Halt> {
@@ -211,24 +200,14 @@ impl LocalDriver {
             Found::Ended { body, began_ms, at_ms } => {
                 Ok(Some(stepped(body, at_ms, at_ms.saturating_sub(began_ms))))
             }
-            Found::Begun(begun, _) => {
-                let done = match (self.history.settle(path, begun), cut_off) {
-                    (Ok(Settle::Given(value)), _) => Some(RecordKind::ToolEnded {
-                        ending: Ending::Output(value),
-                        blobs: Vec::new(),
-                        log: None,
-                    }),
-                    (Ok(Settle::Again), _) | (Err(_), CutOff::Undone) => None,
-                    (Err(_), CutOff::Done(body)) => Some(body),
-                    (Err(unsettled), CutOff::Unknown) => return Err(unsettled),
-                };
-                if matches!(begun, RecordKind::ToolStarted { .. }) {
-                    self.write(path, "settle", RecordKind::Settled { again: done.is_none() })?;
+            // It runs again, unless it counts as done.
+            Found::Begun(..) => match cut_off {
+                CutOff::Again => Ok(None),
+                CutOff::Done(body) => {
+                    let Written { at_ms, body } = self.write(path, name, body)?;
+                    Ok(Some(stepped(&body, at_ms, 0)))
                 }
-                let Some(done) = done else { return Ok(None) };
-                let Written { at_ms, body } = self.write(path, name, done)?;
-                Ok(Some(stepped(&body, at_ms, 0)))
-            }
+            },
         }
     }
 
@@ -236,7 +215,7 @@ impl LocalDriver {
     fn begin(
         &self,
         path: &CallPath,
-        name: &str,
+        name: &StepName,
         intent: Option<RecordKind>,
         cut_off: CutOff,
     ) -> Result<Begun, Halt> {
@@ -253,8 +232,8 @@ impl LocalDriver {
     async fn unless_cancelled<T>(
         &self,
         path: &CallPath,
-        step: &str,
-        future: Pin<&mut impl Future<Output = T>>,
+        step: &StepName,
+        future: impl Future<Output = T> + Unpin,
     ) -> Result<T, Halt> {
         let value = tokio::select! {
             // What has come to its end counts, even if the run was ended at the same moment.
@@ -313,7 +292,7 @@ impl Driver for LocalDriver {
             && let Some(left_out) = self.history.left_out(path)
         {
             let reason = format!("the call at {left_out} was recorded, and is not made any more");
-            return Err(Halt::Diverged { path: path.clone(), step: name.into_owned(), reason });
+            return Err(Halt::Diverged { path: path.clone(), step: name, reason });
         }
         self.write(path, &name, body).map(drop)
     }
@@ -326,55 +305,59 @@ impl Driver for LocalDriver {
         Box::pin(batch.into_iter().collect::<FuturesOrdered<_>>().collect())
     }
 
-    fn ask<'a>(
+    fn exchange<'a>(
         &'a self,
         path: &'a CallPath,
         name: StepName,
-        ask: Ask,
-        memory: &'a dyn Recall,
-    ) -> BoxFuture<'a, Result<Answered, Halt>> {
+        question: Question,
+        recall: &'a dyn Recall,
+    ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
-            let (ask, asked_ms) = match self.history.find(path, &name) {
-                Found::Ended { body: RecordKind::Answered(answer), began_ms, at_ms } => {
+            let id = QuestionId::new(path, &name);
+            let (question, asked_ms) = match self.history.find(path, &name) {
+                Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
                     self.reach(at_ms);
                     let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
-                    return Ok(Answered { answer: answer.clone(), recalled: false, waited });
-                }
-                Found::Ended { body: RecordKind::Recalled(answer), began_ms, at_ms } => {
-                    self.reach(at_ms);
-                    let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
-                    return Ok(Answered { answer: answer.clone(), recalled: true, waited });
+                    return Ok(Exchanged { reply: Reply::Given(given.clone()), waited });
                 }
                 Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
-                // Asked before, and nobody answered: the question stands.
-                Found::Begun(_, at_ms) => (ask, at_ms),
-                Found::Nothing => match self.write(path, &name, RecordKind::Asked(ask))? {
-                    Written { at_ms, body: RecordKind::Asked(ask) } => (ask, at_ms),
+                // Asked before and not answered: the question stays as it is.
+                Found::Begun(RecordKind::Asked(question), at_ms) => (question.clone(), Some(at_ms)),
+                Found::Begun(body, _) => return Err(Halt::unexpected(path, &name, body)),
+                Found::Nothing => (question, None),
+            };
+            let decided = self.decisions.get(&id).filter(|given| given.answer.fits(&question)).cloned();
+            let (question, asked_ms, known) = match (decided.or_else(|| recall.recall()), asked_ms) {
+                (Some(given), asked_ms) => (question, asked_ms, Some(given)),
+                (None, Some(at_ms)) => (question, Some(at_ms), None),
+                (None, None) => match self.write(path, &name, RecordKind::Asked(question))? {
+                    Written { at_ms, body: RecordKind::Asked(question) } => (question, Some(at_ms), None),
                     Written { body, .. } => return Err(Halt::unexpected(path, &name, &body)),
                 },
             };
-            self.journal.flush()?;
-            let answer = async {
-                // The engine remembers an answer in the same poll in which it gets it, before the next turn begins.
-                let _turn = match self.operator.takes_several() {
-                    true => None,
-                    false => Some(self.operator_turn.lock().await),
-                };
-                match memory.recall() {
-                    Some(answer) => RecordKind::Recalled(answer),
-                    None => RecordKind::Answered(self.operator.answer(&ask).await),
+            let given = match known {
+                Some(given) => given,
+                None => {
+                    self.journal.flush()?;
+                    let waiting = Waiting { id, question };
+                    // The engine remembers an answer in the same poll in which it gets it, before the next in line is
+                    // served.
+                    let reply = self.operator.exchange(&waiting, recall);
+                    match self.unless_cancelled(path, &name, reply).await? {
+                        Reply::Given(given) if given.answer.fits(&waiting.question) => given,
+                        // An operator that answers another question than it was asked has not answered this one.
+                        Reply::Given(_) | Reply::Later => {
+                            return Ok(Exchanged { reply: Reply::Later, waited: Duration::ZERO });
+                        }
+                    }
                 }
             };
-            let answer = self.unless_cancelled(path, &name, pin!(answer)).await?;
-            if answer == RecordKind::Answered(Answer::Later) {
-                return Ok(Answered { answer: Answer::Later, recalled: false, waited: Duration::ZERO });
-            }
-            let written = self.write(path, &name, answer)?;
+            let written = self.write(path, &name, RecordKind::Answered(given))?;
+            let asked_ms = asked_ms.unwrap_or(written.at_ms);
             let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
             match written.body {
-                RecordKind::Answered(answer) => Ok(Answered { answer, recalled: false, waited }),
-                RecordKind::Recalled(answer) => Ok(Answered { answer, recalled: true, waited }),
+                RecordKind::Answered(given) => Ok(Exchanged { reply: Reply::Given(given), waited }),
                 other => Err(Halt::unexpected(path, &name, &other)),
             }
         })
@@ -407,11 +390,7 @@ impl Driver for LocalDriver {
         Ok(value)
     }
 
-    fn recorded(&self, path: &CallPath, step: &str) -> bool {
-        self.history.has(path, step)
-    }
-
-    fn begun(&self, path: &CallPath, step: &str) -> Option<RecordKind> {
+    fn begun(&self, path: &CallPath, step: &StepName) -> Option<RecordKind> {
         match self.history.find(path, step) {
             Found::Begun(body, _) => Some(body.clone()),
             Found::Nothing | Found::Ended { .. } => None,
@@ -437,6 +416,10 @@ impl Driver for LocalDriver {
 
     fn cancelled(&self) -> bool {
         self.canceller.is_cancelled()
+    }
+
+    fn cancellation(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.canceller.cancelled())
     }
 
     fn emit(&self, event: Event) {
@@ -465,20 +448,8 @@ impl Driver for LocalDriver {
     }
 }
 
-/// Whether two intents of one step mean the same: a model was sent the same, a tool is the same.
-pub(crate) fn same_intent(recorded: &RecordKind, now: &RecordKind) -> bool {
-    match (recorded, now) {
-        (
-            RecordKind::ModelRequested { head: a, digest: b, .. },
-            RecordKind::ModelRequested { head: c, digest: d, .. },
-        ) => a == c && b == d,
-        (RecordKind::ToolStarted { function: a, .. }, RecordKind::ToolStarted { function: b, .. }) => a == b,
-        _ => false,
-    }
-}
-
 /// The program does something else than its records tell.
-fn diverged(path: &CallPath, step: &str, recorded: &RecordKind, now: &RecordKind) -> Halt {
+fn diverged(path: &CallPath, step: &StepName, recorded: &RecordKind, now: &RecordKind) -> Halt {
     let text = |body: &RecordKind| {
         let text = serde_json::to_string(body).unwrap_or_default();
         match text.char_indices().nth(300) {
@@ -487,7 +458,7 @@ fn diverged(path: &CallPath, step: &str, recorded: &RecordKind, now: &RecordKind
         }
     };
     let reason = format!("recorded was\n  {}\nand now it would be\n  {}", text(recorded), text(now));
-    Halt::Diverged { path: path.clone(), step: step.to_owned(), reason }
+    Halt::Diverged { path: path.clone(), step: step.clone(), reason }
 }
 
 fn millis(time: Duration) -> u64 {

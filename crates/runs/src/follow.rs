@@ -1,22 +1,24 @@
 //! Reading a journal while it is written.
 
 use crate::{
-    blob::{Blobs, open_regular},
+    blob::BlobDir,
+    files::open_regular,
     journal::JOURNAL_FILE,
-    list::{Open, RunState, is_running},
-    read::{LONGEST_LINE, Problem, ReadError, parse},
+    list::is_running,
+    read::{LONGEST_LINE, ReadError},
 };
 use llm_do_core::journal::{Record, RecordKind};
+use llm_do_records::{Open, Problem, RunState, parse_line};
 use std::{
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
-/// A journal that is read on as it grows.
+/// Reads a journal as it grows.
 #[derive(Debug)]
 pub struct Follow {
     run_dir: PathBuf,
-    /// Bytes up to the end of the last line that was read. Half a line behind it may be completed or taken back.
+    /// Bytes up to the end of the last line that was read. Half a line after it may be completed or removed.
     read_bytes: u64,
     next: u64,
     state: RunState,
@@ -28,16 +30,16 @@ impl Follow {
         Self { run_dir: run_dir.to_owned(), read_bytes: 0, next: 0, state: RunState::Open(Open::Running) }
     }
 
-    /// The records that have come since the last time.
+    /// The records written since the last call.
     pub fn more(&mut self) -> Result<Vec<Record>, ReadError> {
         let path = self.run_dir.join(JOURNAL_FILE);
         let failed = |source| ReadError::Io { path: path.clone(), source };
-        // Looked at first: what a process wrote before it let go of the journal is then read below.
+        // Before the journal is read: the last records of a process that ends in between are then read below.
         let running = is_running(&self.run_dir);
         let mut file = open_regular(&path).map_err(failed)?;
         file.seek(SeekFrom::Start(self.read_bytes)).map_err(failed)?;
         let mut file = BufReader::with_capacity(64 * 1024, file);
-        let blobs = Blobs::of_run(&self.run_dir);
+        let blobs = BlobDir::of_run(&self.run_dir);
         let mut records = Vec::new();
         let mut line = Vec::new();
         loop {
@@ -50,7 +52,7 @@ impl Follow {
                 }
                 break;
             }
-            let record = parse(&line, &blobs).map_err(wrong)?;
+            let record = parse_line(&line, &blobs).map_err(wrong)?;
             if record.seq != self.next {
                 return Err(wrong(Problem::OutOfOrder { expected: self.next, found: record.seq }));
             }
@@ -67,7 +69,7 @@ impl Follow {
         Ok(records)
     }
 
-    /// What the run was doing when it was last looked at.
+    /// The run's state at the last call.
     pub fn state(&self) -> RunState {
         self.state
     }

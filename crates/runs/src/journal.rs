@@ -1,10 +1,10 @@
-//! Writing a run's journal: one line a record, whole or not at all (SPEC §12).
+//! Writing a run's journal: one line for each record, written completely or not at all. `docs/reference/journal.md` documents the format.
 
 use crate::{
-    blob::{Blobs, open_regular, private_dir, private_file},
-    driver::EventSink,
-    read::{Journal, ReadError, read_own_journal, run_id_of},
-    redactor::Redactor,
+    blob::BlobDir,
+    event_sink::EventSink,
+    files::{open_regular, private_dir, private_file},
+    read::{ReadError, read_sealed, run_id_of},
     run_id,
     seal::{Chain, SealKey},
 };
@@ -13,9 +13,9 @@ use llm_do_core::{
     call_path::CallPath,
     engine::Halt,
     journal::{Record, RecordKind},
+    step_name::StepName,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use llm_do_records::{Journal, RecordRef, Redactor, write_line};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
@@ -29,18 +29,18 @@ use tokio::time::Instant;
 
 /// Name of the journal in a run's folder.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
-/// Room for the lines that are gathered at once, which is enough for those of most turns.
+/// Initial size of the buffer for lines: enough for those of most turns.
 const BUFFER_BYTES: usize = 1024;
 
 /// The journal of one run while it is written.
 ///
 /// Every record is handed to the kernel before [`JournalWriter::append`] returns, or, while a hold lasts, before
-/// anything happens that follows from it: so nothing that anybody could have seen is lost when the process is killed. It
-/// is not forced to the disk: a power cut may cost the last seconds, and forcing costs milliseconds that many runs at
-/// once would spend waiting for the disk.
+/// anything happens that depends on it. A record whose effects are visible therefore survives the death of the process.
+/// Records are not synced to the disk: a power failure may lose the last seconds, while a sync would add milliseconds to
+/// each step, and many runs at once would wait for the disk.
 ///
-/// The file stays locked while it is written; the lock goes with the process, and so tells a run that goes on from one
-/// that was cut off.
+/// The file is locked while it is written. The lock ends with the process, which distinguishes a running run from one that
+/// was cut off.
 pub struct JournalWriter {
     id: Arc<str>,
     dir: PathBuf,
@@ -51,18 +51,18 @@ pub struct JournalWriter {
     tail: Mutex<Tail>,
 }
 
-/// The end of the file, to which records are added one at a time.
+/// The end of the file. Records are added one at a time.
 struct Tail {
     file: Box<dyn Lines>,
-    blobs: Blobs,
-    /// What seals the next record, if the journal is sealed.
+    blobs: BlobDir,
+    /// The seals for the next record, if the journal is sealed.
     seals: Option<Chain>,
     next: u64,
     /// Bytes up to the end of the last whole line of the file.
     whole: u64,
     /// Number of the first record that is not in the file.
     unwritten: u64,
-    /// What seals that one.
+    /// The seals for that record.
     unwritten_seals: Option<Chain>,
     /// Whole lines that are not in the file yet.
     lines: Vec<u8>,
@@ -72,7 +72,7 @@ struct Tail {
     torn: bool,
 }
 
-/// What lines are written to: a file, which tests replace by a full one.
+/// The target of the lines: a file, which tests replace by one on a full disk.
 trait Lines: Send {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
     fn truncate(&mut self, bytes: u64) -> io::Result<()>;
@@ -87,8 +87,8 @@ impl Lines for File {
     }
 }
 
-/// Wall time that advances with the monotonic clock: when somebody sets the clock in the middle of a run, no deadline
-/// comes early and no record stands before the one it follows.
+/// Wall time that advances with the monotonic clock: if the system's clock is set during a run, no deadline fires early
+/// and the times of records never decrease.
 struct Clock {
     start_ms: u64,
     start: Instant,
@@ -103,41 +103,16 @@ impl Clock {
     }
 }
 
-/// [`Record`], borrowed. The field order is that of the lines.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RecordRef<'a> {
-    /// See [`Record::seq`].
-    pub seq: u64,
-    /// See [`Record::at_ms`].
-    pub at_ms: u64,
-    /// See [`Record::path`].
-    pub path: &'a CallPath,
-    /// See [`Record::step`].
-    pub step: &'a str,
-    /// See [`Record::body`].
-    #[serde(flatten)]
-    pub body: &'a RecordKind,
-}
-
-impl RecordRef<'_> {
-    /// A record that can be kept.
-    pub fn to_record(self) -> Record {
-        let Self { seq, at_ms, path, step, body } = self;
-        Record { seq, at_ms, path: path.clone(), step: step.to_owned(), body: body.clone() }
-    }
-}
-
-/// What has been recorded.
+/// A written record.
 #[derive(Debug)]
 pub struct Written {
     /// When.
     pub at_ms: u64,
-    /// The body as recorded: without secrets. What happens next may only follow from this, or a resumed run would go
-    /// another way.
+    /// The body as recorded, without secrets. The run must continue from this body: a resumed run reads the same.
     pub body: RecordKind,
 }
 
-/// A journal that can't be gone on with.
+/// A journal that can't be continued.
 #[derive(Debug, thiserror::Error)]
 pub enum ReopenError {
     /// A process is writing it.
@@ -156,20 +131,20 @@ pub enum ReopenError {
     Read(#[from] ReadError),
 }
 
-/// A run's folder that can't be made.
+/// A run's folder that can't be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot record a run under {}: {source}. Make that folder writable.", path.display())]
 pub struct CreateError {
-    /// What was to be created.
+    /// The path that could not be created.
     pub path: PathBuf,
-    /// Why it can't be.
+    /// Why.
     pub source: io::Error,
 }
 
 impl JournalWriter {
     /// Begins a journal in a new folder under `runs_dir` (`.llm-do/runs`), with an ID that no other run has. The folder
-    /// above `runs_dir`, if it is `.llm-do` or new, is made to ignore itself for git. Without a key it can be looked at
-    /// afterwards, but not gone on with.
+    /// above `runs_dir`, if it is `.llm-do` or new, gets a `.gitignore` that excludes it. A journal without a key can be
+    /// read, but its run can't be resumed.
     pub fn create(
         runs_dir: &Path,
         redactor: Arc<Redactor>,
@@ -190,14 +165,14 @@ impl JournalWriter {
         let file = private_file(OpenOptions::new().append(true).create_new(true))
             .open(&path)
             .map_err(failed(&path))?;
-        // Where the file system has no locks the run does without: it only looks cut off while it goes on.
+        // On a file system without locks the run appears cut off while it is running.
         let _ = file.try_lock();
         let seals = key.map(|key| key.chain(&id));
         Ok(Self::over(Box::new(file), id.into(), dir, redactor, seals, Clock::new(now)))
     }
 
-    /// Goes on with the journal in a run's folder, which no process may be writing and which was sealed with this key,
-    /// and gives back what it holds. Half a line at its end, from a write that was cut off, is removed.
+    /// Opens the journal in a run's folder to continue it, and returns its records. No process may be writing it, and it
+    /// must be sealed with this key. Half a line at its end, from a write that was cut off, is removed.
     ///
     /// # Errors
     /// See [`ReopenError`].
@@ -208,20 +183,20 @@ impl JournalWriter {
     ) -> Result<(Self, Vec<Record>), ReopenError> {
         let path = run_dir.join(JOURNAL_FILE);
         let failed = |source| ReopenError::Io { path: path.clone(), source };
-        // Looked at by its own rules first, so that a link or a pipe in its place is not opened for writing.
+        // Opened for reading first, which refuses a pipe or a device in its place before it is opened for writing.
         drop(open_regular(&path).map_err(failed)?);
         let file = private_file(OpenOptions::new().append(true)).open(&path).map_err(failed)?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(ReopenError::Running),
-            // Where the file system has no locks the run does without.
+            // Not every file system has locks.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        let Journal { records, torn, whole_bytes, seals } = read_own_journal(run_dir, key)?;
+        let (Journal { records, torn, whole_bytes }, seals) = read_sealed(run_dir, key)?;
         if torn {
             file.set_len(whole_bytes).map_err(failed)?;
         }
         let (id, clock) = (run_id_of(run_dir).into(), Clock::new(Timestamp::now()));
-        let journal = Self::over(Box::new(file), id, run_dir.to_owned(), redactor, seals, clock);
+        let journal = Self::over(Box::new(file), id, run_dir.to_owned(), redactor, Some(seals), clock);
         let next = records.len() as u64;
         journal.last_ms.store(records.last().map_or(0, |record| record.at_ms), Ordering::Release);
         {
@@ -241,7 +216,7 @@ impl JournalWriter {
     ) -> Self {
         let tail = Tail {
             file,
-            blobs: Blobs::of_run(&dir),
+            blobs: BlobDir::of_run(&dir),
             unwritten_seals: seals.clone(),
             seals,
             next: 0,
@@ -264,17 +239,17 @@ impl JournalWriter {
         &self.dir
     }
 
-    /// What keeps secrets out of it.
+    /// The redactor of its records.
     pub fn redactor(&self) -> &Arc<Redactor> {
         &self.redactor
     }
 
-    /// Time of the last record in milliseconds since 1970; before the first, of the beginning.
+    /// Time of the last record in milliseconds since 1970; before the first record, the time of the beginning.
     pub fn last_ms(&self) -> u64 {
         self.last_ms.load(Ordering::Acquire)
     }
 
-    /// The time that a record would have now.
+    /// The time of a record written now.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms().max(self.last_ms())
     }
@@ -282,12 +257,12 @@ impl JournalWriter {
     /// Adds a record and shows it to the listener, in the order of the journal. A record that can't be written leaves
     /// nothing behind.
     ///
-    /// Blocks for the time of one `write`, which for a file is a copy into the kernel's memory: some microseconds,
-    /// less than handing it to another thread and back.
+    /// Blocks for one `write`, which copies the lines into the kernel's memory. That takes some microseconds, less than
+    /// passing the record to another thread.
     pub fn append(
         &self,
         path: &CallPath,
-        step: &str,
+        step: &StepName,
         body: RecordKind,
         listener: Option<&dyn EventSink>,
     ) -> Result<Written, Halt> {
@@ -306,15 +281,14 @@ impl JournalWriter {
         Ok(Written { at_ms, body })
     }
 
-    /// From here on records wait for each other, so that those that follow from each other with nothing in between go to
-    /// the kernel in one write instead of one each. Whoever holds them must [`flush`](Self::flush) before anything happens
-    /// outside, and let go before it waits.
+    /// Buffers records from here on: records that follow each other without an effect between them go to the kernel in one
+    /// write. The holder must call [`flush`](Self::flush) before any external effect, and release the hold before it waits.
     pub(crate) fn hold(&self) -> Hold<'_> {
         self.tail().held = true;
         Hold { journal: self }
     }
 
-    /// Hands all records to the kernel. Those that it does not take leave nothing behind.
+    /// Hands all buffered records to the kernel. Records that can't be written leave nothing behind.
     pub(crate) fn flush(&self) -> Result<(), Halt> {
         self.tail().write().map_err(|error| self.halt(&error))
     }
@@ -330,22 +304,22 @@ impl JournalWriter {
     }
 
     fn tail(&self) -> MutexGuard<'_, Tail> {
-        // A panic between two records leaves the tail whole: `add` and `write` restore it before they return, and a line
-        // is only counted once it stands.
+        // A panic between two records leaves the tail consistent: `add` and `write` restore it before they return, and a
+        // line is counted only when it is complete.
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Records wait for each other while this lasts.
+/// Records are buffered while this exists.
 pub(crate) struct Hold<'a> {
     journal: &'a JournalWriter,
 }
 
 impl Hold<'_> {
-    /// Lets go of the records.
+    /// Writes the buffered records and ends the hold.
     pub(crate) fn release(self) -> Result<(), Halt> {
         let journal = self.journal;
-        // Not by `drop`, which has nobody to tell of an error.
+        // Not by `drop`, which can't return an error.
         std::mem::forget(self);
         journal.let_go().map_err(|error| journal.halt(&error))
     }
@@ -353,20 +327,20 @@ impl Hold<'_> {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        // After a panic, which the error must not hide.
+        // Reached after a panic, which the error must not hide.
         let _ = self.journal.let_go();
     }
 }
 
 impl Tail {
-    /// Adds a record's line to those that are to be written.
+    /// Adds a record's line to the buffer.
     fn add(
         &mut self,
         redactor: &Redactor,
         seq: u64,
         at_ms: u64,
         path: &CallPath,
-        step: &str,
+        step: &StepName,
         mut body: RecordKind,
     ) -> io::Result<RecordKind> {
         if self.torn {
@@ -376,25 +350,15 @@ impl Tail {
         if start == 0 {
             self.lines.reserve(BUFFER_BYTES);
         }
-        let mut line = || {
-            serde_json::to_writer(&mut self.lines, &RecordRef { seq, at_ms, path, step, body: &body })?;
-            if redactor.suspects(&self.lines[start..]) {
-                let record = redacted(redactor, &self.lines[start..])?;
+        let blobs = &self.blobs;
+        let record = RecordRef { seq, at_ms, path, step, body: &body };
+        match write_line(&mut self.lines, record, redactor, &mut |hash, bytes| blobs.store(hash, bytes)) {
+            Ok(None) => {}
+            Ok(Some(redacted)) => body = redacted,
+            Err(error) => {
                 self.lines.truncate(start);
-                serde_json::to_writer(&mut self.lines, &record)?;
-                body = record.body;
+                return Err(error);
             }
-            if Blobs::concern(&self.lines[start..]) {
-                let mut record: Value = serde_json::from_slice(&self.lines[start..])?;
-                self.blobs.pack_record(&mut record)?;
-                self.lines.truncate(start);
-                serde_json::to_writer(&mut self.lines, &record)?;
-            }
-            Ok(())
-        };
-        if let Err(error) = line() {
-            self.lines.truncate(start);
-            return Err(error);
         }
         if let Some(seals) = &mut self.seals {
             seals.seal(&mut self.lines, start);
@@ -404,7 +368,7 @@ impl Tail {
         Ok(body)
     }
 
-    /// Writes the lines, all of them or none.
+    /// Writes all buffered lines, or none.
     fn write(&mut self) -> io::Result<()> {
         if self.lines.is_empty() {
             return Ok(());
@@ -422,13 +386,13 @@ impl Tail {
                 self.seals.clone_from(&self.unwritten_seals);
             }
         }
-        // A run that waits keeps no buffer: there may be thousands.
+        // A waiting run keeps no buffer: there may be thousands of runs.
         self.lines = Vec::new();
         written
     }
 }
 
-/// One call of `write`, unless the file takes only a part.
+/// One call of `write`, or more if the file takes only a part.
 fn write_all(file: &mut dyn Lines, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -441,42 +405,15 @@ fn write_all(file: &mut dyn Lines, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What a body would be in the journal of that redactor.
-pub(crate) fn as_recorded(
-    redactor: &Redactor,
-    path: &CallPath,
-    step: &str,
-    body: &RecordKind,
-) -> io::Result<RecordKind> {
-    let line = serde_json::to_vec(&RecordRef { seq: 0, at_ms: 0, path, step, body })?;
-    let record =
-        if redactor.suspects(&line) { redacted(redactor, &line)? } else { serde_json::from_slice(&line)? };
-    Ok(record.body)
-}
-
-/// The record without secrets.
-fn redacted(redactor: &Redactor, line: &[u8]) -> io::Result<Record> {
-    let record: Record = serde_json::from_slice(line)?;
-    let sound = |value: &Value| {
-        Record::deserialize(value).is_ok_and(|other| {
-            // Where it stands is not a secret, and nothing may get lost because a key has another name now.
-            other.path == record.path
-                && other.step == record.step
-                && serde_json::to_value(&other).is_ok_and(|again| again == *value)
-        })
-    };
-    Ok(Record::deserialize(redactor.redact_value(&serde_json::to_value(&record)?, &sound))?)
-}
-
-/// Makes a failure there one to make a run's folder.
+/// Turns an I/O error at that path into a [`CreateError`].
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> CreateError {
     move |source| CreateError { path: path.to_owned(), source }
 }
 
-/// The first run of a project or of a user makes the folder for all of them.
+/// The first run of a project or of a user creates the folder for all runs.
 fn new_runs_dir(runs_dir: &Path) -> Result<(), CreateError> {
     if let Some(home) = runs_dir.parent().filter(|home| !home.as_os_str().is_empty()) {
-        // Somebody else's folder is not ours to hide from git.
+        // A folder of the user's is not hidden from git.
         let ours = home.ends_with(".llm-do") || !home.exists();
         private_dir(home).map_err(failed(home))?;
         if ours {
@@ -504,11 +441,14 @@ fn ignore_for_git(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{driver::LocalDriver, history::History, read::read_journal};
+    use crate::{
+        driver::LocalDriver,
+        read::{read_journal, read_own_journal},
+    };
     use llm_do_core::journal::{Ending, RunStatus};
-    use llm_do_core::{driver::Driver, operator::Later};
+    use llm_do_core::{driver::Driver, operator::Unattended};
+    use llm_do_records::History;
     use serde_json::json;
-    use std::collections::HashMap;
 
     fn note(text: &str) -> RecordKind {
         RecordKind::Note { text: text.into() }
@@ -519,7 +459,7 @@ mod tests {
     }
 
     fn append(journal: &JournalWriter, body: RecordKind) -> Result<Written, Halt> {
-        journal.append(&CallPath::root(), "note", body, None)
+        journal.append(&CallPath::root(), &"note".into(), body, None)
     }
 
     /// A file on a disk that has room for so many bytes more.
@@ -665,7 +605,7 @@ mod tests {
             append(&journal, RecordKind::ToolEnded { ending: ending.clone(), blobs: Vec::new(), log: None })
                 .unwrap();
             let body = RecordKind::RunEnded { status: RunStatus::Done, ending, usage: Default::default() };
-            journal.append(&CallPath::from("function"), "principal", body, None).unwrap();
+            journal.append(&CallPath::from("function"), &"principal".into(), body, None).unwrap();
             let records = read_journal(journal.dir()).unwrap().records;
             assert_eq!(records.len(), 3);
             assert_eq!(records[0].body, note("[secret TOKEN]"));
@@ -746,8 +686,8 @@ mod tests {
         let at_ms = append(&journal, note("then")).unwrap().at_ms;
         drop(journal);
         let (journal, records) = JournalWriter::reopen(dir, Arc::default(), &key()).unwrap();
-        let history = History::of(records, HashMap::new());
-        let driver = LocalDriver::resume(journal, Arc::new(Later), history, "test").unwrap();
+        let history = History::of(records);
+        let driver = LocalDriver::resume(journal, Arc::new(Unattended), history, "test").unwrap();
         driver.record(&CallPath::root(), "more".into(), note("now")).unwrap();
         assert!((at_ms..at_ms + 600_000).contains(&driver.now_ms()), "{} {at_ms}", driver.now_ms());
     }

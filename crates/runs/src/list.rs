@@ -1,7 +1,8 @@
 //! The runs in a folder, each from the first and the last line of its journal.
 
-use crate::{blob::open_regular, journal::JOURNAL_FILE, run_id::is_run_id};
+use crate::{files::open_regular, journal::JOURNAL_FILE, run_id::is_run_id};
 use llm_do_core::{journal::RunStatus, model::Usage};
+use llm_do_records::{Open, RunState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -10,53 +11,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most of a journal's beginning or end that is looked at for one line, in bytes.
+/// Most bytes at a journal's beginning or end that are read for one line.
 const LONGEST_LINE: u64 = 1 << 20;
-/// What is read from the end at first: the last record is short.
+/// Bytes that are first read from the end: the last record is usually short.
 const LAST_LINE_GUESS: u64 = 4096;
-
-/// What a run is doing, or how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", untagged)]
-pub enum RunState {
-    /// It has ended.
-    Ended(RunStatus),
-    /// It goes on, or was cut off.
-    Open(Open),
-}
-
-/// A journal without an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Open {
-    /// A process is writing it.
-    Running,
-    /// Nobody is: the process was killed, or the machine went down.
-    CutOff,
-}
-
-impl RunState {
-    /// One or two words for people.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ended(RunStatus::Done) => "done",
-            Self::Ended(RunStatus::Failed) => "failed",
-            Self::Ended(RunStatus::Limit) => "limit reached",
-            Self::Ended(RunStatus::Refused) => "refused",
-            Self::Ended(RunStatus::Suspended) => "waiting for approval",
-            Self::Ended(RunStatus::Interrupted) => "interrupted",
-            Self::Open(Open::Running) => "running",
-            Self::Open(Open::CutOff) => "cut off",
-        }
-    }
-}
 
 /// One run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
     /// Its ID.
     pub run: String,
-    /// What it is doing or how it ended.
+    /// Its state.
     pub state: RunState,
     /// When it began, in milliseconds since 1970; absent if it was cut off before its first record.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,23 +38,23 @@ pub struct RunSummary {
     pub usage: Option<Usage>,
 }
 
-/// A run that can't be found by what was typed.
+/// No single run for the text that was typed.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// None fits.
+    /// No run matches.
     #[error("no run `{text}` in {}; `llm-do runs list` shows those there are", runs_dir.display())]
     None {
-        /// What was typed.
+        /// The text that was typed.
         text: String,
-        /// Where it was looked for.
+        /// The folder that was searched.
         runs_dir: PathBuf,
     },
-    /// Several fit.
+    /// Several runs match.
     #[error("`{text}` fits several runs: {}; type more of one", runs.join(", "))]
     Several {
-        /// What was typed.
+        /// The text that was typed.
         text: String,
-        /// Some of those that fit, newest first.
+        /// Some of the runs that match, newest first.
         runs: Vec<String>,
     },
     /// The folder can't be read.
@@ -109,7 +74,7 @@ pub fn list_runs(runs_dir: &Path, limit: usize) -> io::Result<Vec<RunSummary>> {
     Ok(ids.into_iter().filter_map(|id| summary(runs_dir, id).ok()).take(limit).collect())
 }
 
-/// The folder of the run that is meant: its ID, the beginning or the last four digits of it, or `last`.
+/// The folder of a run, found by its ID, the beginning or the last four digits of its ID, or `last`.
 pub fn find_run(runs_dir: &Path, text: &str) -> Result<PathBuf, FindError> {
     let ids = run_ids(runs_dir).map_err(|source| FindError::Io { runs_dir: runs_dir.to_owned(), source })?;
     let fits = |id: &&String| match text {
@@ -144,7 +109,7 @@ pub(crate) fn is_running(run_dir: &Path) -> bool {
     open_regular(&run_dir.join(JOURNAL_FILE)).is_ok_and(|file| is_locked(&file))
 }
 
-/// What the run in that folder is doing, or how it ended. One whose journal can't be read was cut off.
+/// The state of the run in that folder. A run whose journal can't be read counts as cut off.
 pub(crate) fn state_in(run_dir: &Path) -> RunState {
     match ended_in(run_dir) {
         Some(status) => RunState::Ended(status),
@@ -152,7 +117,7 @@ pub(crate) fn state_in(run_dir: &Path) -> RunState {
     }
 }
 
-/// How the run in that folder ended, if its last record tells of an end.
+/// How the run in that folder ended, if its last record is its end.
 pub(crate) fn ended_in(run_dir: &Path) -> Option<RunStatus> {
     let mut journal = open_regular(&run_dir.join(JOURNAL_FILE)).ok()?;
     last_line(&mut journal).ok()??.ended()
@@ -169,8 +134,7 @@ fn is_locked(journal: &File) -> bool {
     }
 }
 
-/// The fields of first and last records that a list shows. Any may be a reference to a stored value; then it is not
-/// worth showing.
+/// The fields of first and last records that a list shows. A reference to a stored value is not followed.
 #[derive(Deserialize)]
 struct Glance {
     at_ms: u64,
@@ -232,7 +196,7 @@ fn last_line(file: &mut File) -> io::Result<Option<Glance>> {
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
         (&mut *file).take(end - start).read_to_end(&mut bytes)?;
-        // What follows the last line's end was cut off while it was written.
+        // Half a line at the end is from a write that was cut off.
         let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(&[][..], |newline| &bytes[..newline]);
         match whole.iter().rposition(|&b| b == b'\n') {
             Some(newline) => return glance(&whole[newline + 1..]),

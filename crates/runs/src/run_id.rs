@@ -1,16 +1,16 @@
-//! Names of runs: `20261121-221530-4f2a`.
+//! IDs of runs: `20261121-221530-4f2a`.
 
 use jiff::Timestamp;
 
 /// A new run's ID: UTC time, so that names sort by it, and four digits that hold the millisecond and 6 random bits.
-/// Not certainly unique: the directory that bears it must be created exclusively, and another ID, of a later moment,
-/// tried if there is one.
+/// It may not be unique: the caller must create the run's directory exclusively, and retry with a later time if the
+/// directory exists.
 pub(crate) fn propose(now: Timestamp) -> String {
     let millisecond = u16::try_from(now.subsec_millisecond()).unwrap_or(0);
     format!("{}-{:04x}", now.strftime("%Y%m%d-%H%M%S"), millisecond << 6 | fastrand::u16(..64))
 }
 
-/// Whether the text has the shape of a run's ID. What has it is safe as a file name.
+/// Whether the text has the form of a run's ID. Such a text is safe as a file name.
 pub fn is_run_id(text: &str) -> bool {
     let digits = |part: Option<&str>, len: usize| {
         part.is_some_and(|p| {

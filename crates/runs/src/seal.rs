@@ -1,9 +1,9 @@
-//! Whose journal it is: each record is sealed with a key that only this user's llm-do has.
+//! Seals: each record is authenticated with a key that only this user's llm-do has.
 //!
-//! A journal tells what the operator said when the run began, what was approved, and what tools gave back; whoever goes
-//! on with it believes all that. A project that somebody else made may bring journals along, so a run goes on only from
-//! one that was written here, record by record. The seal of a record is an HMAC-SHA-256 (RFC 2104) over the seal before it
-//! (before the first, the run's ID) and the record's line, cut to 128 bits.
+//! A journal holds the operator's input, the approvals and the results of tools, and a resumed run trusts them. A foreign
+//! project may contain journals. A run is therefore resumed only from a journal whose every record was written here. The
+//! seal of a record is an HMAC-SHA-256 (RFC 2104), cut to 128 bits, over the previous seal (for the first record, the
+//! run's ID) and the record's line.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -15,26 +15,26 @@ use std::{
     path::Path,
 };
 
-use crate::blob::{open_regular, private_dir, private_file};
+use crate::files::{open_regular, private_dir, private_file};
 
 /// Name of the key's file in the user's folder (`~/.llm-do`).
 const KEY_FILE: &str = "journal.key";
-/// What stands between a record's last field and its seal.
+/// The bytes between a record's last field and its seal.
 const FIELD: &[u8] = b",\"seal\":\"";
 /// Letters of a seal: 128 bits as Base64 without padding.
 const LETTERS: usize = 22;
-/// What every sealed line ends in.
+/// Bytes of the seal at the end of a line.
 const TAIL_BYTES: usize = FIELD.len() + LETTERS + 2;
 
-/// The key that tells this user's journals from others'.
+/// The key that authenticates this user's journals.
 #[derive(Clone)]
 pub struct SealKey(Hmac<Sha256>);
 
 impl SealKey {
-    /// The key in the user's folder (`~/.llm-do`); made if there is none.
+    /// The key in the user's folder (`~/.llm-do`); created if there is none.
     ///
     /// # Errors
-    /// It can't be read or made, or what stands there is no key.
+    /// It can't be read or created, or the file holds no key.
     pub fn of(home: &Path) -> io::Result<Self> {
         match Self::read(home) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(home),
@@ -45,7 +45,7 @@ impl SealKey {
     /// The key in the user's folder.
     ///
     /// # Errors
-    /// There is none, it can't be read, or what stands there is no key.
+    /// There is none, it can't be read, or the file holds no key.
     pub fn read(home: &Path) -> io::Result<Self> {
         let path = home.join(KEY_FILE);
         let mut text = String::new();
@@ -61,7 +61,7 @@ impl SealKey {
         private_dir(home)?;
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-        // Under its name only when it is whole, and never over the key of somebody who was faster.
+        // Linked to its name only when it is complete, and never over the key that another process created first.
         let path = home.join(KEY_FILE);
         let new = home.join(format!("{KEY_FILE}.{}.{:08x}", std::process::id(), fastrand::u32(..)));
         let mut file = private_file(OpenOptions::new().write(true).create_new(true)).open(&new)?;
@@ -82,13 +82,12 @@ impl SealKey {
 
 impl From<[u8; 32]> for SealKey {
     fn from(key: [u8; 32]) -> Self {
-        // It takes keys of any length.
         #[expect(clippy::expect_used, reason = "an HMAC takes keys of any length")]
         Self(Hmac::new_from_slice(&key).expect("an HMAC takes keys of any length"))
     }
 }
 
-/// Says nothing of the key.
+/// Does not show the key.
 impl fmt::Debug for SealKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SealKey")
@@ -103,10 +102,10 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Adds the seal to a record's line, which has no end of line yet: as the last field of its JSON.
+    /// Adds the seal to a record's line, which has no end of line yet, as the last field of its JSON.
     pub(crate) fn seal(&mut self, lines: &mut Vec<u8>, start: usize) {
         let mac = self.mac(&lines[start..]);
-        // The line is a JSON object, and a record is never empty.
+        // Removes the `}`: the line is a JSON object with at least one field.
         lines.pop();
         lines.extend_from_slice(FIELD);
         self.before.clear();
@@ -118,7 +117,7 @@ impl Chain {
         lines.extend_from_slice(b"\"}");
     }
 
-    /// Whether the line, without its end of line, is the next that was sealed with this key.
+    /// Whether the line, without its end of line, is the next line sealed with this key.
     pub(crate) fn admits(&mut self, line: &[u8]) -> bool {
         let Some((record, tail)) = line.split_last_chunk::<TAIL_BYTES>() else { return false };
         let Some(letters) = tail.strip_prefix(FIELD).and_then(|rest| rest.strip_suffix(b"\"}")) else {
@@ -129,7 +128,7 @@ impl Chain {
         own.update(&self.before);
         own.update(record);
         own.update(b"}");
-        // In constant time, though nobody is there to measure.
+        // Compares in constant time.
         let fits = own.verify_truncated_left(&mac).is_ok();
         self.before.clear();
         self.before.extend_from_slice(letters);

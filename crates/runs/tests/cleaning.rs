@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::journal::RunStatus;
-use llm_do_runs::{Cleaning, JournalWriter, Open, RunState, StoredRun, remove_run, stored_runs};
+use llm_do_records::{Open, RunState};
+use llm_do_runs::{Cleaning, JournalWriter, StoredRun, remove_run, stored_runs};
 use std::{
     fs::{self, File},
     os::unix::fs::symlink,

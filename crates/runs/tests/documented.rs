@@ -1,4 +1,4 @@
-//! `docs/journal.md` says what the code does: its examples are records, and no kind is missing.
+//! `docs/reference/journal.md` says what the code does: its examples are records, and no kind is missing.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 use llm_do_core::{
@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{fs, sync::Arc};
 
-const DOCUMENT: &str = include_str!("../../../docs/journal.md");
+const DOCUMENT: &str = include_str!("../../../docs/reference/journal.md");
 
 /// The lines of the first JSON block after a heading.
 fn examples(heading: &str) -> Vec<&'static str> {
@@ -61,7 +61,7 @@ fn every_kind_of_record_is_documented_with_its_fields() {
         }
     }
     assert_eq!(DOCUMENT.matches("\n### `").count(), kinds.len(), "a documented kind does not exist");
-    assert!(section("## What readers may rely on").contains(&format!("format {FORMAT}")));
+    assert!(section("## Compatibility").contains(&format!("format {FORMAT}")));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn long_values_are_stored_as_documented() {
     let long = "x".repeat(5000);
     let body =
         RecordKind::ToolEnded { ending: Ending::Output(Arc::new(json!(long))), blobs: Vec::new(), log: None };
-    journal.append(&CallPath::root(), "tool", body, None).unwrap();
+    journal.append(&CallPath::root(), &"tool".into(), body, None).unwrap();
     let line = fs::read_to_string(journal.dir().join("journal.jsonl")).unwrap();
     let record: Value = serde_json::from_str(&line).unwrap();
     let documented: Value = serde_json::from_str(examples("## Long values")[0]).unwrap();

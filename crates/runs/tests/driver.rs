@@ -10,13 +10,17 @@ use llm_do_core::{
     function::{Implementation, LeafCall, Risk},
     journal::{Ending, Record, RecordKind},
     model::Delta,
-    operator::{Answer, Ask, Operator, Recall},
+    operator::{OneAtATime, Operator, Recall},
+    question::{Answer, Approval, Given, MEMORY, Question, Reply, Waiting},
     results::Results,
+    rule::DecidedBy,
     send::BoxFuture,
+    step_name::StepName,
     toolsets::filesystem::Filesystem,
     vfs::MemoryFileSystem,
 };
-use llm_do_runs::{EventSink, JournalWriter, LocalDriver, Redactor, read_journal};
+use llm_do_records::Redactor;
+use llm_do_runs::{EventSink, JournalWriter, LocalDriver, read_journal};
 use serde_json::json;
 use std::{
     future::pending,
@@ -34,11 +38,11 @@ use tempfile::TempDir;
 struct Slow(Mutex<Vec<CallPath>>);
 
 impl Operator for Slow {
-    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer> {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
-            self.0.lock().unwrap().push(ask.call.clone());
+            self.0.lock().unwrap().push(waiting.id.call.clone());
             tokio::time::sleep(Duration::from_secs(1)).await;
-            Answer::Approve { remember: false }
+            Reply::Given(Given::operator(Answer::Approve { remember: false }, "test"))
         })
     }
 }
@@ -65,7 +69,8 @@ fn run_with(redactor: Redactor) -> Run {
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::new(redactor), None).unwrap();
     let (operator, events) = (Arc::new(Slow::default()), Arc::new(Events::default()));
     let dir = journal.dir().to_owned();
-    let driver = LocalDriver::new(journal, operator.clone()).with_events(events.clone());
+    let driver =
+        LocalDriver::new(journal, Arc::new(OneAtATime::new(operator.clone()))).with_events(events.clone());
     Run { driver, operator, events, dir, _home: home }
 }
 
@@ -85,12 +90,7 @@ impl Run {
 }
 
 fn started() -> RecordKind {
-    RecordKind::ToolStarted {
-        function: "read_file".into(),
-        risk: Risk::Read,
-        idempotency_key: "k".into(),
-        foreseen: None,
-    }
+    RecordKind::ToolStarted { function: "read_file".into(), risk: Risk::Read, idempotency_key: "k".into() }
 }
 
 fn ended() -> RecordKind {
@@ -103,21 +103,20 @@ fn step<'a>(path: &'a CallPath, run: impl Future<Output = RecordKind> + Send + '
         name: "tool".into(),
         intent: Some(started()),
         deadline: None,
-        cut_off: CutOff::Unknown,
+        cut_off: CutOff::Again,
         run: Box::pin(run),
     }
 }
 
-fn ask(path: &CallPath) -> Ask {
-    Ask {
-        call: path.clone(),
+fn ask() -> Question {
+    Question::Approval(Approval {
         chain: vec!["main".into()],
         function: "write_file".into(),
         risk: Risk::Write,
         input: Arc::new(json!({ "path": "a" })),
         preview: None,
-        rule: "default for risk `write`".to_owned(),
-    }
+        rule: DecidedBy::Default(Risk::Write),
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +132,7 @@ async fn an_intent_is_on_disk_before_the_step_runs() {
     assert!(matches!(stepped.end, StepEnd::Done(body) if body == ended()));
     let records = run.records();
     assert_eq!(run.kinds(), ["tool_started", "tool_ended"]);
-    assert!(records.iter().all(|record| record.path == path && record.step == "tool"));
+    assert!(records.iter().all(|record| record.path == path && record.step == StepName::Tool));
     // What the engine learns of the time is what the records say.
     assert_eq!(stepped.took, Duration::from_millis(records[1].at_ms - records[0].at_ms));
     assert_eq!((stepped.took, stepped.at_ms), (Duration::from_millis(250), records[1].at_ms));
@@ -205,7 +204,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let work = async {
             match what {
                 "step" => run.driver.step(step(&path, pending())).await.map(drop),
-                "ask" => run.driver.ask(&path, "ask".into(), ask(&path), &()).await.map(drop),
+                "ask" => run.driver.exchange(&path, StepName::Ask, ask(), &()).await.map(drop),
                 _ => run.driver.sleep(&path, "wait.0.0".into(), Duration::from_secs(9)).await,
             }
         };
@@ -216,7 +215,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let before = run.records().len();
         // Nothing new begins, and what ends the run can still be recorded.
         assert!(matches!(run.driver.step(step(&path, async { ended() })).await, Err(Halt::Cancelled)));
-        assert!(run.driver.ask(&path, "ask".into(), ask(&path), &()).await.is_err());
+        assert!(run.driver.exchange(&path, StepName::Ask, ask(), &()).await.is_err());
         assert!(run.driver.sleep(&path, "wait".into(), Duration::ZERO).await.is_err());
         assert_eq!(run.records().len(), before);
         run.driver.record(&path, "end".into(), ended()).unwrap();
@@ -243,6 +242,7 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
     let (input, results) = (json!({"pattern": "gold"}), Results::default());
     let places = [authority.locate("/", Access::Read).unwrap()];
     let call = LeafCall {
+        run: "run",
         input: &input,
         places: &places,
         authority: &authority,
@@ -264,7 +264,7 @@ async fn asks_are_answered_one_at_a_time_in_order_of_arrival() {
     let run = run();
     // Fifty, and not in the order of their places.
     let paths: Vec<CallPath> = (0..50).map(|index| CallPath::root().call(0, index * 7 % 50)).collect();
-    let asks = paths.iter().map(|path| run.driver.ask(path, "ask".into(), ask(path), &()));
+    let asks = paths.iter().map(|path| run.driver.exchange(path, StepName::Ask, ask(), &()));
     let answers = futures_util::future::join_all(asks).await;
     let waited: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().waited.as_secs()).collect();
     assert_eq!(waited, (1..=50).collect::<Vec<u64>>());
@@ -277,8 +277,9 @@ async fn asks_are_answered_one_at_a_time_in_order_of_arrival() {
 struct Known(AtomicBool);
 
 impl Recall for Known {
-    fn recall(&self) -> Option<Answer> {
-        self.0.load(Ordering::Relaxed).then_some(Answer::Approve { remember: true })
+    fn recall(&self) -> Option<Given> {
+        let answer = Answer::Approve { remember: true };
+        self.0.load(Ordering::Relaxed).then(|| Given::operator(answer, MEMORY))
     }
 }
 
@@ -288,18 +289,19 @@ async fn a_question_whose_answer_is_known_when_its_turn_comes_is_not_put() {
     let [one, two] = [0, 1].map(|index| CallPath::root().call(0, index));
     let known = Known(AtomicBool::new(false));
     let first = async {
-        let answered = run.driver.ask(&one, "ask".into(), ask(&one), &known).await.unwrap();
+        let exchanged = run.driver.exchange(&one, StepName::Ask, ask(), &known).await.unwrap();
         known.0.store(true, Ordering::Relaxed);
-        answered
+        exchanged
     };
-    let second = run.driver.ask(&two, "ask".into(), ask(&two), &known);
+    let second = run.driver.exchange(&two, StepName::Ask, ask(), &known);
     let (first, second) = tokio::join!(first, second);
     let second = second.unwrap();
-    assert_eq!((first.recalled, first.answer), (false, Answer::Approve { remember: false }));
-    assert_eq!((second.recalled, second.answer), (true, Answer::Approve { remember: true }));
+    let approved = |remember, via| Reply::Given(Given::operator(Answer::Approve { remember }, via));
+    assert_eq!(first.reply, approved(false, "test"));
+    assert_eq!(second.reply, approved(true, MEMORY));
     assert_eq!((first.waited.as_secs(), second.waited.as_secs()), (1, 1));
     assert_eq!(*run.operator.0.lock().unwrap(), [one]);
-    assert_eq!(run.kinds(), ["asked", "asked", "answered", "recalled"]);
+    assert_eq!(run.kinds(), ["asked", "asked", "answered", "answered"]);
 }
 
 #[tokio::test(start_paused = true)]

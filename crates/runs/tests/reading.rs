@@ -7,9 +7,9 @@ use llm_do_core::{
     journal::{Ending, FORMAT, RecordKind, RunStatus},
     model::Usage,
 };
+use llm_do_records::{Open, Problem, RunState};
 use llm_do_runs::{
-    FindError, JOURNAL_FILE, JournalWriter, Open, Problem, ReadError, RunState, RunTree, find_run, list_runs,
-    read_journal,
+    FindError, JOURNAL_FILE, JournalWriter, ReadError, find_run, list_runs, read_journal, read_tree,
 };
 use serde_json::json;
 use std::{
@@ -45,7 +45,7 @@ fn note(text: &str) -> RecordKind {
 }
 
 fn append(journal: &JournalWriter, body: RecordKind) {
-    journal.append(&CallPath::root(), "step", body, None).unwrap();
+    journal.append(&CallPath::root(), &"step".into(), body, None).unwrap();
 }
 
 /// A finished run's folder.
@@ -83,7 +83,7 @@ fn a_torn_last_line_is_told_and_left_out() {
         assert!(journal.torn);
         assert_eq!((journal.records.len(), journal.whole_bytes), (2, before_last as u64));
     }
-    assert!(RunTree::read(&dir).unwrap().torn);
+    assert!(read_tree(&dir).unwrap().torn);
 }
 
 #[test]
@@ -107,15 +107,15 @@ fn anything_else_that_is_wrong_names_the_line() {
 }
 
 #[test]
-fn a_newer_format_says_so() {
+fn another_format_says_so() {
     let runs = tempfile::tempdir().unwrap();
     let dir = whole_run(runs.path());
     for first in [
-        r#"{"seq":0,"at_ms":1,"path":"0","step":"run","kind":"run_started","format":2,"shape":"new"}"#,
+        r#"{"seq":0,"at_ms":1,"path":"0","step":"run","kind":"run_started","format":1,"shape":"old"}"#,
         r#"{"number":0,"format":99}"#,
     ] {
         fs::write(dir.join(JOURNAL_FILE), format!("{first}\n")).unwrap();
-        assert!(matches!(problem(&dir), (1, Problem::Format(2 | 99))));
+        assert!(matches!(problem(&dir), (1, Problem::Format(1 | 99))));
     }
 }
 

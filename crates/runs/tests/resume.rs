@@ -5,14 +5,16 @@ use llm_do_core::{
     call_path::CallPath,
     driver::{CutOff, Driver, Step, StepEnd},
     engine::Halt,
-    function::{Foreseen, Risk},
+    function::Risk,
     journal::{Ending, RecordKind},
-    operator::{Answer, Ask, Later, Operator},
+    operator::{Deferring, Operator, Recall, Unattended},
+    question::{Answer, Approval, FILES, Given, Question, QuestionId, Reply, Settlement, Waiting},
+    rule::DecidedBy,
     send::BoxFuture,
+    step_name::StepName,
 };
-use llm_do_runs::{
-    History, JOURNAL_FILE, JournalWriter, LocalDriver, ReopenError, SealKey, Settle, read_journal,
-};
+use llm_do_records::History;
+use llm_do_runs::{JOURNAL_FILE, JournalWriter, LocalDriver, ReopenError, SealKey, read_journal};
 use serde_json::{Value, json};
 use std::{collections::HashMap, fs::OpenOptions, io::Write, path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -20,8 +22,12 @@ use tempfile::TempDir;
 struct Approves;
 
 impl Operator for Approves {
-    fn answer<'a>(&'a self, _: &'a Ask) -> BoxFuture<'a, Answer> {
-        Box::pin(async { Answer::Approve { remember: false } })
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        let answer = match waiting.question {
+            Question::Approval(_) => Answer::Approve { remember: false },
+            _ => return Box::pin(async { Reply::Later }),
+        };
+        Box::pin(async { Reply::Given(Given::operator(answer, "test")) })
     }
 }
 
@@ -40,17 +46,21 @@ async fn run(first: impl AsyncFnOnce(&LocalDriver)) -> Run {
     let home = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), Some(&key())).unwrap();
     let dir = journal.dir().to_owned();
-    let driver = LocalDriver::new(journal, Arc::new(Later));
+    let driver = LocalDriver::new(journal, Arc::new(Deferring(Unattended)));
     first(&driver).await;
     Run { home, dir }
 }
 
 impl Run {
-    fn resume(&self, settle: &[(&CallPath, Settle)]) -> LocalDriver {
+    fn resume(&self, decisions: &[(&CallPath, Answer)]) -> LocalDriver {
         let (journal, records) = JournalWriter::reopen(&self.dir, Arc::default(), &key()).unwrap();
-        let settle: HashMap<CallPath, Settle> =
-            settle.iter().map(|(path, settle)| ((*path).clone(), settle.clone())).collect();
-        LocalDriver::resume(journal, Arc::new(Approves), History::of(records, settle), "test").unwrap()
+        let decided = |(path, answer): &(&CallPath, Answer)| {
+            (QuestionId::new(path, &StepName::Settle), Given::operator(answer.clone(), "command line"))
+        };
+        let decisions: HashMap<QuestionId, Given> = decisions.iter().map(decided).collect();
+        let history = History::of(records);
+        let driver = LocalDriver::resume(journal, Arc::new(Approves), history, "test").unwrap();
+        driver.with_decisions(decisions)
     }
     fn kinds(&self) -> Vec<String> {
         let journal = read_journal(&self.dir).unwrap();
@@ -65,7 +75,7 @@ impl Run {
 }
 
 fn started(function: &str, risk: Risk) -> RecordKind {
-    RecordKind::ToolStarted { function: function.into(), risk, idempotency_key: "k".into(), foreseen: None }
+    RecordKind::ToolStarted { function: function.into(), risk, idempotency_key: "k".into() }
 }
 
 fn ended(value: Value) -> RecordKind {
@@ -82,7 +92,7 @@ fn step<'a>(
         name: "tool".into(),
         intent: Some(intent),
         deadline: None,
-        cut_off: CutOff::Unknown,
+        cut_off: CutOff::Again,
         run: Box::pin(run),
     }
 }
@@ -91,16 +101,24 @@ async fn never() -> RecordKind {
     panic!("it was done before")
 }
 
-fn ask(path: &CallPath) -> Ask {
-    Ask {
-        call: path.clone(),
+fn ask() -> Question {
+    Question::Approval(Approval {
         chain: vec!["main".into()],
         function: "write".into(),
         risk: Risk::Write,
         input: Arc::new(json!({})),
         preview: None,
-        rule: "test".into(),
-    }
+        rule: DecidedBy::Default(Risk::Write),
+    })
+}
+
+fn cut_off() -> Question {
+    Question::Settlement(Settlement {
+        chain: vec!["main".into()],
+        function: "write".into(),
+        risk: Risk::Write,
+        input: Arc::new(json!({})),
+    })
 }
 
 fn call(index: usize) -> CallPath {
@@ -179,93 +197,107 @@ async fn a_call_that_is_not_made_any_more_is_noticed_when_its_caller_ends() {
 }
 
 #[tokio::test]
-async fn what_was_cut_off_is_settled_by_its_risk_or_by_the_operator() {
-    let (look, write) = (call(0), call(1));
-    let cut = async || {
-        run(async |driver| {
-            // The intents stand there, and no ends: as after a kill.
-            driver.record(&look, "tool".into(), started("look", Risk::Read)).unwrap();
-            driver.record(&write, "tool".into(), started("write", Risk::Write)).unwrap();
-        })
-        .await
-    };
-    let run = cut().await;
+async fn an_attempt_that_was_cut_off_is_known_by_its_intent_until_its_end() {
+    let place = call(0);
+    let run = run(async |driver| {
+        // The intent is there, and no end: as after a kill.
+        driver.record(&place, StepName::Tool, started("write", Risk::Write)).unwrap();
+    })
+    .await;
     let driver = run.resume(&[]);
-    driver.step(step(&look, started("look", Risk::Read), async { ended(json!(1)) })).await.unwrap();
-    let halt = driver.step(step(&write, started("write", Risk::Write), never())).await.unwrap_err();
-    assert!(matches!(&halt, Halt::Unsettled { path, .. } if *path == write), "{halt}");
-
-    let run = cut().await;
-    let driver = run.resume(&[(&write, Settle::Again)]);
-    driver.step(step(&write, started("write", Risk::Write), async { ended(json!(2)) })).await.unwrap();
-    assert_eq!(run.kinds()[3..], ["settled", "tool_started", "tool_ended"]);
-
-    let run = cut().await;
-    let driver = run.resume(&[(&write, Settle::Given(Arc::new(json!("given"))))]);
-    let stepped = driver.step(step(&write, started("write", Risk::Write), never())).await.unwrap();
-    assert!(matches!(stepped.end, StepEnd::Done(body) if body == ended(json!("given"))));
-    assert_eq!(run.kinds()[3..], ["settled", "tool_ended"]);
+    assert_eq!(driver.begun(&place, &StepName::Tool), Some(started("write", Risk::Write)));
+    driver.step(step(&place, started("write", Risk::Write), async { ended(json!(1)) })).await.unwrap();
+    assert_eq!(run.kinds()[1..], ["run_resumed", "tool_started", "tool_ended"]);
+    drop(driver);
+    assert_eq!(run.resume(&[]).begun(&place, &StepName::Tool), None);
 }
 
 #[tokio::test]
-async fn what_was_cut_off_and_left_traces_is_settled_by_them() {
+async fn an_attempt_that_counts_as_done_is_recorded_with_its_result_and_not_made() {
     let place = call(0);
-    let foreseen = Foreseen { changes: Vec::new(), result: "written".into() };
-    let begun = || RecordKind::ToolStarted {
-        function: "write".into(),
-        risk: Risk::Write,
-        idempotency_key: "k".into(),
-        foreseen: Some(foreseen.clone()),
-    };
-    let cut = async || run(async |driver| driver.record(&place, "tool".into(), begun()).unwrap()).await;
-    let found = |cut_off, run| Step { cut_off, ..step(&place, started("write", Risk::Write), run) };
-
-    let run = cut().await;
+    let run = run(async |driver| {
+        driver.record(&place, StepName::Tool, started("write", Risk::Write)).unwrap();
+    })
+    .await;
     let driver = run.resume(&[]);
-    assert_eq!(driver.begun(&place, "tool"), Some(begun()));
-    let done = found(CutOff::Done(ended(json!("written"))), Box::pin(never()) as BoxFuture<'_, RecordKind>);
-    assert!(
-        matches!(driver.step(done).await.unwrap().end, StepEnd::Done(body) if body == ended(json!("written")))
-    );
-    assert_eq!(run.kinds()[2..], ["settled", "tool_ended"]);
+    let cut_off = CutOff::Done(ended(json!("written")));
+    let done = Step { cut_off, ..step(&place, started("write", Risk::Write), never()) };
+    let stepped = driver.step(done).await.unwrap();
+    assert!(matches!(stepped.end, StepEnd::Done(body) if body == ended(json!("written"))));
+    assert_eq!(run.kinds()[1..], ["run_resumed", "tool_ended"]);
+}
+
+#[tokio::test]
+async fn a_decision_of_the_operator_counts_before_what_the_files_say_and_who_gave_it_is_recorded() {
+    let place = call(0);
+    let cut = async || {
+        run(async |driver| driver.record(&place, StepName::Tool, started("write", Risk::Write)).unwrap())
+            .await
+    };
+    let settled = async |driver: &LocalDriver, found: Option<Answer>| {
+        let found = found.map(|answer| Given::operator(answer, FILES));
+        driver.exchange(&place, StepName::Settle, cut_off(), &found).await.unwrap().reply
+    };
 
     let run = cut().await;
-    let undone =
-        found(CutOff::Undone, Box::pin(async { ended(json!("again")) }) as BoxFuture<'_, RecordKind>);
-    run.resume(&[]).step(undone).await.unwrap();
-    assert_eq!(run.kinds()[2..], ["settled", "tool_started", "tool_ended"]);
+    let driver = run.resume(&[(&place, Answer::Again)]);
+    let done = Answer::Done { result: Arc::new(json!("written")) };
+    let reply = settled(&driver, Some(done.clone())).await;
+    assert_eq!(reply, Reply::Given(Given::operator(Answer::Again, "command line")));
+    assert_eq!(run.kinds()[2..], ["answered"]);
 
-    // What the traces don't tell is the operator's to say, and the operator's word counts before them.
     let run = cut().await;
-    let unknown = found(CutOff::Unknown, Box::pin(never()) as BoxFuture<'_, RecordKind>);
-    assert!(matches!(run.resume(&[]).step(unknown).await, Err(Halt::Unsettled { .. })));
-    let given = found(CutOff::Undone, Box::pin(never()) as BoxFuture<'_, RecordKind>);
-    let driver = run.resume(&[(&place, Settle::Given(Arc::new(json!("said"))))]);
-    assert!(
-        matches!(driver.step(given).await.unwrap().end, StepEnd::Done(body) if body == ended(json!("said")))
-    );
+    let reply = settled(&run.resume(&[]), Some(done.clone())).await;
+    assert_eq!(reply, Reply::Given(Given::operator(done, FILES)));
+    assert_eq!(run.kinds()[2..], ["answered"]);
+
+    // Neither tells: the question waits, in the same way as any other.
+    let run = cut().await;
+    assert_eq!(settled(&run.resume(&[]), None).await, Reply::Later);
+    assert_eq!(run.kinds()[2..], ["asked"]);
+    let records = read_journal(&run.dir).unwrap().records;
+    let waiting: Vec<String> =
+        History::of(records).waiting().iter().map(|waiting| waiting.id.to_string()).collect();
+    assert_eq!(waiting, ["0/0.0:settle"]);
+}
+
+#[tokio::test]
+async fn what_was_decided_of_one_attempt_does_not_count_for_the_next() {
+    let place = call(0);
+    let run = run(async |driver| {
+        driver.record(&place, StepName::Tool, started("write", Risk::Write)).unwrap();
+    })
+    .await;
+    let driver = run.resume(&[(&place, Answer::Again)]);
+    driver.exchange(&place, StepName::Settle, cut_off(), &()).await.unwrap();
+    let cut = driver.step(step(&place, started("write", Risk::Write), std::future::pending()));
+    assert!(futures_util::FutureExt::now_or_never(cut).is_none(), "it is cut off again");
+    drop(driver);
+    let reply = run.resume(&[]).exchange(&place, StepName::Settle, cut_off(), &()).await.unwrap().reply;
+    assert_eq!(reply, Reply::Later);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_stays_open_until_somebody_answers_and_the_wait_counts_for_no_deadline() {
     let place = call(0);
     let run = run(async |driver| {
-        let answered = driver.ask(&place, "ask".into(), ask(&place), &()).await.unwrap();
-        assert_eq!(answered.answer, Answer::Later);
+        let exchanged = driver.exchange(&place, StepName::Ask, ask(), &()).await.unwrap();
+        assert_eq!(exchanged.reply, Reply::Later);
     })
     .await;
     assert_eq!(run.kinds(), ["asked"]);
     // The clock of the journal goes on with the tests' clock only within one process; between two the wall's counts.
     let driver = run.resume(&[]);
     let before = driver.now_ms();
-    let answered = driver.ask(&place, "ask".into(), ask(&place), &()).await.unwrap();
-    assert_eq!(answered.answer, Answer::Approve { remember: false });
+    let answered = driver.exchange(&place, StepName::Ask, ask(), &()).await.unwrap();
+    let approved = Given::operator(Answer::Approve { remember: false }, "test");
+    assert_eq!(answered.reply, Reply::Given(approved));
     assert_eq!(run.kinds(), ["asked", "run_resumed", "answered"]);
     assert!(driver.now_ms() - before < 1000);
     drop(driver);
     let driver = run.resume(&[]);
-    let again = driver.ask(&place, "ask".into(), ask(&place), &()).await.unwrap();
-    assert_eq!((again.answer, again.waited), (answered.answer, answered.waited));
+    let again = driver.exchange(&place, StepName::Ask, ask(), &()).await.unwrap();
+    assert_eq!(again, answered);
 }
 
 #[tokio::test]

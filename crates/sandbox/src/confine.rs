@@ -1,21 +1,22 @@
-//! Confined processes (SPEC §6.6): the one way in which llm-do starts a program that isn't its own.
+//! Confined processes (`docs/reference/sandbox.md`): llm-do starts every foreign program through this module.
 //!
-//! A program sees the real places of its worker's view and the machine's programs, and nothing else; it has no network
-//! without a grant (and with a list of domains a proxy that knows it), no environment but what it is given, and ends with the call or run that started it, with everything
-//! that it started. Two tiers hold it to that:
+//! A program sees only the real places of its worker's view and the machine's programs. It has no network without a
+//! grant; with a list of domains it has a proxy that enforces the list. It has only the environment that it is given.
+//! The program and all its descendants end with the call or run that started it. Two tiers enforce this:
 //!
-//! - **A**, [`Tier::Namespaces`]: a file system, processes and network of its own. What must not be seen inside a given
-//!   folder is masked. Landlock and a system call filter on top.
-//! - **B**, [`Tier::Landlock`]: the machine's file system under Landlock's rules, and a stricter filter. It can't hide a part
-//!   of a folder, so a mount with something to hide is not given at all, and changes of mode, owner, times and extended
-//!   attributes are refused everywhere, because Landlock doesn't see them. Whether a file exists can be seen.
+//! - **A**, [`Tier::Namespaces`]: a separate file system, process namespace and network. Names inside a given folder
+//!   that must not be seen are masked. Landlock and a system call filter are added on top.
+//! - **B**, [`Tier::Landlock`]: the machine's file system under Landlock's rules, and a stricter filter. It can't
+//!   hide a part of a folder, so a mount with something to hide is not given at all. Changes of mode, owner, times
+//!   and extended attributes are refused everywhere, because Landlock doesn't check them. The existence of files is
+//!   visible.
 //!
-//! Nothing is set up between `fork` and `exec` of a process with many threads. [`Process::start`] executes our own binary
-//! anew as a supervisor, sends it a plan over a socket, and the supervisor sets up the confinement, starts the program and
-//! stays to end it. That is why `main` must call [`install`] first.
+//! A process with many threads can't safely set up confinement between `fork` and `exec`. [`Process::start`]
+//! therefore executes our own binary as a supervisor and sends it a plan over a socket. The supervisor sets up the
+//! confinement, starts the program and stays to end it. For this reason `main` must call [`install`] first.
 //!
-//! macOS has one of its own, [`Tier::Seatbelt`], which no test of ours has run: it is **unverified**. Elsewhere [`probe()`]
-//! says that there is none.
+//! macOS has its own tier, [`Tier::Seatbelt`], which no test of ours has run: it is **unverified**. On other systems
+//! [`probe()`] reports no tier.
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "elsewhere less is used"))]
 
@@ -63,7 +64,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// What the kernel confines with.
+/// The kernel mechanisms that confine a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -76,7 +77,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// `A`, `B` or `S`, as `doctor` and the journal name it.
+    /// `A`, `B` or `S`, as in `doctor` and the journal.
     pub fn letter(self) -> char {
         match self {
             Self::Namespaces => 'A',
@@ -86,27 +87,28 @@ impl Tier {
     }
 }
 
-/// What holds a process.
+/// How a process is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Confinement {
-    /// The kernel.
+    /// By the kernel.
     Tier(Tier),
-    /// Nothing but a clean environment and an end with its caller: only on the operator's explicit grant.
+    /// Not confined: only a clean environment, and an end together with its caller. Needs the operator's explicit
+    /// grant.
     Unconfined,
 }
 
-/// The binary that supervises.
+/// The supervisor binary.
 static BINARY: OnceLock<PathBuf> = OnceLock::new();
 
-/// To be called first in `main` of every program that starts confined processes: if this process was started as a
-/// supervisor it becomes that and never returns. Else it notes that this binary can be one.
+/// Every program that starts confined processes must call this first in `main`. If this process was started as a
+/// supervisor, the call becomes the supervisor and never returns. Otherwise it notes that this binary can be one.
 pub fn install() {
     #[cfg(target_os = "linux")]
     {
         if std::env::args_os().next().is_some_and(|name| name == plan::SUPERVISOR) {
             supervisor::supervise();
         }
-        // The file that runs, even if another stands in its place by now.
+        // The running file, even if another has replaced it at its path.
         let _ = BINARY.set("/proc/self/exe".into());
     }
 }
@@ -121,8 +123,8 @@ fn binary() -> Option<&'static Path> {
     BINARY.get().map(PathBuf::as_path)
 }
 
-/// What of the environment any process may have. `lookup` gives the variables of this process; `HOME` and `TMPDIR` are
-/// added by the launcher. Never more than this: keys of providers are in the environment too.
+/// The environment variables that every process may have. `lookup` gives the variables of this process; the launcher
+/// adds `HOME` and `TMPDIR`. The list must not grow, because the environment also holds provider keys.
 pub fn env_allowlist(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     const TAKEN: &[&str] = &[
         "LANG",
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!(path.map(|(_, value)| value).as_deref(), Some("/usr/local/bin:/usr/bin:/bin"));
     }
 
-    /// These tests have a `main` that never heard of supervisors: it must not be run again.
+    /// The `main` of these tests does not support supervisors, so it must not be executed again.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_binary_that_was_not_installed_is_not_executed_again() {

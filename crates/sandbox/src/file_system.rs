@@ -24,18 +24,18 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-/// Bytes that are copied between two looks at whether the copy is still wanted.
+/// Bytes copied between two checks for cancellation.
 const SLICE: u64 = 16 << 20;
 
-/// Files of this machine, confined to what authority located. Needs a tokio runtime: system calls that may wait for a
-/// disk run on its blocking threads.
+/// Files of this machine, confined to located places. Needs a tokio runtime: system calls that may wait for a disk
+/// run on its blocking threads.
 #[derive(Clone, Debug, Default)]
 pub struct NativeFileSystem {
     locks: Arc<Locks>,
 }
 
-/// Appending reads, adds and replaces; two at once to one file must not lose one. One lock per file would grow without
-/// end, so that files share a few.
+/// Appending reads, extends and replaces a file. Concurrent appends to one file must not lose data. One lock per file
+/// would grow without limit, so files share a few locks.
 #[derive(Debug, Default)]
 struct Locks {
     by_place: [Mutex<()>; 16],
@@ -57,8 +57,8 @@ impl NativeFileSystem {
     }
 }
 
-/// Whether nobody waits for a piece of work any more: its call was cancelled, or ran out of time. What takes long looks
-/// here now and then, since a blocking thread can't be stopped from outside.
+/// Whether a piece of work has been abandoned: its call was cancelled or timed out. Long operations check this
+/// periodically, since a blocking thread can't be stopped from outside.
 #[derive(Clone, Debug, Default)]
 struct Abandoned(Arc<AtomicBool>);
 
@@ -68,7 +68,7 @@ impl Abandoned {
     }
 }
 
-/// The other end: what is not waited for to its end is abandoned.
+/// The waiting side: dropping it before the end of the work abandons the work.
 struct Waiting(Abandoned);
 
 impl Drop for Waiting {
@@ -175,25 +175,25 @@ fn not_found(at: &Located) -> FsError {
     FsError::NotFound(at.path.clone())
 }
 
-/// Something that is no regular file where one is wanted.
+/// The error for an entry that is not a regular file.
 fn not_a_file(at: &Located, found: &Metadata) -> FsError {
     let is = if found.is_dir() { "a folder" } else { "a special file" };
     FsError::WrongKind { path: at.path.clone(), is, wanted: "a file" }
 }
 
-/// Resolves to write: authority is asked about the place that is left before anything is made in the base.
+/// Resolves for writing. Authority checks the resolved place before anything is created in the base.
 fn resolve_to_make(at: &Located, how: How) -> Result<Spot, FsError> {
     let spot = resolve(at, how)?.ok_or_else(|| not_found(at))?;
     at.admits(&spot.rest)?;
     Ok(spot)
 }
 
-/// A regular file to read from, with what its descriptor says of it.
+/// A regular file to read from, with the metadata of its descriptor.
 fn source(at: &Located) -> Result<(File, Metadata), FsError> {
     let spot = resolve(at, How::Follow)?.ok_or_else(|| not_found(at))?;
     at.admits(&spot.rest)?;
     let found = spot.found.as_ref().ok_or_else(|| not_found(at))?;
-    // Looking first spares a device the opening; the descriptor is looked at again.
+    // The first check avoids opening a device; the descriptor is checked again.
     let name = match &spot.name {
         Some(name) if found.is_file() => name,
         _ => return Err(not_a_file(at, found)),
@@ -219,17 +219,17 @@ fn read(at: &Located, offset: u64, limit: u64) -> Result<(Vec<u8>, u64), FsError
         Ok(())
     };
     take().map_err(|error| failed(at, &error))?;
-    // A file that grew meanwhile is at least as long as what was read of it.
+    // A file that grew in the meantime is at least as long as the bytes read.
     let read_to = offset.saturating_add(bytes.len() as u64);
     Ok((bytes, if read_to > offset { size.max(read_to) } else { size }))
 }
 
-/// Writes a new file beside the place and puts it there in one step, so that nobody ever sees a part of it, and a crash
-/// leaves the old content or the new. It is not forced to the disk: a power failure may lose the newest writes of a run,
-/// as it may lose those of any other program, and forcing each costs more than the rest of a tool call.
+/// Writes a new file beside the target and renames it over the target, so that readers never see a part of it and a
+/// crash leaves the old content or the new. The file is not synced to disk: a power failure may lose the newest
+/// writes of a run, as for any other program, and a sync costs more than the rest of a tool call.
 ///
-/// A hard link is not written through: the new file is another, and what shares the old one outside the sandbox keeps
-/// the old content.
+/// A hard link is not written through: the new file is a different one, and other links to the old file outside the
+/// sandbox keep the old content.
 fn put(
     at: &Located,
     spot: &mut Spot,
@@ -269,7 +269,7 @@ fn target(at: &Located) -> Result<Spot, FsError> {
     at.admits_file(&spot.rest)?;
     match &spot.found {
         Some(found) if !found.is_file() => Err(not_a_file(at, found)),
-        // Replacing needs no permission on the file itself, so that its own is asked here.
+        // Replacing needs no permission on the file itself, so the file's own permission is checked here.
         Some(found) if found.permissions().readonly() => {
             Err(FsError::Io { path: at.path.clone(), reason: "its permissions make it read-only".into() })
         }
@@ -295,7 +295,7 @@ fn append(locks: &Locks, at: &Located, content: &[u8], abandoned: &Abandoned) ->
     let _one = locks.of(&at.base.join(&spot.rest));
     let name = spot.name.clone().ok_or_else(|| FsError::root_of_mount(at))?;
     spot.make_folders().map_err(|error| failed(at, &error))?;
-    // Opened under the lock and not when it was resolved: another append may have replaced it since.
+    // Opened under the lock and not during resolution, because another append may have replaced the file since then.
     let old = match file(spot.folder(), &name) {
         Ok(Some(old)) => Some(old),
         Ok(None) => {
@@ -397,7 +397,7 @@ fn pour(from: &mut File, to: &mut File, abandoned: &Abandoned) -> io::Result<()>
     Ok(())
 }
 
-/// Nobody is told: who would be has left.
+/// The error reaches no caller, because the caller is gone.
 fn cut_off() -> io::Error {
     io::Error::other("it was cut off")
 }
@@ -427,7 +427,7 @@ fn walk(at: &Located, limit: usize, abandoned: &Abandoned) -> Result<Vec<Entry>,
         Some(name) => spot.folder().open_dir_nofollow(name),
     }
     .map_err(|error| failed(at, &error))?;
-    // A folder that was reached through a link is judged by where it is and shown where it was looked for.
+    // A folder reached through a link is checked at its real place and shown at the requested path.
     let wanted = |rest: &str, is_folder: bool| {
         let real = join(&spot.rest, rest);
         let seen = join(&at.rest, rest);

@@ -1,4 +1,4 @@
-//! Texts that are kept for people in a folder that other users of the machine may have been at.
+//! Saves texts for people in a folder that other users of the machine may have modified.
 
 use cap_std::{
     ambient_authority,
@@ -9,11 +9,11 @@ use std::{
     path::Path,
 };
 
-/// Keeps `text` as `llm-do/{below}` in a folder for temporary files, with folders and a file of this user alone. Gives the
-/// path.
+/// Saves `text` as `llm-do/{below}` in a folder for temporary files, with private folders and a private file of this
+/// user. Returns the path.
 ///
 /// # Errors
-/// What stands in the way, with the path: another user's `llm-do`, a link in its place, what the system says.
+/// The obstacle, with the path: another user's `llm-do`, a link in its place, or a system error.
 pub(crate) fn keep(temporary: &Path, below: &str, text: &str) -> Result<String, String> {
     let whole = temporary.join("llm-do").join(below);
     let failed = |error: io::Error| format!("{}: {error}", whole.display());
@@ -26,7 +26,7 @@ pub(crate) fn keep(temporary: &Path, below: &str, text: &str) -> Result<String, 
     Ok(whole.display().to_string())
 }
 
-/// The folder of that name, made if it is not there; never through a link, never another user's.
+/// The folder of that name, created if missing. Never follows a link and never uses another user's folder.
 fn own_folder(within: &Dir, name: &str) -> io::Result<Dir> {
     use cap_fs_ext::DirExt;
     let mut builder = DirBuilder::new();
@@ -44,7 +44,7 @@ fn own_folder(within: &Dir, name: &str) -> io::Result<Dir> {
     Ok(folder)
 }
 
-/// The whole text or nothing: a run that goes on writes the same once more.
+/// Writes the whole text or nothing. A resumed run writes the same text again.
 fn write_new(folder: &Dir, name: &str, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -58,7 +58,7 @@ fn write_new(folder: &Dir, name: &str, text: &str) -> io::Result<()> {
         folder.open_with(name, &options)?.write_all(text.as_bytes())
     };
     written().inspect_err(|_| {
-        // Half a worker would pass for one.
+        // A partial worker file could look complete.
         let _ = folder.remove_file(name);
     })
 }
@@ -100,7 +100,7 @@ mod tests {
         link("llm-do/generated/run");
         keep(temporary.path(), "generated/run/x.worker", "x").unwrap_err();
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
-        // A link at the file's own place is replaced, and what it leads to stays.
+        // A link at the file's own path is replaced; its target is unchanged.
         let theirs = elsewhere.path().join("theirs");
         fs::write(&theirs, "theirs").unwrap();
         fs::create_dir_all(temporary.path().join("llm-do/generated/other")).unwrap();

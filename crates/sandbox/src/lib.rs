@@ -1,11 +1,12 @@
-//! Confinement on this machine (SPEC §6.2, §6.6): the native file system, the names of real places, and processes.
+//! Confinement on this machine (`docs/reference/sandbox.md`): the native file system, the names of real places, and
+//! processes.
 //!
-//! Nothing here checks a path and opens it afterwards. Every operation opens the base of what was located, walks from
-//! descriptor to descriptor without following a symbolic link, resolves links itself inside the base, asks authority
-//! about the place that is left, and acts on the last folder's descriptor and one name. Whoever swaps a part of the path
-//! meanwhile makes the operation fail; it never lands elsewhere.
+//! No operation checks a path and opens it afterwards. Every operation opens the base of what was located, walks from
+//! descriptor to descriptor without following a symbolic link, resolves links itself inside the base, checks the
+//! resolved place with authority, and acts on the last folder's descriptor and one name. A concurrent change of a
+//! path component makes the operation fail; it never reaches another place.
 //!
-//! Processes can't be judged path by path. The kernel holds them to the same view: see `confine`.
+//! A process can't be checked path by path. The kernel confines it to the same view: see `confine`.
 
 #[cfg(unix)]
 pub mod confine;

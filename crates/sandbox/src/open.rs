@@ -7,10 +7,10 @@ use cap_std::{
 };
 use std::{io, path::Path};
 
-/// Opens the folder at an absolute path in which no part may be a symbolic link.
+/// Opens the folder at an absolute path, of which no component may be a symbolic link.
 ///
-/// Places are resolved when the program is loaded (`place_of`); a link in one was put there since, for example by a
-/// worker that moved a harmless-looking link over the root of another mount.
+/// Places are resolved when the program is loaded (`place_of`); a link in one appeared later, for example because a
+/// worker moved a harmless-looking link over the root of another mount.
 pub(crate) fn folder_at(place: &str) -> io::Result<Dir> {
     #[cfg(target_os = "linux")]
     {
@@ -21,7 +21,8 @@ pub(crate) fn folder_at(place: &str) -> io::Result<Dir> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat2(CWD, place, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             Ok(opened) => return Ok(Dir::from_std_file(opened.into())),
-            // Older kernels, and system call filters that don't know it. A rename somewhere makes it say AGAIN.
+            // Older kernels, and system call filters that don't know the call. A concurrent rename makes it return
+            // `EAGAIN`.
             Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
         }
@@ -57,14 +58,14 @@ fn parts(place: &str) -> impl Iterator<Item = &str> {
     place.split('/').filter(|part| !part.is_empty())
 }
 
-/// Opens a folder in a folder, making it if it is missing.
+/// Opens a folder in a folder, and creates it if it is missing.
 pub(crate) fn make_folder(parent: &Dir, name: &str) -> io::Result<Dir> {
     match parent.open_dir_nofollow(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,
     }
     match parent.create_dir(name) {
-        // Somebody else made it in between, which is as good.
+        // Another process created it in between, which is fine.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => parent.open_dir_nofollow(name),
     }
@@ -83,14 +84,14 @@ pub(crate) fn file(parent: &Dir, name: &str) -> io::Result<Option<File>> {
     Ok(opened.metadata()?.is_file().then_some(opened))
 }
 
-/// Makes a file that must not exist yet.
+/// Creates a file that must not exist yet.
 pub(crate) fn new_file(parent: &Dir, name: &str) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).follow(FollowSymlinks::No);
     parent.open_with(Path::new(name), &options)
 }
 
-/// Gives a file the permission bits of another, but none that lend a user's or group's rights.
+/// Gives a file the permission bits of another, except set-user-ID and set-group-ID.
 #[cfg(unix)]
 pub(crate) fn keep_mode(file: &File, of: &cap_std::fs::Metadata) -> io::Result<()> {
     use cap_std::fs::PermissionsExt;
@@ -104,7 +105,7 @@ pub(crate) fn keep_mode(file: &File, of: &cap_std::fs::Metadata) -> io::Result<(
     file.set_permissions(of.permissions())
 }
 
-/// Renames, and refuses to replace what is at the new name.
+/// Renames, and refuses to replace an existing entry.
 pub(crate) fn rename_new(from: &Dir, name: &str, to: &Dir, new: &str, is_folder: bool) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
@@ -121,7 +122,7 @@ pub(crate) fn rename_new(from: &Dir, name: &str, to: &Dir, new: &str, is_folder:
     rename_new_by_steps(from, name, to, new, is_folder)
 }
 
-/// Linking, and making a folder, fail where something is: the name is taken by that, not by looking first.
+/// Linking and creating a folder fail if the name exists, which claims the name atomically.
 fn rename_new_by_steps(from: &Dir, name: &str, to: &Dir, new: &str, is_folder: bool) -> io::Result<()> {
     if is_folder {
         to.create_dir(new)?;

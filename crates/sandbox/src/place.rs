@@ -7,16 +7,15 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The place of a path of this machine: absolute, with every symbolic link in the part that exists resolved. What does
-/// not exist yet is kept as it is written.
+/// The place of a path of this machine: absolute, with every symbolic link in the part that exists resolved.
+/// Components that do not exist yet are kept as written.
 ///
 /// Everything that becomes a [`Place`] goes through here once, when the program is loaded. From then on the path is
-/// expected to be free of links: one that turns up in it later is refused, because whoever put it there was not the
-/// operator.
+/// expected to be free of links: a link that appears in it later is refused, because the operator did not put it
+/// there.
 ///
 /// # Errors
-/// A path that is not UTF-8, `..` after a folder that does not exist, a link that leads nowhere, and whatever the system
-/// says while it looks.
+/// A path that is not UTF-8, `..` after a folder that does not exist, a dangling link, and any system error.
 pub fn place_of(path: &Path) -> io::Result<Place> {
     let absolute = std::path::absolute(path)?;
     let mut existing: PathBuf = absolute.clone();

@@ -6,35 +6,35 @@ use cap_std::fs::{Dir, Metadata};
 use llm_do_core::{authority::Located, vfs::FsError};
 use std::{io, path::Path};
 
-/// Most symbolic links on one way, as on Linux.
+/// Maximum number of symbolic links in one resolution, as on Linux.
 const MOST_LINKS: u32 = 40;
 const LEAVES: &str = "a symbolic link that leaves the sandbox";
 const ENDLESS: &str = "a symbolic link that never ends";
 
-/// Where a path leads.
+/// The result of a resolution.
 pub(crate) struct Spot {
     /// The innermost folder that exists.
     parent: Dir,
-    /// Folders below it that would have to be made.
+    /// Missing folders below it.
     missing: Vec<String>,
     /// The last name; `None` for the base folder itself, which `parent` is then.
     pub(crate) name: Option<String>,
     /// The path from the base, free of links.
     pub(crate) rest: String,
-    /// What is there. Only a first look: what counts is what a descriptor says.
+    /// The entry's metadata. Only a first check; the metadata of a descriptor is authoritative.
     pub(crate) found: Option<Metadata>,
 }
 
 /// How a path is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// To read what it leads to.
+    /// To read the target.
     Follow,
-    /// To write what it leads to: the base is made if it is missing and may be.
+    /// To write the target. The base is created if it is missing and may be created.
     FollowAndMake,
-    /// The entry itself, though it be a link.
+    /// The entry itself, even if it is a link.
     Entry,
-    /// The entry itself, to make it.
+    /// The entry itself, to create it.
     EntryAndMake,
 }
 
@@ -53,7 +53,7 @@ impl Spot {
         &self.parent
     }
 
-    /// Makes the folders that are missing above the name.
+    /// Creates the missing folders above the name.
     pub(crate) fn make_folders(&mut self) -> io::Result<()> {
         for name in std::mem::take(&mut self.missing) {
             self.parent = make_folder(&self.parent, &name)?;
@@ -62,7 +62,7 @@ impl Spot {
     }
 }
 
-/// Resolves what was located. `None` if its base is not there.
+/// Resolves a located path. `None` if its base does not exist.
 pub(crate) fn resolve(at: &Located, how: How) -> Result<Option<Spot>, FsError> {
     resolve_rest(at, &at.rest, how)
 }
@@ -87,7 +87,8 @@ fn base_is_a_file(at: &Located) -> FsError {
     FsError::WrongKind { path: at.mount.at.clone(), is: "a file", wanted: "a folder" }
 }
 
-/// A base that isn't there yet. Nothing is made before authority was asked and the operation is sure to go on.
+/// A base that does not exist yet. Nothing is created before authority has checked the place and the operation is
+/// certain to proceed.
 fn to_be_made(at: &Located, rest: &str) -> Result<Spot, FsError> {
     if !at.may_make_base() {
         return Err(FsError::NotFound(at.mount.at.clone()));
@@ -121,15 +122,15 @@ fn single(at: &Located, how: How) -> Result<Option<Spot>, FsError> {
     Ok(Some(Spot { parent, missing: Vec::new(), name: Some(name.to_owned()), rest: String::new(), found }))
 }
 
-/// The walk from the base, one part at a time.
+/// The walk from the base, one component at a time.
 struct Walk<'a> {
     at: &'a Located,
     root: Dir,
     /// The folders that were entered, with their names.
     folders: Vec<(Dir, String)>,
-    /// What is left of the path, last part first.
+    /// The remaining components, last first.
     pending: Vec<String>,
-    /// Links that were followed and parts that changed meanwhile.
+    /// Followed links and components that changed during the walk.
     steps: u32,
 }
 
@@ -154,7 +155,7 @@ impl Walk<'_> {
                 self.step()?;
                 match self.here().read_link_contents(&part) {
                     Ok(target) => self.follow(&target)?,
-                    // It is no link any more, or gone: look again.
+                    // It is no longer a link, or it is gone: retry.
                     Err(_) => self.pending.push(part),
                 }
             } else if last {
@@ -165,7 +166,7 @@ impl Walk<'_> {
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                         return Err(failed(self.at, &error));
                     }
-                    // It was swapped for something else since: look again.
+                    // It was replaced in the meantime: retry.
                     Err(_) => {
                         self.step()?;
                         self.pending.push(part);
@@ -208,7 +209,7 @@ impl Walk<'_> {
         self.folders.last().map_or(&self.root, |(dir, _)| dir)
     }
 
-    /// The path from the base to `name` in the folder where the walk stands.
+    /// The path from the base to `name` in the current folder of the walk.
     fn rest(&self, name: &str) -> String {
         let mut rest = String::new();
         for part in self.folders.iter().map(|(_, name)| name.as_str()).chain([name]) {
@@ -225,8 +226,9 @@ impl Walk<'_> {
         if self.steps > MOST_LINKS { Err(wrong(self.at, ENDLESS)) } else { Ok(()) }
     }
 
-    /// Goes on with a link's target: relative to the folder that holds the link, or absolute and inside the base, which
-    /// has no links in its own path. `..` is not resolved in the text but on the way, where it stops at the base.
+    /// Continues with a link's target: relative to the folder that holds the link, or absolute and inside the base,
+    /// which has no links in its own path. `..` is not resolved in the text but during the walk, where it stops at
+    /// the base.
     fn follow(&mut self, target: &Path) -> Result<(), FsError> {
         let inside = if target.is_absolute() {
             self.folders.clear();
@@ -245,7 +247,7 @@ impl Walk<'_> {
         Spot { parent, missing: Vec::new(), name: Some(name), rest, found }
     }
 
-    /// Ends at something that is not there, perhaps several folders deep.
+    /// Ends at a missing entry, possibly several folders deep.
     fn missing(mut self, part: String) -> Result<Spot, FsError> {
         let mut names = vec![part];
         names.extend(self.pending.drain(..).rev());
@@ -277,7 +279,7 @@ fn is_not_a_folder(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotADirectory
 }
 
-/// What the system said, about a virtual path. Its messages name no path; those that are ours are left as they are.
+/// Converts a system error to one about a virtual path. System messages name no path; our own errors are unchanged.
 pub(crate) fn failed(at: &Located, error: &io::Error) -> FsError {
     let path = at.path.clone();
     let reason = match error.kind() {

@@ -1,7 +1,8 @@
-//! The toolset kind `shell` (SPEC §8.4): programs of the machine as one tool, `shell(command, timeout)`.
+//! The toolset kind `shell` (`docs/guides/shell.md`): programs of the machine as one tool, `shell(command, timeout)`.
 //!
-//! No shell reads a command. It is taken apart into words here ([`words`]), judged by the worker's rules and by what is known
-//! of dangerous arguments, its wildcards become files that the worker sees, and it runs as one confined process.
+//! No shell is involved. This module splits a command into words ([`words`]), checks it against the worker's rules
+//! and a table of dangerous arguments, expands its wildcards to files that the worker sees, and runs it as one
+//! confined process.
 
 mod dangerous;
 mod expand;
@@ -16,15 +17,17 @@ pub mod words;
 
 pub use tool::Environment;
 
-use crate::confine::{Confinement, Confiner};
+use crate::confine::{Confinement, Confiner, env_allowlist};
 use llm_do_core::{
     authority::{Authority, Network},
     engine::LEAF_TIMEOUT,
     function::{Function, FunctionMeta, FunctionSource, Implementation, Risk},
     gate::{Pattern, Policy, Rule, RuleLine},
+    journal::Runtime,
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
+    worker::WorkerDefinition,
 };
 use rules::Rules;
 use serde_json::{Value, json};
@@ -37,14 +40,14 @@ pub struct Shell {
     host: Option<Host>,
 }
 
-/// What must be known to run programs.
+/// The context for running programs.
 struct Host {
     environment: Environment,
     confiner: Arc<Confiner>,
 }
 
 impl Shell {
-    /// The kind, with the environment's variables and what confines its processes.
+    /// The kind, with the environment's variables and the confiner of its processes.
     pub fn new(environment: Environment, confiner: Arc<Confiner>) -> Self {
         Self { host: Some(Host { environment, confiner }) }
     }
@@ -64,6 +67,10 @@ impl ToolsetKind for Shell {
         &["shell"]
     }
 
+    fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
+        worker.toolsets.iter().any(|(name, _)| **name == *self.name())
+    }
+
     fn configuration(&self) -> Schema {
         let asks = json!({"type": "boolean", "default": true});
         Schema::built_in(json!({
@@ -74,7 +81,7 @@ impl ToolsetKind for Shell {
                     "items": {
                         "type": "object",
                         "properties": {
-                            // What no command can hold unquoted, and no pattern needs.
+                            // Characters that a command can't contain unquoted, and that no pattern needs.
                             "pattern": {"type": "string", "minLength": 1, "pattern": "^[^|&;<>`\\n]*$"},
                             "approval_required": asks,
                             "sandbox_paths": {"type": "array", "items": {"type": "string", "minLength": 1}},
@@ -99,6 +106,20 @@ impl ToolsetKind for Shell {
         }))
     }
 
+    fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
+        let runtime = self.host.as_ref().and_then(|host| {
+            let variables = env_allowlist(|name| (host.environment)(name));
+            let path = variables.into_iter().find_map(|(name, path)| (name == "PATH").then_some(path));
+            Some(Runtime {
+                name: self.name().into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                path: path.unwrap_or_default().into(),
+                confinement: host.confiner.name()?.into(),
+            })
+        });
+        Box::pin(async { runtime })
+    }
+
     fn build<'a>(
         &'a self,
         configuration: &'a Value,
@@ -110,10 +131,10 @@ impl ToolsetKind for Shell {
 }
 
 impl Shell {
-    /// The tool for a worker of that authority, under the toolset's `approval`; none where no command could ever pass.
+    /// The tool for a worker with that authority, under the toolset's `approval`; none if no command could ever pass.
     ///
     /// # Errors
-    /// A pattern or path in the configuration that can't be one.
+    /// An invalid pattern or path in the configuration.
     pub fn made_for(
         &self,
         configuration: &Value,
@@ -140,7 +161,7 @@ impl Shell {
             output: Some(Arc::new(Schema::built_in(tool::output()))),
             risk: Risk::Exec,
             parallel: false,
-            // What it printed is told when it is ended here, and lost where its call is given up.
+            // Its output is reported if it is ended here, and lost if its call is abandoned.
             timeout: Some(timeout + 2 * run::ENDING),
             contained: held,
             wildcard: false,
@@ -157,8 +178,9 @@ impl Shell {
     }
 }
 
-/// The toolset's `approval`. Where some commands run unasked a line says so that speaks of no command: which ones they are
-/// is said call by call, and a tool that nothing could pass would not be offered to a model (SPEC §9.2).
+/// The toolset's `approval`. If some commands run without asking, it has a line that names no command. The decision
+/// about each command is made call by call, but a tool that could pass nothing would not be offered to a model
+/// (`docs/reference/approvals.md`).
 fn policy_of(rules: &Rules, policy: Option<&Arc<Policy>>) -> Result<Option<Arc<Policy>>, String> {
     if !rules.allow_some_unasked() {
         return Ok(policy.cloned());
@@ -207,7 +229,7 @@ fn input(timeout: Duration) -> Value {
     })
 }
 
-/// Seconds, or a number with a unit; as the schema has let through.
+/// Seconds, or a number with a unit, already validated by the schema.
 fn duration(value: &Value) -> Option<Duration> {
     if let Some(seconds) = value.as_f64() {
         return Duration::try_from_secs_f64(seconds).ok();

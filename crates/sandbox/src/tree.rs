@@ -4,24 +4,25 @@ use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
 use std::{collections::BinaryHeap, io};
 
-/// Folders kept open at once; those above are opened again on the way back, so that no depth uses up descriptors.
+/// Maximum number of open folders. Outer ones are opened again on the way back, so that deep trees don't exhaust
+/// descriptors.
 const KEPT_OPEN: usize = 32;
 
-/// Something below the folder that is walked.
+/// An entry below the walked folder.
 pub(crate) struct Below {
     /// Its path from there.
     pub(crate) rest: String,
-    /// What it is.
+    /// Its metadata.
     pub(crate) found: Metadata,
 }
 
-/// A walk: each entry before what it holds, the names of each folder in order.
+/// A walk: each folder before its content, with the names of each folder sorted.
 pub(crate) struct Tree<F> {
     top: Dir,
     levels: Vec<Level>,
     /// Whether something is wanted, by its path and whether it is a folder; a folder that isn't is not entered.
     wanted: F,
-    /// No more entries than this are wanted, so that of a huge folder no more names are kept.
+    /// Maximum number of entries, so that only that many names of a huge folder are kept.
     limit: usize,
 }
 
@@ -42,8 +43,8 @@ impl<F: FnMut(&str, bool) -> bool> Tree<F> {
         Ok(tree)
     }
 
-    /// The next entry; `None` at the end. Entries that vanish meanwhile are passed over, folders that may not be
-    /// listed are taken as empty.
+    /// The next entry; `None` at the end. Entries that vanish during the walk are skipped; folders that may not be
+    /// listed count as empty.
     pub(crate) fn next(&mut self) -> io::Result<Option<Below>> {
         while self.limit > 0 {
             let Some(level) = self.levels.last_mut() else { return Ok(None) };

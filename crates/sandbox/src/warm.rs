@@ -1,9 +1,9 @@
-//! Reading what the kernel holds in memory, at once and without another thread.
+//! Reads from the page cache, synchronously and without another thread.
 //!
-//! Handing a read to a thread that may wait costs more than reading 64 KB that are in memory already. Linux can say no
-//! instead of waiting: `RESOLVE_CACHED` (openat2(2)) looks names up only in memory, and `RWF_NOWAIT` (preadv2(2)) reads only
-//! from there. Whatever is not plain (a link on the way, a device, a rule that refuses, an error) is left to the careful way,
-//! which also finds the words for it.
+//! Passing a read to a blocking thread costs more than reading 64 KB from the page cache. Linux can refuse instead of
+//! waiting: `RESOLVE_CACHED` (openat2(2)) looks names up only in memory, and `RWF_NOWAIT` (preadv2(2)) reads only
+//! from there. Every other case (a link in the path, a device, a refusing rule, an error) is left to the slow path,
+//! which also makes the error message.
 
 use llm_do_core::authority::Located;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat};
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// From memory alone, and without links.
 const PLAIN: ResolveFlags = ResolveFlags::CACHED.union(ResolveFlags::NO_SYMLINKS);
-/// The most that is read at once, in bytes: copying more would keep others waiting.
+/// Maximum bytes of one read. A larger copy would delay other tasks.
 const MOST: u64 = 1 << 20;
 
 /// Whether there is something at that path and no link on the way, as far as that is known without waiting.
@@ -20,14 +20,15 @@ pub(crate) fn is_plain(at: &Located) -> bool {
     openat2(CWD, at.place().as_str(), look, Mode::empty(), PLAIN).is_ok()
 }
 
-/// The bytes and the file's size as [`FileSystem::read`](llm_do_core::vfs::FileSystem::read) gives them; `None` if they are
-/// not to be had without waiting.
+/// The bytes and the file's size as [`FileSystem::read`](llm_do_core::vfs::FileSystem::read) gives them; `None` if
+/// they are not to be had without waiting.
 pub(crate) fn read(at: &Located, offset: u64, limit: u64) -> Option<(Vec<u8>, u64)> {
     if !at.admits_as_named() {
         return None;
     }
     let place = at.place();
-    // Opening a device can have an effect, so it is looked at first; the descriptor that is read from is looked at again.
+    // Opening a device can have an effect, so it is looked at first; the descriptor that is read from is looked at
+    // again.
     let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_file();
     statat(CWD, place.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok().filter(is_file)?;
     // Without links the normalised path leads where its names say, and nowhere else.

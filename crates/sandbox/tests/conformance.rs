@@ -1,4 +1,4 @@
-//! The file system in memory and the native one are one machine to whoever uses them.
+//! The file system in memory and the native one behave the same for their users.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why it skips")]
 

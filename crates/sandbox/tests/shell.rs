@@ -1,4 +1,5 @@
-//! Commands on real files, confined in both tiers (SPEC §8.4): what runs, what it may touch, how it ends.
+//! Commands on real files, confined in both tiers (`docs/guides/shell.md`): what runs, what it may touch, how it
+//! ends.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why it skips")]

@@ -1,4 +1,4 @@
-//! The file tools on real files (SPEC §8.2): what each does, and what it says when it can't.
+//! The file tools on real files (`docs/reference/worker-files.md`): their effects and their error messages.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and say why it skips")]

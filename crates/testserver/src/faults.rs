@@ -1,4 +1,4 @@
-//! What goes wrong in a share of the answers, for soaks.
+//! Faults in a share of the answers, for soaks.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -8,11 +8,11 @@ use memchr::memmem;
 pub enum Fault {
     /// 429 with `Retry-After: 0`.
     RateLimitedNow,
-    /// 429 that does not say for how long.
+    /// 429 without `Retry-After`.
     RateLimited,
     /// 500.
     Server,
-    /// 529, which some services say when they are overloaded.
+    /// 529, which some services send when they are overloaded.
     Overloaded,
     /// The connection closes in the middle of the answer.
     Cut,
@@ -34,7 +34,7 @@ impl Fault {
         Self::HangUp,
     ];
 
-    /// What it is called in counts.
+    /// Its name in counts.
     pub fn name(self) -> &'static str {
         match self {
             Self::RateLimitedNow => "429 with Retry-After: 0",
@@ -58,7 +58,7 @@ impl Fault {
         }
     }
 
-    /// What there is of a streamed answer before it fails in this way.
+    /// The part of a streamed answer before it fails in this way.
     pub(crate) fn spoiled(self, answer: &Bytes) -> Bytes {
         match self {
             Self::Malformed => {
@@ -82,7 +82,7 @@ impl Faults {
         Self { per_mille: per_mille.into() }
     }
 
-    /// What goes wrong with the answer to this request.
+    /// The fault in the answer to this request.
     pub fn of(self, request: u64) -> Option<Fault> {
         let mixed = mix(request);
         let among = Fault::ALL.len() as u64;

@@ -1,4 +1,4 @@
-//! A server of fixed answers that counts what it is asked: for benchmarks and soaks.
+//! A server of fixed answers that counts its requests: for benchmarks and soaks.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -48,7 +48,7 @@ impl fmt::Display for Closed {
 impl Error for Closed {}
 
 impl FixedServer {
-    /// A server that answers as [`Fixed::new`] says.
+    /// A server with the answers of [`Fixed::new`].
     pub fn new(replies: &[Reply]) -> Self {
         Self {
             fixed: Fixed::new(replies),

@@ -1,4 +1,4 @@
-//! What must hold of every request, whichever wire it came over.
+//! Invariants of every request, on any wire.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -142,7 +142,7 @@ pub(crate) struct Histories {
 }
 
 impl Histories {
-    /// Takes note of a request, or says how it breaks with those before it.
+    /// Records a request, or reports how it contradicts the earlier ones.
     pub(crate) fn check(&mut self, seen: &Seen) -> Option<String> {
         let messages = seen.body["messages"].as_array()?;
         let system = (seen.wire == Wire::Anthropic).then(|| plain(&seen.body["system"]).to_string());

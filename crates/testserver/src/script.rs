@@ -1,4 +1,4 @@
-//! What the server is to answer.
+//! The server's script.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::seen::Seen;
 
-/// Why the model says it stopped.
+/// The model's stop reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// It was done: `stop`, `end_turn`.
@@ -85,7 +85,7 @@ pub(crate) enum Content {
     HangUp,
 }
 
-/// What happens to a body after some of its chunks.
+/// A fault in a body after some of its chunks.
 #[derive(Clone, Debug)]
 pub(crate) enum Break {
     /// The connection closes in the middle of the transfer.
@@ -94,7 +94,7 @@ pub(crate) enum Break {
     End,
     /// Nothing more comes; the connection stays open.
     Hang,
-    /// These bytes stand there instead of the rest, and the transfer ends.
+    /// These bytes replace the rest, and the transfer ends.
     Bytes(Vec<u8>),
     /// The wire's own error event with this type, then the end.
     Error(String),
@@ -434,7 +434,7 @@ impl Script {
         self
     }
 
-    /// Answers whatever is asked, valid or not.
+    /// Answers every request, valid or not.
     pub fn unchecked(mut self) -> Self {
         self.unchecked = true;
         self
@@ -458,7 +458,7 @@ impl Script {
         self.rules.iter().find_map(|rule| rule(seen)).or_else(|| next(&self.queue))
     }
 
-    /// How many replies of the common queue were never asked for.
+    /// The number of unused replies of the common queue.
     pub(crate) fn left(&self) -> usize {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).len()
     }

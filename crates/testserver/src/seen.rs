@@ -27,7 +27,7 @@ pub enum Role {
     Tool,
 }
 
-/// One call the model is said to have made.
+/// One call in the history of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     /// The provider's id of the call.
@@ -89,13 +89,13 @@ impl Message {
 pub struct Tool {
     /// Its name.
     pub name: String,
-    /// What it says it does, or empty.
+    /// Its description, or empty.
     pub description: String,
     /// The JSON Schema of its arguments, or null where none was sent.
     pub schema: Value,
 }
 
-/// What one wire's reader made of a request body.
+/// A request body as parsed by one wire's reader.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conversation {
     pub(crate) system: String,
@@ -121,7 +121,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The model asked for.
+    /// The requested model.
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
     }

@@ -118,7 +118,7 @@ impl TestServer {
         self.state.log().serial
     }
 
-    /// How many replies of the script's common queue nobody asked for.
+    /// The number of unused replies of the script's common queue.
     pub fn unused(&self) -> usize {
         self.state.script.left()
     }
@@ -421,7 +421,7 @@ fn stream(in_flight: InFlight, chunks: Vec<Vec<u8>>, gap: Duration, end: Break) 
                 tokio::time::sleep(gap).await;
             }
             if let Some(chunk) = chunks.pop_front() {
-                // A body of announced length is not asked for more than that.
+                // A body with a content length is not read beyond it.
                 in_flight.done = chunks.is_empty() && !matches!(end, Break::Hang);
                 return Some((Ok(Frame::data(chunk.into())), (chunks, true, in_flight)));
             }

@@ -1,5 +1,5 @@
-//! What authority costs where it is looked at most: reading a file through the file system port, beside reading it without,
-//! and the gate's decision among many rules. Prints one JSON object; `bench/authority` asks for it.
+//! What authority costs where it is looked at most: reading a file through the file system port, beside reading it
+//! without, and the gate's decision among many rules. Prints one JSON object; `bench/authority` asks for it.
 
 use futures_util::FutureExt;
 use llm_do::core::{

@@ -41,7 +41,7 @@ fn main() -> Result<(), Failure> {
     let turns = options.concurrency * options.repeat * most;
     figures["journal_bytes_per_turn"] = json!((bytes_below(&runs_dir)? as f64 / turns as f64).round());
     if options.dir.is_some() {
-        // Whoever named the folder clears it: making files is slow where thousands were removed a moment ago.
+        // The caller that named the folder clears it: creating files is slow right after thousands were removed.
         let _ = place.keep();
     }
     print(&figures)

@@ -1,16 +1,16 @@
 //! How long a call of a Python tool takes in its confined host: as JSON on stdout.
 //!
-//! `python_calls [--calls N] [--bytes N] [--starts N]`: starts hosts as runs would, beside the bare interpreter, confined and
-//! not; then calls `echo(text)` so often with so much text.
+//! `python_calls [--calls N] [--bytes N] [--starts N]`: starts hosts as runs would, beside the bare interpreter,
+//! confined and not; then calls `echo(text)` so often with so much text.
 
 use llm_do::{
-    PythonFor, Session, Settings,
+    PythonFor, RunOptions, Session, Settings,
     confine::{self, Confinement, Process, ProcessView},
     core::{
         authority::{Authority, Network},
         function::{Function, Implementation, LeafCall},
         results::Results,
-        toolset::{ToolsetContext, ToolsetKind},
+        toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
         vfs::FileSystem,
         worker::Definitions,
     },
@@ -73,7 +73,10 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
         },
         around: Surroundings { here: place.to_owned(), ..Surroundings::default() },
         home: place.join("home"),
-        model: format!("script:{}", place.join("none.yaml").display()).parse().ok(),
+        run: RunOptions {
+            model: format!("script:{}", place.join("none.yaml").display()).parse().ok(),
+            ..RunOptions::default()
+        },
         ..Settings::for_target(".")
     };
     // The first finds out what there is to know of the interpreter and the tools, the second remembers.
@@ -101,11 +104,13 @@ async fn measure(place: &Path, calls: usize, bytes: usize, starts: usize) -> Res
     let mut confined = Vec::new();
     let text = json!({"text": "x".repeat(bytes)});
     let run: Arc<str> = "bench".into();
+    let kinds = ToolsetRegistry::built_in();
     let context = ToolsetContext {
         run: &run,
         worker: session.entry(),
         authority: &authority,
         definitions: &definitions,
+        kinds: &kinds,
         policy: None,
     };
     let configuration = json!({});
@@ -164,6 +169,7 @@ impl Caller<'_> {
         let began = Instant::now();
         let output = leaf
             .run(LeafCall {
+                run: "run",
                 input,
                 places: &[],
                 authority: self.authority,

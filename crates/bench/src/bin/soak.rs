@@ -1,5 +1,5 @@
-//! Many runs at once for minutes: `soak --url URL --seconds S [--turns K] [--concurrency N] --dir DIR`. Prints what came
-//! of it as one line of JSON, and fails where anything is wrong but memory, which is for others to judge.
+//! Many runs at once for minutes: `soak --url URL --seconds S [--turns K] [--concurrency N] --dir DIR`. Prints what
+//! came of it as one line of JSON, and fails where anything is wrong but memory, which is for others to judge.
 
 use std::time::Duration;
 

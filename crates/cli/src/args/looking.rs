@@ -1,134 +1,136 @@
-//! Arguments of the commands that look at runs.
+//! Arguments of `runs show`, `runs export` and `runs clean`.
 
 use clap::Args;
 use std::{path::PathBuf, time::Duration};
 
-/// A run that is shown.
+/// Arguments of `runs show`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-RUN is an ID from `llm-do runs list`, the beginning or the last digits of one, or `last`.
+RUN is an ID from `llm-do runs list`, its beginning, its last digits, or `last`.
 
-PLACE is a call's place in the tree, such as 0/2.1: the call 1 of turn 2 of the call 0. `--timeline` shows them.
+PLACE is the position of a call in the tree: 0/2.1 is call 1 of turn 2 of call 0. `--timeline` shows the places.
 
 Examples:
   llm-do runs show last
   llm-do runs show last my-project --json
   llm-do runs show last --timeline
-  llm-do runs show last --call 0/2.1       one call in full
-  llm-do runs show last --follow           a run that goes on, line by line until it ends")]
+  llm-do runs show last --call 0/2.1       all details of one call
+  llm-do runs show last --follow           follow a run until it ends")]
 pub(crate) struct ShowRunArgs {
-    /// Which run
+    /// The run
     #[arg(default_value = "last")]
     pub(crate) run: String,
-    /// The project's directory or a worker file; without it, the current directory
+    /// The project's directory or a worker file [default: the current directory]
     pub(crate) target: Option<String>,
     #[command(flatten)]
     pub(crate) view: RunView,
 }
 
-/// What is shown instead of the tree.
+/// Other views of a run.
 #[derive(Clone, Debug, Args)]
 #[group(multiple = false)]
 #[command(next_help_heading = "Instead of the tree")]
 pub(crate) struct RunView {
-    /// One call in full: input, prompt, messages, verdicts, log, output, times, tokens
+    /// Show one call with input, prompt, messages, verdicts, log, output, times and tokens
     #[arg(long, value_name = "PLACE")]
     pub(crate) call: Option<String>,
-    /// The calls as bars over time
+    /// Show the calls as bars over time
     #[arg(long)]
     pub(crate) timeline: bool,
-    /// What happens as it happens, until the run ends
+    /// Show each step as it happens, until the run ends
     #[arg(long)]
     pub(crate) follow: bool,
 }
 
-/// A run that is written in another form.
+/// Arguments of `runs export`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-RUN is as in `llm-do runs show`. The page holds all that the run was given and wrote, secrets replaced: look at it before
-you hand it on.
+`llm-do runs show --help` describes RUN. The HTML page contains all input and output of the run, with secrets replaced.
+Read it before you share it.
 
-With --cases, each input that the worker had becomes a line of cases.jsonl, with its output or failure, its run and place, and
-how many calls had it. Cases that the folder holds already stand as they are. Beside them stands a runner, run_cases.py. Several
-runs can be named, or `all` of the project here.
+--cases writes a folder with cases.jsonl and a runner, run_cases.py. Each line of cases.jsonl has one input of the worker, its
+output or error, its run and place, and the number of calls with this input. Existing cases in the folder are not changed.
+--cases takes several runs, or `all` runs of the project.
 
 Examples:
-  llm-do runs export last --html -o run.html       one page that needs nothing else
+  llm-do runs export last --html -o run.html       one self-contained page
   llm-do runs export 4f2a my-project --html > run.html
   llm-do runs export last --otel http://127.0.0.1:4318
   llm-do runs export last --otel - | jq .
   llm-do runs export last --cases summarizer
   llm-do runs export all --cases reports/summarizer -o tests/summarizer")]
 pub(crate) struct ExportArgs {
-    /// Which run, and the project's directory or a worker file; without it, the current directory
+    /// The run, and the project's directory or a worker file (by default the current directory)
     #[arg(value_name = "RUN [TARGET]", default_value = "last", num_args = 1..)]
     pub(crate) runs: Vec<String>,
-    #[command(flatten)]
-    pub(crate) form: ExportForm,
-    /// Where it goes [default: stdout; cases: the folder cases/WORKER]
+    /// Write to this file or folder [default: stdout, or cases/WORKER with --cases]
     #[arg(short = 'o', long = "to", value_name = "FILE|DIR", value_hint = clap::ValueHint::AnyPath, conflicts_with = "otel")]
     pub(crate) to: Option<PathBuf>,
-    /// With --otel: what was said, too, and arguments and results of tools
+    /// With --otel: include messages, and arguments and results of tools
     #[arg(long, requires = "otel")]
     pub(crate) content: bool,
+    // Last, because its heading would also apply to the options below it.
+    #[command(flatten)]
+    pub(crate) form: ExportForm,
 }
 
-/// What it is written as.
+/// The format of an export.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
-#[command(next_help_heading = "Form")]
+#[command(next_help_heading = "Format")]
 pub(crate) struct ExportForm {
-    /// One page with tree, timeline and every call in full; needs no network and no other file
+    /// A self-contained HTML page with tree, timeline and the details of every call
     #[arg(long)]
     pub(crate) html: bool,
-    /// An OpenTelemetry trace as OTLP/JSON: into a file, to stdout (-), or to a collector (http://127.0.0.1:4318)
+    /// An OpenTelemetry trace as OTLP/JSON, to a file, to stdout (-) or to a collector (http://127.0.0.1:4318)
     #[arg(long, value_name = "FILE|-|URL")]
     pub(crate) otel: Option<String>,
-    /// The cases of a worker, by its ID, or of a tool
+    /// The recorded calls of a worker (by its ID) or a tool, as test cases
     #[arg(long, value_name = "WORKER")]
     pub(crate) cases: Option<String>,
 }
 
-/// Runs that are removed.
+/// Arguments of `runs clean`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-At least one limit is needed; with two, a run goes that either of them is against. Runs that go on are never removed, and
-those that wait for an approval only with --suspended.
+At least one limit is required. With several limits, a run is removed if any of them applies. Active runs are never removed.
+Runs that wait for an approval are removed only with --suspended.
 
 Examples:
   llm-do runs clean --older-than 30d --dry-run
   llm-do runs clean --keep 20 my-project
   llm-do runs clean --larger-than 500MB --keep 5")]
 pub(crate) struct CleanArgs {
-    /// The project's directory or a worker file; without it, all that `llm-do runs list` shows here
+    /// The project's directory or a worker file [default: all runs that `llm-do runs list` shows]
     pub(crate) target: Option<String>,
-    #[command(flatten)]
-    pub(crate) limits: CleanLimits,
-    /// Remove runs that wait for an approval, too
+    /// Also remove runs that wait for an approval
     #[arg(long)]
     pub(crate) suspended: bool,
-    /// Show what would be removed, and remove nothing
+    /// Show the runs that would be removed, without removing them
     #[arg(long)]
     pub(crate) dry_run: bool,
+    // Last, because its heading would also apply to the options below it.
+    #[command(flatten)]
+    pub(crate) limits: CleanLimits,
 }
 
-/// Which runs are removed.
+/// Conditions for removing a run.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = true)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct CleanLimits {
-    /// Remove runs in which nothing has happened for so long, such as 30d, 12h, 2w
+    /// Remove runs without activity for this long, such as 30d, 12h or 2w
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(crate) older_than: Option<Duration>,
-    /// Remove the oldest runs until all that are left have at most this size, such as 500MB
+    /// Remove the oldest runs until the rest has at most this total size, such as 500MB
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) larger_than: Option<u64>,
-    /// Never remove the newest N; without another limit, remove all others
+    /// Keep the newest N runs; without another limit, remove all others
     #[arg(long, value_name = "N")]
     pub(crate) keep: Option<usize>,
 }
 
-/// A number and its unit.
+/// Parses a number with a unit.
 fn measure(text: &str, units: &[(&str, u64)], help: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -1,4 +1,4 @@
-//! Arguments of the commands that look at a program, make one or change one.
+//! Arguments of the commands that inspect, create or convert a program.
 
 use super::{InputFlags, ModelFlags};
 use clap::{
@@ -8,39 +8,41 @@ use clap::{
 use llm_do::program::init::TEMPLATES;
 use std::path::PathBuf;
 
-/// Which program is meant.
+/// A program, and how to load it.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  llm-do list                      the project in the current directory
+  llm-do list                      the program in the current directory
   llm-do list my-project --json")]
 pub(crate) struct ProgramArgs {
-    /// A project's directory or a worker file; without it, the current directory
+    /// A project's directory or a worker file [default: the current directory]
     pub(crate) target: Option<String>,
     #[command(flatten)]
     pub(crate) program: ProgramFlags,
 }
 
-/// A program to be checked.
+/// Arguments of `check`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CheckArgs {
-    #[command(flatten)]
-    pub(crate) program: ProgramArgs,
-    /// Make the changes that mend a finding for certain, and check again
+    /// Apply the safe fixes, then check again
     #[arg(long)]
     pub(crate) fix: bool,
-    /// Show what a code means; without a code, list them all
+    /// Explain a diagnostic code; without a code, list all codes
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["fix", "target"])]
     pub(crate) explain: Option<String>,
+    // Last, because its heading would also apply to the options below it.
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
 }
 
-/// What `llm-do show` shows.
+/// Arguments of `show`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-WORKER is a worker file, a project's directory (its entry is shown), or the ID of a worker of the project here.
+WORKER is a worker file, a project's directory (for its entry), or the ID of a worker of the project in the current
+directory.
 
-Each value stands with the file and line it comes from. With --prompt, what a run with this input would send to the
-model first is shown instead: instructions as rendered, message, tools. Nothing is sent.
+The output names the file and line of each value. With --prompt, it is instead the first request that a run with this
+input would send to the model: rendered instructions, message and tools. Nothing is sent.
 
 Examples:
   llm-do show summarizer
@@ -48,12 +50,12 @@ Examples:
   llm-do show utils:summarizer --project my-project
   llm-do show greeter.worker --prompt \"Say hello to Ada\"")]
 pub(crate) struct ShowArgs {
-    /// The worker; without it, the entry of the project here
+    /// The worker [default: the entry of the project]
     pub(crate) worker: Option<String>,
-    /// What to tell it, with --prompt
+    /// The message, with --prompt
     #[arg(value_name = "MESSAGE", requires = "prompt")]
     pub(crate) second: Option<String>,
-    /// Show what the model would be sent
+    /// Show the first request to the model
     #[arg(long)]
     pub(crate) prompt: bool,
     #[command(flatten)]
@@ -62,28 +64,28 @@ pub(crate) struct ShowArgs {
     pub(crate) program: ProgramFlags,
     #[command(flatten)]
     pub(crate) model: ModelFlags,
-    /// Allow what lies beyond the project, as in a run
-    #[arg(long, value_name = "CAPABILITY")]
+    /// Grant a capability, as for `llm-do run`
+    #[arg(long, value_name = "CAPABILITY", help_heading = "Approval")]
     pub(crate) grant: Vec<String>,
 }
 
-/// How a program is found and loaded.
+/// Options for loading a program.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Program")]
 pub(crate) struct ProgramFlags {
-    /// The worker to start with, instead of the project's entry
+    /// Start with this worker instead of the project's entry
     #[arg(long, value_name = "ID")]
     pub(crate) entry: Option<String>,
-    /// The project's root
+    /// The project's directory
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with = "no_project")]
     pub(crate) project: Option<PathBuf>,
-    /// Take TARGET as a file of its own, whatever project is around it
+    /// Load TARGET without the project that contains it
     #[arg(long)]
     pub(crate) no_project: bool,
-    /// A further folder of libraries, searched before those of LLM_DO_LIBS
+    /// A folder of libraries to search before those of LLM_DO_LIBS
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) lib: Vec<PathBuf>,
-    /// Load no Python tools: workers that import some are refused
+    /// Do not load Python tools; workers that import some are errors
     #[arg(long)]
     pub(crate) no_import_tools: bool,
     /// Let workers import tools from installed Python modules
@@ -93,8 +95,8 @@ pub(crate) struct ProgramFlags {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-NAME may be a path whose last part is the name. A dot makes a project of the current folder, which must be empty.
-Nothing that is there is ever overwritten.
+NAME may be a path that ends in the name. A dot creates the project in the current directory, which must be empty.
+Existing files are never overwritten.
 
 Examples:
   llm-do init my-project
@@ -102,13 +104,13 @@ Examples:
   llm-do init . --template research-agent
   llm-do init --list-templates")]
 pub(crate) struct InitArgs {
-    /// The project's name: small letters, digits and hyphens
+    /// The project's name: lowercase letters, digits and hyphens
     #[arg(required_unless_present = "list_templates", value_hint = clap::ValueHint::DirPath)]
     pub(crate) name: Option<String>,
-    /// What to begin with
+    /// The template
     #[arg(long, value_name = "TEMPLATE", default_value = TEMPLATES[0].name, value_parser = template_names())]
     pub(crate) template: String,
-    /// Show the templates there are
+    /// List the templates
     #[arg(long)]
     pub(crate) list_templates: bool,
 }
@@ -123,22 +125,22 @@ fn template_names() -> PossibleValuesParser {
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --write nothing is changed: the changes go to stdout as a diff. With it the originals are kept, in a folder
-.llm-do-migrated. docs/migrating.md shows each older form before and after.
+Without --write, llm-do prints the changes as a diff and changes nothing. With --write, it keeps the originals in the
+folder .llm-do-migrated. docs/guides/migrating.md shows each older format before and after.
 
 Examples:
-  llm-do migrate                                       show what would change in the current folder
-  llm-do migrate my-project --write                    change it, keep the originals
+  llm-do migrate                                       preview the changes in the current directory
+  llm-do migrate my-project --write                    apply the changes
   llm-do migrate ~/.llm-do/workers --into my-workers --write
   llm-do migrate evaluator.agent --write               one file")]
 pub(crate) struct MigrateArgs {
-    /// A folder or a worker file; without it, the current folder
+    /// A folder or a worker file [default: the current directory]
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) path: Option<PathBuf>,
-    /// Do it
+    /// Apply the changes
     #[arg(long)]
     pub(crate) write: bool,
-    /// Make the project in this folder, which must not exist, and leave PATH as it is
+    /// Create the project in this new folder and leave PATH unchanged
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) into: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Arguments of a run, and of what is asked before it.
+//! Arguments of `run`, `gate` and `grants`.
 
 use super::ProgramFlags;
 use crate::operator::Channel;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "\
-TARGET is a worker file (ends in .worker, .yaml or .yml), a directory with a project, or a name to be found on
-LLM_DO_PATH. With one word, --project or LLM_DO_PROJECT makes it the message; without any, the current directory is run.
+TARGET is a worker file (.worker, .yaml or .yml), a project's directory, or a name to find in the folders of LLM_DO_PATH.
+With --project or LLM_DO_PROJECT, a single word is the message. Without TARGET, llm-do runs the current directory.
 
-A RULE names a tool, or a tool and its arguments: write_file, 'write_file(output/**)', 'shell(git diff*)'.
+A RULE is a tool, or a tool with a pattern for its arguments: write_file, 'write_file(output/**)', 'shell(git diff*)'.
 
 Examples:
   llm-do greeter.worker \"Say hello to Ada\"
@@ -20,10 +20,10 @@ Examples:
   llm-do my-project --param input_dir=./data --approval auto_deny
   llm-do my-project --budget 0.50usd --budget 10m")]
 pub(crate) struct RunArgs {
-    /// What to run; without it, the current directory
+    /// The program [default: the current directory]
     #[arg(value_name = "TARGET")]
     pub(crate) first: Option<String>,
-    /// What to tell it
+    /// The message for its entry worker
     #[arg(value_name = "MESSAGE")]
     pub(crate) second: Option<String>,
     #[command(flatten)]
@@ -40,34 +40,34 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) budget: BudgetFlags,
 
-    /// Show the program's workers instead of running it (`llm-do list`)
+    /// List the program's workers (`llm-do list`)
     #[arg(long, conflicts_with = "check", help_heading = "Instead of running")]
     pub(crate) list_workers: bool,
-    /// Report what is wrong with the program instead of running it (`llm-do check`)
+    /// Check the program (`llm-do check`)
     #[arg(long, help_heading = "Instead of running")]
     pub(crate) check: bool,
 }
 
-/// Who decides about calls, and what the program gets.
+/// Approvals and grants of a run.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Approval")]
 pub(crate) struct ApprovalFlags {
-    /// What happens to calls that need an approval
+    /// How to handle calls that need an approval
     #[arg(long = "approval", value_enum, value_name = "MODE")]
     pub(crate) mode: Option<ApprovalMode>,
-    /// Run calls that match without asking
+    /// Run matching calls without asking
     #[arg(long, value_name = "RULE")]
     pub(crate) allow: Vec<String>,
-    /// Ask about calls that match
+    /// Ask about matching calls
     #[arg(long, value_name = "RULE")]
     pub(crate) ask: Vec<String>,
-    /// Refuse calls that match
+    /// Refuse matching calls
     #[arg(long, value_name = "RULE")]
     pub(crate) deny: Vec<String>,
-    /// Let another program answer: unix:PATH, fd:N or fd:READ,WRITE
+    /// Let another program answer questions: unix:PATH, fd:N or fd:READ,WRITE
     #[arg(long, value_name = "CHANNEL")]
     pub(crate) operator: Option<Channel>,
-    /// Allow what lies beyond the project: PATH:ro, PATH:rw, network, network=DOMAIN,DOMAIN, endpoint=HOST,VARIABLE, process=uv, unconfined
+    /// Grant access outside the project: PATH:ro, PATH:rw, network, network=DOMAIN,DOMAIN, endpoint=HOST,VARIABLE, process=uv, unconfined
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) grant: Vec<String>,
 }
@@ -78,49 +78,49 @@ pub(crate) struct ApprovalFlags {
 pub(crate) enum ApprovalMode {
     /// Ask on the terminal
     Interactive,
-    /// Run them all
+    /// Run all of them
     ApproveAll,
-    /// Refuse them all
+    /// Refuse all of them
     AutoDeny,
-    /// Stop, and list what waits for an approval
+    /// Suspend the run, and list the calls that wait for an approval
     Defer,
 }
 
-/// What a worker is given.
+/// The input of a worker.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputFlags {
-    /// The message, spelled out
+    /// The message
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// The input: JSON, @FILE with JSON, or - for stdin
+    /// The input as JSON, as @FILE with JSON, or - for stdin
     #[arg(id = "input", long = "input", value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     pub(crate) json: Option<String>,
-    /// One parameter of the entry; JSON where its type is not a string
+    /// A parameter of the entry worker; its value is JSON unless its type is string
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(crate) params: Vec<String>,
-    /// A file that the model is given with the message
+    /// A file to send with the message
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) attach: Vec<PathBuf>,
 }
 
-/// Which model, and how it is set.
+/// The model and its settings.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Program")]
 pub(crate) struct ModelFlags {
-    /// The model, PROVIDER:MODEL
+    /// The model, as PROVIDER:MODEL
     #[arg(id = "model", long = "model", value_name = "MODEL")]
     pub(crate) name: Option<String>,
-    /// Override a setting of the model, such as temperature=0.2
+    /// Override a model setting, such as temperature=0.2
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
 
-/// What the whole run may use.
+/// The budget of a run.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Budget")]
 pub(crate) struct BudgetFlags {
-    /// Most that the whole run may use: 0.50usd, 200000tokens, 30turns, 100calls, 10m; several together
+    /// Limit the whole run: 0.50usd, 200000tokens, 30turns, 100calls, 10m; separate several with commas
     #[arg(long, value_name = "AMOUNT", value_delimiter = ',')]
     pub(crate) budget: Vec<String>,
 }
@@ -130,9 +130,9 @@ pub(crate) struct BudgetFlags {
     after_help = "Examples:\n  llm-do gate explain write_file '{\"path\": \"out/a.md\", \"content\": \"\"}'"
 )]
 pub(crate) enum GateCommand {
-    /// Say which rule decides about a call, and what the others say
+    /// Show the rule that decides about a call, and the results of the other rules
     #[command(after_help = "\
-Nothing is sent, asked or run.
+This command asks no questions, runs no tool and sends nothing.
 
 Examples:
   llm-do gate explain write_file '{\"path\": \"out/a.md\", \"content\": \"\"}'
@@ -141,12 +141,12 @@ Examples:
     Explain(Box<ExplainArgs>),
 }
 
-/// A call that is to be explained.
+/// A call to explain.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The tool, as the model sees it
+    /// The tool's name, as the model sees it
     pub(crate) tool: String,
-    /// Its arguments as JSON, or @FILE
+    /// The arguments as JSON, or @FILE with JSON
     #[arg(default_value = "{}")]
     pub(crate) arguments: String,
     /// The project's directory or a worker file [default: the current directory]
@@ -163,19 +163,19 @@ pub(crate) struct ExplainArgs {
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  llm-do grants list\n  llm-do grants revoke my-project")]
 pub(crate) enum GrantsCommand {
-    /// List what was granted, and to which program
+    /// List the grants of all programs
     #[command(after_help = "Examples:\n  llm-do grants list\n  llm-do grants list --json")]
     List,
-    /// Take back what a program was granted
+    /// Revoke the grants of a program
     #[command(after_help = "\
 Examples:
   llm-do grants revoke my-project
-  llm-do grants revoke /home/me/gone       a program that is no longer there
+  llm-do grants revoke /home/me/gone       a program that no longer exists
   llm-do grants revoke --all")]
     Revoke {
         /// The project's directory or a worker file [default: the current directory]
         target: Option<String>,
-        /// Everything that any program was granted
+        /// Revoke the grants of all programs
         #[arg(long, conflicts_with = "target")]
         all: bool,
     },

@@ -1,4 +1,4 @@
-//! Arguments of the commands for runs that were: looking at them, going on with them, taking tests from them.
+//! Arguments of the commands for recorded runs: list, resume, replay, and `harden`.
 
 use super::{CleanArgs, ExportArgs, ShowRunArgs};
 use crate::operator::Channel;
@@ -16,112 +16,116 @@ pub(crate) enum RunsCommand {
     /// List the newest runs of a project
     #[command(after_help = "Examples:\n  llm-do runs list\n  llm-do runs list my-project -n 50 --json")]
     List {
-        /// The project's directory or a worker file; without it, the current directory
+        /// The project's directory or a worker file [default: the current directory]
         target: Option<String>,
-        /// How many at most
+        /// Maximum number of runs
         #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
-    /// Go on with a run that waits for an approval, was interrupted or was cut off
+    /// Continue a run that waits for an approval, was interrupted or crashed
     #[command(after_help = "\
-What the run did before is not done again. RUN is as in `llm-do runs show`; CALL is a place in its call tree, as
-`llm-do runs show` and a suspended run tell it.
+Completed steps are not repeated. `llm-do runs show --help` describes RUN. CALL is a place in the call tree, as `llm-do
+runs show` and a suspended run print it.
 
 Examples:
   llm-do runs resume last                            after a kill or Ctrl-C
-  llm-do runs resume last --approve 0/2.0            a call that waited for approval
+  llm-do runs resume last --approve 0/2.0            approve a call that waits
   llm-do runs resume last --deny 0/2.0=\"not today\"
-  llm-do runs resume last --again 0/3.1              a tool that was cut off in its middle runs again
-  llm-do runs resume last --result 0/3.1='\"sent\"'    or counts as done, with this result")]
+  llm-do runs resume last --again 0/3.1              run an interrupted tool again
+  llm-do runs resume last --result 0/3.1='\"sent\"'    or give the result of the interrupted tool")]
     Resume(ResumeArgs),
-    /// Run a program again over the record of a run, without doing anything, and show where it first does something else
+    /// Run a program against a recorded run without side effects, and show the first difference
     #[command(after_help = "\
-Nothing is sent, asked, written or run: answers of models and results of tools come from the record, and what the program
-would send is compared with what was sent. Exit code 1 if something differs. RUN is as in `llm-do runs show`, or the
-folder of a run.
+Answers of models and results of tools come from the record: the replay sends nothing, asks no questions, writes no files
+and runs no tools. It compares each request with the recorded one. The exit code is 1 if one differs. RUN is as for
+`llm-do runs show`, or the folder of a run.
 
 Examples:
-  llm-do runs replay last                                 after a change of prompts or code
+  llm-do runs replay last                                 after changing prompts or code
   llm-do runs replay last --against ../other-version
-  llm-do runs replay tests/recorded --against . --json    in CI, with a run that is kept")]
+  llm-do runs replay tests/recorded --against . --json    in CI, with a run in version control")]
     Replay(ReplayArgs),
-    /// Show what a run did: its call tree with times, tokens and approvals
+    /// Show the call tree of a run with times, tokens and approvals
     Show(ShowRunArgs),
-    /// Write a run in a form for others: a page, a trace, or the cases of a worker
+    /// Export a run as an HTML page, a trace, or test cases for a worker
     Export(ExportArgs),
     /// Remove old runs
     Clean(CleanArgs),
 }
 
-/// What a resumed run is told.
+/// Arguments of `runs resume`.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// Which run
+    /// The run
     #[arg(default_value = "last")]
     pub(crate) run: String,
-    /// The project's directory or a worker file; without it, the current directory
+    /// The project's directory or a worker file [default: the current directory]
     pub(crate) target: Option<String>,
-    /// Approve a call that waits, or `all`
+    /// Approve a waiting call, or `all` of them
     #[arg(long, value_name = "CALL", help_heading = "Decisions")]
     pub(crate) approve: Vec<String>,
-    /// Deny a call that waits; the model is told the reason
+    /// Deny a waiting call; the model gets the reason
     #[arg(long, value_name = "CALL[=REASON]", help_heading = "Decisions")]
     pub(crate) deny: Vec<String>,
-    /// Run a tool again that had begun and not ended
+    /// Run an interrupted tool again
     #[arg(long, value_name = "CALL", help_heading = "Decisions")]
     pub(crate) again: Vec<String>,
-    /// Let another program answer: unix:PATH, fd:N or fd:READ,WRITE
+    /// Answer a waiting question that `llm-do runs show` lists: an input with its value, any other question with an answer
+    /// from docs/reference/operator-protocol.md
+    #[arg(long, value_name = "CALL:STEP=JSON", help_heading = "Decisions")]
+    pub(crate) answer: Vec<String>,
+    /// Let another program answer questions: unix:PATH, fd:N or fd:READ,WRITE
     #[arg(long, value_name = "CHANNEL", help_heading = "Decisions")]
     pub(crate) operator: Option<Channel>,
-    /// Count a tool that had begun and not ended as done, with this result
+    /// Use this result for an interrupted tool
     #[arg(long, value_name = "CALL=JSON", help_heading = "Decisions")]
     pub(crate) result: Vec<String>,
 }
 
-/// Which run is replayed, over what.
+/// Arguments of `runs replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// Which run: as in `llm-do runs show`, or its folder
+    /// The run, or its folder
     #[arg(default_value = "last")]
     pub(crate) run: String,
-    /// Where the run is looked for: a project's directory or a worker file; without it, the current directory
+    /// The project's directory or a worker file of the run [default: the current directory]
     pub(crate) target: Option<String>,
-    /// A program in place of the one that was recorded: a project's directory or a worker file
+    /// Run this program instead of the recorded one: a project's directory or a worker file
     #[arg(long, value_name = "WORKER_DIR", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) against: Option<PathBuf>,
-    /// Grant what the program asks for beyond its own folder, as in a run
+    /// Grant a capability, as for `llm-do run`
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) grant: Vec<String>,
 }
 
-/// What takes a worker's place, and what it is tried against.
+/// Arguments of `harden`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The function runs in the confinement of any Python tool, and beyond that it can change nothing and has neither network nor
-models. What it raises NotImplementedError for is left to the worker. Exit code 1 if a case fails.
+The function runs in the confinement of Python tools. In addition it has no write access, no network and no models. If it
+raises NotImplementedError, the case is left to the worker. The exit code is 1 if a case fails.
 
 Examples:
   llm-do harden summarizer --with tools.py:summarizer
   llm-do harden pricing --with pricing.py:price --tolerance 1e-6
   llm-do harden pricing --with pricing.py:price --cases tests/pricing --compare schema")]
 pub(crate) struct HardenArgs {
-    /// The worker, by its ID
+    /// The worker's ID
     pub(crate) worker: String,
-    /// The project's directory; without it, the current directory
+    /// The project's directory [default: the current directory]
     pub(crate) target: Option<String>,
     /// The function
     #[arg(long = "with", value_name = "FILE.py:FUNCTION")]
     pub(crate) function: String,
-    /// A file with cases, or the folder that `runs export --cases` has written; without it, all runs of the project
+    /// A file with cases, or a folder that `runs export --cases` has written [default: all runs of the project]
     #[arg(long, value_name = "DIR|FILE", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) cases: Option<PathBuf>,
-    /// When an output counts as the recorded one [default: exact, or tolerance where one is given]
+    /// How to compare outputs [default: exact; tolerance if --tolerance is given]
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) compare: Option<CompareBy>,
-    /// How much numbers may differ, of the larger one, or of 1 where both are smaller [default: 1e-6]
+    /// Allowed difference of numbers, relative to the larger one or to 1 if both are smaller [default: 1e-6]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) tolerance: Option<f64>,
-    /// Grant what the program asks for beyond its own folder, as in a run
+    /// Grant a capability, as for `llm-do run`
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) grant: Vec<String>,
 }
@@ -129,10 +133,10 @@ pub(crate) struct HardenArgs {
 /// `--compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompareBy {
-    /// It is equal
+    /// The outputs are equal
     Exact,
-    /// It fits what the worker returns
+    /// The output is valid for the worker's `returns`
     Schema,
-    /// It is equal, but for numbers that differ by little
+    /// The outputs are equal, except for small differences of numbers
     Tolerance,
 }

@@ -1,4 +1,4 @@
-//! `llm-do runs export --cases`: what a worker did, as cases for what takes its place (SPEC §12).
+//! `llm-do runs export --cases`: what a worker did, as cases for what takes its place (`docs/guides/replay.md`).
 
 use crate::{
     args::{ExportArgs, Format},

@@ -1,4 +1,4 @@
-//! `llm-do check`: loads a program and reports what is wrong with it, and runs nothing (SPEC §5).
+//! `llm-do check`: finds mistakes in a program without running it (docs/guides/check.md).
 
 mod explain;
 mod fix;

@@ -43,7 +43,7 @@ pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complain
     Ok(())
 }
 
-/// Which tier processes run in, and its layers (SPEC §6.6).
+/// The tier that processes run in, and its layers (docs/reference/sandbox.md).
 fn confinement() -> Vec<Finding> {
     let probe = confine::probe();
     let found = match probe.tier {
@@ -104,7 +104,7 @@ fn models(environment: &Environment) -> Vec<Finding> {
 /// The local models that are here.
 #[cfg(feature = "local")]
 fn local_models() -> Option<Finding> {
-    let store = super::run::store();
+    let store = crate::opening::store();
     let names: Vec<String> =
         store.list().ok()?.into_iter().map(|model| format!("local:{}", model.name)).collect();
     let found = match names.is_empty() {

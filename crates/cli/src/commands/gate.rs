@@ -1,19 +1,17 @@
-//! `llm-do gate`: what the gate would decide, and why (SPEC §9.3).
+//! `llm-do gate`: what the gate would decide, and why.
 
-use super::{
-    run::{said, settings},
-    show::opened,
-};
+use super::show::opened;
 use crate::{
     args::{ExplainArgs, Format, RunArgs},
     exit::{Complaint, Exit},
     meant,
+    opening::{said, settings},
     program::{only_target, show_problem},
     render::Output,
     terminal::Terminal,
     visible,
 };
-use llm_do::{Input, Settings};
+use llm_do::Input;
 use llm_do_core::{
     engine::Explained,
     gate::{Mode, Rule},
@@ -33,10 +31,11 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> Result<Exit, Compl
     let arguments = meant::json("ARGUMENTS", &args.arguments)?;
     let can_ask = Terminal::open().is_some();
     let session = match opened(|| {
-        let settings = settings(&run)?;
+        let mut settings = settings(&run)?;
         // The gate decides without the model, so that on a machine that has none any will do.
-        let fallback_model = settings.fallback_model.clone().or_else(|| "ollama:unasked".parse().ok());
-        Ok(Settings { can_ask, fallback_model, ..settings })
+        settings.fallback_model = settings.fallback_model.or_else(|| "ollama:unasked".parse().ok());
+        settings.run.can_ask = can_ask;
+        Ok(settings)
     }) {
         Ok(session) => session,
         Err(not_ready) => return Ok(said(not_ready, output)),
@@ -84,7 +83,7 @@ fn text(tool: &str, worker: &str, explained: &Explained, output: &Output) -> Str
     }
     if let Some(verdict) = &explained.verdict {
         let _ = writeln!(out, "{}  {call}", rule(verdict.rule));
-        let _ = writeln!(out, "  decided by  {}", paint.bold(visible::line(&verdict.decided_by)));
+        let _ = writeln!(out, "  decided by  {}", paint.bold(visible::line(&verdict.decided_by.to_string())));
         if verdict.rule == Rule::Ask {
             let _ = writeln!(out, "  in this run {}", paint.dim(meaning(explained.mode)));
         }
@@ -99,7 +98,7 @@ fn text(tool: &str, worker: &str, explained: &Explained, output: &Output) -> Str
                     "  {:<12}  {}  {}",
                     statement.source,
                     rule(said.rule),
-                    visible::line(&said.decided_by)
+                    visible::line(&said.decided_by.to_string())
                 )
             }
             None => writeln!(out, "  {:<12}  {}", statement.source, paint.dim("-")),

@@ -1,4 +1,4 @@
-//! `llm-do grants`: what was granted to programs, and taking it back (SPEC §6.5).
+//! `llm-do grants`: lists and revokes the grants of programs (docs/reference/sandbox.md).
 
 use crate::{
     args::Format,
@@ -8,7 +8,7 @@ use crate::{
     visible,
 };
 use llm_do::{
-    BadGrantsFile, Granted, RememberedGrants,
+    BadGrantsFile, RememberedGrant, RememberedGrants,
     program::target::{self, Request},
 };
 use serde_json::json;
@@ -38,7 +38,8 @@ pub(crate) fn revoke(target: Option<&str>, all: bool, output: &Output) -> Result
         Some(target) => Some(identity(target)?),
         None => Some(identity(".")?),
     };
-    let chosen = |granted: &Granted| program.as_ref().is_none_or(|program| granted.program == *program);
+    let chosen =
+        |granted: &RememberedGrant| program.as_ref().is_none_or(|program| granted.program == *program);
     let revoked = RememberedGrants::of(&home()).revoke(chosen).map_err(unreadable)?;
     if output.format != Format::Text {
         output.print_json(&json!({"revoked": revoked}));
@@ -58,7 +59,7 @@ pub(crate) fn revoke(target: Option<&str>, all: bool, output: &Output) -> Result
     Ok(())
 }
 
-fn line(grant: &Granted, output: &Output) -> String {
+fn line(grant: &RememberedGrant, output: &Output) -> String {
     let capabilities: Vec<String> = grant.capabilities.iter().map(|capability| quoted(capability)).collect();
     let program = grant.program.display().to_string();
     let day = grant.granted_at.strftime("%Y-%m-%d");

@@ -1,15 +1,15 @@
-//! `llm-do harden`: a function in the place of a worker, tried against what the worker did (SPEC §12).
+//! `llm-do harden`: a function in the place of a worker, tried against what the worker did.
 
-use super::run::{NotReady, said, surrounded};
 use crate::{
     args::{CompareBy, Format, HardenArgs},
     exit::{Complaint, Exit},
+    opening::{NotReady, grants, said, surrounded},
     paint::Paint,
     program::only_target,
     render::Output,
     visible,
 };
-use llm_do::{Cases, Compare, Grant, Hardened, Tried, Verdict, harden, program::target::Request};
+use llm_do::{Cases, Compare, Hardened, Tried, Verdict, harden, program::target::Request};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -59,9 +59,7 @@ fn hardened(args: &HardenArgs, output: &Output) -> Result<Exit, NotReady> {
         entry: Some(args.worker.clone()),
         ..Request::default()
     };
-    for grant in &args.grant {
-        settings.grants.push(Grant::parse(grant).map_err(|error| Complaint::wrong(error.to_string()))?);
-    }
+    settings.run.grants = grants(&args.grant)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,4 +1,4 @@
-//! `llm-do init`: a new project from a template (SPEC §13).
+//! `llm-do init`: creates a project from a template (docs/guides/projects.md).
 
 use crate::{
     args::{Cli, Format, InitArgs},

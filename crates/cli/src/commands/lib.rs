@@ -1,4 +1,4 @@
-//! `llm-do lib`: installed libraries (SPEC §4.3).
+//! `llm-do lib`: installed libraries (docs/guides/libraries.md).
 
 mod git;
 mod package;

@@ -1,4 +1,5 @@
-//! `llm-do migrate`: older layouts and worker files become a project (SPEC §13). Shows a diff, or writes.
+//! `llm-do migrate`: converts older layouts and worker files into a project (docs/guides/migrating.md). Prints a diff, or
+//! writes.
 
 use crate::{
     args::{Format, MigrateArgs},
@@ -233,7 +234,7 @@ fn tell_notes(notes: &[Note], output: &Output) {
     for note in notes {
         match note.weight {
             Weight::Lost => output.warn(&note.to_string()),
-            Weight::Told => output.note(&note.to_string()),
+            Weight::Info => output.note(&note.to_string()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `llm-do models`: the local models (SPEC §10.5).
+//! `llm-do models`: lists, downloads and removes local models (docs/guides/local-models.md).
 
 use crate::{args::ModelsCommand, exit::Complaint, render::Output, terminal::Terminal, visible};
 use indicatif::{ProgressBar, ProgressStyle};

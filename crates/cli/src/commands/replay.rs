@@ -1,17 +1,19 @@
-//! `llm-do runs replay`: a program over the record of a run, and where it first does something else (SPEC §12).
+//! `llm-do runs replay`: a program over the record of a run, and where it first does something else.
 
-use super::run::{NotReady, said, surrounded};
 use crate::{
     args::{Format, ReplayArgs},
     exit::{Complaint, Exit},
+    opening::{NotReady, grants, said, surrounded},
     paint::Paint,
     program::home,
     render::Output,
     visible,
 };
-use llm_do::{Grant, Problem, Recorded, ReplayReport, replay, sections};
+use llm_do::{Problem, Recorded, ReplayReport, replay, sections};
 use llm_do_core::journal::Ending;
-use llm_do_runs::{Difference, Divergence, JOURNAL_FILE};
+use llm_do_core::step_name::StepName;
+use llm_do_records::{Difference, Divergence};
+use llm_do_runs::JOURNAL_FILE;
 use serde_json::{Value, json};
 use similar::TextDiff;
 use std::{
@@ -28,9 +30,7 @@ fn replayed(args: &ReplayArgs, output: &Output) -> Result<Exit, NotReady> {
     let recorded =
         Recorded::open(&folder(&args.run, args.target.as_deref())?, &home()).map_err(Problem::from)?;
     let mut base = surrounded()?;
-    for grant in &args.grant {
-        base.grants.push(Grant::parse(grant).map_err(|error| Complaint::wrong(error.to_string()))?);
-    }
+    base.run.grants = grants(&args.grant)?;
     let settings = recorded.settings(base, args.against.as_deref()).map_err(Problem::from)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -112,21 +112,21 @@ fn place(divergence: &Divergence) -> String {
 
 /// What a divergence is about, as a sentence.
 fn what(divergence: &Divergence) -> String {
-    let step = match divergence.step.split('.').next().unwrap_or_default() {
-        "call" => "the call",
-        "conversation" => "what the conversation begins with",
-        "model" => "what the model is sent",
-        "tool" => "the tool",
-        "verdict" => "the gate's word",
-        "ask" => "what the operator is asked",
-        "links" => "where links lead",
-        "rule" => "what the tool's own rule is asked",
-        "repair" => "what the model is told of its answer",
-        "wait" | "jitter" => "the wait before the next attempt",
-        "limit" => "the limit that was reached",
-        "definition" => "the worker that is called",
-        "end" => "how it ends",
-        other => other,
+    let step = match &divergence.step {
+        StepName::Call => "the call".to_owned(),
+        StepName::Conversation => "what the conversation begins with".to_owned(),
+        StepName::Model(_) => "what the model is sent".to_owned(),
+        StepName::Tool => "the tool".to_owned(),
+        StepName::Verdict => "the gate's verdict".to_owned(),
+        StepName::Ask | StepName::Input(_) | StepName::Settle => "what the operator is asked".to_owned(),
+        StepName::Links(_) => "where links lead".to_owned(),
+        StepName::Rule(_) => "what the tool's own rule is asked".to_owned(),
+        StepName::Repair(_) => "what the model is told of its answer".to_owned(),
+        StepName::Wait(_) | StepName::Jitter(_) => "the wait before the next attempt".to_owned(),
+        StepName::Limit => "the limit that was reached".to_owned(),
+        StepName::Definition => "the worker that is called".to_owned(),
+        StepName::End => "how it ends".to_owned(),
+        other => other.to_string(),
     };
     match &divergence.what {
         Difference::Changed { .. } | Difference::Sent { .. } => format!("{step} differs:"),

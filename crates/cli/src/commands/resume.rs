@@ -1,18 +1,23 @@
-//! `llm-do runs resume`: a run goes on from where it was suspended or cut off (SPEC §12).
+//! `llm-do runs resume`: continues a run that was suspended or interrupted.
 
-use super::run::{Asked, NotReady, asking, carry_out, said, surrounded};
 use crate::{
     args::ResumeArgs,
     exit::{Complaint, Exit},
     interrupt::Interrupts,
-    operator::cut_off,
+    opening::{Asked, NotReady, asking, carry_out, said, surrounded},
     program::{home, show_complaint},
-    render::{Output, show_questions, show_unsettled},
+    render::{Output, show_how_to_answer, show_waiting},
+    visible,
 };
-use llm_do::{CutOffLeaf, Decisions, PastRun, Problem, Session};
-use llm_do_core::{call_path::CallPath, gate::Mode, operator::Answer};
-use llm_do_runs::Settle;
-use std::path::PathBuf;
+use llm_do::{Decisions, PastRun, Problem, Session};
+use llm_do_core::{
+    call_path::CallPath,
+    gate::Mode,
+    question::{Answer, Given, Question, QuestionId, Waiting},
+    step_name::StepName,
+};
+use serde_json::Value;
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 /// Carries out the command.
 pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Exit {
@@ -29,24 +34,20 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Ex
     let mut resumed = || {
         let dir = super::runs::find(folders, &args.run)?;
         let past = PastRun::open(&dir, &home()).map_err(Problem::from)?;
-        let mut decisions = decisions(args, &past)?;
+        let decisions = decisions(args, &past)?;
         past.admits(&decisions).map_err(Problem::from)?;
-        // Nothing would happen but the same end.
-        let (questions, unsettled) = (past.questions(), past.unsettled());
-        let nothing_decided = decisions.answers.is_empty() && past.mode() == Mode::Defer;
-        let undecided = unsettled.iter().filter(|leaf| !decisions.settle.contains_key(&leaf.path));
-        let undecided: Vec<CutOffLeaf> = undecided.cloned().collect();
-        for leaf in &undecided {
-            let settle =
-                asked.terminal.as_ref().and_then(|terminal| cut_off::ask(terminal, leaf, output.err));
-            let Some(settle) = settle else {
-                show_unsettled(output, &undecided);
-                return Ok(Exit::Suspended);
-            };
-            decisions.settle.insert(leaf.path.clone(), settle);
-        }
-        if nothing_decided && !questions.is_empty() {
-            show_questions(output, &questions);
+        let waiting = past.waiting();
+        let undecided: Vec<Waiting> =
+            waiting.into_iter().filter(|waiting| !decisions.0.contains_key(&waiting.id)).collect();
+        let cut_off = |waiting: &Waiting| matches!(waiting.question, Question::Settlement(_));
+        let asks_in_vain = asked.is_nobody() && undecided.iter().any(cut_off);
+        let waits_as_before = past.mode() == Mode::Defer
+            && decisions.0.is_empty()
+            && undecided.iter().any(|waiting| !cut_off(waiting));
+        if asks_in_vain || waits_as_before {
+            // The run would only come to the same end.
+            show_waiting(output, &undecided);
+            show_how_to_answer(output, &visible::line(&args.run), &undecided);
             return Ok(Exit::Suspended);
         }
         let settings = past.settings(surrounded()?).map_err(Problem::from)?;
@@ -57,39 +58,76 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Ex
     resumed().unwrap_or_else(|not_ready: NotReady| said(not_ready, output))
 }
 
+/// Through what the answers come, as recorded.
+const VIA: &str = "command line";
+
 /// What the command line decides.
 fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> {
-    let mut decisions = Decisions::default();
-    let approve = || Answer::Approve { remember: false };
-    for call in &args.approve {
-        if call == "all" {
-            decisions.answers.extend(past.questions().into_iter().map(|ask| (ask.call, approve())));
-        } else {
-            decisions.answers.insert(CallPath::typed(call), approve());
+    let mut decisions = HashMap::new();
+    let mut decide = |id: QuestionId, answer: Answer| {
+        let wrong = || Complaint::wrong(format!("`{id}` is decided twice"));
+        match decisions.insert(id.clone(), Given::operator(answer, VIA)) {
+            None => Ok(()),
+            Some(_) => Err(wrong()),
         }
-    }
-    for denied in &args.deny {
-        let (call, reason) = match denied.split_once('=') {
+    };
+    let at = |call: &str, step: StepName| QuestionId { call: CallPath::typed(call), step };
+    let approve = || Answer::Approve { remember: false };
+    let mut denied = Vec::new();
+    for text in &args.deny {
+        let (call, reason) = match text.split_once('=') {
             Some((call, reason)) => (call, Some(reason.to_owned())),
-            None => (denied.as_str(), None),
+            None => (text.as_str(), None),
         };
-        let before =
-            decisions.answers.insert(CallPath::typed(call), Answer::Deny { reason, remember: false });
-        if before.is_some() && !args.approve.iter().any(|call| call == "all") {
-            return Err(Complaint::wrong(format!("`{call}` is both approved and denied")));
+        decide(at(call, StepName::Ask), Answer::Deny { reason, remember: false })?;
+        denied.push(at(call, StepName::Ask));
+    }
+    for call in &args.approve {
+        if call != "all" {
+            decide(at(call, StepName::Ask), approve())?;
+            continue;
+        }
+        for Waiting { id, question } in past.waiting() {
+            if matches!(question, Question::Approval(_)) && !denied.contains(&id) {
+                decide(id, approve())?;
+            }
         }
     }
     for call in &args.again {
-        decisions.settle.insert(CallPath::typed(call), Settle::Again);
+        decide(at(call, StepName::Settle), Answer::Again)?;
     }
-    for given in &args.result {
-        let parsed =
-            given.split_once('=').and_then(|(call, json)| Some((call, serde_json::from_str(json).ok()?)));
-        let Some((call, value)) = parsed else {
-            return Err(Complaint::wrong(format!("`--result {given}` is not CALL=JSON"))
+    for text in &args.result {
+        let Some((call, value)) = with_json(text) else {
+            return Err(Complaint::wrong(format!("`--result {text}` is not CALL=JSON"))
                 .hint("a text is written in quotes: --result '0/3.1=\"sent\"'"));
         };
-        decisions.settle.insert(CallPath::typed(call), Settle::Given(std::sync::Arc::new(value)));
+        decide(at(call, StepName::Settle), Answer::Done { result: Arc::new(value) })?;
     }
-    Ok(decisions)
+    for text in &args.answer {
+        let parsed = with_json(text).and_then(|(id, value)| Some((id.parse::<QuestionId>().ok()?, value)));
+        let Some((id, value)) = parsed else {
+            return Err(Complaint::wrong(format!("`--answer {text}` is not CALL:STEP=JSON")).hint(
+                "`llm-do runs show` names the questions that wait: --answer '0/2.0:input.0=\"blue\"'",
+            ));
+        };
+        let is_input = past
+            .waiting()
+            .iter()
+            .any(|waiting| waiting.id == id && matches!(waiting.question, Question::Input(_)));
+        let answer = match is_input {
+            true => Answer::Give { value: Arc::new(value) },
+            false => serde_json::from_value(value).map_err(|error| {
+                Complaint::wrong(format!("`--answer {text}`: {error}"))
+                    .hint("an approval takes {\"answer\": \"approve\"}, {\"answer\": \"deny\"} or {\"answer\": \"edit\", \"input\": …}")
+            })?,
+        };
+        decide(id, answer)?;
+    }
+    Ok(Decisions(decisions))
+}
+
+/// `NAME=JSON`, taken apart.
+fn with_json(text: &str) -> Option<(&str, Value)> {
+    let (name, json) = text.split_once('=')?;
+    Some((name, serde_json::from_str(json).ok()?))
 }

@@ -1,4 +1,4 @@
-//! `llm-do runs`: past runs, from their journals (SPEC §12).
+//! `llm-do runs`: lists, shows, exports and removes recorded runs (docs/guides/runs.md).
 
 mod clean;
 mod collector;
@@ -15,9 +15,8 @@ use crate::{
 };
 use llm_do::program::target::{self, Request};
 use llm_do_core::journal::RunStatus;
-use llm_do_runs::{
-    FindError, Line, Open, RunState, RunSummary, Tone, duration, find_run, list_runs, thousands,
-};
+use llm_do_records::{Line, Open, RunState, Tone, duration, thousands};
+use llm_do_runs::{FindError, RunSummary, find_run, list_runs};
 use serde_json::json;
 use std::{
     fs,

@@ -1,9 +1,9 @@
-//! `llm-do schema`: the published JSON Schemas (SPEC §3).
+//! `llm-do schema`: prints the JSON Schemas of the file formats and of events.
 
 use crate::{args::SchemaOf, render::Output};
 use llm_do::{core::event, program::json_schema, toolset_kinds};
 
-/// Prints one, indented whoever reads it: it becomes a file.
+/// Prints a schema, always indented, because users save it to a file.
 pub(crate) fn run(what: SchemaOf, output: &Output) {
     let toolsets = toolset_kinds();
     let schema = match what {

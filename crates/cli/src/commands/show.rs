@@ -1,10 +1,10 @@
-//! `llm-do show`: a worker after the merge, or what its model would be sent (SPEC §5).
+//! `llm-do show`: a worker after the merge, or what its model would be sent.
 
 use crate::{
     args::{ApprovalFlags, Format, InputFlags, ProgramArgs, ProgramFlags, RunArgs, ShowArgs},
     commands::list::tools_line,
-    commands::run::{NotReady, given, said, settings},
     exit::{Complaint, Exit},
+    opening::{NotReady, given, said, settings},
     program::{findings, looked_at, reading_host, show_problem, surroundings},
     render::Output,
     visible,
@@ -154,7 +154,10 @@ fn request_text(sent: &RecordKind, output: &Output) -> String {
     out.push_str(&heading("message"));
     for part in &message.parts {
         match part {
-            Part::Text { text } => out.push_str(&format!("{}\n", visible::text(text))),
+            Part::Text { .. } | Part::Attachment { .. } => {
+                let text = part.sent().unwrap_or_default();
+                out.push_str(&format!("{}\n", visible::text(&text)));
+            }
             Part::Blob(blob) => out.push_str(&format!(
                 "{}\n",
                 paint.dim(format!(

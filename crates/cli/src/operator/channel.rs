@@ -1,4 +1,4 @@
-//! Where another program answers questions: `--operator` (SPEC §9.4).
+//! The channel on which another program answers questions: `--operator` (docs/reference/operator-protocol.md).
 
 use llm_do::ProgramOperator;
 use rustix::{

@@ -1,44 +1,62 @@
-//! The question what becomes of a leaf that had begun and not ended when its run was cut off (SPEC §12).
+//! The question about a tool that was cut off: what became of it, only the operator can know.
 
 use super::entry::{Entered, read};
-use crate::{paint::Paint, terminal::Terminal, visible};
-use llm_do::CutOffLeaf;
-use llm_do_runs::Settle;
+use crate::{
+    paint::Paint,
+    terminal::{Terminal, Typed},
+    visible,
+};
+use llm_do_core::{
+    call_path::CallPath,
+    question::{Answer, Settlement},
+};
 use std::sync::{Arc, atomic::AtomicBool};
 
-/// Asks what becomes of it. `None`: nothing, the run stays as it is.
-pub(crate) fn ask(terminal: &Terminal, leaf: &CutOffLeaf, paint: Paint) -> Option<Settle> {
-    terminal.show(&question(leaf, paint));
-    let words = [('a', "again"), ('d', "done"), ('q', "not now")];
-    match terminal.choose(&words) {
-        Some('a') => Some(Settle::Again),
-        Some('d') => result(terminal),
-        _ => None,
-    }
-}
-
-/// The result that it counts as having given.
-fn result(terminal: &Terminal) -> Option<Settle> {
-    let never = AtomicBool::new(false);
-    terminal.read_keys(&never);
-    let entered = read(terminal, &never, "its result (text or JSON): ", "");
+/// Asks what becomes of it. `None`: nothing now, the run stays as it is.
+pub(super) fn ask(
+    terminal: &Terminal,
+    cancelled: &AtomicBool,
+    call: &CallPath,
+    cut_off: &Settlement,
+    paint: Paint,
+) -> Option<Answer> {
+    terminal.show(&question(call, cut_off, paint));
+    terminal.read_keys(cancelled);
+    let answer = loop {
+        let text = match terminal.next(cancelled) {
+            Typed::Text(text) => text,
+            Typed::Other => continue,
+            Typed::End | Typed::Cancelled => break None,
+        };
+        let (word, answer) = match text.trim_end() {
+            "a" => ("again", Some(Answer::Again)),
+            "x" => ("end the run", Some(Answer::Abort)),
+            "q" => ("not now", None),
+            "d" => {
+                terminal.show("done\n");
+                break match read(terminal, cancelled, "its result (text or JSON): ", "") {
+                    Entered::Line(line) => {
+                        let result = serde_json::from_str(&line).unwrap_or_else(|_| line.into());
+                        Some(Answer::Done { result: Arc::new(result) })
+                    }
+                    Entered::Left | Entered::Cancelled => None,
+                };
+            }
+            _ => continue,
+        };
+        terminal.show(&format!("{word}\n"));
+        break answer;
+    };
     terminal.restore();
-    match entered {
-        Entered::Line(line) => {
-            let value = serde_json::from_str(&line).unwrap_or_else(|_| line.into());
-            Some(Settle::Given(Arc::new(value)))
-        }
-        Entered::Left | Entered::Cancelled => None,
-    }
+    answer
 }
 
-fn question(leaf: &CutOffLeaf, paint: Paint) -> String {
-    let input = leaf.input.to_string();
+fn question(call: &CallPath, cut_off: &Settlement, paint: Paint) -> String {
+    let input = cut_off.input.to_string();
     format!(
-        "{} called {} at {}, which had begun and not ended when the run was cut off. Only you can know whether its effect took place.\n  {}\n[a] run it again  [d] it is done: give its result  [q] decide later ",
-        paint.cyan(visible::line(&leaf.worker)),
-        paint.bold(visible::line(&leaf.function)),
-        leaf.path,
+        "{} called {} at {call}. It was cut off before it ended, and only you can know whether its effect took place.\n  {}\n[a] run it again  [d] it is done: give its result  [x] end the run  [q] decide later ",
+        paint.cyan(visible::line(&cut_off.chain.join(" → "))),
+        paint.bold(visible::line(&cut_off.function)),
         visible::line(&visible::start(&input, 500)),
     )
 }
@@ -46,21 +64,21 @@ fn question(leaf: &CutOffLeaf, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use llm_do_core::call_path::CallPath;
+    use llm_do_core::risk::Risk;
     use serde_json::json;
 
     #[test]
     fn the_question_shows_the_call_and_nothing_of_it_acts() {
-        let leaf = CutOffLeaf {
-            path: CallPath::root().call(1, 0),
-            worker: "main".into(),
+        let cut_off = Settlement {
+            chain: vec!["main".into()],
             function: "post\u{1b}[2J".into(),
+            risk: Risk::Network,
             input: Arc::new(json!({"to": "ada\u{202e}"})),
         };
-        insta::assert_snapshot!(question(&leaf, Paint::NEVER), @r#"
-        main called post\x1b[2J at 0/1.0, which had begun and not ended when the run was cut off. Only you can know whether its effect took place.
+        insta::assert_snapshot!(question(&CallPath::root().call(1, 0), &cut_off, Paint::NEVER), @r#"
+        main called post\x1b[2J at 0/1.0. It was cut off before it ended, and only you can know whether its effect took place.
           {"to":"ada\u{202e}"}
-        [a] run it again  [d] it is done: give its result  [q] decide later
+        [a] run it again  [d] it is done: give its result  [x] end the run  [q] decide later
         "#);
     }
 }

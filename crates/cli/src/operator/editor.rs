@@ -1,7 +1,10 @@
 //! Editing a call's arguments before it runs.
 
 use super::entry::{self, Entered};
-use crate::terminal::Terminal;
+use crate::{
+    environment::{EDITOR, LLM_DO_EDITOR, VISUAL},
+    terminal::Terminal,
+};
 use serde_json::Value;
 use std::{
     env, fs, io,
@@ -43,7 +46,7 @@ pub(super) fn edit(
     draft: Option<String>,
 ) -> Edited {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
-    let text = match set("VISUAL").or_else(|| set("EDITOR")) {
+    let text = match set(VISUAL.name).or_else(|| set(EDITOR.name)) {
         Some(editor) => {
             let text = draft.unwrap_or_else(|| format!("{input:#}\n"));
             terminal.restore();
@@ -99,7 +102,7 @@ fn run(
     let mut child = Command::new("/bin/sh")
         .args(["-c", "exec $LLM_DO_EDITOR \"$1\"", "sh"])
         .arg(path)
-        .env("LLM_DO_EDITOR", editor)
+        .env(LLM_DO_EDITOR.name, editor)
         .stdin(terminal.handle()?)
         .stdout(terminal.handle()?)
         .stderr(terminal.handle()?)

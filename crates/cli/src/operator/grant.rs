@@ -1,4 +1,4 @@
-//! The question whether a program gets what it asks for beyond its own tree (SPEC §6.5).
+//! The question whether to grant a program access outside its project (docs/reference/sandbox.md).
 
 use crate::{paint::Paint, terminal::Terminal, visible};
 use llm_do::{BadGrantsFile, Grantor, MissingGrant, RememberedGrants};

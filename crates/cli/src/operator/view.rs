@@ -3,7 +3,7 @@
 use crate::{paint::Paint, visible};
 use llm_do_core::{
     function::{Preview, Risk},
-    operator::Ask,
+    question::Approval,
 };
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
@@ -25,7 +25,7 @@ pub(super) enum Extent {
 }
 
 /// The question: who wants to call what, with what, and which rule asks.
-pub(super) fn question(ask: &Ask, extent: Extent, columns: usize, paint: Paint) -> String {
+pub(super) fn question(ask: &Approval, extent: Extent, columns: usize, paint: Paint) -> String {
     let mut out = String::new();
     let rule = "─".repeat(columns.min(72));
     let chain: Vec<Cow<'_, str>> = ask.chain.iter().map(|id| visible::line(id)).collect();
@@ -42,7 +42,11 @@ pub(super) fn question(ask: &Ask, extent: Extent, columns: usize, paint: Paint) 
         paint.cyan(chain.join(" → ")),
         paint.bold(visible::line(&ask.function)),
     );
-    let _ = writeln!(out, "{}", paint.dim(format!("  asked because of: {}", visible::line(&ask.rule))));
+    let _ = writeln!(
+        out,
+        "{}",
+        paint.dim(format!("  asked because of: {}", visible::line(&ask.rule.to_string())))
+    );
     let diff = ask.preview.as_ref().map(|preview| match preview {
         Preview::Change { path, before, after } => {
             diff(path, before.as_deref(), after.as_deref(), extent, paint)
@@ -161,19 +165,18 @@ fn diff(path: &str, before: Option<&str>, after: Option<&str>, extent: Extent, p
 #[cfg(test)]
 mod tests {
     use super::*;
-    use llm_do_core::call_path::CallPath;
+    use llm_do_core::rule::DecidedBy;
     use serde_json::json;
     use std::sync::Arc;
 
-    fn ask(input: Value, preview: Option<Preview>) -> Ask {
-        Ask {
-            call: CallPath::root().call(0, 0),
+    fn ask(input: Value, preview: Option<Preview>) -> Approval {
+        Approval {
             chain: vec!["main".into(), "reports/summarizer".into()],
             function: "write_file".into(),
             risk: Risk::Write,
             input: Arc::new(input),
             preview,
-            rule: "risk `write`".into(),
+            rule: DecidedBy::Default(Risk::Write),
         }
     }
 
@@ -192,7 +195,7 @@ mod tests {
         insta::assert_snapshot!(text, @r#"
         ────────────────────
         main → reports/summarizer wants to call write_file  (risk: write)
-          asked because of: risk `write`
+          asked because of: default for risk `write`
           path "report.md"
           content 3 lines, see below
           --- /report.md

@@ -9,8 +9,10 @@ use llm_do_core::{
     event::Event,
     journal::{Ending, Record, RecordKind},
     model::{Delta, ModelName},
+    question::Question,
+    step_name::StepName,
 };
-use llm_do_runs::duration;
+use llm_do_records::duration;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -180,13 +182,18 @@ impl Progress {
                 let line = format!("{} {}", self.paint.yellow("↻"), visible::start(&message, FAILURE));
                 self.line(&path.keyed("failed"), &line);
             }
-            RecordKind::Asked(_) => {
+            RecordKind::Asked(question) => {
                 if let Some(open) = state.open.get_mut(path) {
-                    open.doing = Some("waiting for an approval".into());
+                    let waits_for = match question {
+                        Question::Approval(_) => "waiting for an approval",
+                        Question::Input(_) => "waiting for your input",
+                        Question::Settlement(_) => "waiting for your decision",
+                    };
+                    open.doing = Some(waits_for.into());
                     open.asked_ms = record.at_ms;
                 }
             }
-            RecordKind::Answered(_) | RecordKind::Recalled(_) => {
+            RecordKind::Answered(_) => {
                 if let Some(open) = state.open.get_mut(path) {
                     open.doing = None;
                     // Waiting for a person is no work.
@@ -200,7 +207,7 @@ impl Progress {
             }
             RecordKind::TimedOut { .. } => {
                 // Of a leaf it is the end; a worker's own ending follows.
-                if record.step == "tool"
+                if record.step == StepName::Tool
                     && let Some(open) = state.open.remove(path)
                 {
                     let line = format!(

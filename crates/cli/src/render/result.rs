@@ -6,16 +6,15 @@ use crate::{
     program::{home, quoted},
     visible,
 };
-use llm_do::{CutOffLeaf, Report};
+use llm_do::Report;
 use llm_do_core::{
-    call_path::CallPath,
-    engine::{End, Halt},
+    engine::End,
     journal::RunStatus,
     ledger::Left,
     model::Usage,
-    operator::Ask,
+    question::{Question, Waiting},
 };
-use llm_do_runs::{duration, thousands};
+use llm_do_records::{duration, thousands};
 use serde_json::{Value, json};
 use std::{env, fs};
 
@@ -40,9 +39,10 @@ pub(crate) fn show_report(output: &Output, report: &Report, streamed: Option<&st
     match &report.end {
         End::Done(_) => {}
         End::Failed(failure) => show_failure(output, report, &failure.message, failure.partial.as_deref()),
-        End::Suspended(asks) => {
-            show_questions(output, asks);
-            say_how_to_decide(output, report, asks);
+        End::Suspended(waiting) => {
+            show_waiting(output, waiting);
+            let (run, place) = (visible::line(&report.run).into_owned(), place(report));
+            show_how_to_answer(output, &format!("{run}{place}"), waiting);
         }
     }
     summary(output, report);
@@ -62,10 +62,6 @@ fn show_value(output: &Output, value: &Value, streamed: Option<&str>) {
 
 fn show_failure(output: &Output, report: &Report, message: &str, partial: Option<&Value>) {
     let paint = output.err;
-    if let Some(Halt::Unsettled { path, function }) = &report.halt {
-        show_cut_off(output, path, function);
-        return;
-    }
     match report.status {
         RunStatus::Interrupted => {
             let id = visible::line(&report.run);
@@ -104,54 +100,58 @@ fn place(report: &Report) -> String {
     format!(" {}", quoted(&shown))
 }
 
-/// Leaves that had begun and not ended: what the operator must decide.
-pub(crate) fn show_unsettled(output: &Output, unsettled: &[CutOffLeaf]) {
-    for leaf in unsettled {
-        show_cut_off(output, &leaf.path, &leaf.function);
+/// The questions that a suspended run waits for.
+pub(crate) fn show_waiting(output: &Output, waiting: &[Waiting]) {
+    let paint = output.err;
+    let number = |is: fn(&Question) -> bool| waiting.iter().filter(|waiting| is(&waiting.question)).count();
+    let kinds = [
+        (number(|question| matches!(question, Question::Approval(_))), "approval"),
+        (number(|question| matches!(question, Question::Input(_))), "input"),
+        (number(|question| matches!(question, Question::Settlement(_))), "decision"),
+    ];
+    let kinds = kinds.into_iter().filter(|(number, _)| *number > 0);
+    let kinds: Vec<String> = kinds.map(|(number, noun)| count(number, noun)).collect();
+    let header = format!("{} the run waits for {}:", paint.warning("suspended:"), kinds.join(", "));
+    output.screen.line(&header);
+    for Waiting { id, question } in waiting {
+        let call = &id.call;
+        let line = match question {
+            Question::Approval(approval) => format!(
+                "  {call}  {} wants to call {} {}",
+                visible::line(&approval.chain.join(" → ")),
+                paint.bold(visible::line(&approval.function)),
+                paint.dim(visible::start(&visible::line(&approval.input.to_string()), 200)),
+            ),
+            Question::Input(input) => format!(
+                "  {}  {} asks: {}",
+                visible::line(&id.to_string()),
+                visible::line(&input.chain.join(" → ")),
+                visible::start(&visible::line(&input.prompt), 200),
+            ),
+            Question::Settlement(cut_off) => format!(
+                "  {call}  {} was cut off before it ended; only you can know whether its effect took place",
+                paint.bold(visible::line(&cut_off.function)),
+            ),
+        };
+        output.screen.line(&line);
     }
 }
 
-fn show_cut_off(output: &Output, path: &CallPath, function: &str) {
-    let paint = output.err;
-    output.screen.line(&format!(
-        "{} {} at {path} had begun and not ended when the run was cut off; whether its effect took place, only you can know",
-        paint.warning("suspended:"),
-        paint.bold(visible::line(function)),
-    ));
-    output.screen.line(&format!(
-        "{} go on with `--again {path}` to run it again, or with `--result {path}=JSON` to count it as done",
-        paint.hint("hint:")
-    ));
-}
-
-fn say_how_to_decide(output: &Output, report: &Report, asks: &[Ask]) {
-    let Some(first) = asks.first() else { return };
-    let (run, place) = (visible::line(&report.run).into_owned(), place(report));
-    output.screen.line(&format!(
-        "{} decide with `llm-do runs resume {run}{place} --approve {call}` or `--deny {call}`",
-        output.err.hint("hint:"),
-        call = first.call,
-    ));
-}
-
-/// The questions that a suspended run waits for.
-pub(crate) fn show_questions(output: &Output, asks: &[Ask]) {
-    let paint = output.err;
-    output.screen.line(&format!(
-        "{} the run waits for {}:",
-        paint.warning("suspended:"),
-        count(asks.len(), "approval")
-    ));
-    for ask in asks {
-        let chain = ask.chain.join(" → ");
-        let input = ask.input.to_string();
-        let input = visible::line(&input);
-        output.screen.line(&format!(
-            "  {}  {} wants to call {} {}",
-            ask.call,
-            visible::line(&chain),
-            paint.bold(visible::line(&ask.function)),
-            paint.dim(visible::start(&input, 200)),
+/// How the first question of each kind is answered. `run` is what follows `runs resume`.
+pub(crate) fn show_how_to_answer(output: &Output, run: &str, waiting: &[Waiting]) {
+    let hint = |text: String| output.screen.line(&format!("{} {text}", output.err.hint("hint:")));
+    let first = |is: fn(&Question) -> bool| waiting.iter().find(|waiting| is(&waiting.question));
+    if let Some(Waiting { id, .. }) = first(|question| matches!(question, Question::Approval(_))) {
+        let call = &id.call;
+        hint(format!("decide with `llm-do runs resume {run} --approve {call}` or `--deny {call}`"));
+    }
+    if let Some(Waiting { id, .. }) = first(|question| matches!(question, Question::Input(_))) {
+        hint(format!("answer with `llm-do runs resume {run} --answer '{id}=JSON'`"));
+    }
+    if let Some(Waiting { id, .. }) = first(|question| matches!(question, Question::Settlement(_))) {
+        let call = &id.call;
+        hint(format!(
+            "decide with `llm-do runs resume {run} --again {call}` to run it again, or with `--result {call}=JSON` to count it as done"
         ));
     }
 }

@@ -1,17 +1,17 @@
-//! One attempt to escape, and what came of it.
+//! An attempt to escape, and its outcome.
 
 use crate::world::World;
 use std::{borrow::Cow, fmt, panic};
 
-/// Attempts of one kind, under a heading of the table.
+/// Attempts of one kind: a test, and a section of the page.
 pub(crate) struct Group {
     pub(crate) title: &'static str,
-    /// What their oracle is, and their control: a sentence or two.
+    /// A sentence or two about the oracles and the control.
     pub(crate) about: &'static str,
     pub(crate) attempts: Vec<Attempt>,
 }
 
-/// On whose side the attacker is.
+/// Who the attacker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Model,
@@ -21,7 +21,7 @@ pub(crate) enum Who {
     Process,
 }
 
-/// Which part of llm-do stops it.
+/// The part of llm-do that stops the attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layer {
     Files,
@@ -63,10 +63,10 @@ impl fmt::Display for Layer {
     }
 }
 
-/// What an attempt may want of the machine. Where it is missing, the attempt is not tried.
+/// A requirement of an attempt on the machine. The attempt is skipped where it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The user `root`, to prepare what only that can prepare.
+    /// The user `root`, for preparations that need its rights.
     Root,
     /// `/usr/bin/python3`.
     Python,
@@ -78,32 +78,32 @@ pub(crate) enum Need {
     Corpus,
 }
 
-/// What came of an attempt that did not escape.
+/// The outcome of an attempt that did not escape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Somebody said no.
+    /// The attack was refused.
     Refused,
-    /// What was looked for is not there for the attacker.
+    /// The target does not exist for the attacker.
     NotThere,
-    /// It was taken for what it literally is, inside.
+    /// The input was taken literally, inside the project.
     Literal,
-    /// It happened, to what the attacker has anyway.
+    /// The operation took place, on a file that the attacker may change anyway.
     Inside,
-    /// A limit ended it.
+    /// A limit stopped it.
     Bounded,
-    /// The kernel ended the attacker.
+    /// The attacking process was killed.
     Ended,
-    /// The operator sees it as it is.
+    /// The operator sees the text as it is.
     Shown,
-    /// The operator is asked, and shown why.
+    /// The operator is asked, with the reason.
     Asks,
-    /// The operator is asked once more.
-    Asked,
-    /// The value was replaced before anybody saw it.
+    /// The operator is asked again.
+    AskedAgain,
+    /// The value was replaced before it was shown or recorded.
     Redacted,
-    /// Nothing stops it; the text says what there is instead.
+    /// Nothing stops it; the text names the alternative.
     Undefended(&'static str),
-    /// This machine can't try it.
+    /// This machine lacks a requirement.
     NotTried(String),
 }
 
@@ -111,14 +111,14 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused => f.write_str("refused"),
-            Self::NotThere => f.write_str("not there"),
+            Self::NotThere => f.write_str("not present"),
             Self::Literal => f.write_str("taken literally"),
             Self::Inside => f.write_str("stays inside"),
             Self::Bounded => f.write_str("bounded"),
-            Self::Ended => f.write_str("ended"),
-            Self::Shown => f.write_str("shown as it is"),
+            Self::Ended => f.write_str("terminated"),
+            Self::Shown => f.write_str("shown to the operator"),
             Self::Asks => f.write_str("the operator is asked"),
-            Self::Asked => f.write_str("asked anew"),
+            Self::AskedAgain => f.write_str("asked again"),
             Self::Redacted => f.write_str("redacted"),
             Self::Undefended(instead) => write!(f, "**undefended**: {instead}"),
             Self::NotTried(why) => write!(f, "not tried: {why}"),
@@ -126,7 +126,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// An attempt that got somewhere, or that could not have got anywhere.
+/// An attempt that succeeded, or whose control failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Escape(pub(crate) String);
 
@@ -144,15 +144,15 @@ impl<T: Into<String>> From<T> for Escape {
 
 pub(crate) type Tried = Result<Outcome, Escape>;
 
-/// What is done in an attempt.
+/// The code of an attempt.
 pub(crate) type Attack = fn(&World) -> Tried;
 
-/// One attack: who makes it, what stops it by which means, and how it is made.
+/// One attack: who makes it, which layer stops it by which mechanism, and its code.
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,
     pub(crate) who: Who,
     pub(crate) layer: Layer,
-    /// The tiers of confinement in which it is tried; `-` where none is concerned.
+    /// The tiers of confinement in which it is made; `-` where no process is confined.
     pub(crate) tier: &'static str,
     pub(crate) mechanism: Cow<'static, str>,
     pub(crate) needs: Vec<Need>,
@@ -160,7 +160,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// An attempt in which no confined process takes part.
+    /// An attempt without a confined process.
     pub(crate) fn new(
         who: Who,
         layer: Layer,
@@ -182,7 +182,7 @@ impl Attempt {
         self
     }
 
-    /// Makes it in a world of its own, and looks afterwards whether anything got out.
+    /// Makes the attempt in a world of its own, then checks the oracles.
     pub(crate) fn make(&self) -> Tried {
         if let Some(why) = self.needs.iter().find_map(|need| need.missing()) {
             return Ok(Outcome::NotTried(why));
@@ -194,16 +194,16 @@ impl Attempt {
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             Err(Escape(format!("it panicked: {}", text.unwrap_or("without words"))))
         });
-        // What the oracles see counts more than what the attempt believes.
-        world.nothing_got_out()?;
+        // The oracles take precedence over the result of the attempt.
+        world.check_oracles()?;
         match outcome {
-            Ok(Outcome::NotTried(why)) => Err(Escape(format!("it was not tried, and must be: {why}"))),
+            Ok(Outcome::NotTried(why)) => Err(Escape(format!("it must not be skipped: {why}"))),
             other => other,
         }
     }
 }
 
-/// Whether a text holds these; the text where it does not.
+/// Fails if a part is missing in the text.
 pub(crate) fn holds(text: &str, parts: &[&str]) -> Result<(), Escape> {
     match parts.iter().find(|part| !text.contains(**part)) {
         Some(missing) => Err(Escape(format!("`{missing}` is missing in: {text}"))),
@@ -211,7 +211,7 @@ pub(crate) fn holds(text: &str, parts: &[&str]) -> Result<(), Escape> {
     }
 }
 
-/// What must be so for the attempt to count.
+/// Fails the attempt if a condition does not hold.
 pub(crate) fn must(holds: bool, what: impl Into<String>) -> Result<(), Escape> {
     if holds { Ok(()) } else { Err(Escape(what.into())) }
 }

@@ -1,8 +1,8 @@
-//! Runs of the built binary in a world, with a model that does what the attacker wants.
+//! Runs of the binary in a world, with a scripted model that serves the attacker.
 
 use crate::{
     attempt::Escape,
-    world::{PATIENCE, World, eventually},
+    world::{TIMEOUT, World, eventually},
 };
 use rustix::process::setsid;
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ use std::{
     thread::spawn,
 };
 
-/// What a run left behind.
-pub(crate) struct Told {
+/// The output and the journal of a run.
+pub(crate) struct RunReport {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -24,15 +24,15 @@ pub(crate) struct Told {
     pub(crate) journal: Vec<Value>,
 }
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for RunReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "exit {:?}, stdout {:?}, stderr {}", self.code, self.stdout, self.stderr)?;
         self.endings().iter().try_for_each(|(path, ending)| write!(f, "\n{path}: {ending:?}"))
     }
 }
 
-impl Told {
-    /// How the calls ended, in the order in which they did: the place of each, and its result or failure as text.
+impl RunReport {
+    /// The path of each call that ended, in order, with its result or failure as text.
     pub(crate) fn endings(&self) -> Vec<(String, Result<String, String>)> {
         let ended = |record: &&Value| {
             ["tool_ended", "call_ended"].contains(&record["kind"].as_str().unwrap_or_default())
@@ -49,7 +49,7 @@ impl Told {
         self.journal.iter().filter(ended).map(ending).collect()
     }
 
-    /// How the call at this place ended.
+    /// The result or failure of the call at this path.
     pub(crate) fn ending(&self, path: &str) -> Result<Result<String, String>, Escape> {
         let found = self.endings().into_iter().find(|(at, _)| at == path);
         found
@@ -57,7 +57,7 @@ impl Told {
             .ok_or_else(|| Escape(format!("no call at {path} has ended: {self:#?}")))
     }
 
-    /// Why the call at this place failed; what it did, as an escape.
+    /// The failure of the call at this path. A call that succeeded is an escape.
     pub(crate) fn refusal(&self, path: &str) -> Result<String, Escape> {
         match self.ending(path)? {
             Err(failure) => Ok(failure),
@@ -65,12 +65,12 @@ impl Told {
         }
     }
 
-    /// It ended with this code.
+    /// Fails if the run ended with another exit code.
     pub(crate) fn ended(&self, code: i32) -> Result<(), Escape> {
         if self.code == Some(code) { Ok(()) } else { Err(Escape(format!("not exit {code}: {self:#?}"))) }
     }
 
-    /// Everything that was said and recorded.
+    /// Everything that was printed and recorded.
     pub(crate) fn all(&self) -> String {
         let journal: Vec<String> = self.journal.iter().map(Value::to_string).collect();
         format!("{}\n{}\n{}", self.stdout, self.stderr, journal.join("\n"))
@@ -78,7 +78,7 @@ impl Told {
 }
 
 impl World {
-    /// The binary in the project, in an environment that holds nothing of the tester's, without a terminal.
+    /// The binary in the project, with a clean environment and without a terminal.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.command_on_terminal(arguments);
         // SAFETY: between fork and exec only this system call is made.
@@ -86,7 +86,7 @@ impl World {
         command
     }
 
-    /// The same, for whom gives it a terminal.
+    /// The same, for a caller that provides a terminal.
     pub(crate) fn command_on_terminal(&self, arguments: &[&str]) -> Command {
         self.launched.store(true, Ordering::Relaxed);
         let mut command = Command::new(env!("CARGO_BIN_EXE_llm-do"));
@@ -96,23 +96,23 @@ impl World {
         command
     }
 
-    /// Runs the binary to its end. What it says and records is heard.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Told {
+    /// Runs the binary to its end. The attacker learns its output and its journal.
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunReport {
         self.run_command(self.command(arguments))
     }
 
-    pub(crate) fn run_command(&self, mut command: Command) -> Told {
+    pub(crate) fn run_command(&self, mut command: Command) -> RunReport {
         self.arm();
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let (stdout, stderr) = (drained(child.stdout.take()), drained(child.stderr.take()));
         let code = ended(&mut child);
         let [stdout, stderr] = [stdout, stderr].map(|text| text.join().expect("a reader"));
-        let told = Told { code, stdout, stderr, journal: self.journal() };
-        self.hear(told.all());
-        told
+        let report = RunReport { code, stdout, stderr, journal: self.journal() };
+        self.disclose(report.all());
+        report
     }
 
-    /// The records of the newest run of the project, with long values put back.
+    /// The records of the newest run of the project. The attacker learns the stored values too.
     pub(crate) fn journal(&self) -> Vec<Value> {
         let Ok(entries) = fs::read_dir(self.project(".llm-do/runs")) else { return Vec::new() };
         let newest = entries
@@ -123,13 +123,13 @@ impl World {
         let Some(run) = newest else { return Vec::new() };
         let blobs = fs::read_dir(run.join("blobs")).into_iter().flatten().flatten();
         for blob in blobs {
-            self.hear(fs::read_to_string(blob.path()).unwrap_or_default());
+            self.disclose(fs::read_to_string(blob.path()).unwrap_or_default());
         }
         let text = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// A script: what each worker's model calls, one turn after another, before it says `done`.
+    /// Writes a script: the calls of each worker's model, one in each turn, and then the answer `done`.
     pub(crate) fn script(&self, workers: &[(&str, Vec<Value>)]) {
         let mut answers = Vec::new();
         for (worker, calls) in workers {
@@ -141,7 +141,7 @@ impl World {
         self.answers(&json!({ "answers": answers }));
     }
 
-    /// A script as it is. In YAML, of which JSON is a part, some characters must be written as escapes.
+    /// Writes a script. The file is read as YAML, in which some characters of JSON must be escaped.
     pub(crate) fn answers(&self, script: &Value) {
         let mut text = String::new();
         for c in script.to_string().chars() {
@@ -171,7 +171,7 @@ fn drained(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<
 
 fn ended(child: &mut Child) -> Option<i32> {
     let mut status = None;
-    let ended = eventually(PATIENCE, || {
+    let ended = eventually(TIMEOUT, || {
         status = child.try_wait().expect("a child");
         status.is_some()
     });

@@ -1,4 +1,4 @@
-//! Links, odd files and huge files that somebody left in the project, met by the file tools.
+//! Links, special files and huge files in the project, met by the file tools.
 
 use crate::{
     attempt::{
@@ -23,14 +23,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-const DESCRIPTORS: &str = "names are opened one by one below a descriptor, links resolved inside";
+const DESCRIPTORS: &str =
+    "path components are opened one by one below a descriptor; links resolve inside the project";
 
-/// Makes every call on a link and on what seems to lie behind it. A link that was moved or removed is put back.
+/// Makes every call on a link and on paths behind it. A link that was moved or deleted is restored.
 fn behind(world: &World, link: &str, target: &str, below: &[&str]) -> Tried {
     let authority = world.whole();
     let path = world.project(link);
     symlink(target, &path).map_err(|error| error.to_string())?;
-    // The control: whoever opens the path gets there.
+    // The control: opening the path directly reaches the target.
     let reaches = below.iter().any(|rest| fs::metadata(format!("{}{rest}", path.display())).is_ok());
     for rest in below {
         for (tool, input) in calls(&format!("{link}{rest}")) {
@@ -39,7 +40,7 @@ fn behind(world: &World, link: &str, target: &str, below: &[&str]) -> Tried {
                 let made = world.project(made);
                 if let Ok(meta) = fs::symlink_metadata(&made) {
                     if !meta.is_symlink() {
-                        world.hear(fs::read_to_string(&made).unwrap_or_default());
+                        world.disclose(fs::read_to_string(&made).unwrap_or_default());
                     }
                     let _ = fs::remove_file(&made).or_else(|_| fs::remove_dir_all(&made));
                 }
@@ -50,14 +51,14 @@ fn behind(world: &World, link: &str, target: &str, below: &[&str]) -> Tried {
             if !world.project("notes/plan.md").exists() {
                 world.put("notes/plan.md", "The plan\n");
             }
-            world.nothing_got_out_of_files().map_err(|escape| Escape(format!("{tool} {input}: {escape}")))?;
+            world.check_files().map_err(|escape| Escape(format!("{tool} {input}: {escape}")))?;
         }
     }
     must(reaches, format!("the control: {link} leads nowhere"))?;
     Ok(Outcome::Refused)
 }
 
-/// A link of the project by this name, to what the world names.
+/// A link of the project with this name, to a target in the world.
 fn link(
     name: &'static str,
     at: &'static str,
@@ -74,9 +75,9 @@ fn on_files(who: Who, name: &'static str, mechanism: &'static str, attack: fn(&W
 pub(crate) fn group() -> Group {
     let outside = |world: &World| world.outside("").display().to_string();
     Group {
-        title: "Links and odd files in a project",
-        about: "The project was cloned with them, or a tool has left them. Every file tool meets them; whoever opened the path itself would get there, which is \
-                looked at first.",
+        title: "Links and special files in a project",
+        about: "The files came with the project, or a tool left them there. Every file tool meets them. The \
+                control opens the path directly and reaches the target.",
         attempts: vec![
             link("a link to a file outside, relative", "link", |_| "../outside/canary.txt".into(), &[""]),
             link(
@@ -92,24 +93,29 @@ pub(crate) fn group() -> Group {
                 &["", "/canary.txt", "/new.txt", "/etc/passwd"],
             ),
             link(
-                "a link to the folder above, or to the root",
+                "a link to the parent folder or to the root",
                 "notes/up",
                 |_| "../..".into(),
                 &["/outside/canary.txt", "/outside", "/project/.env"],
             ),
             link(
-                "a winding link that leaves and comes back",
+                "a link that leaves the project and returns",
                 "winding",
                 |_| "../project/../outside/canary.txt".into(),
                 &["", "/"],
             ),
-            on_files(Project, "a chain of links, of which the last leaves", DESCRIPTORS, |world| {
-                symlink("notes/second", world.project("first")).unwrap();
-                symlink("../../outside", world.project("notes/third")).unwrap();
-                behind(world, "notes/second", "third/canary.txt", &[""])?;
-                let _ = fs::remove_file(world.project("first"));
-                behind(world, "first", "notes/second", &[""])
-            }),
+            on_files(
+                Project,
+                "a chain of links, the last of which leaves the project",
+                DESCRIPTORS,
+                |world| {
+                    symlink("notes/second", world.project("first")).unwrap();
+                    symlink("../../outside", world.project("notes/third")).unwrap();
+                    behind(world, "notes/second", "third/canary.txt", &[""])?;
+                    let _ = fs::remove_file(world.project("first"));
+                    behind(world, "first", "notes/second", &[""])
+                },
+            ),
             link(
                 "a link into `/proc` (`self/root`, `self/cwd`)",
                 "magic",
@@ -118,18 +124,18 @@ pub(crate) fn group() -> Group {
             ),
             link("a link to a hidden file", "notes/env", |_| "../.env".into(), &[""]),
             link(
-                "a link to what defines the program, to be changed",
+                "a write through a link to a file that defines the program",
                 "notes/worker",
                 |_| "../main.worker".into(),
                 &[""],
             ),
             link(
-                "a link to `.git`, to plant a hook",
+                "a link to `.git` that would plant a hook",
                 "notes/git",
                 |_| "../.git".into(),
                 &["/config", "/hooks"],
             ),
-            on_files(Project, "a dangling link, at whose end a file would be made", DESCRIPTORS, |world| {
+            on_files(Project, "a dangling link whose target would be created", DESCRIPTORS, |world| {
                 let authority = world.whole();
                 for (name, target) in [("a", "../outside/new.txt"), ("b", "../outside/new/deeper.txt")] {
                     symlink(target, world.project(name)).unwrap();
@@ -140,7 +146,7 @@ pub(crate) fn group() -> Group {
                 }
                 Ok(Outcome::Refused)
             }),
-            on_files(Project, "links in a circle", "at most 40 links", |world| {
+            on_files(Project, "a cycle of links", "at most 40 links", |world| {
                 let authority = world.whole();
                 symlink("loop2", world.project("loop1")).unwrap();
                 symlink("loop1", world.project("loop2")).unwrap();
@@ -155,8 +161,8 @@ pub(crate) fn group() -> Group {
             }),
             on_files(
                 Project,
-                "a link from a folder for writing to one for reading",
-                "the mount of the place that is reached",
+                "a link from a writable folder to a read-only one",
+                "the mode of the mount that the link resolves to",
                 |world| {
                     let authority = world.authority(vec![
                         world.mount("/", "project", Access::Write),
@@ -179,8 +185,8 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Project,
-                "a link with an allowed suffix to a file without",
-                "suffixes of the place that is reached",
+                "a link with an allowed suffix to a file without one",
+                "the suffix of the resolved path",
                 |world| {
                     let mut texts = world.mount("/texts", "project/rw", Access::Write);
                     texts.suffixes = vec![".txt".into()];
@@ -195,29 +201,34 @@ pub(crate) fn group() -> Group {
                     Ok(Outcome::Refused)
                 },
             ),
-            on_files(Model, "another suffix by moving and copying", "suffixes at both ends", |world| {
-                let mut texts = world.mount("/texts", "project/rw", Access::Write);
-                texts.suffixes = vec![".txt".into()];
-                let authority = world.authority(vec![texts, world.mount("/", "project", Access::Write)]);
-                world.put("rw/key.pem", &world.secret);
-                world.put("rw/sub/inner.pem", &world.secret);
-                for (tool, from, to) in [
-                    ("move_file", "/texts/key.pem", "/texts/key.txt"),
-                    ("copy_file", "/texts/key.pem", "/key.txt"),
-                    ("move_file", "/texts/sub", "/sub"),
-                    ("move_file", "/texts/mine.txt", "/texts/run.sh"),
-                    ("copy_file", "/notes/plan.md", "/texts/plan.md"),
-                    ("move_file", "/notes", "/texts/notes.txt"),
-                ] {
-                    let said = world.tool(&authority, tool, &json!({"source": from, "destination": to}));
-                    must(said.is_err(), format!("ESCAPE: {tool} {from} {to}: {said:?}"))?;
-                }
-                Ok(Outcome::Refused)
-            }),
+            on_files(
+                Model,
+                "changing the suffix by moving and copying",
+                "suffixes are checked at both ends",
+                |world| {
+                    let mut texts = world.mount("/texts", "project/rw", Access::Write);
+                    texts.suffixes = vec![".txt".into()];
+                    let authority = world.authority(vec![texts, world.mount("/", "project", Access::Write)]);
+                    world.put("rw/key.pem", &world.secret);
+                    world.put("rw/sub/inner.pem", &world.secret);
+                    for (tool, from, to) in [
+                        ("move_file", "/texts/key.pem", "/texts/key.txt"),
+                        ("copy_file", "/texts/key.pem", "/key.txt"),
+                        ("move_file", "/texts/sub", "/sub"),
+                        ("move_file", "/texts/mine.txt", "/texts/run.sh"),
+                        ("copy_file", "/notes/plan.md", "/texts/plan.md"),
+                        ("move_file", "/notes", "/texts/notes.txt"),
+                    ] {
+                        let said = world.tool(&authority, tool, &json!({"source": from, "destination": to}));
+                        must(said.is_err(), format!("ESCAPE: {tool} {from} {to}: {said:?}"))?;
+                    }
+                    Ok(Outcome::Refused)
+                },
+            ),
             on_files(
                 Project,
-                "a mount's root that became a link",
-                "the base is opened without following any link",
+                "a mount root replaced by a link",
+                "the mount root is opened without following links",
                 |world| {
                     let authority = world.authority(vec![
                         world.mount("/rw", "project/rw", Access::Write),
@@ -235,8 +246,8 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Project,
-                "a folder above a mount's root that became a link",
-                "the base is opened without following any link",
+                "a folder above a mount root replaced by a link",
+                "the mount root is opened without following links",
                 |world| {
                     fs::create_dir_all(world.project("a/data")).unwrap();
                     fs::create_dir_all(world.outside("data")).unwrap();
@@ -257,8 +268,8 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Model,
-                "a link moved, copied, removed: what it points to",
-                "a link is moved and removed itself",
+                "moving, copying and deleting the target through its link",
+                "moves and deletes act on the link itself",
                 |world| {
                     let authority = world.whole();
                     symlink("../outside/canary.txt", world.project("link")).unwrap();
@@ -289,8 +300,8 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Project,
-                "listing and searching through links",
-                "folders behind links are named, not entered",
+                "listing and searching through links to folders",
+                "linked folders are listed, not entered",
                 |world| {
                     symlink("../outside", world.project("notes/out")).unwrap();
                     symlink("../../outside/canary.txt", world.project("notes/canary")).unwrap();
@@ -305,7 +316,7 @@ pub(crate) fn group() -> Group {
             on_files(
                 Model,
                 "writing through a hard link to a file outside",
-                "a write makes a new file and puts it in place",
+                "a write creates a new file and renames it into place",
                 |world| {
                     fs::hard_link(world.outside("canary.txt"), world.project("hard")).unwrap();
                     let authority = world.whole();
@@ -320,7 +331,7 @@ pub(crate) fn group() -> Group {
                             fs::read_to_string(world.outside("canary.txt")).unwrap() == world.secret,
                             format!("ESCAPE: {tool}"),
                         )?;
-                        // The name was replaced, which its other names see as a link less; from here on nothing changes.
+                        // Replacing the name changes the link count of the file outside; nothing else may change.
                         world.rearm();
                         fs::remove_file(world.project("hard")).unwrap();
                         fs::hard_link(world.outside("canary.txt"), world.project("hard")).unwrap();
@@ -332,22 +343,25 @@ pub(crate) fn group() -> Group {
             on_files(
                 Project,
                 "reading through a hard link to a file outside",
-                "a hard link is the file itself",
+                "a hard link is indistinguishable from the file",
                 |world| {
                     let other = world.outside("other.txt");
                     fs::write(&other, "of somebody else").unwrap();
                     fs::hard_link(&other, world.project("hard")).unwrap();
                     let said = world.tool(&world.whole(), "read_file", &json!({"path": "/hard"}))?;
-                    must(said == "of somebody else", format!("it is refused now; say so: {said}"))?;
+                    must(
+                        said == "of somebody else",
+                        format!("it is refused now; change the outcome: {said}"),
+                    )?;
                     Ok(Outcome::Undefended(
-                        "only who may already write outside can make one; processes that llm-do confines can't",
+                        "creating one needs write access outside already; confined processes have none",
                     ))
                 },
             ),
             on_files(
                 Project,
-                "writing through a hard link to what defines the program",
-                "a write makes a new file and puts it in place",
+                "writing through a hard link to a file that defines the program",
+                "a write creates a new file and renames it into place",
                 |world| {
                     fs::hard_link(world.project("project.txt"), world.project("notes/x")).unwrap_or_default();
                     let worker = world.put("workers/x.worker", "---\n---\nas it was\n");
@@ -367,28 +381,22 @@ pub(crate) fn group() -> Group {
                     Ok(Outcome::Inside)
                 },
             ),
-            on_files(
-                Project,
-                "a FIFO, at which a reader would wait for ever",
-                "no regular file, never opened",
-                |world| {
-                    mknodat(CWD, world.project("fifo"), FileType::Fifo, Mode::from_raw_mode(0o644), 0)
-                        .unwrap();
-                    symlink("fifo", world.project("to-fifo")).unwrap();
-                    special(world, &["/fifo", "/to-fifo"])
-                },
-            ),
-            on_files(Project, "a socket", "no regular file, never opened", |world| {
+            on_files(Project, "a FIFO, whose reader would block", "only regular files are opened", |world| {
+                mknodat(CWD, world.project("fifo"), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+                symlink("fifo", world.project("to-fifo")).unwrap();
+                special(world, &["/fifo", "/to-fifo"])
+            }),
+            on_files(Project, "a socket", "only regular files are opened", |world| {
                 let socket = UnixListener::bind(world.project("socket")).unwrap();
                 socket.set_nonblocking(true).unwrap();
                 let done = special(world, &["/socket"])?;
-                must(socket.accept().is_err(), "ESCAPE: somebody connected")?;
+                must(socket.accept().is_err(), "ESCAPE: the socket got a connection")?;
                 Ok(done)
             }),
             on_files(
                 Project,
-                "a device that never ends (`/dev/zero`), a link to one",
-                "no regular file, never opened",
+                "an endless device (`/dev/zero`), and a link to one",
+                "only regular files are opened",
                 |world| {
                     mknodat(
                         CWD,
@@ -405,8 +413,8 @@ pub(crate) fn group() -> Group {
             .needs(Need::Root),
             on_files(
                 Project,
-                "a sparse file of a terabyte, met by the file tools",
-                "reads are slices, searches and edits have a limit",
+                "a sparse file of a terabyte, read by the file tools",
+                "reads return slices; searches and edits have a size limit",
                 |world| {
                     File::create(world.project("sparse")).unwrap().set_len(1 << 40).unwrap();
                     let authority = world.whole();
@@ -428,7 +436,7 @@ pub(crate) fn group() -> Group {
             on_files(
                 Project,
                 "a folder of 5,000 files, a line of 2 MB",
-                "a listing and a search have a limit",
+                "listings and searches have a limit",
                 |world| {
                     fs::create_dir(world.project("many")).unwrap();
                     for n in 0..5_000 {
@@ -449,8 +457,8 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Project,
-                "folders inside each other, far deeper than descriptors are kept open",
-                "a walk holds 32 descriptors at most, without recursion",
+                "200 nested folders, more than a walk keeps descriptors for",
+                "a walk holds at most 32 descriptors and does not recurse",
                 |world| {
                     let mut at = fs::File::open(world.project("")).unwrap();
                     for _ in 0..200 {
@@ -473,7 +481,7 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Model,
-                "a file larger than its mount allows, at once or piece by piece",
+                "a file larger than its mount allows, in one write or in pieces",
                 "`max_file_bytes`",
                 |world| {
                     let mut small = world.mount("/small", "project/rw", Access::Write);
@@ -525,8 +533,8 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Model,
-                "content for a set-user-ID program of the project",
-                "the new file keeps the permission bits alone",
+                "replacing the content of a set-user-ID program of the project",
+                "the new file keeps only the permission bits",
                 |world| {
                     let program = world.put("tool", "#!/bin/sh\n");
                     fs::set_permissions(&program, fs::Permissions::from_mode(0o6755)).unwrap();
@@ -549,8 +557,8 @@ pub(crate) fn group() -> Group {
             ),
             on_files(
                 Project,
-                "names that no path can say (`\\`, line ends, no UTF-8)",
-                "such names are not listed",
+                "names that no virtual path can express (`\\`, line breaks, invalid UTF-8)",
+                "such names are not listed or searched",
                 |world| {
                     for name in [b"back\\slash".as_slice(), b"new\nline", b"\xff\xfe", b"esc\x1b[2J"] {
                         let name = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name);
@@ -571,7 +579,7 @@ pub(crate) fn group() -> Group {
     }
 }
 
-/// What is neither file nor folder: every call comes back at once, and none gives or changes anything.
+/// Special files: every call returns at once, with no content and without a change.
 fn special(world: &World, paths: &[&str]) -> Tried {
     let authority = world.whole();
     for path in paths {

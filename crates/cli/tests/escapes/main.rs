@@ -1,11 +1,13 @@
-//! Attempts to escape, each with a way to notice that it succeeded: the table in `docs/security.md`.
+//! Attacks on the confinement of a run. Each can tell whether it succeeded; the results make the table in
+//! `docs/security.md`.
 //!
-//! Every attempt has a [`World`] of its own: a project beside a folder that nothing may reach. After the attempt nothing
-//! outside may have changed, not even a time; the secret that lies there may not have come out, no socket may have been
-//! called, and no process may be left. Where that is harmless, the same attack is made without the layer too and must succeed
-//! there: a probe that never works proves nothing.
+//! Every attempt has a [`World`](world::World) of its own: a project beside a folder that must stay out of reach. After
+//! the attempt nothing outside may have changed, not even a time stamp; the secret outside must not have leaked, no
+//! socket may have been contacted, and no process may be left. Where it is harmless, a control makes the same attack
+//! without the layer under test and must succeed: a probe that never works proves nothing.
 //!
-//! `UPDATE_EXPECT=1` writes the table. `ATTEMPTS=word` tries those alone whose group or name contains the word.
+//! Each group of attempts is one test, which holds its section of the page to the results. `UPDATE_EXPECT=1` writes the
+//! section. `ATTEMPTS=word` makes only the attempts whose name contains the word, and compares nothing.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -17,129 +19,144 @@
 
 mod attempt;
 mod binary;
-mod code;
-mod commands;
+mod command_processes;
+mod command_words;
 mod delegation;
-mod domains;
-mod generated;
+mod domain_lists;
+mod foreign_runs;
+mod generated_workers;
 mod kernel;
 mod links;
 mod loading;
-mod machine;
 mod operator;
 mod paths;
 mod probe;
+mod process_files;
 mod processes;
+mod project_code;
 mod races;
-mod runs;
-#[allow(dead_code, reason = "the scenarios use the rest")]
-#[path = "../scenarios/session.rs"]
-mod session;
-mod shell;
 mod table;
 mod templates;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "../scenarios/terminal_session.rs"]
+mod terminal_session;
 mod world;
 
 use attempt::{Attempt, Group};
 use std::{
     sync::{
-        Mutex,
+        OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-/// How many are tried at once: most of them wait for a process most of the time.
-const AT_ONCE: usize = 6;
+/// How many attempts of a group run at once. A test runner starts as many groups as there are processors, but most
+/// attempts wait for a process most of the time.
+const AT_ONCE: usize = 3;
 
-/// The fewest that the table may hold.
-const LEAST: usize = 150;
+/// The minimum number of attempts.
+const MINIMUM: usize = 150;
 
-/// In the order of the table, and in which they are tried: what takes long is not at the end, where one would wait for it alone.
-fn groups() -> Vec<Group> {
-    vec![
-        paths::group(),
-        links::group(),
-        races::group(),
-        machine::group(),
-        processes::others(),
-        kernel::group(),
-        processes::sockets(),
-        processes::limits(),
-        domains::group(),
-        shell::group(),
-        commands::group(),
-        code::group(),
-        delegation::group(),
-        generated::group(),
-        operator::approvals(),
-        operator::terminal(),
-        loading::group(),
-        templates::group(),
-        code::journal(),
-        runs::group(),
-    ]
+/// Attempts that take longer are reported.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// Makes one test of each group, and `groups()`, which lists them in the order of the page.
+macro_rules! groups {
+    ($($test:ident: $group:path,)*) => {
+        fn groups() -> Vec<Group> {
+            vec![$($group()),*]
+        }
+
+        $(
+            #[test]
+            fn $test() {
+                attack(&$group());
+            }
+        )*
+    };
 }
 
-#[test]
-fn no_attempt_escapes() {
-    let groups = groups();
+groups! {
+    paths: paths::group,
+    links: links::group,
+    races: races::group,
+    process_files: process_files::group,
+    other_processes: processes::others,
+    kernel: kernel::group,
+    sockets: processes::sockets,
+    process_limits: processes::limits,
+    domain_lists: domain_lists::group,
+    command_words: command_words::group,
+    command_processes: command_processes::group,
+    project_code: project_code::group,
+    delegation: delegation::group,
+    generated_workers: generated_workers::group,
+    approvals: operator::approvals,
+    terminal: operator::terminal,
+    loading: loading::group,
+    templates: templates::group,
+    journal: project_code::journal,
+    foreign_runs: foreign_runs::group,
+}
+
+/// Makes the attempts of a group. Fails if any of them escapes or if the page says something else.
+fn attack(group: &Group) {
     let wanted = std::env::var("ATTEMPTS").ok();
-    let chosen = |group: &Group, attempt: &Attempt| {
-        wanted.as_ref().is_none_or(|word| group.title.contains(word) || attempt.name.contains(word))
-    };
-    let all: Vec<(&Group, &Attempt)> =
-        groups.iter().flat_map(|group| group.attempts.iter().map(move |attempt| (group, attempt))).collect();
-    let tried: Vec<_> = all.iter().map(|_| Mutex::new(None)).collect();
+    let chosen = |attempt: &&Attempt| wanted.as_ref().is_none_or(|word| attempt.name.contains(word));
+    let attempts: Vec<&Attempt> = group.attempts.iter().filter(chosen).collect();
+    let results: Vec<_> = attempts.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some((index, (group, attempt))) = {
+                while let Some((attempt, result)) = {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    all.get(index).map(|found| (index, *found))
+                    attempts.get(index).zip(results.get(index))
                 } {
-                    if chosen(group, attempt) {
-                        let start = Instant::now();
-                        let result = attempt.make();
-                        if wanted.is_some() || start.elapsed() > Duration::from_secs(5) {
-                            println!("{:>8.2?}  {}: {result:?}", start.elapsed(), attempt.name);
-                        }
-                        *tried[index].lock().unwrap() = Some(result);
+                    let start = Instant::now();
+                    let made = result.get_or_init(|| attempt.make());
+                    if wanted.is_some() || start.elapsed() > SLOW {
+                        println!("{:>8.2?}  {}: {made:?}", start.elapsed(), attempt.name);
                     }
                 }
             });
         }
     });
-    let results: Vec<_> = tried.into_iter().map(|result| result.into_inner().unwrap()).collect();
-    let mut wrong = Vec::new();
-    for ((group, attempt), result) in all.iter().zip(&results) {
-        if let Some(Err(escape)) = result {
-            wrong.push(format!("{} / {}: {escape}", group.title, attempt.name));
+    let (mut outcomes, mut escapes) = (Vec::new(), Vec::new());
+    for (attempt, result) in attempts.iter().zip(results) {
+        match result.into_inner().expect("every attempt was made") {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(escape) => escapes.push(format!("{}: {escape}", attempt.name)),
         }
     }
     assert!(
-        wrong.is_empty(),
+        escapes.is_empty(),
         "{} of {} attempts went wrong:\n\n{}",
-        wrong.len(),
-        all.len(),
-        wrong.join("\n\n")
+        escapes.len(),
+        attempts.len(),
+        escapes.join("\n\n")
     );
     if wanted.is_none() {
-        let results: Vec<_> = results.into_iter().map(|result| result.unwrap().unwrap()).collect();
-        table::compare(&groups, &results);
+        table::compare_section(group, &outcomes);
     }
 }
 
 #[test]
-fn every_attempt_is_another() {
+fn attempts_have_distinct_names() {
     let groups = groups();
     let mut names: Vec<&str> =
         groups.iter().flat_map(|group| group.attempts.iter().map(|attempt| attempt.name)).collect();
     let all = names.len();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), all, "two attempts have one name");
-    assert!(all >= LEAST, "there are {all} attempts");
+    assert_eq!(names.len(), all, "two attempts have the same name");
+    assert!(all >= MINIMUM, "there are only {all} attempts");
+}
+
+/// Makes no attempt: each section is compared by its group's test.
+#[test]
+fn page_lists_every_group_and_counts_the_attempts() {
+    table::compare_outline();
 }

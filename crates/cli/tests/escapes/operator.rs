@@ -1,4 +1,4 @@
-//! What the operator approves, and what he sees of it.
+//! Attacks on the operator's approvals and on the terminal.
 
 use crate::{
     attempt::{
@@ -8,8 +8,8 @@ use crate::{
         Who::{self, Document, Model, Process, Project},
         holds, must,
     },
-    binary::{Told, call},
-    session::Session,
+    binary::{RunReport, call},
+    terminal_session::Session,
     world::World,
 };
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn write(path: &str, content: &str) -> Value {
     call("write_file", json!({"path": path, "content": content}))
 }
 
-/// A session whose worker makes these calls.
+/// A terminal session of a worker that makes these calls.
 fn session(world: &World, calls: &[Value]) -> Session {
     world.put("main.worker", FRONT);
     world.script(&[("main", calls.to_vec())]);
@@ -39,8 +39,8 @@ fn session(world: &World, calls: &[Value]) -> Session {
     Session::start(world.command_on_terminal(&["."]))
 }
 
-/// A run in which these files are written.
-fn writes(world: &World, paths: &[&str], arguments: &[&str]) -> Told {
+/// A run that writes these files.
+fn writes(world: &World, paths: &[&str], arguments: &[&str]) -> RunReport {
     world.put("main.worker", FRONT);
     world.script(&[("main", paths.iter().map(|path| write(path, "x")).collect())]);
     world.run(arguments)
@@ -52,22 +52,22 @@ fn deny(session: &mut Session) {
     session.type_keys("\r");
 }
 
-/// One call is approved and remembered; the same once more is not asked about, and the other one is.
-fn asked_anew(world: &World, first: &Value, other: &Value) -> Tried {
+/// The first call is approved and remembered. Its repetition does not prompt; the other call does.
+fn asked_again(world: &World, first: &Value, other: &Value) -> Tried {
     let mut session = session(world, &[first.clone(), first.clone(), other.clone()]);
     session.expect_prompt();
     session.type_keys("r");
     session.expect_prompt();
     deny(&mut session);
     let (code, shown) = session.end();
-    world.hear(&shown);
+    world.disclose(&shown);
     must(code == Some(0) && shown.matches("wants to call").count() == 2, format!("ESCAPE: {shown}"))?;
     let ran = world.journal().iter().filter(|record| record["kind"] == "tool_started").count();
     must(ran == 2, format!("ESCAPE: {ran} calls ran: {shown}"))?;
-    Ok(Outcome::Asked)
+    Ok(Outcome::AskedAgain)
 }
 
-/// What a prompt for this call shows: nothing that moves, hides or reorders, and these texts.
+/// The prompt for this call shows these texts, without characters that move the cursor, hide or reorder.
 fn prompt_shows(world: &World, call: Value, texts: &[&str]) -> Tried {
     let mut session = session(world, &[call]);
     session.expect_prompt();
@@ -82,7 +82,7 @@ fn prompt_shows(world: &World, call: Value, texts: &[&str]) -> Tried {
     Ok(Outcome::Shown)
 }
 
-/// What a command shows on a terminal.
+/// The output of a command on a terminal, likewise.
 fn command_shows(world: &World, arguments: &[&str], texts: &[&str]) -> Tried {
     world.arm();
     let (_, shown) = Session::start(world.command_on_terminal(arguments)).end();
@@ -91,8 +91,8 @@ fn command_shows(world: &World, arguments: &[&str], texts: &[&str]) -> Tried {
     Ok(Outcome::Shown)
 }
 
-/// Nothing in it can move the cursor, hide, or reorder. (The session itself leaves out colours and what llm-do's own screen
-/// does; what comes from others is escaped before.)
+/// Fails if a character can move the cursor, hide or reorder text. (The session removes colours and llm-do's own
+/// sequences; text of others is escaped before.)
 fn plain(shown: &str) -> Result<(), crate::attempt::Escape> {
     let odd = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
@@ -107,48 +107,59 @@ fn plain(shown: &str) -> Result<(), crate::attempt::Escape> {
 pub(crate) fn approvals() -> Group {
     Group {
         title: "Approvals",
-        about: "A terminal of its own, on which the operator has approved one call and let it be remembered. The same call again is not asked about; the \
-                attack must be. The rows on rules run without a terminal, beside a call that the rule allows.",
+        about: "Runs on a pseudo-terminal, on which the operator has approved one call and had the approval \
+                remembered. The same call does not prompt again; the attack must. The rows about rules run \
+                without a terminal, beside a call that the rule allows.",
         attempts: vec![
-            row(Model, Gate, "the same file, other content", "memory holds all arguments", |world| {
-                asked_anew(world, &write("rw/a.txt", "x"), &write("rw/a.txt", "y"))
-            }),
-            row(Model, Gate, "the same words, another tool", "memory holds the function", |world| {
-                asked_anew(
-                    world,
-                    &write("rw/a.txt", "x"),
-                    &call("append_file", json!({"path": "rw/a.txt", "content": "x"})),
-                )
-            }),
             row(
                 Model,
                 Gate,
-                "a path with a letter that looks the same (`а` for `a`)",
-                "names are compared exactly",
-                |world| asked_anew(world, &write("rw/a.txt", "x"), &write("rw/\u{430}.txt", "x")),
+                "the same file with other content",
+                "a remembered approval covers all arguments exactly",
+                |world| asked_again(world, &write("rw/a.txt", "x"), &write("rw/a.txt", "y")),
             ),
             row(
                 Model,
                 Gate,
-                "a path that another normal form makes equal (`é`)",
-                "names are compared exactly",
-                |world| asked_anew(world, &write("rw/\u{e9}.txt", "x"), &write("rw/e\u{301}.txt", "x")),
+                "the same arguments for another tool",
+                "a remembered approval covers one function",
+                |world| {
+                    asked_again(
+                        world,
+                        &write("rw/a.txt", "x"),
+                        &call("append_file", json!({"path": "rw/a.txt", "content": "x"})),
+                    )
+                },
             ),
-            row(Model, Gate, "a path with a blank or a dot behind", "names are compared exactly", |world| {
-                asked_anew(world, &write("rw/a.txt", "x"), &write("rw/a.txt ", "x"))
+            row(
+                Model,
+                Gate,
+                "a path with a look-alike letter (`а` for `a`)",
+                "names are compared exactly",
+                |world| asked_again(world, &write("rw/a.txt", "x"), &write("rw/\u{430}.txt", "x")),
+            ),
+            row(
+                Model,
+                Gate,
+                "a path that differs in Unicode normalisation (`é`)",
+                "names are compared exactly",
+                |world| asked_again(world, &write("rw/\u{e9}.txt", "x"), &write("rw/e\u{301}.txt", "x")),
+            ),
+            row(Model, Gate, "a path with a trailing space", "names are compared exactly", |world| {
+                asked_again(world, &write("rw/a.txt", "x"), &write("rw/a.txt ", "x"))
             }),
             row(
                 Model,
                 Gate,
-                "content with a character that is not seen",
-                "memory holds all arguments",
-                |world| asked_anew(world, &write("rw/a.sh", "rm x"), &write("rw/a.sh", "rm x\u{200b}")),
+                "content with an invisible character",
+                "a remembered approval covers all arguments exactly",
+                |world| asked_again(world, &write("rw/a.sh", "rm x"), &write("rw/a.sh", "rm x\u{200b}")),
             ),
             row(
                 Project,
                 Gate,
-                "a link in the approved path that is turned elsewhere",
-                "memory holds the place that the path leads to",
+                "retargeting a link in the approved path",
+                "a remembered approval covers the real place of a path",
                 |world| {
                     symlink("rw", world.project("link")).unwrap();
                     let first = write("link/a.txt", "x");
@@ -157,12 +168,12 @@ pub(crate) fn approvals() -> Group {
                     session.expect_prompt();
                     session.type_keys("r");
                     session.expect_prompt();
-                    // The first has been written; while the second is asked about the link is turned.
+                    // The first call has written. The link is retargeted while the second call is at its prompt.
                     must(world.text("rw/a.txt") == "x", "the control: the approved call did not run")?;
                     fs::remove_file(world.project("link")).unwrap();
                     symlink("notes", world.project("link")).unwrap();
                     deny(&mut session);
-                    // Of the third, if it is asked about, or else of the last.
+                    // The prompt of the third call, or of the last one if the third does not prompt.
                     session.expect_prompt();
                     let escaped = world.project("notes/a.txt").exists();
                     deny(&mut session);
@@ -178,15 +189,15 @@ pub(crate) fn approvals() -> Group {
             row(
                 Model,
                 Gate,
-                "arguments in which a name stands twice",
-                "what is asked about is what runs",
+                "duplicate keys in the arguments",
+                "the call that is shown is the call that runs",
                 |world| {
                     let raw = r#"{"path": "rw/harmless.txt", "content": "x", "path": "notes/plan.md"}"#;
                     let mut session = session(
                         world,
                         &[json!({"tool": "write_file", "raw_arguments": raw}), write("rw/end.txt", "x")],
                     );
-                    // Each is asked about, one after the other.
+                    // Both calls prompt, one after the other.
                     session.expect_prompt();
                     session.type_keys("r");
                     session.expect_prompt();
@@ -205,8 +216,8 @@ pub(crate) fn approvals() -> Group {
             row(
                 Model,
                 Gate,
-                "arguments that the operator edits to what is hidden",
-                "edited arguments pass every step again",
+                "arguments that the operator edits to a hidden path",
+                "edited arguments are checked again from the start",
                 |world| {
                     let mut session = session(world, &[write("rw/a.txt", "x")]);
                     session.expect_prompt();
@@ -222,8 +233,8 @@ pub(crate) fn approvals() -> Group {
             row(
                 Document,
                 Gate,
-                "an answer that was typed before the question",
-                "what was typed before is thrown away",
+                "an answer typed before the question",
+                "earlier input is discarded",
                 |world| {
                     let mut session = session(world, &[write("rw/a.txt", "x")]);
                     session.type_keys("aaaarrrr");
@@ -232,14 +243,14 @@ pub(crate) fn approvals() -> Group {
                     deny(&mut session);
                     let (_, shown) = session.end();
                     must(!world.project("rw/a.txt").exists(), format!("ESCAPE: {shown}"))?;
-                    Ok(Outcome::Asked)
+                    Ok(Outcome::AskedAgain)
                 },
             ),
             row(
                 Document,
                 Gate,
-                "a paste that holds the letters of an answer (`ESC [D`, text)",
-                "only a single key answers",
+                "a paste that contains the keys of an answer (`ESC [D`, text)",
+                "only single key presses are answers",
                 |world| {
                     let mut session = session(world, &[write("rw/a.txt", "x")]);
                     session.expect_prompt();
@@ -249,24 +260,30 @@ pub(crate) fn approvals() -> Group {
                     deny(&mut session);
                     let (_, shown) = session.end();
                     must(!world.project("rw/a.txt").exists(), format!("ESCAPE: {shown}"))?;
-                    Ok(Outcome::Asked)
+                    Ok(Outcome::AskedAgain)
                 },
             ),
-            row(Model, Gate, "no terminal to ask on", "refused, and said so", |world| {
-                world.put("main.worker", FRONT);
-                world.script(&[("main", vec![write("rw/a.txt", "x")])]);
-                let told = world.run(&["."]);
-                told.refusal("0/0.0").or_else(|escape| {
-                    if world.project("rw/a.txt").exists() { Err(escape) } else { Ok(String::new()) }
-                })?;
-                must(!world.project("rw/a.txt").exists(), "ESCAPE: written")?;
-                Ok(Outcome::Refused)
-            }),
             row(
                 Model,
                 Gate,
-                "a rule for `rw/**`, met by `rw/../`, `rw2`, other case",
-                "rules are matched on normalised paths",
+                "a call that needs an approval, without a terminal",
+                "such calls are refused",
+                |world| {
+                    world.put("main.worker", FRONT);
+                    world.script(&[("main", vec![write("rw/a.txt", "x")])]);
+                    let report = world.run(&["."]);
+                    report.refusal("0/0.0").or_else(|escape| {
+                        if world.project("rw/a.txt").exists() { Err(escape) } else { Ok(String::new()) }
+                    })?;
+                    must(!world.project("rw/a.txt").exists(), "ESCAPE: written")?;
+                    Ok(Outcome::Refused)
+                },
+            ),
+            row(
+                Model,
+                Gate,
+                "a rule that allows `rw/**`: `rw/../`, `rw2`, other case",
+                "rules match normalised paths",
                 |world| {
                     for folder in ["rw2", "RW"] {
                         fs::create_dir(world.project(folder)).unwrap();
@@ -279,13 +296,13 @@ pub(crate) fn approvals() -> Group {
                         "rw",
                         "./rw//inner/./new.txt",
                     ];
-                    let told = writes(world, &paths, &[".", "--allow", "write_file(rw/**)"]);
+                    let report = writes(world, &paths, &[".", "--allow", "write_file(rw/**)"]);
                     for path in ["notes/new.txt", "rw2/new.txt", "RW/new.txt", "notes/rw/new.txt"] {
-                        must(!world.project(path).exists(), format!("ESCAPE: {path}: {told:?}"))?;
+                        must(!world.project(path).exists(), format!("ESCAPE: {path}: {report:?}"))?;
                     }
                     must(
                         world.project("rw/inner/new.txt").exists(),
-                        format!("the control: the rule allows nothing: {told:?}"),
+                        format!("the control: the rule allows nothing: {report:?}"),
                     )?;
                     Ok(Outcome::Refused)
                 },
@@ -293,14 +310,14 @@ pub(crate) fn approvals() -> Group {
             row(
                 Process,
                 Gate,
-                "a rule for `rw/**`, met by a link that a tool has left in `rw`",
-                "rules are matched on the place that a path leads to",
+                "a rule that allows `rw/**`: a link in `rw`, left by a tool",
+                "rules match the real place of a path",
                 |world| {
                     symlink("../notes", world.project("rw/link")).unwrap();
-                    let told = writes(world, &["rw/link/new.txt"], &[".", "--allow", "write_file(rw/**)"]);
+                    let report = writes(world, &["rw/link/new.txt"], &[".", "--allow", "write_file(rw/**)"]);
                     must(
                         !world.project("notes/new.txt").exists(),
-                        format!("ESCAPE: the rule has approved a write elsewhere: {told:?}"),
+                        format!("ESCAPE: the rule has approved a write elsewhere: {report:?}"),
                     )?;
                     Ok(Outcome::Refused)
                 },
@@ -308,8 +325,8 @@ pub(crate) fn approvals() -> Group {
             row(
                 Model,
                 Gate,
-                "a rule against `notes/**`, walked around by spelling",
-                "rules are matched on normalised paths",
+                "a rule that denies `notes/**`: other spellings",
+                "rules match normalised paths",
                 |world| {
                     let paths = [
                         "./notes//new.txt",
@@ -318,18 +335,18 @@ pub(crate) fn approvals() -> Group {
                         "rw/../notes/new.txt",
                         "rw/new.txt",
                     ];
-                    let told = writes(
+                    let report = writes(
                         world,
                         &paths,
                         &[".", "--approval", "approve_all", "--deny", "write_file(notes/**)"],
                     );
                     must(
                         fs::read_dir(world.project("notes")).unwrap().count() == 1,
-                        format!("ESCAPE: {told:?}"),
+                        format!("ESCAPE: {report:?}"),
                     )?;
                     must(
                         world.project("rw/new.txt").exists(),
-                        format!("the control: nothing can be written: {told:?}"),
+                        format!("the control: nothing can be written: {report:?}"),
                     )?;
                     Ok(Outcome::Refused)
                 },
@@ -337,18 +354,18 @@ pub(crate) fn approvals() -> Group {
             row(
                 Process,
                 Gate,
-                "a rule against `notes/**`, walked around by a link that a tool has left",
-                "rules are matched on the place that a path leads to",
+                "a rule that denies `notes/**`: a link, left by a tool",
+                "rules match the real place of a path",
                 |world| {
                     symlink("../notes", world.project("rw/deep")).unwrap();
-                    let told = writes(
+                    let report = writes(
                         world,
                         &["rw/deep/new.txt"],
                         &[".", "--approval", "approve_all", "--deny", "write_file(notes/**)"],
                     );
                     must(
                         !world.project("notes/new.txt").exists(),
-                        format!("ESCAPE: the rule has not seen a write: {told:?}"),
+                        format!("ESCAPE: the rule has not seen a write: {report:?}"),
                     )?;
                     Ok(Outcome::Refused)
                 },
@@ -356,8 +373,8 @@ pub(crate) fn approvals() -> Group {
             row(
                 Model,
                 Gate,
-                "a rule for one end of a move",
-                "an approval needs all paths, a refusal any",
+                "a rule that allows one end of a move",
+                "an allowing rule must match all paths, a denying rule any",
                 |world| {
                     world.put("main.worker", FRONT);
                     let moving =
@@ -370,14 +387,14 @@ pub(crate) fn approvals() -> Group {
                             moving("rw/mine.txt", "rw/inner/mine.txt"),
                         ],
                     )]);
-                    let told = world.run(&[".", "--allow", "move_file(rw/**)"]);
+                    let report = world.run(&[".", "--allow", "move_file(rw/**)"]);
                     must(
                         world.project("notes/plan.md").exists() && !world.project("notes/mine.txt").exists(),
-                        format!("ESCAPE: {told:?}"),
+                        format!("ESCAPE: {report:?}"),
                     )?;
                     must(
                         world.project("rw/inner/mine.txt").exists(),
-                        format!("the control: nothing is moved: {told:?}"),
+                        format!("the control: nothing is moved: {report:?}"),
                     )?;
                     Ok(Outcome::Refused)
                 },
@@ -385,7 +402,7 @@ pub(crate) fn approvals() -> Group {
             row(
                 Project,
                 Gate,
-                "what the operator refuses, approved by worker and project",
+                "a call that the operator denies and the worker and project approve",
                 "`blocked` wins from any source",
                 |world| {
                     world.put("main.worker", "---\nmodel: script:script.json\ntoolsets: {filesystem: {approval: {default: preApproved}}}\ntool_rules: {write_file: preApproved}\n---\nx\n");
@@ -411,11 +428,11 @@ pub(crate) fn approvals() -> Group {
 }
 
 pub(crate) fn terminal() -> Group {
-    let escapes = "control characters are shown as escapes";
+    let escapes = "control characters are shown escaped";
     Group {
-        title: "What the operator sees",
-        about: "A terminal of its own takes what is shown. Nothing may come from the attacker that moves the cursor, hides or reorders, and what he wrote must \
-                be readable as it is.",
+        title: "Terminal output",
+        about: "Runs on a pseudo-terminal that captures the output. Nothing from the attacker may move the \
+                cursor, hide or reorder text, and the attacker's text must be readable as it is.",
         attempts: vec![
             row(
                 Model,
@@ -430,35 +447,35 @@ pub(crate) fn terminal() -> Group {
                     )
                 },
             ),
-            row(Model, Terminal, "links and the clipboard (`OSC 8`, `OSC 52`)", escapes, |world| {
+            row(Model, Terminal, "hyperlinks and the clipboard (`OSC 8`, `OSC 52`)", escapes, |world| {
                 prompt_shows(
                     world,
                     write("rw/b.txt", "\u{1b}]8;;http://evil\u{1b}\\safe\u{1b}]52;c;cm0gLXJm\u{7}"),
                     &["\\x1b]8;;http://evil", "\\x1b]52;c;"],
                 )
             }),
-            row(Model, Terminal, "eight-bit control characters", escapes, |world| {
+            row(Model, Terminal, "C1 control characters (eight bits)", escapes, |world| {
                 prompt_shows(
                     world,
                     write("rw/b.txt", "a\u{9b}2Jb\u{9d}0;x\u{9c}"),
                     &["a\\x9b2Jb\\x9d0;x\\x9c"],
                 )
             }),
-            row(Model, Terminal, "backspaces and carriage returns that overprint", escapes, |world| {
+            row(Model, Terminal, "backspaces and carriage returns that overwrite text", escapes, |world| {
                 prompt_shows(
                     world,
                     write("rw/b.txt", "rm -rf /\rls       \u{8}\u{8}\u{7f}"),
                     &["rm -rf /\\rls", "\\x08\\x08\\x7f"],
                 )
             }),
-            row(Model, Terminal, "text from right to left (`U+202E`), isolates", escapes, |world| {
+            row(Model, Terminal, "right-to-left overrides (`U+202E`) and isolates", escapes, |world| {
                 prompt_shows(
                     world,
                     write("rw/b.txt", "a\u{202e}txt.exe\u{2066}b"),
                     &["a\\u{202e}txt.exe\\u{2066}b"],
                 )
             }),
-            row(Model, Terminal, "characters without width, tags, fillers", escapes, |world| {
+            row(Model, Terminal, "zero-width characters, tags and fillers", escapes, |world| {
                 prompt_shows(
                     world,
                     write("rw/b.txt", "a\u{200b}b\u{e0041}c\u{3164}d\u{2060}"),
@@ -469,7 +486,7 @@ pub(crate) fn terminal() -> Group {
                 Model,
                 Terminal,
                 "escape sequences in the path",
-                "such a path is refused before anybody is asked",
+                "such a path is refused before the operator is asked",
                 |world| {
                     let session = session(world, &[write("rw/a\u{1b}[2Jb.txt", "x")]);
                     let (_, shown) = session.end();
@@ -481,8 +498,8 @@ pub(crate) fn terminal() -> Group {
             row(
                 Model,
                 Terminal,
-                "lines that look like a prompt of its own",
-                "values of several lines stand behind a bar or a sign",
+                "lines that imitate a prompt",
+                "each line of a multi-line value has a prefix",
                 |world| {
                     let fake =
                         "x\n────────\nmain wants to call read_file  (risk: read)\n[a] approve [d] deny";
@@ -504,8 +521,8 @@ pub(crate) fn terminal() -> Group {
             row(
                 Model,
                 Terminal,
-                "what matters behind a thousand lines",
-                "what is left out is counted",
+                "the relevant line after a thousand others",
+                "omitted lines are counted",
                 |world| {
                     let long = format!("{}rm -rf /\n", "harmless\n".repeat(1000));
                     prompt_shows(world, write("rw/b.txt", &long), &["more lines: v shows them"])
@@ -516,24 +533,24 @@ pub(crate) fn terminal() -> Group {
                 world.answers(&json!({"answers": [{"text": "fine\u{1b}]0;owned\u{7}\u{202e}evil\u{9b}1A"}]}));
                 command_shows(world, &["."], &["fine\\x1b]0;owned\\x07", "evil"])
             }),
-            row(Project, Terminal, "escape sequences in descriptions that are listed", escapes, |world| {
+            row(Project, Terminal, "escape sequences in descriptions shown by `list`", escapes, |world| {
                 world.put("main.worker", "---\nmodel: script:script.json\ndescription: \"nice\\e]0;owned\\a\\u202Eevil\"\n---\nx\n");
                 command_shows(world, &["list"], &["nice"])
             }),
-            row(Project, Terminal, "escape sequences in what `check` complains of", escapes, |world| {
+            row(Project, Terminal, "escape sequences in diagnostics of `check`", escapes, |world| {
                 world.put(
                     "main.worker",
                     "---\nmodel: script:script.json\n\"bad\\e]0;owned\\a\\u202Ekey\": 1\n---\nx\n",
                 );
                 command_shows(world, &["check"], &["bad"])
             }),
-            row(Project, Terminal, "escape sequences in names of files", escapes, |world| {
+            row(Project, Terminal, "escape sequences in file names", escapes, |world| {
                 world.put("workers/evil\u{1b}]0;owned\u{7}\u{202e}.worker", "---\n---\nx\n");
                 world.put("main.worker", "---\nmodel: script:script.json\n---\nx\n");
                 command_shows(world, &["list"], &["main"])?;
                 command_shows(world, &["check"], &[])
             }),
-            row(Model, Terminal, "escape sequences in a run that is looked at later", escapes, |world| {
+            row(Model, Terminal, "escape sequences in a run shown by `runs show`", escapes, |world| {
                 world.put("main.worker", FRONT);
                 world.script(&[("main", vec![write("rw/b.txt", "a\u{1b}]0;owned\u{7}\u{202e}b")])]);
                 world.run(&[".", "--approval", "approve_all", "message\u{1b}]0;owned\u{7}"]);

@@ -1,4 +1,4 @@
-//! Paths that are written to lead elsewhere, given to every file tool in each of its arguments.
+//! Paths that try to lead outside, given to every file tool in each of its path arguments.
 
 use crate::{
     attempt::{Attempt, Escape, Group, Layer::Files, Need, Outcome, Tried, Who::Model, must},
@@ -8,11 +8,11 @@ use llm_do_core::authority::{Access, Authority};
 use serde_json::{Value, json};
 use std::{fs, path::Path, sync::Arc};
 
-const PARSER: &str = "virtual paths: no `..`, no `\\`, no control characters";
-const LITERAL: &str = "nothing is decoded or expanded";
+const PARSER: &str = "virtual paths without `..`, `\\` and control characters";
+const LITERAL: &str = "paths are neither decoded nor expanded";
 const NAMES: &str = "protected and invisible names, compared case-folded";
 
-/// Every tool with `path` in each of its path arguments.
+/// A call of every tool, with `path` in each of its path arguments.
 pub(crate) fn calls(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("read_file", json!({"path": path})),
@@ -32,14 +32,14 @@ pub(crate) fn calls(path: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// How the calls went.
+/// How many calls succeeded and failed.
 #[derive(Default)]
 struct Count {
     done: usize,
     refused: usize,
 }
 
-/// Makes every call with `path`. What a call brought into the project is heard, and swept away.
+/// Makes every call with `path`. The attacker learns what a call brought into the project; it is then deleted.
 fn each_tool(world: &World, authority: &Arc<Authority>, path: &str, count: &mut Count) -> Result<(), Escape> {
     for (tool, input) in calls(path) {
         match world.tool(authority, tool, &input) {
@@ -57,7 +57,7 @@ fn each_tool(world: &World, authority: &Arc<Authority>, path: &str, count: &mut 
     Ok(())
 }
 
-/// Hears what was brought into the project, and makes it what it was.
+/// Reads new files of the project for the attacker, and restores the project.
 fn sweep(world: &World) {
     for entry in fs::read_dir(world.project("")).unwrap().map(|entry| entry.unwrap().path()) {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();
@@ -65,7 +65,7 @@ fn sweep(world: &World) {
             continue;
         }
         if let Ok(text) = fs::read_to_string(&entry) {
-            world.hear(text);
+            world.disclose(text);
         }
         let _ = fs::remove_file(&entry).or_else(|_| fs::remove_dir_all(&entry));
     }
@@ -74,12 +74,12 @@ fn sweep(world: &World) {
     }
 }
 
-/// Each path is refused by each tool that would touch it.
+/// Every tool refuses each path.
 fn all_refused(world: &World, paths: &[&str]) -> Tried {
     let authority = world.whole();
     for path in paths {
         for (tool, input) in calls(path) {
-            // A pattern is no path, and may match nothing.
+            // A pattern is not a path, and may match nothing.
             if let Ok(said) = world.tool(&authority, tool, &input)
                 && !["No ", "Nothing ", "false"].iter().any(|nothing| said.starts_with(nothing))
             {
@@ -91,7 +91,7 @@ fn all_refused(world: &World, paths: &[&str]) -> Tried {
     Ok(Outcome::Refused)
 }
 
-/// Each is an ordinary name in the project, and nothing else.
+/// Each name is an ordinary name in the project.
 fn all_literal(world: &World, names: &[&str]) -> Tried {
     let authority = world.whole();
     for name in names {
@@ -105,14 +105,14 @@ fn all_literal(world: &World, names: &[&str]) -> Tried {
     Ok(Outcome::Literal)
 }
 
-/// The control: whoever joins the path to the project's folder reads what lies outside.
+/// The control: joining the path to the project's folder reads the canary outside.
 fn joined_reads(world: &World, path: &str) -> Result<(), Escape> {
     let joined = format!("{}/{}", world.project("").display(), path.trim_start_matches('/'));
     let read = fs::read_to_string(&joined).unwrap_or_default();
     must(read.contains(&world.secret), format!("the control reads nothing: {joined}"))
 }
 
-/// What a careless decoder makes of an encoded path.
+/// The path that a naive decoder produces.
 fn decoded(text: &str) -> String {
     let mut text = text.to_owned();
     loop {
@@ -168,7 +168,7 @@ const CLASSES: [(&str, Fits); 7] = [
     ("plain", |_| true),
 ];
 
-/// Every string of one class, against a file outside and one of the machine, by every tool.
+/// Every string of one class, with every tool, for a file outside and for one of the machine.
 fn class(name: &'static str) -> impl Fn(&World) -> Tried {
     move |world| {
         let corpus = corpus().unwrap();
@@ -181,7 +181,7 @@ fn class(name: &'static str) -> impl Fn(&World) -> Tried {
             strings += 1;
             let outside = line.replace("{FILE}", "outside/canary.txt");
             control = control || joined_reads(world, &decoded(&outside)).is_ok();
-            // Most strings differ in how often they repeat themselves: of each four one goes to every tool.
+            // Most strings differ only in the number of repetitions: every fourth goes to every tool.
             if strings % 4 == 1 {
                 each_tool(world, &authority, &outside, &mut count)?;
             }
@@ -220,18 +220,19 @@ fn model(
 
 pub(crate) fn group() -> Group {
     Group {
-        title: "Paths that a model writes",
-        about: "Each path goes to every file tool in each of its arguments. Where it can be said what a careless program would do (join the path, \
-                or decode it and join), that is done first, and reads the canary.",
+        title: "Paths written by a model",
+        about: "Each path goes to every file tool, in each argument that takes a path. The control is a \
+                naive program, where one is known that would read the canary: it joins the path to the \
+                project's folder, or decodes it first.",
         attempts: vec![
-            corpus_row("plain", "dots, slashes and backslashes of the collected list", PARSER),
-            corpus_row("percent", "percent-encoded dots and slashes of the list", LITERAL),
-            corpus_row("double", "twice percent-encoded dots and slashes of the list", LITERAL),
-            corpus_row("nested", "percent signs inside percent signs, of the list", LITERAL),
-            corpus_row("overlong", "overlong UTF-8 of the list", LITERAL),
-            corpus_row("unicode", "`%u` escapes and full-width signs of the list", LITERAL),
-            corpus_row("hex", "`0x2f` and `0x5c` of the list", LITERAL),
-            model("`..` in front, inside and behind", PARSER, |world| {
+            corpus_row("plain", "dots, slashes and backslashes (collected list)", PARSER),
+            corpus_row("percent", "percent-encoded dots and slashes (collected list)", LITERAL),
+            corpus_row("double", "double percent-encoded dots and slashes (collected list)", LITERAL),
+            corpus_row("nested", "nested percent signs (collected list)", LITERAL),
+            corpus_row("overlong", "overlong UTF-8 (collected list)", LITERAL),
+            corpus_row("unicode", "`%u` escapes and full-width characters (collected list)", LITERAL),
+            corpus_row("hex", "`0x2f` and `0x5c` (collected list)", LITERAL),
+            model("`..` at the start, in the middle and at the end", PARSER, |world| {
                 joined_reads(world, "../outside/canary.txt")?;
                 joined_reads(world, "notes/../../outside/canary.txt")?;
                 all_refused(
@@ -245,17 +246,21 @@ pub(crate) fn group() -> Group {
                     ],
                 )
             }),
-            model("the real absolute path", "paths are virtual: a real one means a name inside", |world| {
-                let (authority, mut count) = (world.whole(), Count::default());
-                let path = world.outside("canary.txt").display().to_string();
-                joined_reads(world, &format!("{}{path}", "../".repeat(40)))?;
-                each_tool(world, &authority, &path, &mut count)?;
-                each_tool(world, &authority, "/etc/passwd", &mut count)?;
-                Ok(Outcome::Literal)
-            }),
+            model(
+                "the absolute path of the file outside",
+                "paths are virtual: a real path is a name inside the project",
+                |world| {
+                    let (authority, mut count) = (world.whole(), Count::default());
+                    let path = world.outside("canary.txt").display().to_string();
+                    joined_reads(world, &format!("{}{path}", "../".repeat(40)))?;
+                    each_tool(world, &authority, &path, &mut count)?;
+                    each_tool(world, &authority, "/etc/passwd", &mut count)?;
+                    Ok(Outcome::Literal)
+                },
+            ),
             model(
                 "`/proc/self/root`, `/proc/self/cwd`, `/dev/fd`",
-                "paths are virtual: a real one means a name inside",
+                "paths are virtual: a real path is a name inside the project",
                 |world| {
                     let outside = world.outside("canary.txt").display().to_string();
                     let through = format!("/proc/self/root{outside}");
@@ -294,24 +299,24 @@ pub(crate) fn group() -> Group {
                     )
                 },
             ),
-            model("dots that only look like parents (`...`, `....//`, `..;`, `. .`)", LITERAL, |world| {
+            model("dot sequences that resemble `..` (`...`, `....//`, `..;`, `. .`)", LITERAL, |world| {
                 all_literal(world, &["...", "....", "..;", ". .", ".. ", "..\u{a0}", "..."])
             }),
-            model("trailing dots and blanks behind a hidden name", NAMES, |world| {
-                // Some file systems drop them.
+            model("trailing dots and spaces after a hidden name", NAMES, |world| {
+                // Some file systems ignore trailing dots and spaces.
                 joined_reads(world, ".env")?;
                 all_refused(world, &[".env.", ".env ", ".env...", ".env. .", ".llm-do./journal"])
             }),
-            model("other case of a hidden name (`.ENV`, `.LLM-DO`)", NAMES, |world| {
+            model("a hidden name in another case (`.ENV`, `.LLM-DO`)", NAMES, |world| {
                 all_refused(world, &[".ENV", ".Env.local", ".LLM-DO/journal", ".Llm-Do"])
             }),
-            model("characters without width inside a hidden name", NAMES, |world| {
+            model("zero-width characters inside a hidden name", NAMES, |world| {
                 all_refused(
                     world,
                     &[".\u{200c}env", ".e\u{feff}nv", ".llm\u{200d}-do/journal", ".llm-do\u{200e}"],
                 )
             }),
-            model("writing what defines the program, in any case", NAMES, |world| {
+            model("writing a file that defines the program, in any case", NAMES, |world| {
                 let authority = world.whole();
                 for path in [
                     "main.worker",
@@ -341,7 +346,7 @@ pub(crate) fn group() -> Group {
                 }
                 Ok(Outcome::Refused)
             }),
-            model("a hook in `.git`, at the root or deeper", NAMES, |world| {
+            model("a hook in `.git`, at the root or below it", NAMES, |world| {
                 let authority = world.whole();
                 for path in [
                     ".git/hooks/post-commit",
@@ -359,41 +364,45 @@ pub(crate) fn group() -> Group {
                 must(!world.project("notes/.git").exists(), "ESCAPE: a .git was made")?;
                 Ok(Outcome::Refused)
             }),
-            model("moving a folder onto a protected name, or one that holds it away", NAMES, |world| {
-                let authority = world.whole();
-                for name in ["sub/.git/HEAD", "sub2/x.worker", "sub3/deep/.env.local", "workers/w.txt"] {
-                    world.put(name, "held");
-                }
-                for (from, to) in [
-                    ("/notes", "/Workers"),
-                    ("/notes", "/tools"),
-                    ("/notes", "/.git"),
-                    ("/sub", "/away"),
-                    ("/sub2", "/away"),
-                    ("/sub3", "/away"),
-                    ("/sub3/deep", "/away"),
-                    ("/workers", "/away"),
-                    ("/notes/plan.md", "/tools.py"),
-                ] {
-                    let input = json!({"source": from, "destination": to});
-                    if let Ok(said) = world.tool(&authority, "move_file", &input) {
-                        return Err(format!("ESCAPE: {input}: {said}").into());
+            model(
+                "moving a folder onto a protected name, or moving a folder that contains one",
+                NAMES,
+                |world| {
+                    let authority = world.whole();
+                    for name in ["sub/.git/HEAD", "sub2/x.worker", "sub3/deep/.env.local", "workers/w.txt"] {
+                        world.put(name, "held");
                     }
-                }
-                Ok(Outcome::Refused)
-            }),
-            model("the name of a file that is just being written", NAMES, |world| {
+                    for (from, to) in [
+                        ("/notes", "/Workers"),
+                        ("/notes", "/tools"),
+                        ("/notes", "/.git"),
+                        ("/sub", "/away"),
+                        ("/sub2", "/away"),
+                        ("/sub3", "/away"),
+                        ("/sub3/deep", "/away"),
+                        ("/workers", "/away"),
+                        ("/notes/plan.md", "/tools.py"),
+                    ] {
+                        let input = json!({"source": from, "destination": to});
+                        if let Ok(said) = world.tool(&authority, "move_file", &input) {
+                            return Err(format!("ESCAPE: {input}: {said}").into());
+                        }
+                    }
+                    Ok(Outcome::Refused)
+                },
+            ),
+            model("the name of the temporary file of a write", NAMES, |world| {
                 all_refused(world, &[".llm-do-tmp-0123456789abcdef", "notes/.LLM-DO-TMP-x"])
             }),
-            model("NUL, which ends a name for the kernel", PARSER, |world| {
+            model("NUL, which terminates a name for the kernel", PARSER, |world| {
                 all_refused(world, &["notes/plan.md\0.txt", "\0", "../outside/canary.txt\0", ".env\0.txt"])
             }),
-            model("line ends, escapes and other control characters", PARSER, |world| {
+            model("line breaks, escapes and other control characters", PARSER, |world| {
                 all_refused(world, &["a\nb", "a\u{1b}[2Jb", "a\rb", "a\u{7f}", "\u{9b}31m"])
             }),
             model(
-                "names of 256 bytes, paths of 6,000, 2,000 levels",
-                "the kernel's own limits, as errors",
+                "names of 256 bytes, paths of 6,000 bytes, 2,000 levels",
+                "limits of the kernel, returned as errors",
                 |world| {
                     let (long, deep) = ("n".repeat(256), "d/".repeat(2000) + "x");
                     let beyond = format!("{}outside/canary.txt", "../".repeat(2000));
@@ -404,8 +413,8 @@ pub(crate) fn group() -> Group {
                 },
             ),
             model(
-                "the empty path, `/`, `.` as what is removed or replaced",
-                "a mount's root stays where it is",
+                "deleting or replacing the empty path, `/` or `.`",
+                "the root of a mount cannot be moved or deleted",
                 |world| {
                     let authority = world.whole();
                     for path in ["", "/", ".", "//", "./."] {
@@ -429,7 +438,7 @@ pub(crate) fn group() -> Group {
                     &["~", "~root", "$HOME", "${HOME}", "`id`", "$(id)", "%USERPROFILE%", "{{ 7*7 }}"],
                 )
             }),
-            model("schemes (`file://`, `http://`, `git+ssh://`)", LITERAL, |world| {
+            model("URLs (`file://`, `http://`, `git+ssh://`)", LITERAL, |world| {
                 let (authority, mut count) = (world.whole(), Count::default());
                 let file = format!("file://{}", world.outside("canary.txt").display());
                 let http = format!("http://127.0.0.1:{}/x", world.port());
@@ -440,12 +449,12 @@ pub(crate) fn group() -> Group {
                 }
                 Ok(Outcome::Literal)
             }),
-            model("options instead of names (`-rf`, `--help`, `@file`)", LITERAL, |world| {
+            model("command-line options as names (`-rf`, `--help`, `@file`)", LITERAL, |world| {
                 all_literal(world, &["-rf", "--help", "-", "@notes", "-o ProxyCommand=x"])
             }),
             model(
-                "patterns of a listing that climb (`../**`, `{a,../b}`)",
-                "patterns filter what the walk found, which stays inside",
+                "listing patterns that climb (`../**`, `{a,../b}`)",
+                "patterns filter the entries of a walk that stays inside",
                 |world| {
                     let authority = world.whole();
                     world.arm();
@@ -470,8 +479,8 @@ pub(crate) fn group() -> Group {
                 },
             ),
             model(
-                "a search pattern that never ends (`(a+)+$`)",
-                "regular expressions in linear time, of bounded size",
+                "a search pattern with exponential backtracking (`(a+)+$`)",
+                "linear-time regular expressions of bounded size",
                 |world| {
                     let authority = world.whole();
                     world.put("notes/a.txt", "a".repeat(20_000) + "!");
@@ -486,7 +495,7 @@ pub(crate) fn group() -> Group {
                     Ok(Outcome::Bounded)
                 },
             ),
-            model("what another mount covers", "the innermost mount alone", |world| {
+            model("a file that another mount covers", "only the innermost mount applies", |world| {
                 world.put("rw/inner/covered.txt", &world.secret);
                 let authority = world.authority(vec![
                     world.mount("/", "project", Access::Write),
@@ -501,8 +510,8 @@ pub(crate) fn group() -> Group {
                 Ok(Outcome::NotThere)
             }),
             model(
-                "a folder with another mount inside, moved or removed",
-                "a folder that holds a mount stays where it is",
+                "moving or deleting a folder that contains a mount",
+                "a folder that contains a mount cannot be moved or deleted",
                 |world| {
                     let authority = world.authority(vec![
                         world.mount("/", "project", Access::Write),
@@ -525,7 +534,7 @@ pub(crate) fn group() -> Group {
                     Ok(Outcome::Refused)
                 },
             ),
-            model("the mount for reading, by every tool that changes", "the mount's mode", |world| {
+            model("changing a read-only mount, with every tool that writes", "the mount's mode", |world| {
                 let authority = world.authority(vec![
                     world.mount("/ro", "project/ro", Access::Read),
                     world.mount("/rw", "project/rw", Access::Write),
@@ -565,7 +574,7 @@ fn naive_windows(world: &World) -> Tried {
     )
 }
 
-/// The tools that make or change what stands at `path`.
+/// The calls that create or change `path`.
 pub(crate) fn writes(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("write_file", json!({"path": path, "content": "x"})),

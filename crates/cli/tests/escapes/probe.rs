@@ -23,25 +23,25 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 pub(crate) const A: Confinement = Confinement::Tier(Tier::Namespaces);
 pub(crate) const B: Confinement = Confinement::Tier(Tier::Landlock);
 
-/// What a probe without a tier must come to, so that it is known to work.
+/// The expected result of a probe without a tier, which shows that the probe works.
 #[derive(Clone, Copy)]
 pub(crate) enum Control {
-    /// One of these verdicts, for everybody.
+    /// One of these verdicts, for every user.
     Says(&'static str),
-    /// One of these, for root; an ordinary user has not the right anyway.
+    /// One of these verdicts, for root; an ordinary user lacks the right anyway.
     AsRoot(&'static str),
-    /// The kernel's own word and not a filter's: anything but `EPERM`.
+    /// An error of the kernel itself and not of a filter: any error but `EPERM`.
     Reaches,
     /// The same for root.
     ReachesAsRoot,
 }
 
-/// An attack and what must come of it.
+/// An attack and its expected verdicts.
 pub(crate) struct Probe {
     name: &'static str,
-    /// The body of a Python function; what it returns, or the error that it raises, is the verdict.
+    /// The body of a Python function; its return value or its error is the verdict.
     script: &'static str,
-    /// What stops it in tier A, and the verdicts by which that is known (`ENOENT|EACCES`).
+    /// The mechanism that stops it in tier A, and the verdicts that show it (`ENOENT|EACCES`).
     a: (&'static str, &'static str),
     b: (&'static str, &'static str),
     control: Control,
@@ -80,7 +80,7 @@ impl Probe {
         Self::new(name, ("seccomp", "EPERM"), ("seccomp", "EPERM"), script)
     }
 
-    /// What lies outside: not there in A, closed in B.
+    /// A target outside: absent in tier A, denied in tier B.
     pub(crate) fn outside(name: &'static str, script: &'static str) -> Self {
         Self::new(name, ("mount namespace", "ENOENT"), ("Landlock", "EACCES"), script)
     }
@@ -100,7 +100,7 @@ impl Probe {
         self
     }
 
-    /// The whole project is given for writing, with what it hides.
+    /// The whole project is mounted for writing, with its hidden files.
     pub(crate) fn whole(mut self) -> Self {
         self.whole = true;
         self
@@ -150,12 +150,12 @@ impl Probe {
                 format!("{tier:?} says {verdict}, not {verdicts}: {ran:?}"),
             )?;
             (self.afterwards)(world)?;
-            world.nothing_got_out_of_files()?;
+            world.check_files()?;
         }
         Ok(self.outcome.clone())
     }
 
-    /// In a world of its own, where it may do what it will.
+    /// Runs the probe unconfined in a world of its own.
     fn control_holds(&self) -> Result<(), Escape> {
         let root = rustix::process::geteuid().is_root();
         let expected = match self.control {
@@ -186,7 +186,7 @@ impl Probe {
         let mut process = python(world, &authority, confinement, self.script, &victim);
         process.limits = match confinement {
             Confinement::Tier(_) => self.limits,
-            // As good as none: an unconfined process has them too.
+            // An unconfined process has limits too: these are as good as none.
             Confinement::Unconfined => Limits {
                 memory: 1 << 42,
                 file_size: 1 << 42,
@@ -204,7 +204,7 @@ impl Probe {
     }
 }
 
-/// An attempt in which processes are started.
+/// An attempt that starts confined processes.
 pub(crate) fn launched(attempt: Attempt, tier: &'static str) -> Attempt {
     attempt.tier(tier).needs(Need::Tiers).needs(Need::Python)
 }
@@ -217,8 +217,7 @@ pub(crate) fn parts(world: &World) -> Arc<Authority> {
     ])
 }
 
-/// A process of ours that does no harm and that others may try to harm. It has the canary open and the secret in its
-/// environment, and stands outside.
+/// A process outside that the probes attack. It has the canary open and the secret in its environment.
 pub(crate) struct Victim(Child);
 
 impl Victim {
@@ -229,7 +228,7 @@ impl Victim {
         Self(command.spawn().unwrap())
     }
 
-    /// One in which these signals stay pending, to be counted.
+    /// A victim in which these signals stay pending.
     pub(crate) fn counting(world: &World) -> Self {
         let script = "import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG, signal.SIGUSR1])\nprint(1, flush=True)\ntime.sleep(1000)";
         let mut command = Command::new("/usr/bin/python3");
@@ -245,7 +244,7 @@ impl Victim {
         victim
     }
 
-    /// Whether a signal waits for it.
+    /// Whether a signal is pending.
     pub(crate) fn was_hit(&self) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap();
@@ -268,7 +267,7 @@ impl Drop for Victim {
     }
 }
 
-/// What ran and what it said.
+/// The output and the exit of a process.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) out: String,
@@ -277,7 +276,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// `ok`, the name of an error, or how it ended.
+    /// `ok`, the name of an error, a signal or an exit code.
     pub(crate) fn verdict(&self) -> String {
         let last = self.out.lines().last().unwrap_or_default();
         let said: Value = serde_json::from_str(last).unwrap_or_default();
@@ -292,7 +291,7 @@ impl Ran {
     }
 }
 
-/// The Python that the probes are written for, with the folder that it needs.
+/// The Python interpreter, and the folder of its standard library.
 static PYTHON: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     let script = "import sys; print(sys.executable); print(sys.base_prefix)";
     let asked = Command::new("/usr/bin/python3").args(["-c", script]).output().expect("it starts");
@@ -317,7 +316,7 @@ pub(crate) fn python(
     python_in(world, view, confinement, script, victim)
 }
 
-/// The same in a view that was made before.
+/// The same in a view that was created before.
 pub(crate) fn python_in(
     world: &World,
     view: ProcessView,
@@ -333,7 +332,7 @@ pub(crate) fn python_in(
     process.env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     let facts = json!({
         "OUTSIDE": world.outside(""), "CANARY": world.outside("canary.txt"), "PROJECT": world.project(""),
-        "RW": world.project("rw"), "RO": world.project("ro"), "PORT": world.port(), "DOOR": world.hidden_door(),
+        "RW": world.project("rw"), "RO": world.project("ro"), "PORT": world.port(), "DOOR": world.abstract_socket(),
         "VICTIM": victim.id(), "FREE": confinement == Confinement::Unconfined,
     });
     let prelude = include_str!("prelude.py");
@@ -342,7 +341,7 @@ pub(crate) fn python_in(
     process
 }
 
-/// Runs a process to its end. What it says is heard, if something holds it.
+/// Runs a process to its end. The attacker learns the output of a confined process.
 pub(crate) fn run(world: &World, process: Confined) -> Ran {
     let confined = process.confinement != Confinement::Unconfined;
     if confined {
@@ -353,8 +352,8 @@ pub(crate) fn run(world: &World, process: Confined) -> Ran {
         finish(running).await
     });
     if confined {
-        world.hear(&ran.out);
-        world.hear(&ran.err);
+        world.disclose(&ran.out);
+        world.disclose(&ran.err);
     }
     ran
 }

@@ -1,9 +1,9 @@
-//! Confined processes against other processes, against sockets, and against their own limits and end.
+//! Confined processes against other processes, against sockets, and against their own limits and termination.
 
 use crate::{
     attempt::{Attack, Attempt, Group, Layer::Launcher, Outcome, Tried, Who::Process, must},
     probe::{A, B, Probe, Ran, Victim, finish, launched, parts, python, python_in, run},
-    world::{PATIENCE, World, eventually, wait},
+    world::{TIMEOUT, World, eventually, wait},
 };
 use llm_do::confine::{Confinement, ProcessView, Tier};
 use llm_do_core::authority::{Access, Place};
@@ -27,18 +27,18 @@ pub(crate) fn others() -> Group {
     let mut attempts: Vec<Attempt> = vec![
         Probe::new("killing another process of the user", OTHERS, b, "import signal\nreturn os.kill(VICTIM, signal.SIGKILL)"),
         Probe::new(
-            "stopping it, by `kill`, thread, queue and descriptor",
+            "stopping another process, by `kill`, `tgkill`, `rt_sigqueueinfo` and a pidfd",
             ("process namespace", "ESRCH|EPERM+ESRCH"),
             b,
             "import signal\ninfo = ctypes.create_string_buffer(128)\ninfo[8] = 0xff\nreturn each(lambda: os.kill(VICTIM, signal.SIGSTOP), lambda: syscall(234, 131, VICTIM, VICTIM, 19), lambda: syscall(200, 130, VICTIM, 19), lambda: signal.pidfd_send_signal(os.pidfd_open(VICTIM), 19))",
         ),
-        Probe::filtered("its limits (`prlimit`)", "return syscall(302, 261, VICTIM, 4, (ctypes.c_ulong * 2)(0, 0), 0)"),
-        Probe::filtered("its priority, processors and scheduler", "return each(lambda: os.setpriority(os.PRIO_PROCESS, VICTIM, 19), lambda: os.sched_setaffinity(VICTIM, {0}), lambda: os.sched_setscheduler(VICTIM, os.SCHED_IDLE, os.sched_param(0)))"),
-        Probe::filtered("the priority of its whole group", "return os.setpriority(os.PRIO_PGRP, VICTIM, 19)"),
-        Probe::new("its environment (`/proc/N/environ`)", ("process namespace", "ENOENT"), ("Landlock", "EACCES"), "return read(f'/proc/{VICTIM}/environ')"),
-        Probe::new("its memory (`/proc/N/mem`)", ("process namespace", "ENOENT"), ("Landlock", "EACCES"), "return open(f'/proc/{VICTIM}/mem', 'r+b')").control_as_root("ok"),
+        Probe::filtered("changing the limits of another process (`prlimit`)", "return syscall(302, 261, VICTIM, 4, (ctypes.c_ulong * 2)(0, 0), 0)"),
+        Probe::filtered("changing the priority, CPU affinity and scheduler of another process", "return each(lambda: os.setpriority(os.PRIO_PROCESS, VICTIM, 19), lambda: os.sched_setaffinity(VICTIM, {0}), lambda: os.sched_setscheduler(VICTIM, os.SCHED_IDLE, os.sched_param(0)))"),
+        Probe::filtered("changing the priority of another process group", "return os.setpriority(os.PRIO_PGRP, VICTIM, 19)"),
+        Probe::new("reading the environment of another process (`/proc/N/environ`)", ("process namespace", "ENOENT"), ("Landlock", "EACCES"), "return read(f'/proc/{VICTIM}/environ')"),
+        Probe::new("opening the memory of another process (`/proc/N/mem`)", ("process namespace", "ENOENT"), ("Landlock", "EACCES"), "return open(f'/proc/{VICTIM}/mem', 'r+b')").control_as_root("ok"),
         Probe::new(
-            "the command lines of the machine's processes",
+            "reading the command lines of all processes",
             ("process namespace", "LookupError"),
             ("Landlock", "EACCES|LookupError"),
             "for n in os.listdir('/proc'):\n  try:\n    if n.isdigit() and 'sle' + 'ep\\0' + '1000' in read(f'/proc/{n}/cmdline'):\n      return n\n  except OSError:\n    pass\nraise LookupError()",
@@ -50,25 +50,25 @@ pub(crate) fn others() -> Group {
     .collect();
     let more: [(&str, &str, Attack); 6] = [
         (
-            "a signal to everybody (`kill(-1)`)",
+            "a signal to all processes (`kill(-1)`)",
             "A: process namespace; B: Landlock's scopes, or seccomp",
-            everybody,
+            all_processes,
         ),
         (
-            "a signal through a file that becomes ready (`F_SETOWN`, `O_ASYNC`)",
+            "a signal sent by a file that becomes ready (`F_SETOWN`, `O_ASYNC`)",
             "A: process namespace; B: Landlock's scopes, or seccomp",
             ready_file,
         ),
         (
-            "its own supervisor: killing, tracing, its memory",
-            "A: first process of a namespace; B: seccomp; no capabilities",
+            "killing, stopping and tracing its own supervisor, and opening its memory",
+            "A: PID 1 of the namespace; B: seccomp; no capabilities",
             supervisor,
         ),
-        ("descriptors that were left open by accident", "all but 0 to 3 are closed", inherited),
-        ("the channel to its host, turned to another socket", "seccomp", channel),
+        ("descriptors leaked to it by accident", "all descriptors but 0 to 3 are closed", inherited),
+        ("reconnecting the host's channel to another socket", "seccomp", channel),
         (
             "the temporary folder of another process",
-            "A: a file system of its own; B: a folder of its own",
+            "A: a private file system; B: a private folder",
             temporary,
         ),
     ];
@@ -77,14 +77,15 @@ pub(crate) fn others() -> Group {
     }));
     Group {
         title: "Confined processes and other processes",
-        about: "The victim is a process of the same user that holds the canary open, has the secret in its environment, and must live.",
+        about: "The victim is a process of the same user that has the canary open and the secret in its \
+                environment. It must survive.",
         attempts,
     }
 }
 
 pub(crate) fn sockets() -> Group {
     let named = |world: &World| {
-        // Nobody accepts, and nobody may connect. The socket lives as long as its file.
+        // Never accepted, so that it must not be contacted. The socket exists as long as its file.
         let socket = UnixListener::bind(world.project("rw/socket")).unwrap();
         std::mem::forget(socket);
     };
@@ -93,26 +94,28 @@ pub(crate) fn sockets() -> Group {
             "sockets of every family and type",
             "made = []\nfor family in range(1, 46):\n  for kind in (1, 2, 3, 4, 5, 6, 10):\n    try:\n      made.append((family, kind, socket.socket(family, kind)))\n    except OSError as error:\n      if error.errno != errno.EPERM:\n        made.append((family, kind, error)) if not FREE else 0\nif not made:\n  raise OSError(errno.EPERM, 'none')\nreturn made",
         ),
-        Probe::filtered("TCP to a port of this machine", "s = socket.socket()\nreturn s.connect(('127.0.0.1', PORT))"),
-        Probe::filtered("UDP to a port of this machine", "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nreturn s.sendto(b'x', ('127.0.0.1', PORT))"),
-        Probe::filtered("a socket with a name in a mount", "s = socket.socket(socket.AF_UNIX)\nreturn s.connect(RW + '/socket')").prepare(named),
-        Probe::filtered("a socket with a name that no file system holds", "s = socket.socket(socket.AF_UNIX)\nreturn s.connect('\\0' + DOOR)"),
-        Probe::filtered("listening for others", "s = socket.socket()\ns.bind(('127.0.0.1', 0))\nreturn s.listen()"),
+        Probe::filtered("TCP to a local port", "s = socket.socket()\nreturn s.connect(('127.0.0.1', PORT))"),
+        Probe::filtered("UDP to a local port", "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nreturn s.sendto(b'x', ('127.0.0.1', PORT))"),
+        Probe::filtered("a Unix socket in a mount", "s = socket.socket(socket.AF_UNIX)\nreturn s.connect(RW + '/socket')").prepare(named),
+        Probe::filtered("an abstract Unix socket", "s = socket.socket(socket.AF_UNIX)\nreturn s.connect('\\0' + DOOR)"),
+        Probe::filtered("listening on a local port", "s = socket.socket()\ns.bind(('127.0.0.1', 0))\nreturn s.listen()"),
         Probe::filtered(
-            "a pair of datagram sockets, connected anew to a socket with a name",
+            "sending from a datagram socket pair to a Unix socket",
             "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\nreturn a.sendto(b'x', RW + '/datagrams')",
         )
         .prepare(|world| std::mem::forget(std::os::unix::net::UnixDatagram::bind(world.project("rw/datagrams")).unwrap())),
-        Probe::filtered("pairs of packets, raw, of another family", "return each(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))"),
-        Probe::filtered("a pair with bits in the upper half, which the kernel ignores", "two = (ctypes.c_int * 2)()\nreturn syscall(53, 199, 1 | 1 << 32, 2 | 1 << 32, 0, two)"),
-        Probe::filtered("with a network grant: sockets with names, of both kinds", "return each(lambda: socket.socket(socket.AF_UNIX).connect(RW + '/socket'), lambda: socket.socket(socket.AF_UNIX).connect('\\0' + DOOR))").network().prepare(named),
-        Probe::filtered("with a network grant: netlink, which sets up networks", "return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)").network(),
+        Probe::filtered("a socket pair of type `SOCK_SEQPACKET`", "return each(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))"),
+        Probe::filtered("a socket pair with bits set in the upper halves of the arguments, which the kernel ignores", "two = (ctypes.c_int * 2)()\nreturn syscall(53, 199, 1 | 1 << 32, 2 | 1 << 32, 0, two)"),
+        Probe::filtered("with a network grant: Unix sockets, in a mount and abstract", "return each(lambda: socket.socket(socket.AF_UNIX).connect(RW + '/socket'), lambda: socket.socket(socket.AF_UNIX).connect('\\0' + DOOR))").network().prepare(named),
+        Probe::filtered("with a network grant: netlink, which configures networks", "return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)").network(),
         Probe::filtered("with a network grant: raw and packet sockets", "return each(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1), lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))").network().control_as_root("ok"),
-        Probe::filtered("with a network grant: the host of this machine (`vsock`), ciphers (`alg`)", "return each(lambda: socket.socket(40, 1), lambda: socket.socket(38, 5))").network().reaches(),
+        Probe::filtered("with a network grant: `vsock` and `alg` sockets", "return each(lambda: socket.socket(40, 1), lambda: socket.socket(38, 5))").network().reaches(),
     ];
     Group {
         title: "Sockets",
-        about: "A TCP port, a UDP port and a named socket outside listen, and none may be knocked at. Unconfined, the same function reaches its own.",
+        about: "A TCP port, a UDP port and an abstract Unix socket listen outside; nothing may contact them. \
+                The control runs the same function unconfined, where it reaches the sockets of its own \
+                world.",
         attempts: probes.into_iter().map(Probe::attempt).collect(),
     }
 }
@@ -135,7 +138,7 @@ pub(crate) fn limits() -> Group {
         )
         .outcome(Outcome::Bounded),
         Probe::new(
-            "descriptors without end",
+            "opening descriptors without bound",
             ("`RLIMIT_NOFILE`", "EMFILE"),
             ("`RLIMIT_NOFILE`", "EMFILE"),
             "return len([open('/dev/null') for _ in range(200)])",
@@ -150,7 +153,7 @@ pub(crate) fn limits() -> Group {
         )
         .limits(|limits| limits.open_files = 64),
         Probe::new(
-            "processor time without end",
+            "using processor time without bound",
             ("`RLIMIT_CPU`", "signal 24|signal 9"),
             ("`RLIMIT_CPU`", "signal 24|signal 9"),
             "import time\nwhile time.process_time() < (0.1 if FREE else 60):\n  pass",
@@ -169,14 +172,14 @@ pub(crate) fn limits() -> Group {
         })
         .outcome(Outcome::Bounded),
         Probe::new(
-            "filling a mount that is given `rw`",
+            "filling an `rw` mount",
             ("each file: `RLIMIT_FSIZE`", "ok"),
             ("each file: `RLIMIT_FSIZE`", "ok"),
             "for n in range(8):\n  write(f'{RW}/{n}', 'x' * (1 << 20))",
         )
         .limits(|limits| limits.file_size = 1 << 20)
         .outcome(Outcome::Undefended(
-            "each file is bounded, their number is not; give a mount on a disk of its own",
+            "the size of each file is limited, the number is not; use a mount on a separate disk",
         )),
     ]
     .into_iter()
@@ -184,45 +187,45 @@ pub(crate) fn limits() -> Group {
     .collect();
     let more: [(&'static str, &'static str, &'static str, Attack); 10] = [
         (
-            "processes without end (a fork bomb)",
+            "creating processes without bound (a fork bomb)",
             "A, B",
             "A: `pid_max` of the namespace, `RLIMIT_NPROC`; B: the supervisor counts",
-            crowd,
+            fork_bomb,
         ),
-        ("filling its temporary folder with many files", "B", "the size of each file only", many_files),
-        ("whether a file outside exists, and how large it is", "B", "Landlock hides no names", exists),
         (
-            "a child in a session of its own that stays",
+            "filling its temporary folder with many files",
+            "B",
+            "only the size of each file is limited",
+            many_files,
+        ),
+        ("probing the existence and size of a file outside", "B", "Landlock does not hide names", exists),
+        (
+            "a daemonised child (own session, double fork)",
             "A, B",
-            "A: end of the process namespace; B: the supervisor, as subreaper",
+            "A: the process namespace ends; B: the supervisor, a subreaper, kills it",
             daemon,
         ),
-        ("ignoring every signal when its call is ended", "A, B", "the supervisor kills", ignores),
-        ("stopping itself when its call is ended", "A, B", "the supervisor kills", stopped),
+        ("ignoring every signal when its call is stopped", "A, B", "the supervisor sends `SIGKILL`", ignores),
+        ("suspending itself when its call is stopped", "A, B", "the supervisor sends `SIGKILL`", stopped),
         (
-            "shared memory left for others (`/dev/shm`)",
+            "leaving shared memory behind (`/dev/shm`)",
             "A, B",
-            "A: a file system of its own; B: Landlock",
+            "A: a private file system; B: Landlock",
             shared_memory,
         ),
         (
-            "a link put in a mount's place before the start",
+            "replacing a mount by a link before the start",
             "A, B",
-            "places are opened without following links",
+            "mounts are opened without following links",
             swapped_place,
         ),
         (
-            "a hidden file moved away before the start",
+            "moving a hidden file away before the start",
             "A",
-            "the start looks again for what it masks",
+            "the launcher scans for hidden files again at the start",
             moved_hidden,
         ),
-        (
-            "a mount of the whole machine, of `/proc`, of `/dev`",
-            "A, B",
-            "places that are never given",
-            never_given,
-        ),
+        ("a mount of `/`, `/proc`, `/sys` or `/dev`", "A, B", "these places are never mounted", never_given),
     ];
     attempts.extend(more.map(|(name, tier, mechanism, attack)| {
         launched(Attempt::new(Process, Launcher, name, mechanism, attack), tier)
@@ -231,15 +234,15 @@ pub(crate) fn limits() -> Group {
         Attempt::new(
             Process,
             Launcher,
-            "a hook planted in a mount where there was no `.git`",
-            "names are found afterwards",
+            "planting a hook in a mount without a `.git`",
+            "the mount is scanned after the process ends",
             planted,
         ),
         "A",
     ));
     Group {
-        title: "Limits, beginnings and ends of processes",
-        about: "After each attempt no process may be left that sees the attempt's folder.",
+        title: "Limits, start and end of processes",
+        about: "After each attempt, no process that sees the folder of the attempt may be left.",
         attempts,
     }
 }
@@ -256,14 +259,14 @@ fn hits(world: &World, confined: &str, free: &str) -> Tried {
         let free = tier == Confinement::Unconfined;
         must(
             victim.was_hit() == free,
-            format!("{}: {tier:?}: {ran:?}", if free { "the control hits nobody" } else { "ESCAPE" }),
+            format!("{}: {tier:?}: {ran:?}", if free { "the control hits no process" } else { "ESCAPE" }),
         )?;
     }
     Ok(Outcome::Refused)
 }
 
-fn everybody(world: &World) -> Tried {
-    // The control is content with the victim's group.
+fn all_processes(world: &World) -> Tried {
+    // The control signals only the victim's process group.
     hits(
         world,
         "import signal\nreturn os.kill(-1, signal.SIGURG)",
@@ -294,10 +297,10 @@ fn supervisor(world: &World) -> Tried {
         let ran = in_tier(world, tier, script);
         must(
             ran.exit.code == Some(23),
-            format!("ESCAPE: {tier:?}: the supervisor did not live to tell: {ran:?}"),
+            format!("ESCAPE: {tier:?}: the supervisor did not survive: {ran:?}"),
         )?;
     }
-    // The control: a parent that is no supervisor dies of it.
+    // The control: an ordinary parent is killed.
     let code = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)";
     let ran = Command::new("/bin/sh")
         .args(["-c", "/usr/bin/python3 -I -c \"$0\"; exit 23", code])
@@ -308,7 +311,7 @@ fn supervisor(world: &World) -> Tried {
 }
 
 fn inherited(world: &World) -> Tried {
-    // A copy without the mark that closes it, as a careless library leaves it.
+    // A descriptor without close-on-exec, as a careless library leaks it.
     let file = File::open(world.outside("canary.txt")).unwrap();
     let open = rustix::io::dup(&file).unwrap();
     let script = "import stat\nfor fd in range(3, 256):\n  try:\n    print(fd, os.pread(fd, 100, 0))\n  except OSError as error:\n    if error.errno != errno.EBADF: print(fd, error)";
@@ -366,19 +369,19 @@ fn temporary(world: &World) -> Tried {
                 ran.verdict() == "ENOENT" || ran.verdict() == "EACCES+ENOENT",
                 format!("ESCAPE: {tier:?}: {ran:?}"),
             )?;
-            // Of the first nothing is left: in A its /tmp was never this one.
+            // The first folder is gone. In tier A it was a separate /tmp.
             must(path == "/tmp" || !fs::exists(&path).unwrap_or(true), format!("ESCAPE: {path} is left"))
         })?;
     }
     Ok(Outcome::NotThere)
 }
 
-const CROWD: &str = "import time\nmade = 0\nwhile made < 600:\n  try:\n    if os.fork() == 0:\n      time.sleep(1000)\n      os._exit(0)\n    made += 1\n    time.sleep(0.001)\n  except OSError as error:\n    print('made', made, flush=True)\n    raise";
+const FORK_BOMB: &str = "import time\nmade = 0\nwhile made < 600:\n  try:\n    if os.fork() == 0:\n      time.sleep(1000)\n      os._exit(0)\n    made += 1\n    time.sleep(0.001)\n  except OSError as error:\n    print('made', made, flush=True)\n    raise";
 
-fn crowd(world: &World) -> Tried {
+fn fork_bomb(world: &World) -> Tried {
     let victim = Victim::new(world);
     for tier in [A, B] {
-        let mut process = python(world, &parts(world), tier, CROWD, &victim);
+        let mut process = python(world, &parts(world), tier, FORK_BOMB, &victim);
         process.limits.processes = 32;
         let ran = run(world, process);
         let bounded = match tier == A {
@@ -388,7 +391,7 @@ fn crowd(world: &World) -> Tried {
         must(bounded, format!("ESCAPE: {tier:?}: {ran:?}"))?;
     }
     let other = World::new();
-    let free = run(&other, python(&other, &parts(&other), Confinement::Unconfined, CROWD, &victim));
+    let free = run(&other, python(&other, &parts(&other), Confinement::Unconfined, FORK_BOMB, &victim));
     must(free.verdict() == "ok", format!("the control can't fork: {free:?}"))?;
     Ok(Outcome::Bounded)
 }
@@ -400,23 +403,23 @@ fn many_files(world: &World) -> Tried {
     let mut process = python(world, &parts(world), B, script, &victim);
     process.limits.temporary = 1 << 20;
     let ran = run(world, process);
-    must(ran.verdict() == "ok", format!("it is bounded now; say so: {ran:?}"))?;
+    must(ran.verdict() == "ok", format!("it is bounded now; change the outcome: {ran:?}"))?;
     let mut process = python(world, &parts(world), A, script, &victim);
     process.limits.temporary = 1 << 20;
     let ran = run(world, process);
     must(ran.verdict() == "ENOSPC", format!("ESCAPE: in tier A: {ran:?}"))?;
     Ok(Outcome::Undefended(
-        "tier B bounds each file; what was left is removed at the end. Tier A bounds the folder",
+        "tier B limits only the size of each file, and removes the files at the end; tier A limits the folder",
     ))
 }
 
 fn exists(world: &World) -> Tried {
     let ran = in_tier(world, B, "return os.stat(CANARY).st_size");
-    must(ran.verdict() == "ok", format!("it is hidden now; say so: {ran:?}"))?;
+    must(ran.verdict() == "ok", format!("it is hidden now; change the outcome: {ran:?}"))?;
     let ran = in_tier(world, A, "return os.stat(CANARY).st_size");
     must(ran.verdict() == "ENOENT", format!("ESCAPE: in tier A: {ran:?}"))?;
     Ok(Outcome::Undefended(
-        "tier B shows names and sizes to who knows the path, no content. In tier A there is nothing",
+        "in tier B, a known path reveals its existence and size, no content; in tier A it does not exist",
     ))
 }
 
@@ -424,7 +427,7 @@ const DAEMON: &str = "import time\nif os.fork() == 0:\n  os.setsid()\n  if os.fo
 
 fn daemon(world: &World) -> Tried {
     for tier in [A, B] {
-        // Its output ends too, although the child still held it.
+        // Its output is closed too, although the child held it.
         let ran = in_tier(world, tier, DAEMON);
         must(ran.verdict() == "ok", format!("{tier:?}: {ran:?}"))?;
         let gone = eventually(Duration::from_secs(20), || {
@@ -432,7 +435,7 @@ fn daemon(world: &World) -> Tried {
         });
         must(gone, format!("ESCAPE: {tier:?} leaves {:?}", world.processes()))?;
     }
-    // The control: without a supervisor one is left.
+    // The control: without a supervisor, the process remains.
     let other = World::new();
     let mark = other.project("rw").display().to_string();
     let script =
@@ -460,11 +463,11 @@ fn ends(world: &World, script: &str) -> Tried {
             tokio::io::AsyncBufReadExt::read_line(&mut out, &mut line).await.expect("a line");
             running.interrupt();
             running.kill();
-            let ended = tokio::time::timeout(PATIENCE / 2, running.wait()).await;
+            let ended = tokio::time::timeout(TIMEOUT / 2, running.wait()).await;
             must(ended.is_ok(), format!("ESCAPE: {tier:?}: it does not end"))
         })?;
         drop(victim);
-        world.nothing_got_out()?;
+        world.check_oracles()?;
     }
     Ok(Outcome::Ended)
 }
@@ -484,8 +487,8 @@ fn stopped(world: &World) -> Tried {
 }
 
 fn shared_memory(world: &World) -> Tried {
-    let script = format!("return write('/dev/shm/{}')", world.hidden_door());
-    let left = format!("/dev/shm/{}", world.hidden_door());
+    let script = format!("return write('/dev/shm/{}')", world.abstract_socket());
+    let left = format!("/dev/shm/{}", world.abstract_socket());
     for tier in [A, B] {
         let ran = in_tier(world, tier, &script);
         must(ran.verdict() == if tier == A { "ok" } else { "EACCES" }, format!("{tier:?}: {ran:?}"))?;
@@ -518,7 +521,7 @@ fn swapped_place(world: &World) -> Tried {
             }
         });
         if let Some(ran) = started {
-            world.hear(&ran.out);
+            world.disclose(&ran.out);
             must(ran.verdict() != "ok", format!("ESCAPE: {tier:?}: {ran:?}"))?;
         }
         fs::remove_file(world.project("rw")).unwrap();
@@ -549,7 +552,7 @@ fn never_given(world: &World) -> Tried {
             let mut mount = world.mount("/m", "project/ro", Access::Read);
             mount.place = Place::new(place);
             let view = ProcessView::of(&world.authority(vec![mount]), tier).unwrap();
-            // What of it lies in the bounds is the project, which may be seen.
+            // Only the part within the bounds may be visible, which is the project.
             let within = view.shown().iter().all(|shown| shown.place.starts_with(world.project("")));
             must(
                 within && view.left_out().len() == 1 + usize::from(place == "/" && tier == Tier::Landlock),
@@ -564,12 +567,12 @@ fn planted(world: &World) -> Tried {
     let before = ProcessView::of(&parts(world), Tier::Namespaces).unwrap();
     let script = "os.makedirs(RW + '/.git/hooks')\nwrite(RW + '/new.worker')\nreturn write(RW + '/.git/hooks/post-commit')";
     let ran = in_tier(world, A, script);
-    must(ran.verdict() == "ok", format!("it is refused now; say so: {ran:?}"))?;
+    must(ran.verdict() == "ok", format!("it is refused now; change the outcome: {ran:?}"))?;
     let after = ProcessView::of(&parts(world), Tier::Namespaces).unwrap();
     let found = before.planted_since(&after);
     must(
         found == [world.project("rw/.git"), world.project("rw/new.worker")],
         format!("ESCAPE: found {found:?}"),
     )?;
-    Ok(Outcome::Undefended("what was planted is found when the process has ended, and told"))
+    Ok(Outcome::Undefended("planted files are found and reported when the process has ended"))
 }

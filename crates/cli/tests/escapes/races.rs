@@ -1,4 +1,4 @@
-//! A thread swaps a path for a link to the outside, as fast as it can, while the file tools work on it.
+//! Races: a thread swaps a path with a link to the outside in a loop while the file tools use it.
 
 use crate::{
     attempt::{Attack, Attempt, Group, Layer::Files, Outcome, Tried, Who::Project, must},
@@ -19,15 +19,15 @@ use std::{
     thread,
 };
 
-/// How often a race must have met each side, to say something.
+/// How often the operations of a race must meet each state for the race to count.
 const MET: usize = 20;
 
-const BY_DESCRIPTOR: &str = "operations act on a descriptor and one name";
+const BY_DESCRIPTOR: &str = "operations act on a descriptor and a single name";
 
-/// How many times its operations a race may last on a busy machine, until both sides were met.
-const PATIENCE: usize = 20;
+/// On a busy machine a race runs up to so many times its operations, until it has met both states.
+const MAX_REPEATS: usize = 20;
 
-/// How operations went.
+/// How often the operations met each state.
 #[derive(Default)]
 struct Met {
     inside: usize,
@@ -40,7 +40,7 @@ impl Met {
     }
 }
 
-/// Runs operations while `swap` exchanges two names of the project, again and again.
+/// Runs operations while a thread exchanges pairs of names of the project in a loop.
 fn race(
     world: &World,
     operations: usize,
@@ -57,15 +57,15 @@ fn race(
                         renameat_with(CWD, world.project(x), CWD, world.project(y), RenameFlags::EXCHANGE);
                 }
                 let done = swaps.fetch_add(1, Ordering::Relaxed);
-                // Where there is one processor only, the other side must have its turn, in each of the states: after
-                // two swaps, or three, the names lie as before, so a pause comes after a number that neither divides.
+                // On a single processor the operations need a turn in each state. Two or three swaps restore the
+                // names, so the thread yields after a number of swaps that neither divides.
                 if done.is_multiple_of(17) {
                     thread::yield_now();
                 }
             }
         });
         let mut met = Met::default();
-        for round in 0..operations * PATIENCE {
+        for round in 0..operations * MAX_REPEATS {
             if round >= operations && met.both() {
                 break;
             }
@@ -81,18 +81,18 @@ fn race(
     let Met { inside, refused } = met;
     must(
         swaps > MET as u64 && met.both(),
-        format!("the race was none: {swaps} swaps, {inside} inside, {refused} refused"),
+        format!("the race met one state only: {swaps} swaps, {inside} inside, {refused} refused"),
     )?;
-    // Nothing was brought in either, by copying or moving.
+    // No copy or move brought anything in either.
     for entry in walk(&world.project("")) {
         if !entry.ends_with(".env") && !entry.to_string_lossy().contains("/.llm-do/") {
-            world.hear(fs::read_to_string(&entry).unwrap_or_default());
+            world.disclose(fs::read_to_string(&entry).unwrap_or_default());
         }
     }
     Ok(Outcome::Refused)
 }
 
-/// Puts something new in the place of a name, in one step.
+/// Replaces a name atomically.
 fn put_back(world: &World, name: &str, make: impl FnOnce(&std::path::Path) -> std::io::Result<()>) {
     let fresh = world.project("rw/fresh");
     if make(&fresh).and_then(|()| fs::rename(&fresh, world.project(name))).is_err() {
@@ -100,7 +100,7 @@ fn put_back(world: &World, name: &str, make: impl FnOnce(&std::path::Path) -> st
     }
 }
 
-/// The files below a folder; no links are followed.
+/// The files below a folder. Links are not followed.
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -118,7 +118,7 @@ fn at(authority: &Authority, path: &str, access: Access) -> Located {
     authority.locate(path, access).expect("the path is allowed; what lies there is another matter")
 }
 
-/// `folder` and `file` inside, with a link to the outside beside each.
+/// `folder` and `file` in the project, each beside a link to the outside.
 fn prepare(world: &World) -> Arc<Authority> {
     fs::create_dir(world.project("folder")).unwrap();
     world.put("folder/canary.txt", "inside");
@@ -134,7 +134,7 @@ const FILE: [(&str, &str); 1] = [("file", "file-link")];
 fn read(world: &World, authority: &Authority, path: &str) -> Result<(), FsError> {
     let at = at(authority, path, Access::Read);
     let (bytes, _) = wait(world.files().read(&at, 0, 1000))?;
-    world.hear(String::from_utf8_lossy(&bytes));
+    world.disclose(String::from_utf8_lossy(&bytes));
     Ok(())
 }
 
@@ -144,15 +144,15 @@ fn write(world: &World, authority: &Authority, path: &str) -> Result<(), FsError
 
 pub(crate) fn group() -> Group {
     let races: [(&'static str, &'static str, Attack); 12] = [
-        ("reading below a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
+        ("reading below a folder that is swapped with a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             race(world, 16_000, &FOLDER, |_| read(world, &authority, "/folder/canary.txt"))
         }),
-        ("reading a file that is swapped for a link", "opened with `O_NOFOLLOW`", |world| {
+        ("reading a file that is swapped with a link", "the file is opened with `O_NOFOLLOW`", |world| {
             let authority = prepare(world);
             race(world, 16_000, &FILE, |_| read(world, &authority, "/file"))
         }),
-        ("writing below a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
+        ("writing below a folder that is swapped with a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             race(world, 6_000, &FOLDER, |round| {
                 write(
@@ -163,12 +163,12 @@ pub(crate) fn group() -> Group {
             })
         }),
         (
-            "writing and appending to a file that is swapped for a link",
-            "a new file is put in place of the name",
+            "writing and appending to a file that is swapped with a link",
+            "a new file is renamed into place",
             |world| {
                 let authority = prepare(world);
                 let at = at(&authority, "/file", Access::Write);
-                // What is put in place of a link takes it away, so that both are put back now and then.
+                // A write replaces the link, so both names are restored now and then.
                 race(world, 3_000, &FILE, |round| {
                     if round % 16 == 0 {
                         put_back(world, "file", |at| fs::write(at, "inside"));
@@ -177,26 +177,26 @@ pub(crate) fn group() -> Group {
                     if round % 2 == 0 {
                         return write(world, &authority, "/file");
                     }
-                    // The file stays short: what was appended is written over.
+                    // A write overwrites what was appended, so the file stays short.
                     wait(world.files().append(&at, b"more"))
                 })
             },
         ),
-        ("listing and searching below a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
+        ("listing and searching below a folder that is swapped with a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             let at = at(&authority, "/folder", Access::Read);
             race(world, 14_000, &FOLDER, |_| {
                 let found = wait(world.files().walk(&at, 100))?;
                 for entry in &found {
-                    world.hear(entry.path.as_str());
+                    world.disclose(entry.path.as_str());
                     if entry.path.as_str().contains("passwd") {
-                        world.hear(&world.secret);
+                        world.disclose(&world.secret);
                     }
                 }
                 Ok(())
             })
         }),
-        ("removing below a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
+        ("deleting below a folder that is swapped with a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             let at = at(&authority, "/folder/canary.txt", Access::Write);
             race(world, 8_000, &FOLDER, |round| {
@@ -207,17 +207,17 @@ pub(crate) fn group() -> Group {
                 }
             })
         }),
-        ("copying from a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
+        ("copying from a folder that is swapped with a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             let from = at(&authority, "/folder/canary.txt", Access::Read);
             race(world, 8_000, &FOLDER, |_| {
                 let copied = wait(world.files().copy(&from, &at(&authority, "/copy", Access::Write)));
-                world.hear(fs::read_to_string(world.project("copy")).unwrap_or_default());
+                world.disclose(fs::read_to_string(world.project("copy")).unwrap_or_default());
                 let _ = fs::remove_file(world.project("copy"));
                 copied
             })
         }),
-        ("copying into a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
+        ("copying into a folder that is swapped with a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             let from = at(&authority, "/notes/plan.md", Access::Read);
             let to = at(&authority, "/folder/copy", Access::Write);
@@ -231,25 +231,25 @@ pub(crate) fn group() -> Group {
                 copied
             })
         }),
-        ("moving out of and into a folder that is swapped for a link", BY_DESCRIPTOR, |world| {
+        ("moving out of and into a folder that is swapped with a link", BY_DESCRIPTOR, |world| {
             let authority = prepare(world);
             let inside = at(&authority, "/folder/canary.txt", Access::Write);
             let away = at(&authority, "/away.txt", Access::Write);
             race(world, 9_000, &FOLDER, |round| {
                 let (from, to) = if round % 2 == 0 { (&inside, &away) } else { (&away, &inside) };
                 let moved = wait(world.files().rename(from, to));
-                world.hear(fs::read_to_string(world.project("away.txt")).unwrap_or_default());
+                world.disclose(fs::read_to_string(world.project("away.txt")).unwrap_or_default());
                 moved
             })
         }),
-        ("every operation while a folder above is renamed", BY_DESCRIPTOR, |world| {
+        ("reading, writing and creating folders while a parent folder is swapped", BY_DESCRIPTOR, |world| {
             world.put("a/b/c/file", "inside");
             world.put("x/b/c/other", "inside");
             symlink("../../outside", world.project("x/out")).unwrap();
             fs::create_dir(world.outside("c")).unwrap();
             fs::write(world.outside("c/file"), &world.secret).unwrap();
             let authority = world.whole();
-            // `a/b` becomes a link to the outside, and `a` becomes `x`, in which there is no file.
+            // `a/b` becomes a link to the outside, and `a` becomes `x`, which has no such file.
             race(world, 6_000, &[("a/b", "x/out"), ("a", "x")], |round| match round % 3 {
                 0 => read(world, &authority, "/a/b/c/file"),
                 1 => write(world, &authority, "/a/b/c/file"),
@@ -257,8 +257,8 @@ pub(crate) fn group() -> Group {
             })
         }),
         (
-            "a mount's root that is swapped for a link",
-            "the base is opened without following any link",
+            "a mount root that is swapped with a link",
+            "the mount root is opened without following links",
             |world| {
                 prepare(world);
                 let authority = world.authority(vec![world.mount("/m", "project/folder", Access::Write)]);
@@ -272,8 +272,8 @@ pub(crate) fn group() -> Group {
             },
         ),
         (
-            "a file that is swapped for a hard link to one that defines the program",
-            "a new file is put in place of the name",
+            "a file that is swapped with a hard link to a file that defines the program",
+            "a new file is renamed into place",
             |world| {
                 prepare(world);
                 let worker = world.put("workers/x.worker", "as it was");
@@ -297,8 +297,9 @@ pub(crate) fn group() -> Group {
     ];
     Group {
         title: "Races",
-        about: "A thread exchanges two names of the project without a pause (`renameat2`), of which one leads outside, during 3,000 to 16,000 operations each, 101,000 in all, and more on a busy machine. A race \
-                counts only if both sides were met.",
+        about: "A thread swaps two names of the project in a loop (`renameat2`), one of which leads outside, \
+                during 3,000 to 16,000 operations in each race, 101,000 in all, and more on a busy machine. \
+                A race counts only if operations met both states.",
         attempts: races
             .into_iter()
             .map(|(name, mechanism, attack)| Attempt::new(Project, Files, name, mechanism, attack))

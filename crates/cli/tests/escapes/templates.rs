@@ -1,4 +1,4 @@
-//! Templates of projects and libraries, and data that looks like one.
+//! Templates of projects and libraries, and data that looks like a template.
 
 use crate::{
     attempt::{
@@ -15,13 +15,13 @@ use std::{fs, os::unix::fs::symlink};
 pub(crate) fn group() -> Group {
     Group {
         title: "Templates",
-        about: "Runs of the binary, each with one bad template, and with a good one as the control.",
+        about: "Runs of the binary, each with one bad template. The control is a good one.",
         attempts: vec![
             row(
                 Project,
                 Templates,
-                "`file()` and `include` of what is outside or hidden",
-                "names below the roots, opened without following links out",
+                "`file()` and `include` of files outside and hidden files",
+                "names stay below the roots; links that leave them are not followed",
                 |world| {
                     let absolute = format!("{{{{ file('{}') }}}}", world.outside("canary.txt").display());
                     symlink(world.outside("canary.txt"), world.project("linked.txt")).unwrap();
@@ -49,8 +49,8 @@ pub(crate) fn group() -> Group {
             row(
                 Document,
                 Templates,
-                "names that the input chooses (`include input`)",
-                "names below the roots, checked when rendered",
+                "names chosen by the input (`include name`)",
+                "names stay below the roots, checked when rendered",
                 |world| {
                     main_worker(world, "parameters: {name: string}", "{% include name %}");
                     world.put("good.txt", "fine");
@@ -63,8 +63,8 @@ pub(crate) fn group() -> Group {
                         "..\\outside\\canary.txt",
                         "foreign:../x",
                     ] {
-                        let told = world.run(&[".", "--param", &format!("name={name}")]);
-                        must(told.code != Some(0), format!("ESCAPE: {name}: {told:?}"))?;
+                        let report = world.run(&[".", "--param", &format!("name={name}")]);
+                        must(report.code != Some(0), format!("ESCAPE: {name}: {report:?}"))?;
                     }
                     world.run(&[".", "--param", "name=good.txt"]).ended(0)?;
                     Ok(Outcome::Refused)
@@ -73,17 +73,17 @@ pub(crate) fn group() -> Group {
             row(
                 Document,
                 Templates,
-                "template syntax in the message and in files that are read",
-                "data is never rendered",
+                "template syntax in the message and in files",
+                "data is never rendered as a template",
                 |world| {
                     let evil = "{{ file('.env') }} {{ 7 * 191 }} {% include '.env' %}";
                     world.put("evil.txt", evil);
                     main_worker(world, "parameters: {text: string}", "{{ text }} {{ file('evil.txt') }}");
-                    let told = world.run(&[".", "--param", &format!("text={evil}")]);
-                    told.ended(0)?;
+                    let report = world.run(&[".", "--param", &format!("text={evil}")]);
+                    report.ended(0)?;
                     must(
-                        told.all().matches("7 * 191").count() >= 2 && !told.all().contains("1337"),
-                        format!("ESCAPE: {}", told.all()),
+                        report.all().matches("7 * 191").count() >= 2 && !report.all().contains("1337"),
+                        format!("ESCAPE: {}", report.all()),
                     )?;
                     Ok(Outcome::Literal)
                 },
@@ -91,8 +91,8 @@ pub(crate) fn group() -> Group {
             row(
                 Project,
                 Templates,
-                "Python's back doors (`__class__`, `__globals__`, `cycler`)",
-                "no Python objects",
+                "Python introspection (`__class__`, `__globals__`, `cycler`)",
+                "templates have no Python objects",
                 |world| {
                     none_loads(
                         world,
@@ -111,8 +111,8 @@ pub(crate) fn group() -> Group {
             row(
                 Library,
                 Templates,
-                "templates that never end or print without end",
-                "250,000 steps, ten includes, 4 MiB",
+                "endless templates and endless output",
+                "limits: 250,000 steps, ten nested includes, 4 MiB",
                 |world| {
                     world.put("templates/loop.jinja", "{% include 'loop.jinja' %}");
                     none_loads(

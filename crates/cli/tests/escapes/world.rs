@@ -1,4 +1,4 @@
-//! Where an attempt is made: a project, beside what nothing may reach, and how it is noticed that something did.
+//! The world of an attempt: a project, a folder outside it, and the oracles that notice an escape.
 
 use crate::attempt::{Escape, Need};
 use llm_do_core::{
@@ -29,38 +29,38 @@ use std::{
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// Longest that anything here may take, on a machine that is busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// A timeout for anything here, long enough for a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 });
 
-/// Waits for what is done elsewhere, but not for ever.
+/// Runs a future to its end, with a timeout.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
-    RUNTIME.block_on(async { tokio::time::timeout(PATIENCE, work).await.expect("it takes too long") })
+    RUNTIME.block_on(async { tokio::time::timeout(TIMEOUT, work).await.expect("it takes too long") })
 }
 
 /// A project in `project` beside a folder `outside`.
 pub(crate) struct World {
     _dir: TempDir,
     pub(crate) top: PathBuf,
-    /// What lies outside, and in what the project hides. Made up anew for each world, so that no probe can know it.
+    /// The content of the files outside and of the hidden files. Random in each world, so that no probe can know it.
     pub(crate) secret: String,
-    /// What the attacker was told, all of it.
-    heard: Mutex<String>,
+    /// Everything that the attacker learned.
+    disclosed: Mutex<String>,
     before: Mutex<Option<Vec<String>>>,
-    doors: Doors,
-    /// Whether a process was started that could have left others.
+    sockets: Sockets,
+    /// Whether a process was started that may have left others behind.
     pub(crate) launched: AtomicBool,
     files: NativeFileSystem,
     results: Results,
-    /// The tools of the view that was used last: to make them costs more than to use them.
+    /// The tools of the last view: creating them costs more than using them.
     tools: Mutex<Option<(Arc<Authority>, Vec<Function>)>>,
 }
 
-/// Sockets outside that nobody may knock at.
-struct Doors {
+/// Sockets outside that must not be contacted.
+struct Sockets {
     tcp: TcpListener,
     udp: UdpSocket,
     hidden: UnixListener,
@@ -69,7 +69,7 @@ struct Doors {
 
 impl World {
     pub(crate) fn new() -> Self {
-        // Not below /tmp, which is another folder inside of a process.
+        // Not below /tmp, which is a different folder in a confined process.
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let top = fs::canonicalize(dir.path()).unwrap();
         let random = || RandomState::new().build_hasher().finish();
@@ -108,18 +108,18 @@ impl World {
         let udp = UdpSocket::bind(tcp.local_addr().unwrap()).unwrap();
         let name = format!("door-{:016x}", random());
         let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-        let doors = Doors { tcp, udp, hidden, name };
-        doors.tcp.set_nonblocking(true).unwrap();
-        doors.udp.set_nonblocking(true).unwrap();
-        doors.hidden.set_nonblocking(true).unwrap();
+        let sockets = Sockets { tcp, udp, hidden, name };
+        sockets.tcp.set_nonblocking(true).unwrap();
+        sockets.udp.set_nonblocking(true).unwrap();
+        sockets.hidden.set_nonblocking(true).unwrap();
         Self {
             _dir: dir,
             top,
             secret,
-            heard: Mutex::default(),
+            disclosed: Mutex::default(),
             before: Mutex::default(),
             launched: AtomicBool::new(false),
-            doors,
+            sockets,
             files: NativeFileSystem::new(),
             results: Results::default(),
             tools: Mutex::default(),
@@ -134,7 +134,7 @@ impl World {
         self.top.join("project").join(rest)
     }
 
-    /// Puts a file into the project, with the folders around it.
+    /// Writes a file of the project, and creates its parent folders.
     pub(crate) fn put(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.project(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -151,33 +151,33 @@ impl World {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.doors.tcp.local_addr().unwrap().port()
+        self.sockets.tcp.local_addr().unwrap().port()
     }
 
-    /// The name of a socket outside that no file system holds.
-    pub(crate) fn hidden_door(&self) -> &str {
-        &self.doors.name
+    /// The name of the abstract socket outside.
+    pub(crate) fn abstract_socket(&self) -> &str {
+        &self.sockets.name
     }
 
-    /// Notes what the attacker was told.
-    pub(crate) fn hear(&self, text: impl AsRef<str>) {
-        let mut heard = self.heard.lock().unwrap();
-        heard.push_str(text.as_ref());
-        heard.push('\n');
+    /// Notes a text that the attacker learned.
+    pub(crate) fn disclose(&self, text: impl AsRef<str>) {
+        let mut disclosed = self.disclosed.lock().unwrap();
+        disclosed.push_str(text.as_ref());
+        disclosed.push('\n');
     }
 
-    /// From here on nothing outside may change. What prepares an attack comes before.
+    /// From here on nothing outside may change. Preparations come before.
     pub(crate) fn arm(&self) {
         self.before.lock().unwrap().get_or_insert_with(|| self.guarded());
     }
 
-    /// The same anew, after the attempt itself had to change something outside.
+    /// The same again, after the attempt itself had to change something outside.
     pub(crate) fn rearm(&self) {
         *self.before.lock().unwrap() = Some(self.guarded());
     }
 
-    /// What may not change: all that is outside, and what the project protects. Names, kinds, contents, and the time of the last
-    /// change, which tells of modes, owners, attributes, and links as well.
+    /// The state that must not change: everything outside, and the protected files of the project. Names, kinds,
+    /// contents, and the time of the last change, which covers modes, owners, attributes and links.
     fn guarded(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut left: Vec<PathBuf> = ["outside", "project/.env", "project/.git", "project/main.worker"]
@@ -210,20 +210,20 @@ impl World {
         found
     }
 
-    /// The oracles.
-    pub(crate) fn nothing_got_out(&self) -> Result<(), Escape> {
-        self.nothing_got_out_of_files()?;
+    /// Checks all oracles.
+    pub(crate) fn check_oracles(&self) -> Result<(), Escape> {
+        self.check_files()?;
         let quiet = |error: std::io::Error| error.kind() == ErrorKind::WouldBlock;
-        if !self.doors.tcp.accept().map_or_else(quiet, |_| false) {
-            return Err("ESCAPE: somebody connected to a socket outside".into());
+        if !self.sockets.tcp.accept().map_or_else(quiet, |_| false) {
+            return Err("ESCAPE: a TCP socket outside got a connection".into());
         }
-        if !self.doors.udp.recv(&mut [0]).map_or_else(quiet, |_| false) {
-            return Err("ESCAPE: somebody sent to a socket outside".into());
+        if !self.sockets.udp.recv(&mut [0]).map_or_else(quiet, |_| false) {
+            return Err("ESCAPE: a UDP socket outside got a packet".into());
         }
-        if !self.doors.hidden.accept().map_or_else(quiet, |_| false) {
-            return Err("ESCAPE: somebody connected to a hidden socket outside".into());
+        if !self.sockets.hidden.accept().map_or_else(quiet, |_| false) {
+            return Err("ESCAPE: an abstract socket outside got a connection".into());
         }
-        // To look at all processes costs more than most attempts.
+        // Scanning all processes costs more than most attempts.
         let launched = self.launched.load(Ordering::Relaxed);
         if launched && !eventually(Duration::from_secs(30), || self.processes().is_empty()) {
             return Err(format!("ESCAPE: processes are left: {:#?}", self.processes()).into());
@@ -231,8 +231,8 @@ impl World {
         Ok(())
     }
 
-    /// Nothing outside has changed, and the secret was not heard.
-    pub(crate) fn nothing_got_out_of_files(&self) -> Result<(), Escape> {
+    /// Nothing outside has changed, and the attacker did not learn the secret.
+    pub(crate) fn check_files(&self) -> Result<(), Escape> {
         if let Some(before) = &*self.before.lock().unwrap() {
             let now = self.guarded();
             if *before != now {
@@ -243,21 +243,21 @@ impl World {
                 );
             }
         }
-        let heard = self.heard.lock().unwrap();
-        if let Some(at) = heard.find(&self.secret) {
+        let disclosed = self.disclosed.lock().unwrap();
+        if let Some(at) = disclosed.find(&self.secret) {
             let around: String =
-                heard[..at].chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
-            return Err(format!("ESCAPE: the secret came out after: {around}").into());
+                disclosed[..at].chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
+            return Err(format!("ESCAPE: the secret leaked after: {around}").into());
         }
         Ok(())
     }
 
-    /// Whether somebody has connected since this was last asked.
-    pub(crate) fn was_knocked_at(&self) -> bool {
-        self.doors.tcp.accept().is_ok()
+    /// Whether anything has connected since the last check.
+    pub(crate) fn was_contacted(&self) -> bool {
+        self.sockets.tcp.accept().is_ok()
     }
 
-    /// Processes of this machine that see this world's folder: by their command, environment, folder or mounts.
+    /// Processes that see this world's folder: in their command line, environment, working folder or mounts.
     pub(crate) fn processes(&self) -> Vec<String> {
         let name = self.top.file_name().unwrap().to_string_lossy().into_owned();
         let own = std::process::id().to_string();
@@ -274,7 +274,7 @@ impl World {
             let stands =
                 || fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.to_string_lossy().contains(&*name));
             if holds("cmdline") || holds("environ") || holds("mountinfo") || stands() {
-                // One that has ended and waits to be collected is none any more.
+                // A zombie does not count.
                 let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
                 if !stat.is_empty() && !stat.contains(") Z ") {
                     found.push(stat);
@@ -306,8 +306,8 @@ impl World {
         self.authority(vec![self.mount("/", "project", Access::Write)])
     }
 
-    /// What the engine does with a permitted call of a file tool: it locates what is touched, and runs it. The result as text, or
-    /// the error; both are heard.
+    /// Does what the engine does with a permitted call of a file tool: locates the paths and runs the tool. The attacker
+    /// learns the result or the error.
     pub(crate) fn tool(
         &self,
         authority: &Arc<Authority>,
@@ -315,8 +315,8 @@ impl World {
         input: &Value,
     ) -> Result<String, String> {
         self.arm();
-        let said = wait(self.tool_unheard(authority, tool, input));
-        self.hear(said.as_ref().unwrap_or_else(|error| error));
+        let said = wait(self.tool_undisclosed(authority, tool, input));
+        self.disclose(said.as_ref().unwrap_or_else(|error| error));
         said
     }
 
@@ -332,7 +332,7 @@ impl World {
         }
     }
 
-    async fn tool_unheard(
+    async fn tool_undisclosed(
         &self,
         authority: &Arc<Authority>,
         tool: &str,
@@ -347,6 +347,7 @@ impl World {
             .map(|touch| authority.locate(&touch.path, touch.access).map_err(|refusal| refusal.to_string()))
             .collect::<Result<Vec<_>, _>>()?;
         let call = LeafCall {
+            run: "run",
             input,
             places: &places,
             authority,
@@ -365,7 +366,7 @@ impl World {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) fn eventually(limit: Duration, mut is: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !is() {
@@ -378,7 +379,7 @@ pub(crate) fn eventually(limit: Duration, mut is: impl FnMut() -> bool) -> bool 
 }
 
 impl Need {
-    /// Why this machine can't give it. Where tests count, it can.
+    /// Why this machine lacks it. In CI nothing may be missing.
     pub(crate) fn missing(self) -> Option<String> {
         use llm_do::confine::{Tier, probe};
         let counts = std::env::var_os("CI").is_some();
@@ -404,28 +405,28 @@ impl Need {
     }
 }
 
-/// The lists of strings beside the checkout.
+/// The list of traversal strings beside the checkout.
 pub(crate) fn corpus() -> Option<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/path-traversal.txt");
     fs::read_to_string(file).ok()
 }
 
-/// Whatever else passes: the oracles see what they are for.
+/// Each oracle notices what it is for.
 #[test]
-fn the_oracles_notice() {
+fn each_oracle_detects_its_kind_of_escape() {
     let escapes = |deed: fn(&World)| {
         let world = World::new();
         world.arm();
-        assert!(world.nothing_got_out().is_ok());
+        assert!(world.check_oracles().is_ok());
         deed(&world);
-        world.nothing_got_out().is_err()
+        world.check_oracles().is_err()
     };
     let deeds: [fn(&World); 9] = [
-        |world| world.hear(format!("it says {}", world.secret)),
+        |world| world.disclose(format!("it says {}", world.secret)),
         |world| fs::write(world.outside("canary.txt"), "changed").unwrap(),
         |world| fs::write(world.outside("new"), "").unwrap(),
         |world| fs::remove_file(world.outside("etc/passwd")).unwrap(),
-        // Only the time of the change tells.
+        // Only the time of the change shows it.
         |world| fs::hard_link(world.outside("canary.txt"), world.project("rw/link")).unwrap(),
         |world| fs::write(world.project(".git/config"), "[core]\n\tpager = x\n").unwrap(),
         |world| drop(std::net::TcpStream::connect(("127.0.0.1", world.port())).unwrap()),
@@ -434,7 +435,7 @@ fn the_oracles_notice() {
             socket.send_to(b"x", ("127.0.0.1", world.port())).unwrap();
         },
         |world| {
-            let door = SocketAddr::from_abstract_name(world.hidden_door()).unwrap();
+            let door = SocketAddr::from_abstract_name(world.abstract_socket()).unwrap();
             drop(std::os::unix::net::UnixStream::connect_addr(&door).unwrap());
         },
     ];
@@ -443,7 +444,7 @@ fn the_oracles_notice() {
     }
     let world = World::new();
     let mut child = std::process::Command::new("sleep").arg("1000").current_dir(&world.top).spawn().unwrap();
-    assert!(eventually(PATIENCE, || world.processes().len() == 1), "a process was not noticed");
+    assert!(eventually(TIMEOUT, || world.processes().len() == 1), "a process was not noticed");
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(world.processes().is_empty());

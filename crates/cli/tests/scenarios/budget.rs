@@ -1,11 +1,11 @@
-//! What a run may use at most: by its workers' limits, by the operator's word, and over a resume.
+//! Limits on the resources of a run: of its workers, of the operator's budget, and across a resume.
 
-use crate::story::{Story, lines};
+use crate::scenario::{Story, lines};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::fs;
 
-/// A worker that looks twice and answers; every request has 1,000 tokens.
+/// A worker that makes two calls and answers; each request uses 1,000 tokens.
 fn looking(limits: &str) -> Story {
     Story::new()
         .file("main.worker", &format!("---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n{limits}---\nLook.\n"))
@@ -24,7 +24,7 @@ fn priced(story: Story) -> Story {
 }
 
 #[test]
-fn the_operators_budget_ends_a_run_with_what_there_was() {
+fn operator_budget_stops_a_run_and_keeps_its_partial_result() {
     let story = looking("");
     assert_snapshot!(story.run(&[".", "--budget", "2500tokens"]), @"
     exit 4
@@ -56,7 +56,7 @@ fn the_operators_budget_ends_a_run_with_what_there_was() {
 }
 
 #[test]
-fn money_is_counted_where_prices_are_known() {
+fn cost_is_counted_where_prices_are_known() {
     let story = priced(looking(""));
     let report = |budget: &str| {
         let told = story.run(&[".", "--budget", budget, "--json"]);
@@ -75,7 +75,7 @@ fn money_is_counted_where_prices_are_known() {
 }
 
 #[test]
-fn money_without_a_price_is_refused_before_anything_is_sent() {
+fn cost_budget_without_a_price_is_refused_before_any_request() {
     assert_snapshot!(looking("").run(&[".", "--budget", "0.50usd"]), @r#"
     exit 2
     --- stderr
@@ -92,9 +92,9 @@ fn money_without_a_price_is_refused_before_anything_is_sent() {
     ");
 }
 
-/// Three children at once, of which two fit the budget: the third waits for what they don't use.
+/// Three concurrent children, two of which fit the budget: the third waits for the tokens that they do not use.
 #[test]
-fn a_resumed_run_comes_to_the_same_ledger() {
+fn resumed_run_has_the_same_ledger() {
     let story = Story::new()
         .file(
             "main.worker",
@@ -134,7 +134,7 @@ fn a_resumed_run_comes_to_the_same_ledger() {
         assert!(first.stderr.ends_with(&told.stderr), "{kept}: {told}");
         let records = lines(&fs::read_to_string(dir.join("journal.jsonl")).unwrap());
         for kind in ["reserved", "not_reserved", "model_requested", "model_answered"] {
-            // A request that was cut off is sent again, on what was set aside for it.
+            // An interrupted request is sent again, with its reservation.
             let again = usize::from(kind == "model_requested");
             let (then, now) = (of(&undisturbed, kind), of(&records, kind));
             assert!((then..=then + again * 3).contains(&now), "{kept}: {kind} {then} {now}");

@@ -1,6 +1,6 @@
-//! `llm-do check`: what it says in every form, what its codes mean, and what it mends (SPEC §5).
+//! `llm-do check`: its output formats, its codes and its fixes (docs/guides/check.md).
 
-use crate::story::Story;
+use crate::scenario::Story;
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::{
@@ -27,7 +27,7 @@ fn mendable() -> Story {
 }
 
 #[test]
-fn certain_changes_are_shown_and_made_only_when_asked_for() {
+fn certain_fixes_are_applied_only_with_fix() {
     let story = mendable();
     assert_snapshot!(story.run(&["check"]), @r#"
     exit 2
@@ -68,7 +68,7 @@ fn certain_changes_are_shown_and_made_only_when_asked_for() {
     5 | allow_workers: [helper]
       | ------------- it is given here too
       |
-    help: remove `allowWorkers`, which says the same
+    help: remove `allowWorkers`, which has the same value
       |
     6 - allowWorkers: [helper]
       |
@@ -95,7 +95,7 @@ fn certain_changes_are_shown_and_made_only_when_asked_for() {
     2 | mode: single
       | ---- it is given here too
       |
-    help: remove the second one, which says the same
+    help: remove the second one, which has the same value
       |
     4 - mode: single
       |
@@ -111,9 +111,9 @@ fn certain_changes_are_shown_and_made_only_when_asked_for() {
     --- stderr
     fixed main.worker:3:14: put it in quotes
     fixed main.worker:4:9: write `true`
-    fixed main.worker:6:1: remove `allowWorkers`, which says the same
+    fixed main.worker:6:1: remove `allowWorkers`, which has the same value
     fixed main.worker:7:20: write `string`
-    fixed workers/helper.worker:4:1: remove the second one, which says the same
+    fixed workers/helper.worker:4:1: remove the second one, which has the same value
     nothing is wrong
     ");
     assert_snapshot!(story.read("main.worker").expect("a file"), @r#"
@@ -135,7 +135,7 @@ fn certain_changes_are_shown_and_made_only_when_asked_for() {
 }
 
 #[test]
-fn a_guess_is_never_made() {
+fn uncertain_fixes_are_never_applied() {
     let bad = "---\nmodle: a:b\nmode: sinlge\n---\nHi.\n";
     let story = Story::new().file("main.worker", bad);
     let told = story.run(&["check", "--fix"]);
@@ -146,7 +146,7 @@ fn a_guess_is_never_made() {
 }
 
 #[test]
-fn what_remains_is_reported_after_a_fix() {
+fn remaining_findings_are_reported_after_a_fix() {
     let story = Story::new().file("main.worker", "---\nlocked: yes\nmodle: a:b\n---\nHi.\n");
     assert_snapshot!(story.run(&["check", "--fix"]), @"
     exit 2
@@ -174,7 +174,7 @@ fn what_remains_is_reported_after_a_fix() {
 }
 
 #[test]
-fn permissions_stay_and_links_are_not_followed() {
+fn fix_keeps_permissions_and_does_not_follow_links() {
     let story = Story::new().file("main.worker", "---\nlocked: yes\nallow_workers: [a]\n---\nHi.\n");
     let linked = "---\nlocked: no\n---\nHi.\n";
     let story = story.file("shared/a.worker", linked).file("workers/.keep", "");
@@ -190,7 +190,7 @@ fn permissions_stay_and_links_are_not_followed() {
 }
 
 #[test]
-fn a_target_that_does_not_exist_is_not_fixed() {
+fn fix_of_a_missing_target_is_an_error() {
     for target in ["nowhere.worker", "-", "/dev/null"] {
         let told = Story::new().run(&["check", "--fix", target]);
         assert_eq!(told.code, Some(2), "{told}");
@@ -199,7 +199,7 @@ fn a_target_that_does_not_exist_is_not_fixed() {
 }
 
 #[test]
-fn sarif_says_the_same() {
+fn sarif_and_json_have_the_same_findings() {
     let story = mendable();
     let told = story.run(&["check", "--output", "sarif"]);
     assert_eq!((told.code, told.stderr.as_str()), (Some(2), ""), "{told}");
@@ -222,14 +222,14 @@ fn sarif_says_the_same() {
     };
     let json: Value = serde_json::from_str(&story.run(&["check", "--json"]).stdout).expect("JSON");
     assert_eq!(codes(&run["results"], "ruleId"), codes(&json["diagnostics"], "code"));
-    // Without a program there is no root, and still a log.
+    // Without a program there is no root, but there is a log.
     let none = story.run(&["check", "nowhere.worker", "--output", "sarif"]);
     let log: Value = serde_json::from_str(&none.stdout).expect("JSON");
     assert_eq!((none.code, &log["runs"][0]["results"][0]["ruleId"]), (Some(2), &"E0307".into()));
 }
 
 #[test]
-fn sarif_is_for_findings_only() {
+fn sarif_is_only_available_for_check() {
     let story = mendable();
     assert_snapshot!(story.run(&["list", "--output", "sarif"]), @"
     exit 2
@@ -242,15 +242,14 @@ fn sarif_is_for_findings_only() {
 }
 
 #[test]
-fn every_code_can_be_looked_up() {
+fn every_diagnostic_code_has_an_explanation() {
     let story = Story::new();
     assert_snapshot!(story.run(&["check", "--explain", "e0206"]), @"
     exit 0
     --- stdout
     # E0206: two manifests
 
-    `project.yaml` and `llm-do.yaml` are two names for the same file, the manifest. With both there, it would be unclear
-    which one counts.
+    `project.yaml` and `llm-do.yaml` are two names for the manifest. If both exist, it is unclear which of them applies.
 
     ## Example
 
@@ -274,17 +273,17 @@ fn every_code_can_be_looked_up() {
     Greet.
     ```
 
-    says
+    llm-do reports:
 
     ```text
-    error[E0206]: both `project.yaml` and `llm-do.yaml` are there
+    error[E0206]: the project has both `project.yaml` and `llm-do.yaml`
     --> project.yaml
-     = help: keep one of them; they are two names for the same file
+     = help: keep one of them: they are two names for the manifest
     ```
 
     ## What to do
 
-    Move what you need into one of them and remove the other.
+    Move what you need into one of the files and remove the other.
     ");
     let list = story.run(&["check", "--explain"]);
     assert_eq!(list.code, Some(0), "{list}");
@@ -303,13 +302,13 @@ fn every_code_can_be_looked_up() {
 }
 
 #[test]
-fn a_code_that_does_not_exist_is_told_with_those_that_do() {
+fn unknown_code_error_lists_similar_codes() {
     let story = Story::new();
     assert_snapshot!(story.run(&["check", "--explain", "E020"]), @"
     exit 2
     --- stderr
     error: there is no code `E020`
-    hint: did you mean E0201 (unknown key) or E0202 (a value has the wrong type) or E0203 (a value is not one that makes sense here)?
+    hint: did you mean E0201 (unknown key) or E0202 (a value has the wrong type) or E0203 (a value is not valid here)?
     ");
     assert_snapshot!(story.run(&["check", "--explain", "nonsense"]), @"
     exit 2
@@ -321,8 +320,8 @@ fn a_code_that_does_not_exist_is_told_with_those_that_do() {
 }
 
 #[test]
-fn the_page_shows_what_is_said() {
-    let page = include_str!("../../../../docs/check.md");
+fn documentation_shows_the_actual_output() {
+    let page = include_str!("../../../../docs/guides/check.md");
     let block = |fence: &str| -> &str {
         let (_, rest) = page.split_once(fence).expect("an example");
         rest.split_once("\n```").expect("its end").0

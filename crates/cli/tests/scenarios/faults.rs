@@ -1,10 +1,10 @@
-//! What goes wrong around a run: what the user sees, what the journal holds, and what a resume does. The table in
-//! `docs/faults.md` is made here; `UPDATE_EXPECT=1` writes it anew.
+//! Faults around a run: the output, the journal, and the effect of a resume. They make the table in
+//! `docs/faults.md`; `UPDATE_EXPECT=1` writes it.
 
 use crate::{
-    session::Session,
-    story::{Story, Told},
-    wires::{Way, project},
+    scenario::{Story, Told},
+    terminal_session::Session,
+    wire_formats::{Way, project},
 };
 use llm_do_testserver::{Reply, Script, TestServer};
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,20 +25,20 @@ use std::{
 const BEGIN: &str = "<!-- faults:begin -->\n";
 const END: &str = "<!-- faults:end -->\n";
 
-/// A fault and how it is brought about.
+/// A fault, and the code that causes it.
 struct Fault {
     name: &'static str,
     meet: fn() -> Met,
 }
 
-/// What came of it.
+/// The effect of a fault.
 struct Met {
     sees: String,
     holds: String,
     resume: String,
 }
 
-/// A worker that writes a file, and then meets the fault when it asks its model again.
+/// A worker that writes a file, and meets the fault in its second request.
 fn writer(server: &TestServer, way: Way) -> Story {
     project(server, way).file(
         "main.worker",
@@ -53,7 +53,7 @@ fn script(faults: impl IntoIterator<Item = Reply>) -> Script {
     Script::turns([first].into_iter().chain(faults).chain([Reply::text("done")]))
 }
 
-/// The exit code and what is said first.
+/// The exit code and the first message.
 fn seen(told: &Told) -> String {
     let said = told.stderr.lines().find(|line| !line.starts_with("hint:")).unwrap_or_default();
     let said = steady(said);
@@ -67,7 +67,7 @@ fn seen(told: &Told) -> String {
         .join(": ")
 }
 
-/// Without ports and times.
+/// The text without ports and times.
 fn steady(said: &str) -> String {
     let mut words: Vec<&str> = Vec::new();
     for word in said.split(' ') {
@@ -87,7 +87,7 @@ fn journal(story: &Story) -> Vec<Value> {
     whole.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
 }
 
-/// The kinds of the records that follow the file's.
+/// The kinds of the records after the file was written.
 fn held(story: &Story) -> String {
     let journal = journal(story);
     let kinds: Vec<&str> = journal.iter().map(|record| record["kind"].as_str().expect("a kind")).collect();
@@ -100,7 +100,7 @@ fn held(story: &Story) -> String {
     }
 }
 
-/// What `runs resume` does, after which the file must have been written once.
+/// The effect of `runs resume`. The file must have been written once.
 fn resumed(story: &Story) -> String {
     let told = story.run(&["runs", "resume"]);
     let journal = journal(story);
@@ -117,7 +117,7 @@ fn met(story: &Story, told: &Told) -> Met {
     Met { sees, holds, resume: resumed(story) }
 }
 
-/// The same fault in both wire formats, which must come to the same.
+/// The same fault in both wire formats, which must have the same effect.
 fn on_the_wire(faults: fn() -> Vec<Reply>) -> Met {
     let over = |way| {
         let server = TestServer::start(script(faults()));
@@ -130,7 +130,7 @@ fn on_the_wire(faults: fn() -> Vec<Reply>) -> Met {
     one
 }
 
-/// A run that waits for its model for ever, and is sent a signal.
+/// A run whose model never answers, and which is sent a signal.
 fn signalled(signal: Signal) -> Met {
     let server = TestServer::start(script([Reply::hang()]));
     let story = writer(&server, Way::OpenAi);
@@ -148,7 +148,7 @@ fn terminal_closed() -> Met {
     let story = writer(&server, Way::OpenAi);
     let mut session = Session::start(story.command_on_terminal(&[".", "go"]));
     session.expect_prompt();
-    // Whether the hangup or the end of the terminal comes first, nobody has answered.
+    // Either the hangup or the end of the terminal comes first; neither is an answer.
     let code = session.close();
     assert!(matches!(code, Some(5 | 130)), "{code:?}");
     let kinds = held(&story);
@@ -162,31 +162,32 @@ fn terminal_closed() -> Met {
     }
 }
 
-/// A disk on which no file can grow beyond so many half kilobytes.
+/// A full disk: the files of the run cannot grow beyond a number of bytes.
 fn disk_full() -> Met {
     let server = TestServer::start(script([]));
     let story = writer(&server, Way::OpenAi);
     let whole = writer(&server, Way::OpenAi);
-    // Longer than the longest of the values that lie in files of their own, which would meet the limit first.
+    // Larger than the largest stored value, which would meet the limit first.
     let message = "go ".repeat(1200);
     let run = [".", &message, "--approval", "approve_all"];
     assert_eq!(whole.run(&run).code, Some(0));
     let text = fs::read_to_string(whole.runs().remove(0).join("journal.jsonl")).expect("a journal");
     let written = text.find("\"tool_ended\"").expect("the file is written");
-    let blocks = (written + text[written..].find('\n').expect("a line")) / 512 + 1;
+    // Room for lengths that differ between runs, and for no further record.
+    let bytes = written + text[written..].find('\n').expect("a line") + 40;
     drop(server);
     let server = TestServer::start(script([]));
     let story = story.env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
     let limited = story.command(&run);
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\""), "sh"]);
+    shell.args(["-c", &format!("trap '' XFSZ; exec prlimit --fsize={bytes} -- \"$@\""), "sh"]);
     shell.arg(limited.get_program()).args(limited.get_args()).current_dir(story.project()).env_clear();
     shell.envs(limited.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let told = story.told(shell.stdin(Stdio::null()).output().expect("sh starts"));
     met(&story, &told)
 }
 
-/// A project in which no journal can be made.
+/// A project in which no journal can be created.
 fn no_folder() -> Met {
     let server = TestServer::start(script([]));
     let story = writer(&server, Way::OpenAi).file(".llm-do", "in the way");
@@ -283,7 +284,7 @@ const FAULTS: &[Fault] = &[
 ];
 
 #[test]
-fn every_fault_is_met_as_documented() {
+fn faults_are_handled_as_documented() {
     let results: Vec<Mutex<Option<Met>>> = FAULTS.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {

@@ -1,6 +1,6 @@
-//! What a program asks for beyond its own tree: asked, remembered, changed, taken back.
+//! Grants for access outside the program's folder: asked, remembered, changed and revoked.
 
-use crate::{session::Session, story::Story};
+use crate::{scenario::Story, terminal_session::Session};
 use insta::assert_snapshot;
 
 const WORKER: &str =
@@ -23,7 +23,7 @@ fn answer(story: &Story, key: &str) -> Option<i32> {
 }
 
 #[test]
-fn a_grant_for_once_is_asked_again() {
+fn one_time_grant_is_asked_again() {
     let story = story();
     assert_eq!(answer(&story, "n"), Some(3));
     assert_eq!(answer(&story, "y"), Some(0));
@@ -36,14 +36,14 @@ fn a_grant_for_once_is_asked_again() {
 }
 
 #[test]
-fn a_remembered_grant_holds_until_the_program_asks_for_something_else() {
+fn remembered_grant_covers_only_the_same_request() {
     let story = story();
     assert_eq!(answer(&story, "r"), Some(0));
     assert_eq!(story.run(&["."]).code, Some(0));
     let listed = story.run(&["grants", "list"]).stdout;
     assert!(listed.contains("/etc:ro") && listed.lines().count() == 1, "{listed}");
 
-    // More than was granted, and less: neither is the exact set.
+    // Neither more nor less than the granted set is covered by the grant.
     let more = story.file("main.worker", &WORKER.replace("etc: /etc", "etc: /etc, usr: /usr"));
     assert_eq!(more.run(&["."]).code, Some(3));
     let written = more.file("main.worker", &WORKER.replace("etc: /etc", "etc: {root: /etc, mode: rw}"));
@@ -72,7 +72,7 @@ fn a_remembered_grant_holds_until_the_program_asks_for_something_else() {
 }
 
 #[test]
-fn a_copy_of_a_program_asks_for_itself() {
+fn copy_of_a_program_needs_its_own_grant() {
     let story = story();
     assert_eq!(answer(&story, "r"), Some(0));
     let copy = story.file("copy/main.worker", WORKER).file("copy/s.yaml", "answers:\n  - text: done\n");
@@ -84,7 +84,7 @@ fn a_copy_of_a_program_asks_for_itself() {
 }
 
 #[test]
-fn a_binding_that_leads_outside_is_granted_like_a_mount() {
+fn binding_outside_needs_a_grant_like_a_mount() {
     let story = Story::new()
         .file("project.yaml", "bindings: {notes: /etc}\n")
         .file(
@@ -101,7 +101,7 @@ fn a_binding_that_leads_outside_is_granted_like_a_mount() {
     hint: if you trust it with that, run it again with --grant /etc:ro
     ");
     assert_eq!(story.run(&[".", "--grant", "/etc:ro"]).code, Some(0));
-    // The operator's own word needs no grant.
+    // A binding of the operator needs no grant.
     assert_eq!(story.run(&[".", "--param", "notes=."]).code, Some(0));
     let mut session = Session::start(story.command_on_terminal(&["."]));
     session.expect("to read /etc");
@@ -113,7 +113,7 @@ fn a_binding_that_leads_outside_is_granted_like_a_mount() {
 }
 
 #[test]
-fn a_damaged_file_of_grants_stops_programs_that_need_one() {
+fn damaged_grants_file_stops_programs_that_need_a_grant() {
     let story = story();
     std::fs::create_dir_all(story.home().join("home/.llm-do")).unwrap();
     std::fs::write(story.home().join("home/.llm-do/grants.yaml"), "grants: yes\n").unwrap();

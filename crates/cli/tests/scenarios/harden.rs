@@ -1,8 +1,8 @@
-//! A worker becomes code, and code becomes a worker: under one name, with one signature, against what was recorded.
+//! A worker becomes code, and code becomes a worker, with the same name and signature, compared with recorded calls.
 
 use crate::{
     python::has_python,
-    story::{Story, lines},
+    scenario::{Story, lines},
 };
 use insta::assert_snapshot;
 use std::fs;
@@ -41,7 +41,7 @@ fn with_worker() -> Story {
     Story::new().file("main.worker", MAIN).file("workers/price.worker", PRICE).file("s.yaml", CALLER)
 }
 
-/// The same after a run; none where there is no Python.
+/// The same after a run. `None` where there is no Python.
 fn ran() -> Option<Story> {
     let story = with_worker();
     let told = story.run(&["."]);
@@ -64,7 +64,7 @@ def price(item: str, n: int) -> Price:
 ";
 
 #[test]
-fn what_a_worker_did_is_written_as_cases() {
+fn recorded_calls_of_a_worker_become_cases() {
     let story = with_worker();
     assert_eq!(story.run(&["."]).code, Some(0));
     assert_snapshot!(story.run(&["runs", "export", "last", "--cases", "price"]), @"
@@ -78,7 +78,7 @@ fn what_a_worker_did_is_written_as_cases() {
     assert_eq!(cases[0]["output"], serde_json::json!({"total": 1.5, "note": "pears"}));
     assert_eq!((&cases[0]["place"], &cases[0]["calls"]), (&"0/0.0".into(), &2.into()));
     assert_eq!(cases[2]["failure"]["kind"], "refusal");
-    // Once more nothing is new, and what somebody has written stays.
+    // A second time nothing is new, and cases written by hand remain.
     let own = "{\"input\":{\"item\":\"fig\",\"n\":9},\"output\":{\"total\":3},\"run\":\"by hand\",\"place\":\"0\",\"calls\":1}\n";
     let file = story.project().join("cases/price/cases.jsonl");
     fs::write(&file, fs::read_to_string(&file).unwrap() + own).unwrap();
@@ -98,10 +98,10 @@ fn what_a_worker_did_is_written_as_cases() {
 }
 
 #[test]
-fn a_function_is_tried_in_the_place_of_a_worker() {
+fn function_is_compared_with_recorded_results_of_a_worker() {
     let Some(story) = ran() else { return };
     let story = story.file("workers/price.py", GOOD);
-    // 1 / 3 is not what the worker said, but nearly.
+    // 1 / 3 is close to the worker's result, not equal.
     let told = story.run(&["harden", "price", "--with", "workers/price.py:price"]);
     assert_snapshot!(told, @r#"
     exit 1
@@ -142,12 +142,12 @@ fn a_function_is_tried_in_the_place_of_a_worker() {
     let report: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
     assert_eq!(report["coverage"], serde_json::json!({"covered": 3, "calls": 4}));
     assert_eq!(report["cases"][2]["verdict"], "not_covered");
-    // Nothing of it is a run.
+    // None of this is recorded as a run.
     assert_eq!(story.runs().len(), 1);
 }
 
 #[test]
-fn what_does_not_fit_fails_its_case() {
+fn result_that_violates_the_schema_fails_its_case() {
     let Some(story) = ran() else { return };
     let story = story.file(
         "workers/price.py",
@@ -175,7 +175,7 @@ fn what_does_not_fit_fails_its_case() {
 }
 
 #[test]
-fn code_takes_the_name_and_the_signature_of_a_worker() {
+fn code_worker_keeps_name_and_signature() {
     let Some(story) = ran() else { return };
     let before = story.journal();
     let story = story.file("workers/price.py", &GOOD.replace("1 / 3", "0.3333333")).file(
@@ -196,7 +196,7 @@ fn code_takes_the_name_and_the_signature_of_a_worker() {
         assert_eq!(ending(&before), ending(&after), "{path}");
     }
     assert!(!after.iter().any(|record| record["kind"] == "model_requested" && record["path"] != "0"));
-    // It is held to its signature, and to what its author gave its files.
+    // The function is held to its signature and to the files of its worker.
     let story = story
         .file("workers/price.py", "def price(item: str, n: int) -> dict:\n    return {'total': 'much'}\n");
     let told = story.run(&["."]);
@@ -204,7 +204,7 @@ fn code_takes_the_name_and_the_signature_of_a_worker() {
 }
 
 #[test]
-fn a_worker_takes_the_name_and_the_signature_of_a_tool() {
+fn worker_replaces_a_tool_under_the_same_name() {
     if !has_python() {
         return;
     }
@@ -227,13 +227,16 @@ fn a_worker_takes_the_name_and_the_signature_of_a_tool() {
 }
 
 #[test]
-fn a_worker_is_code_or_a_prompt() {
+fn worker_with_code_and_prompt_is_rejected() {
     for (worker, says) in [
-        ("---\ncode: price.py:price\n---\nAnd more.\n", "the worker is code, and has instructions"),
-        ("---\ncode: price.py:price\nmodel: script:s.yaml\n---\n", "`model` and `code` exclude each other"),
+        ("---\ncode: price.py:price\n---\nAnd more.\n", "a worker with `code` cannot have instructions"),
+        (
+            "---\ncode: price.py:price\nmodel: script:s.yaml\n---\n",
+            "`model` and `code` cannot be used together",
+        ),
         ("---\ncode: none.py:price\n---\n", "the code `none.py:price` does not exist"),
-        ("---\ncode: ../price.py:price\n---\n", "leads out of the root"),
-        ("---\ncode: price\n---\n", "names no Python function"),
+        ("---\ncode: ../price.py:price\n---\n", "is outside the root"),
+        ("---\ncode: price\n---\n", "is not a reference to a Python function"),
     ] {
         let story = with_worker().file("workers/price.worker", worker).file("workers/price.py", GOOD);
         let told = story.run(&["check", "."]);
@@ -249,7 +252,7 @@ fn a_worker_is_code_or_a_prompt() {
 }
 
 #[test]
-fn a_worker_of_a_library_that_is_code_is_asked_about() {
+fn code_worker_of_a_library_needs_an_approval() {
     if !has_python() {
         return;
     }
@@ -274,7 +277,7 @@ fn a_worker_of_a_library_that_is_code_is_asked_about() {
 }
 
 #[test]
-fn code_is_handed_the_files_that_a_worker_would_be() {
+fn code_worker_receives_path_parameters() {
     if !has_python() {
         return;
     }

@@ -1,13 +1,13 @@
-//! New projects: what is made, what is said, and that each one runs to its end.
+//! New projects: their files, the output of `init`, and that each project runs.
 
-use crate::story::Story;
+use crate::scenario::Story;
 use insta::assert_snapshot;
 use std::fs;
 
 const NO_WRITING: &[&str] = &["--approval", "auto_deny"];
 
 #[test]
-fn a_new_project_is_shown_with_the_next_command() {
+fn init_prints_the_project_and_the_next_command() {
     let story = Story::new();
     assert_snapshot!(story.run(&["init", "my-notes"]), @r#"
     exit 0
@@ -60,7 +60,7 @@ fn a_new_project_is_shown_with_the_next_command() {
 }
 
 #[test]
-fn each_template_passes_check_without_a_word() {
+fn templates_pass_check_without_findings() {
     let story = Story::new();
     for template in ["minimal", "pipeline", "research-agent"] {
         assert_eq!(story.run(&["-q", "init", template, "--template", template]).to_string(), "exit 0\n");
@@ -71,7 +71,7 @@ fn each_template_passes_check_without_a_word() {
 }
 
 #[test]
-fn the_minimal_project_reads_and_writes() {
+fn minimal_template_reads_and_writes() {
     let story = Story::new().file(
         "script.yaml",
         "answers:\n  - when: {turn: 0}\n    calls: [{tool: list_files, arguments: {path: /input}}]\n  \
@@ -88,7 +88,7 @@ fn the_minimal_project_reads_and_writes() {
 }
 
 #[test]
-fn the_pipeline_runs_through_its_stages() {
+fn pipeline_template_runs_all_stages() {
     let facts = "[\"The lens was ground in 1881.\", \"The stairs have 139 steps.\"]";
     let story = Story::new().file(
         "script.yaml",
@@ -112,7 +112,7 @@ fn the_pipeline_runs_through_its_stages() {
 }
 
 #[test]
-fn the_researcher_delegates_and_answers_in_its_form() {
+fn researcher_template_delegates_and_returns_its_schema() {
     let story = Story::new().file(
         "script.yaml",
         "answers:\n  - when: {worker: main, turn: 0}\n    calls: [{tool: search_files, arguments: {pattern: temperature, path: /sources}}]\n  \
@@ -139,7 +139,7 @@ fn the_researcher_delegates_and_answers_in_its_form() {
 }
 
 #[test]
-fn names_that_are_no_good_get_a_suggestion() {
+fn invalid_project_name_gets_a_suggestion() {
     let story = Story::new();
     assert_snapshot!(story.run(&["init", "My Project"]), @"
     exit 2
@@ -174,7 +174,7 @@ fn names_that_are_no_good_get_a_suggestion() {
 }
 
 #[test]
-fn nothing_is_overwritten() {
+fn init_overwrites_no_file() {
     let story = Story::new().file("full/a.txt", "a").file("file", "f");
     fs::create_dir(story.project().join("empty")).expect("a folder");
     std::os::unix::fs::symlink("nowhere", story.project().join("link")).expect("a link");
@@ -198,7 +198,7 @@ fn nothing_is_overwritten() {
 }
 
 #[test]
-fn a_dot_is_the_current_folder() {
+fn dot_initialises_the_current_folder() {
     let story = Story::new();
     fs::create_dir(story.project().join(".git")).expect("a folder");
     assert_snapshot!(story.run(&["init", ".", "--template", "pipeline"]), @"
@@ -222,7 +222,7 @@ fn a_dot_is_the_current_folder() {
 }
 
 #[test]
-fn templates_are_listed() {
+fn init_lists_templates() {
     let story = Story::new();
     assert_snapshot!(story.run(&["init", "--list-templates"]), @"
     exit 0

@@ -1,6 +1,6 @@
-//! Installing, pinning and removing libraries (SPEC §4.3): folders, and real git repositories made on the spot.
+//! Installing, pinning and removing libraries (docs/guides/libraries.md): folders, and real git repositories.
 
-use crate::story::{Story, Told};
+use crate::scenario::{Story, Told};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::{
@@ -17,7 +17,7 @@ fn lib(name: &str, version: &str, more: &str) -> String {
     format!("name: {name}\nversion: {version}\nexports: [a]\n{more}")
 }
 
-/// With a library in a folder of the project.
+/// Adds a library in a folder of the project.
 fn with_library(story: Story, folder: &str, name: &str, version: &str, more: &str) -> Story {
     story
         .file(&format!("{folder}/lib.yaml"), &lib(name, version, more))
@@ -32,7 +32,7 @@ fn libs(story: &Story) -> PathBuf {
     story.home().join("home/.llm-do/libs")
 }
 
-/// What lies in the folder of installed libraries, but for its lock.
+/// The entries of the folder of installed libraries, except its lock.
 fn installed(story: &Story) -> Vec<String> {
     let Ok(entries) = fs::read_dir(libs(story)) else { return Vec::new() };
     let mut names: Vec<String> =
@@ -51,7 +51,7 @@ fn refused(told: &Told, with: &str) {
     assert!(told.stderr.contains(with), "`{with}` is missing: {told}");
 }
 
-/// Whether there is a git to test with; where tests count, there is.
+/// Whether this machine has git. In CI it must.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
 fn has_git() -> bool {
     let there = Command::new("git").arg("--version").stdout(Stdio::null()).status().is_ok();
@@ -120,7 +120,7 @@ impl Repository {
 }
 
 #[test]
-fn a_folder_is_installed_shown_and_removed() {
+fn folder_is_installed_shown_and_removed() {
     let story = utils().file("utils/__pycache__/x.pyc", "left out");
     assert_snapshot!(story.run(&["lib", "install", "./utils"]), @"
     exit 0
@@ -169,7 +169,7 @@ fn a_folder_is_installed_shown_and_removed() {
 }
 
 #[test]
-fn one_version_has_one_content() {
+fn one_version_cannot_have_two_contents() {
     let story = utils();
     story.run(&["lib", "install", "./utils"]);
     let story = story.file("utils/workers/a.worker", "---\n---\nHo.\n").file("utils/x.txt", "new");
@@ -195,7 +195,7 @@ fn one_version_has_one_content() {
 }
 
 #[test]
-fn a_project_pins_what_it_depends_on() {
+fn dependencies_of_a_project_are_pinned() {
     if !has_git() {
         return;
     }
@@ -268,7 +268,7 @@ fn a_project_pins_what_it_depends_on() {
     ");
     assert_eq!(story.read("llm-do.lock").as_ref(), Some(&lock));
 
-    // The tag is moved: another version, and the folder's library says so too.
+    // The tag is moved to another version, and the version of the library changes too.
     repository.library("tools/", "tools", "1.1.0", "").commit();
     repository.git(&["tag", "--force", "v1"]);
     assert_eq!(story.run(&["lib", "install", "--locked"]).code, Some(0));
@@ -288,7 +288,7 @@ fn a_project_pins_what_it_depends_on() {
 }
 
 #[test]
-fn a_lock_file_brings_back_exactly_what_it_pins() {
+fn lock_file_restores_exactly_the_pinned_libraries() {
     if !has_git() {
         return;
     }
@@ -300,13 +300,13 @@ fn a_lock_file_brings_back_exactly_what_it_pins() {
     assert_eq!(story.run(&["lib", "install"]).code, Some(0));
     let lock = story.read("llm-do.lock").expect("a lock file");
     repository.library("", "tools", "2.0.0", "").commit();
-    // As on another machine: the libraries are not there.
+    // As on another machine, where the libraries are not installed.
     fs::remove_dir_all(libs(&story)).expect("libraries");
     let told = story.run(&["lib", "install", "--locked"]);
     assert_eq!((told.code, installed(&story)), (Some(0), vec!["tools@1.0.0".to_owned()]), "{told}");
     assert_eq!(story.read("llm-do.lock").as_ref(), Some(&lock));
 
-    // A file that was changed where it is installed is told, and cannot be had as pinned by looking at it.
+    // A changed file of an installed library is reported.
     fs::write(libs(&story).join("tools@1.0.0/workers/a.worker"), "---\n---\nOther.\n").expect("a file");
     fs::write(libs(&story).join("tools@1.0.0/new"), "").expect("a file");
     let info = story.run(&["lib", "info", "tools"]);
@@ -318,7 +318,7 @@ fn a_lock_file_brings_back_exactly_what_it_pins() {
 }
 
 #[test]
-fn a_damaged_lock_file_is_told_and_written_anew() {
+fn damaged_lock_file_is_reported_and_rewritten() {
     let story = utils().file("project.yaml", "dependencies: [./utils]\n");
     story.run(&["lib", "install"]);
     let lock = story.read("llm-do.lock").expect("a lock file");
@@ -332,7 +332,7 @@ fn a_damaged_lock_file_is_told_and_written_anew() {
 }
 
 #[test]
-fn a_library_that_is_in_use_is_not_removed_unawares() {
+fn library_in_use_is_not_removed_without_force() {
     let story = with_library(utils(), "more", "more", "1", "dependencies: [utils]\n");
     story.run(&["lib", "install", "./utils"]);
     story.run(&["lib", "install", "./more"]);
@@ -353,13 +353,13 @@ fn a_library_that_is_in_use_is_not_removed_unawares() {
 }
 
 #[test]
-fn installing_a_library_pins_it_anew_where_it_is_used() {
+fn reinstalling_a_library_updates_its_pin() {
     let story = utils().file("project.yaml", "dependencies: [utils]\n");
     refused(&story.run(&["lib", "install"]), "E0601");
     assert!(story.read("llm-do.lock").is_none());
     let told = story.run(&["lib", "install", "./utils"]);
     assert!(told.stdout.contains("+ utils 1.2.0"), "{told}");
-    // What was changed where it is installed is pinned as it is now, and that is said.
+    // A change of an installed library is pinned, and reported.
     fs::write(libs(&story).join("utils@1.2.0/workers/a.worker"), "---\n---\nHo.\n").expect("a file");
     let told = story.run(&["lib", "install", "--json"]);
     assert_eq!(json(&told)["lock"]["changes"][0]["files"][0]["path"], "workers/a.worker", "{told}");
@@ -372,7 +372,7 @@ fn installing_a_library_pins_it_anew_where_it_is_used() {
 }
 
 #[test]
-fn what_libraries_need_must_be_there_once_and_without_circles() {
+fn missing_conflicting_and_cyclic_dependencies_are_errors() {
     let story = with_library(utils(), "b", "b", "1", "dependencies: [utils@9]\n");
     story.run(&["lib", "install", "./utils"]);
     let told = story.run(&["lib", "install", "./b"]);
@@ -396,7 +396,7 @@ fn what_libraries_need_must_be_there_once_and_without_circles() {
 }
 
 #[test]
-fn what_is_no_library_is_not_installed() {
+fn invalid_library_is_not_installed() {
     let story = Story::new().file("empty/readme", "").file("broken/lib.yaml", "name: [\n");
     for (spec, reason) in [
         ("./empty", "E0602"),
@@ -407,21 +407,21 @@ fn what_is_no_library_is_not_installed() {
         ("git+ext::sh -c touch% pwned", "cannot be fetched"),
         ("git+ext::sh", "would run a command"),
         ("git+https://u:secret@localhost/x", "credential helper"),
-        ("git+./x#../y", "leads out"),
+        ("git+./x#../y", "is outside the repository"),
         ("git+--upload-pack=x", "no address"),
         ("", "cannot be installed"),
     ] {
         refused(&story.run(&["lib", "install", "--", spec]), reason);
     }
     for (name, version, reason) in [
-        ("../x", "1", "no library name"),
-        ("a/b", "1", "no library name"),
+        ("../x", "1", "is not a library name"),
+        ("a/b", "1", "is not a library name"),
         ("lib", "1", "E0610"),
         ("local", "1", "E0610"),
         ("con", "1", "E0610"),
         ("Utils", "1", "lower case"),
-        ("x", "'../1'", "no version"),
-        ("x", "'1/2'", "no version"),
+        ("x", "'../1'", "is not a version"),
+        ("x", "'1/2'", "is not a version"),
         ("'x\u{1b}[2J'", "1", "E0107"),
     ] {
         let story = with_library(Story::new(), "x", name, version, "");
@@ -437,7 +437,7 @@ fn what_is_no_library_is_not_installed() {
 }
 
 #[test]
-fn links_lead_nowhere() {
+fn links_out_of_a_library_are_not_followed() {
     let story = utils().file("secret.txt", "secret");
     symlink("../secret.txt", story.project().join("utils/link")).expect("a link");
     refused(&story.run(&["lib", "install", "./utils"]), "`link` is a symbolic link");
@@ -449,9 +449,9 @@ fn links_lead_nowhere() {
     symlink(outside.project().join("x"), story.project().join("libs/x")).expect("a link");
     refused(&story.run(&["lib", "install"]), "leads out of the project");
     let story = story.file("project.yaml", "dependencies: [../x]\n");
-    refused(&story.run(&["lib", "install"]), "leads out");
+    refused(&story.run(&["lib", "install"]), "is outside the root");
 
-    // The folder of libraries may be a link, and a library in it too: what it leads to is not deleted.
+    // The folder of libraries and a library in it may be links: their targets are not deleted.
     let story = utils();
     let real = story.home().join("real");
     fs::create_dir_all(real.join("libs")).expect("folders");
@@ -466,7 +466,7 @@ fn links_lead_nowhere() {
 }
 
 #[test]
-fn a_repository_does_nothing_on_its_own() {
+fn repository_hooks_and_filters_do_not_run() {
     if !has_git() {
         return;
     }
@@ -483,7 +483,7 @@ fn a_repository_does_nothing_on_its_own() {
     nested.git(&["commit", "--quiet", "-m", "x"]);
     refused(&story.run(&["lib", "install", &nested.url()]), "it is a submodule");
 
-    // Hooks, filters and line ends: whatever a repository or its surroundings say, the bytes are the commit's.
+    // Hooks, filters and line endings of a repository and of the user have no effect: the bytes are those of the commit.
     let wild = Repository::new(&story, "wild");
     wild.library("", "x", "1", "").file(".gitattributes", "* text eol=crlf filter=evil\n").commit();
     let marker = story.home().join("marker");
@@ -513,7 +513,7 @@ fn a_repository_does_nothing_on_its_own() {
 }
 
 #[test]
-fn branches_tags_commits_and_folders_are_found() {
+fn git_references_and_subfolders_are_resolved() {
     if !has_git() {
         return;
     }
@@ -560,14 +560,14 @@ fn branches_tags_commits_and_folders_are_found() {
 }
 
 #[test]
-fn without_git_folders_are_installed_still() {
+fn folders_are_installed_without_git() {
     let story = utils().env("PATH", "/nonexistent");
     refused(&story.run(&["lib", "install", "git+https://localhost/x"]), "`git` is not installed");
     assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
 }
 
 #[test]
-fn two_installs_at_once_leave_one_whole_library() {
+fn concurrent_installs_leave_one_complete_library() {
     let mut story = utils();
     for i in 0..200 {
         story = story.file(&format!("utils/data/{i}.txt"), &"x".repeat(i));
@@ -591,7 +591,7 @@ fn two_installs_at_once_leave_one_whole_library() {
 }
 
 #[test]
-fn what_a_killed_install_left_is_no_library_and_goes() {
+fn leftovers_of_a_killed_install_are_removed() {
     let story = utils();
     let half = libs(&story).join(".installing-abc/library");
     fs::create_dir_all(&half).expect("folders");
@@ -602,7 +602,7 @@ fn what_a_killed_install_left_is_no_library_and_goes() {
 }
 
 #[test]
-fn further_folders_of_libraries_come_first() {
+fn additional_library_folders_take_precedence() {
     let story = utils().env("LLM_DO_LIBS", "one:two");
     story.run(&["lib", "install", "./utils"]);
     assert!(story.project().join("one/utils@1.2.0/lib.yaml").exists());
@@ -622,7 +622,7 @@ fn further_folders_of_libraries_come_first() {
 }
 
 #[test]
-fn what_is_wrong_with_an_installed_folder_is_listed() {
+fn damaged_installed_libraries_are_listed_with_the_reason() {
     let story = utils();
     story.run(&["lib", "install", "./utils"]);
     fs::create_dir_all(libs(&story).join("empty")).expect("a folder");
@@ -646,7 +646,7 @@ fn what_is_wrong_with_an_installed_folder_is_listed() {
 }
 
 #[test]
-fn a_run_uses_what_is_pinned_or_nothing() {
+fn run_uses_only_pinned_libraries() {
     let story = utils()
         .file("project.yaml", "dependencies: [./utils]\n")
         .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: ['utils:a']\n---\nHi.\n")

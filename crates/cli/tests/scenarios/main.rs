@@ -1,32 +1,32 @@
-//! Scenarios: a project of literal files, the real binary, and what it prints, writes and returns.
+//! Scenarios: a project of literal files, the real binary, and its output, files and exit code.
 
+mod approval_prompts;
+#[cfg(target_os = "linux")]
+mod atomic_changes;
 mod budget;
 mod check;
-mod crash;
 mod faults;
-mod gate;
+mod gate_explain;
 mod grants;
 mod harden;
 mod init;
-#[cfg(target_os = "linux")]
-mod killed;
 mod libraries;
+mod list_and_show;
 #[cfg(feature = "local")]
-mod local;
-mod look;
-mod looking;
+mod local_models;
 mod migrate;
-mod operator;
-mod prompts;
+mod operator_channel;
 mod python;
-mod recorded;
+mod readme_commands;
+mod recorded_examples;
 mod replay;
 mod resume;
-mod runs;
+mod resume_after_kill;
+mod run_output;
+mod runs_command;
+mod scenario;
 mod schema;
 mod secrets;
-mod session;
 mod shell;
-mod story;
-mod tour;
-mod wires;
+mod terminal_session;
+mod wire_formats;

@@ -1,6 +1,6 @@
-//! Older projects: the diff, the writing, the originals, and what is refused.
+//! Migration of older projects: the diff, the written files, the kept originals, and errors.
 
-use crate::{session::Session, story::Story};
+use crate::{scenario::Story, terminal_session::Session};
 use insta::assert_snapshot;
 use std::{fs, os::unix::fs::symlink, process::Command};
 
@@ -29,7 +29,7 @@ fn listing(story: &Story) -> String {
 }
 
 #[test]
-fn without_write_the_changes_are_shown_and_nothing_is_touched() {
+fn migrate_without_write_shows_a_diff_and_changes_nothing() {
     let story = old();
     let before = listing(&story);
     assert_snapshot!(story.run(&["migrate"]), @"
@@ -92,8 +92,8 @@ fn without_write_the_changes_are_shown_and_nothing_is_touched() {
 
     --- stderr
     warning: main.agent:6: the toolset `charts` can't be carried over, and is kept under `x-not-carried-over`: if it is Python code, put its functions into tools.py and name them under `custom`
-    note: main.agent:5: a comment was not carried over: # the other one
-    note: workers/evaluator.yaml:1: got the toolset `filesystem`: a sandbox used to bring its tools along
+    note: main.agent:5: a comment was not kept: # the other one
+    note: workers/evaluator.yaml:1: now has the toolset `filesystem`: a sandbox used to include its tools
     found workers in YAML files, program.yaml, .agent files, older toolsets, older keys
     1 thing needs a look: see the warnings above
     3 files would be written; nothing has been
@@ -103,15 +103,15 @@ fn without_write_the_changes_are_shown_and_nothing_is_touched() {
 }
 
 #[test]
-fn writing_keeps_the_originals_and_the_result_is_right() {
+fn migrate_write_keeps_the_originals() {
     let story = old();
     let before = story.read("main.agent");
     assert_snapshot!(story.run(&["migrate", ".", "--write"]), @"
     exit 0
     --- stderr
     warning: main.agent:6: the toolset `charts` can't be carried over, and is kept under `x-not-carried-over`: if it is Python code, put its functions into tools.py and name them under `custom`
-    note: main.agent:5: a comment was not carried over: # the other one
-    note: workers/evaluator.yaml:1: got the toolset `filesystem`: a sandbox used to bring its tools along
+    note: main.agent:5: a comment was not kept: # the other one
+    note: workers/evaluator.yaml:1: now has the toolset `filesystem`: a sandbox used to include its tools
     found workers in YAML files, program.yaml, .agent files, older toolsets, older keys
     1 thing needs a look: see the warnings above
     wrote 3 files; the originals are in .llm-do-migrated
@@ -137,7 +137,7 @@ fn writing_keeps_the_originals_and_the_result_is_right() {
 }
 
 #[test]
-fn a_second_writing_keeps_its_originals_apart() {
+fn second_migration_keeps_its_originals_separately() {
     let story = old();
     story.run(&["migrate", "--write"]);
     let story = story.file("workers/late.yaml", "name: late\ndescription: x\ninstructions: Hi\n");
@@ -148,7 +148,7 @@ fn a_second_writing_keeps_its_originals_apart() {
 }
 
 #[test]
-fn git_can_apply_the_diff() {
+fn git_applies_the_diff() {
     let (shown, written) = (old(), old());
     let diff = shown.run(&["migrate"]).stdout;
     fs::write(shown.project().join("../the.diff"), diff).expect("a file");
@@ -166,7 +166,7 @@ fn git_can_apply_the_diff() {
 }
 
 #[test]
-fn a_registry_becomes_a_project_elsewhere() {
+fn registry_is_migrated_to_another_folder() {
     let story = Story::new()
         .file("home/workers/greeter.worker", "---\nname: greeter\ndescription: Greets.\n---\nGreet.\n")
         .file("home/workers/sum.yaml", "name: sum\ndescription: Sums up.\ninstructions: Sum up.\n")
@@ -207,7 +207,7 @@ fn a_registry_becomes_a_project_elsewhere() {
 }
 
 #[test]
-fn links_lead_nowhere_outside() {
+fn links_to_outside_are_not_followed() {
     let story = Story::new()
         .file("main.agent", "---\nname: main\ntoolsets: [helper]\n---\nHi\n")
         .file("helper.agent", "---\nname: helper\n---\nHelp\n")
@@ -234,7 +234,7 @@ fn links_lead_nowhere_outside() {
 }
 
 #[test]
-fn what_is_no_program_is_said() {
+fn folder_without_a_program_is_an_error() {
     let story = Story::new().file("readme.md", "hi");
     assert_snapshot!(story.run(&["migrate"]), @"
     exit 2
@@ -247,7 +247,7 @@ fn what_is_no_program_is_said() {
 }
 
 #[test]
-fn one_file_is_migrated_in_its_place() {
+fn single_file_is_migrated_in_place() {
     let story =
         Story::new().file("lib/x.agent", "---\nname: x\nmaxContextTokens: ~\ntoolsets: []\n---\nHi\n");
     let told = story.run(&["migrate", "lib/x.agent", "--write"]);
@@ -270,7 +270,7 @@ fn one_file_is_migrated_in_its_place() {
 }
 
 #[test]
-fn json_holds_the_plan() {
+fn json_output_contains_the_plan() {
     let told = old().run(&["migrate", "--json"]);
     let plan: serde_json::Value = serde_json::from_str(&told.stdout).expect("one object");
     assert_eq!((&plan["written"], &plan["originals"]), (&false.into(), &serde_json::Value::Null));
@@ -280,7 +280,7 @@ fn json_holds_the_plan() {
 }
 
 #[test]
-fn a_terminal_shows_colours_and_no_control_characters() {
+fn terminal_diff_has_colours_and_no_control_characters() {
     let story = Story::new().file("x.agent", "---\nname: x\ntoolsets: []\n---\nevil \u{1b}[2J text\n");
     let mut session = Session::start(story.command_on_terminal(&["migrate", "x.agent", "--color", "always"]));
     session.expect("evil \\x1b[2J text");

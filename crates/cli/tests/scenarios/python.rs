@@ -1,18 +1,18 @@
-//! Python functions as tools (SPEC §8.5): real programs, real hosts, and what bad and hostile code comes to.
+//! Python functions as tools (docs/guides/python-tools.md): real programs and hosts, faulty and hostile code.
 
-mod bad;
-mod directions;
 mod discovery;
 mod documentation;
-mod ended;
-mod ensured;
+mod domain_lists;
+mod ensures;
 mod examples;
+pub(crate) mod fixture;
 mod hostile;
-mod importing;
-mod network;
+mod import_errors;
+mod interrupts;
+mod nested_calls;
 mod packages;
 mod results;
-pub(crate) mod tale;
-mod tiers;
+mod tool_failures;
+mod without_namespaces;
 
-pub(crate) use tale::has_python;
+pub(crate) use fixture::has_python;

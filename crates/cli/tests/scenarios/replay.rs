@@ -1,8 +1,8 @@
-//! A program over the record of a run: what is the same, what differs first, and that nothing is done.
+//! Replays of a program over the journal of a run: equal runs, the first difference, and no effects.
 
 use crate::{
     python::has_python,
-    story::{Story, lines},
+    scenario::{Story, lines},
 };
 use insta::assert_snapshot;
 use std::{fs, path::Path};
@@ -36,7 +36,7 @@ fn everything(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_program_that_has_not_changed_does_the_same_and_does_nothing() {
+fn unchanged_program_replays_identically_without_effects() {
     let story = two_writes();
     for gone in ["a.txt", "b.txt", "s.yaml"] {
         fs::remove_file(story.project().join(gone)).unwrap();
@@ -56,7 +56,7 @@ fn a_program_that_has_not_changed_does_the_same_and_does_nothing() {
 }
 
 #[test]
-fn other_instructions_are_shown_as_a_diff() {
+fn changed_instructions_are_shown_as_a_diff() {
     let story = two_writes().file(
         "main.worker",
         "---\nmodel: script:other.yaml\ntoolsets: [filesystem]\nlimits: {max_repeats: 3}\n---\nWrite.\nAnd then read.\n",
@@ -73,13 +73,13 @@ fn other_instructions_are_shown_as_a_diff() {
     +And then read.
     1 call, 0 model requests, 0 tools up to there
     ");
-    // A text that changes nothing that is sent changes nothing.
+    // A change that does not affect the request is no difference.
     let story = story.file("main.worker", &format!("{MAIN}{{# a comment #}}"));
     assert_eq!(story.run(&["runs", "replay"]).code, Some(0));
 }
 
 #[test]
-fn other_tools_and_rules_are_noticed() {
+fn changed_tools_and_rules_are_reported() {
     let story = two_writes().file(
         "main.worker",
         &MAIN.replace("[filesystem]", "{filesystem: {tools: [list_files, write_file]}}"),
@@ -95,7 +95,7 @@ fn other_tools_and_rules_are_noticed() {
     exit 1
     --- stdout
     differs from [RUN] at 0/1.0 (main → write_file, turn 1)
-    the gate's word differs:
+    the gate's verdict differs:
     --- recorded by
     +++ now by
     @@ -1 +1 @@
@@ -111,7 +111,7 @@ fn other_tools_and_rules_are_noticed() {
 }
 
 #[test]
-fn another_folder_can_be_replayed() {
+fn replay_can_use_another_folder() {
     let story = two_writes();
     let other = story.project().join("other");
     fs::create_dir(&other).unwrap();
@@ -126,7 +126,7 @@ fn another_folder_can_be_replayed() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_is_compared_as_far_as_it_goes() {
+fn truncated_journal_is_compared_up_to_its_end() {
     let story = two_writes();
     let journal = story.runs().remove(0).join("journal.jsonl");
     let whole = fs::read_to_string(&journal).unwrap();
@@ -146,7 +146,7 @@ fn a_run_that_was_cut_off_is_compared_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_run_that_waits_is_the_same_up_to_its_question() {
+fn suspended_run_is_compared_up_to_its_question() {
     let story = Story::new()
         .file("main.worker", MAIN)
         .file("s.yaml", "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: done\n");
@@ -168,7 +168,7 @@ fn a_run_that_waits_is_the_same_up_to_its_question() {
 }
 
 #[test]
-fn messages_that_differ_are_shown() {
+fn changed_messages_are_shown_as_a_diff() {
     let story = Story::new().file("main.worker", MAIN).file(
         "s.yaml",
         "answers:\n  - when: {turn: 0}\n    calls: [{tool: list_files}]\n  - when: {turn: 1}\n    calls: [{tool: list_files}]\n  - text: done\n",
@@ -194,7 +194,7 @@ fn messages_that_differ_are_shown() {
 }
 
 #[test]
-fn what_was_attached_need_not_be_there() {
+fn replay_needs_no_attached_files() {
     let story = Story::new()
         .file("main.worker", MAIN)
         .file("s.yaml", "answers:\n  - text: seen\n")
@@ -205,7 +205,7 @@ fn what_was_attached_need_not_be_there() {
 }
 
 #[test]
-fn the_record_of_a_stranger_is_replayed_and_not_believed() {
+fn foreign_journal_grants_nothing_in_a_replay() {
     let story = Story::new()
         .file("project.yaml", "sandbox: {paths: {data: /usr/share}}\n")
         .file("main.worker", MAIN)
@@ -224,7 +224,7 @@ fn the_record_of_a_stranger_is_replayed_and_not_believed() {
 }
 
 #[test]
-fn workers_side_by_side_are_replayed() {
+fn concurrent_workers_are_replayed() {
     let story = Story::new()
         .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [child]\n---\nAsk.\n")
         .file("workers/child.worker", "---\nmodel: script:s.yaml\nparameters: {n: integer}\n---\nThink about {{ n }}.\n")
@@ -264,7 +264,7 @@ def main(input: str, ctx) -> str:
     return f'{first} and {second}'
 ";
 
-/// The run of a program in Python, whose own effect has been undone; none where there is no Python.
+/// The run of a Python program, whose effect was undone. `None` where there is no Python.
 fn flow() -> Option<Story> {
     if !has_python() {
         return None;
@@ -290,7 +290,7 @@ fn edited(story: Story, from: &str, to: &str) -> Story {
 }
 
 #[test]
-fn code_that_makes_calls_runs_again_over_their_results() {
+fn code_runs_again_over_recorded_results() {
     let Some(story) = flow() else { return };
     assert_snapshot!(story.run(&["runs", "replay"]), @"
     exit 0
@@ -319,7 +319,7 @@ fn code_that_makes_calls_runs_again_over_their_results() {
 }
 
 #[test]
-fn code_that_makes_fewer_calls_is_noticed() {
+fn missing_calls_of_code_are_reported() {
     let Some(story) = flow() else { return };
     let story = edited(story, "ctx.call('child', input='two')", "'two!'");
     assert_snapshot!(story.run(&["runs", "replay"]), @r#"
@@ -342,7 +342,7 @@ fn code_that_makes_fewer_calls_is_noticed() {
 }
 
 #[test]
-fn code_that_writes_by_itself_changes_nothing_in_a_replay() {
+fn code_cannot_write_files_in_a_replay() {
     let Some(story) = flow() else { return };
     let story = edited(
         story,
@@ -359,7 +359,7 @@ fn code_that_writes_by_itself_changes_nothing_in_a_replay() {
 }
 
 #[test]
-fn a_replay_leaves_no_record_of_its_own() {
+fn replay_creates_no_run() {
     let story = two_writes();
     story.run(&["runs", "replay"]);
     assert_eq!(story.runs().len(), 1);
@@ -370,7 +370,7 @@ fn a_replay_leaves_no_record_of_its_own() {
 }
 
 #[test]
-fn a_recorded_run_can_stand_for_the_model() {
+fn recorded_run_can_serve_as_the_model() {
     let story = two_writes();
     for gone in ["a.txt", "b.txt"] {
         fs::remove_file(story.project().join(gone)).unwrap();
@@ -378,7 +378,7 @@ fn a_recorded_run_can_stand_for_the_model() {
     let told = story.run(&[".", "--model", "replay:last", "--approval", "approve_all"]);
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "both\n"), "{told}");
     assert_eq!((story.read("a.txt").as_deref(), story.read("b.txt").as_deref()), (Some("a"), Some("b")));
-    // What it is given now is something else: a file more is there.
+    // The input differs now: there is another file.
     let run = story.runs().remove(0);
     let told =
         story.run(&[".", "--model", &format!("replay:{}", run.display()), "--approval", "approve_all"]);
@@ -395,7 +395,7 @@ fn a_recorded_run_can_stand_for_the_model() {
 }
 
 #[test]
-fn the_last_run_is_not_the_one_that_goes_on() {
+fn replay_model_last_excludes_the_current_run() {
     let story = two_writes();
     for gone in ["a.txt", "b.txt"] {
         fs::remove_file(story.project().join(gone)).unwrap();

@@ -1,7 +1,8 @@
-//! Runs that go on: after an approval that was deferred, after a kill, after Ctrl-C.
+//! Resumed runs: after a deferred approval, after a kill, after Ctrl-C.
 
-use crate::story::{Story, lines};
+use crate::scenario::{Story, lines};
 use insta::assert_snapshot;
+use serde_json::{Value, json};
 use std::fs;
 
 fn two_writes() -> Story {
@@ -13,14 +14,14 @@ fn two_writes() -> Story {
         )
 }
 
-/// The run's one journal.
+/// The journal of the only run.
 fn journal(story: &Story) -> Vec<serde_json::Value> {
     assert_eq!(story.runs().len(), 1);
     story.journal()
 }
 
 #[test]
-fn a_deferred_call_goes_on_when_it_is_approved() {
+fn approved_deferred_call_resumes_the_run() {
     let story = two_writes();
     assert_snapshot!(story.run(&[".", "--approval", "defer"]), @r#"
     exit 5
@@ -34,11 +35,12 @@ fn a_deferred_call_goes_on_when_it_is_approved() {
     --- stderr
     suspended: the run waits for 1 approval:
       0/0.1  main wants to call write_file {"path":"a.txt","content":"a"}
+    hint: decide with `llm-do runs resume last --approve 0/0.1` or `--deny 0/0.1`
     "#);
     assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.0"]), @"
     exit 2
     --- stderr
-    error: nothing waits at `0/0.0`
+    error: nothing waits at `0/0.0:ask`
     hint: `llm-do runs resume RUN` without decisions says what it waits for
     ");
     assert_eq!(story.read("a.txt"), None);
@@ -53,7 +55,7 @@ fn a_deferred_call_goes_on_when_it_is_approved() {
     assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.1"]), @"
     exit 2
     --- stderr
-    error: `0/0.1` is already decided
+    error: `0/0.1:ask` is already decided, by operator (command line)
     ");
     assert_snapshot!(story.run(&["runs", "resume", "last", "--deny", "0/1.0=not today"]), @"
     exit 0
@@ -67,7 +69,7 @@ fn a_deferred_call_goes_on_when_it_is_approved() {
     assert_snapshot!(story.run(&["runs", "resume", "last", "--deny", "0/1.0"]), @"
     exit 2
     --- stderr
-    error: `0/1.0` is already decided
+    error: `0/1.0:ask` is already decided, by operator (command line)
     ");
     let records = journal(&story);
     let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
@@ -78,7 +80,7 @@ fn a_deferred_call_goes_on_when_it_is_approved() {
 }
 
 #[test]
-fn a_run_goes_on_from_any_record() {
+fn resumed_run_repeats_no_finished_call() {
     let story = two_writes();
     assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
     let dir = story.runs().remove(0);
@@ -86,7 +88,7 @@ fn a_run_goes_on_from_any_record() {
     let undisturbed = whole.lines().count();
     for kept in 1..undisturbed {
         let mut cut: String = whole.lines().take(kept).map(|line| format!("{line}\n")).collect();
-        // In the middle of the next line.
+        // In the middle of the next record.
         let next = whole.lines().nth(kept).unwrap();
         cut.push_str(&next[..next.len() / 2]);
         fs::write(dir.join("journal.jsonl"), cut).unwrap();
@@ -102,7 +104,7 @@ fn a_run_goes_on_from_any_record() {
 }
 
 #[test]
-fn what_was_cut_off_can_be_given_its_result() {
+fn interrupted_call_can_be_given_its_result() {
     let story = two_writes();
     assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
     let dir = story.runs().remove(0);
@@ -115,8 +117,9 @@ fn what_was_cut_off_can_be_given_its_result() {
     assert_snapshot!(story.run(&["runs", "resume"]), @"
     exit 5
     --- stderr
-    suspended: write_file at 0/0.1 had begun and not ended when the run was cut off; whether its effect took place, only you can know
-    hint: go on with `--again 0/0.1` to run it again, or with `--result 0/0.1=JSON` to count it as done
+    suspended: the run waits for 1 decision:
+      0/0.1  write_file was cut off before it ended; only you can know whether its effect took place
+    hint: decide with `llm-do runs resume [RUN] --again 0/0.1` to run it again, or with `--result 0/0.1=JSON` to count it as done
     ");
     assert_snapshot!(story.run(&["runs", "resume", "last", "--result", "0/0.1=\"written\""]), @"
     exit 0
@@ -124,11 +127,14 @@ fn what_was_cut_off_can_be_given_its_result() {
     both
     ");
     assert_eq!(story.read("a.txt").as_deref(), Some("by somebody else"));
-    assert!(journal(&story).iter().any(|record| record["kind"] == "settled" && record["again"] == false));
+    let settled = |record: &Value| record["step"] == "settle" && record["kind"] == "answered";
+    let records = journal(&story);
+    let settled: Vec<&Value> = records.iter().filter(|record| settled(record)).collect();
+    assert_eq!((&settled[0]["answer"], &settled[0]["via"]), (&json!("done"), &json!("command line")));
 }
 
 #[test]
-fn a_program_that_has_changed_is_not_gone_on_with() {
+fn changed_program_is_not_resumed() {
     let story = two_writes();
     assert_eq!(story.run(&[".", "--approval", "defer"]).code, Some(5));
     let story = story.file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nOther.\n");
@@ -142,7 +148,7 @@ fn a_program_that_has_changed_is_not_gone_on_with() {
 }
 
 #[test]
-fn a_run_that_is_done_has_nothing_left_to_do() {
+fn finished_run_cannot_be_resumed() {
     let story = two_writes();
     assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
     assert_snapshot!(story.run(&["runs", "resume"]), @"

@@ -1,11 +1,11 @@
-//! `llm-do schema`, and that what scenarios produce is what it says.
+//! `llm-do schema`, and the check of the events of all scenarios against it.
 
-use crate::story::Story;
+use crate::scenario::Story;
 use llm_do_core::schema::Schema;
 use serde_json::{Value, json};
 use std::{process::Command, sync::LazyLock};
 
-/// As the binary prints it.
+/// The schema of events, as the binary prints it.
 static EVENTS: LazyLock<Schema> = LazyLock::new(|| {
     let out = Command::new(env!("CARGO_BIN_EXE_llm-do"))
         .args(["schema", "events"])
@@ -14,7 +14,7 @@ static EVENTS: LazyLock<Schema> = LazyLock::new(|| {
     Schema::new(serde_json::from_slice(&out.stdout).expect("JSON")).expect("a schema")
 });
 
-/// Fails if this is no event.
+/// Fails if this is not a valid event.
 #[track_caller]
 pub(crate) fn assert_event(event: &Value) {
     if let Err(wrong) = EVENTS.validate(event) {
@@ -23,7 +23,7 @@ pub(crate) fn assert_event(event: &Value) {
 }
 
 #[test]
-fn every_schema_is_one_and_says_yes_and_no() {
+fn schemas_accept_valid_and_reject_invalid_files() {
     let story = Story::new();
     let schema = |what: &str| {
         let told = story.run(&["schema", what]);
@@ -49,7 +49,7 @@ fn every_schema_is_one_and_says_yes_and_no() {
 }
 
 #[test]
-fn a_schema_of_nothing_is_a_mistake() {
+fn unknown_schema_name_is_an_error() {
     let told = Story::new().run(&["schema", "wrokers"]);
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stderr.contains("possible values: worker, project, lib, events"), "{told}");

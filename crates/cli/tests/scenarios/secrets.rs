@@ -1,11 +1,11 @@
-//! Nothing that a run leaves behind, shows or sends to its model holds a secret.
+//! A run writes, shows and sends to its model no secret.
 
-use crate::story::Story;
+use crate::scenario::Story;
 use std::{fs, path::Path};
 
-/// By its name.
+/// A secret because of its variable's name.
 const KEY: &str = "sk-acme-5ecret/\"quoted\"\\value";
-/// By the operator's list.
+/// A secret because the operator lists its variable.
 const LISTED: &str = "plain but listed 7781";
 
 fn story() -> Story {
@@ -41,7 +41,7 @@ fn story() -> Story {
     story
 }
 
-/// All that lies below a folder.
+/// All files below a folder.
 fn walk(folder: &Path, look: &mut dyn FnMut(&Path, &[u8])) {
     for entry in fs::read_dir(folder).expect("as arranged") {
         let path = entry.expect("as arranged").path();
@@ -53,7 +53,7 @@ fn walk(folder: &Path, look: &mut dyn FnMut(&Path, &[u8])) {
     }
 }
 
-/// The forms in which somebody could read them.
+/// The encodings in which the secrets could be read.
 fn forms() -> Vec<String> {
     let escaped = serde_json::to_string(KEY).expect("as arranged");
     let twice = serde_json::to_string(&escaped).expect("as arranged");
@@ -74,7 +74,7 @@ fn assert_clean(what: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn nothing_that_a_run_leaves_behind_holds_a_secret() {
+fn run_leaves_no_secret_behind() {
     for format in ["text", "json", "stream-json"] {
         let story = story();
         let param = format!("topic={KEY}");
@@ -84,11 +84,11 @@ fn nothing_that_a_run_leaves_behind_holds_a_secret() {
         assert_clean("stdout", told.stdout.as_bytes());
         assert_clean("stderr", told.stderr.as_bytes());
         assert!(told.stdout.contains("[secret ACME_API_KEY]"), "{told}");
-        // What the model was sent is in the journal: the records that follow from it are held to that by other tests.
+        // The journal holds the request to the model.
         let journal = serde_json::to_string(&story.journal()).expect("as arranged");
         assert!(journal.contains("[secret HOUSE_CODE]") && journal.contains("conversation_started"));
         let mut looked_at = 0;
-        // The program's own files, and the file that a tool was asked to write it to, hold it: nothing else does.
+        // Only the program's own files, and the file that a tool was asked to write, contain the secrets.
         let theirs = ["leak.txt", "notes.txt", "s.yaml", "plain_but_listed_7781"];
         walk(story.home(), &mut |path, bytes| {
             if !theirs.iter().any(|name| path.ends_with(name)) {
@@ -105,9 +105,9 @@ fn nothing_that_a_run_leaves_behind_holds_a_secret() {
 }
 
 #[test]
-fn an_error_of_the_program_holds_no_secret() {
+fn error_messages_contain_no_secret() {
     let story = story();
-    // Not JSON, a template that fails, a tool that is not there.
+    // Invalid JSON in the input, and a secret in a rule.
     let wrong = format!("{{{KEY}");
     let told = story.run(&[".", "--input", &wrong]);
     assert_eq!(told.code, Some(2), "{told}");

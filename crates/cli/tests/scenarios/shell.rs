@@ -1,9 +1,10 @@
-//! Commands (SPEC §8.4): what rules, operator and kernel let them do, and what a model hears of it.
+//! Commands (docs/guides/shell.md): what the rules, the operator and the kernel allow, and what the model is told.
 
 use crate::{
-    session::Session,
-    story::{Story, Told},
+    scenario::{Story, Told},
+    terminal_session::Session,
 };
+use llm_do_core::rule::DecidedBy;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -13,10 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What no command may come to know.
+/// A secret that no command may read.
 const SECRET: &str = "plainly-secret-4410";
 
-/// Longest that anything may take, on a machine that is busy.
+/// A timeout, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A project whose model runs these commands one after another, with files to read, a folder to write in, and secrets.
@@ -49,14 +50,14 @@ fn calling(shell: &str, calls: &[Value]) -> Story {
         .env("OPENAI_API_KEY", SECRET)
 }
 
-/// Runs it to its end.
+/// Runs the project, which must succeed.
 fn succeed(story: &Story, arguments: &[&str]) -> Told {
     let told = story.run(arguments);
     assert_eq!(told.code, Some(0), "{told}");
     told
 }
 
-/// How the command of this turn ended: what a model was told, or why it was not run.
+/// The result of the command of this turn, or the reason why it did not run.
 fn ending(story: &Story, turn: usize) -> Value {
     let path = format!("0/{turn}.0");
     let journal = story.journal();
@@ -87,15 +88,15 @@ fn failure(story: &Story, turn: usize) -> String {
     }
 }
 
-/// The rule that decided, and what it said.
+/// The rule that decided, and its source.
 fn verdict(story: &Story, turn: usize) -> (String, String) {
     let path = format!("0/{turn}.0");
     let journal = story.journal();
     let mut verdicts =
         journal.iter().filter(|record| record["path"] == path.as_str() && record["kind"] == "verdict");
     let last = verdicts.next_back().unwrap_or_else(|| panic!("no verdict at {path} in {journal:#?}"));
-    let text = |key: &str| last[key].as_str().unwrap_or_default().to_owned();
-    (text("rule"), text("by"))
+    let by: DecidedBy = serde_json::from_value(last["by"].clone()).expect("who decided");
+    (last["rule"].as_str().expect("a rule").to_owned(), by.to_string())
 }
 
 fn holds(text: &str, parts: &[&str]) {
@@ -108,7 +109,7 @@ const LOOKING: &str = "{rules: [{pattern: cat, approval_required: false}, {patte
      {pattern: git diff, approval_required: false}, {pattern: touch}, {pattern: find, approval_required: false}]}";
 
 #[test]
-fn allowed_commands_run_and_others_are_refused_with_what_is_allowed() {
+fn disallowed_command_is_refused_with_the_list_of_allowed_ones() {
     let story =
         project(LOOKING, &["cat a.txt /notes/c.txt", "wc a.txt", "lsblk", "git difftool", "cat nothing"]);
     succeed(&story, &["."]);
@@ -125,7 +126,7 @@ fn allowed_commands_run_and_others_are_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn what_needs_a_shell_is_refused_with_what_to_do_instead() {
+fn shell_syntax_is_refused_with_an_alternative() {
     let commands = [
         "cat a.txt | wc -l",
         "cat a.txt > out/x",
@@ -137,7 +138,7 @@ fn what_needs_a_shell_is_refused_with_what_to_do_instead() {
         "ls 'x",
     ];
     let story = project(LOOKING, &commands);
-    // Whatever the operator allows: there is nothing to run.
+    // Refused even where the operator allows everything: there is nothing to run.
     succeed(&story, &[".", "--approval", "approve_all", "--allow", "shell"]);
     let instead = [
         "once for each program",
@@ -156,7 +157,7 @@ fn what_needs_a_shell_is_refused_with_what_to_do_instead() {
 }
 
 #[test]
-fn wildcards_are_files_that_the_worker_sees() {
+fn wildcards_expand_to_visible_files() {
     let story = project(LOOKING, &["cat *.txt", "ls */*", "ls '*.txt'", "ls *.md", "cat .e*"]);
     succeed(&story, &["."]);
     assert_eq!(printed(&story, 0), "one\ntwo\nthree\n");
@@ -167,7 +168,7 @@ fn wildcards_are_files_that_the_worker_sees() {
 }
 
 #[test]
-fn nobody_is_asked_means_no() {
+fn command_that_needs_an_approval_is_refused_without_a_terminal() {
     let story = project(LOOKING, &["touch /out/x", "find . -delete", "find . -name a.txt"]);
     succeed(&story, &["."]);
     for turn in [0, 1] {
@@ -178,7 +179,7 @@ fn nobody_is_asked_means_no() {
 }
 
 #[test]
-fn the_operator_is_asked_with_the_reason() {
+fn approval_prompt_shows_the_reason() {
     let story = project(LOOKING, &["touch /out/x", "find /out -name x -delete"]);
     let mut session = Session::start(story.command_on_terminal(&["."]));
     session.expect("main wants to call shell  (risk: exec)");
@@ -200,7 +201,7 @@ fn the_operator_is_asked_with_the_reason() {
 }
 
 #[test]
-fn rules_of_the_operator_match_the_words_and_not_how_they_are_quoted() {
+fn operator_rules_match_unquoted_words() {
     let all = "{default: {approval_required: false}}";
     let story = project(all, &["rm out/x", "r''m  \"-f\" /out/x", "'rm -f' x", "cat a.txt"]);
     succeed(&story, &[".", "--deny", "shell(rm *)"]);
@@ -212,7 +213,7 @@ fn rules_of_the_operator_match_the_words_and_not_how_they_are_quoted() {
 }
 
 #[test]
-fn places_of_a_rule_hold_its_commands() {
+fn sandbox_paths_of_a_rule_confine_its_commands() {
     let places = "{rules: [{pattern: cat, approval_required: false, sandbox_paths: [/notes]}]}";
     let story = project(places, &["cat notes/c.txt", "cat ./a.txt", "cat a.txt", "cat notes/../a.txt"]);
     succeed(&story, &["."]);
@@ -224,7 +225,7 @@ fn places_of_a_rule_hold_its_commands() {
 }
 
 #[test]
-fn outside_is_nothing_and_the_hint_names_the_key() {
+fn commands_see_no_files_outside_and_the_hint_names_the_key() {
     let all = "{default: {approval_required: false}}";
     let story = project(all, &[]);
     let outside = |path: &str| story.project().join(path).display().to_string();
@@ -243,7 +244,7 @@ fn outside_is_nothing_and_the_hint_names_the_key() {
     for turn in 0..5 {
         let result = output(&story, turn);
         assert!(!result.to_string().contains(SECRET), "{result}");
-        // An invisible file is an empty one to a process.
+        // A process sees a hidden file as an empty one.
         if ![1, 2].contains(&turn) {
             assert_ne!(result["exit_code"], 0, "{result}");
             holds(&result.to_string(), &["sandbox.paths"]);
@@ -255,7 +256,7 @@ fn outside_is_nothing_and_the_hint_names_the_key() {
 }
 
 #[test]
-fn the_network_needs_a_grant() {
+fn network_needs_a_grant() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
     let all = "{default: {approval_required: false}}";
@@ -268,7 +269,7 @@ fn the_network_needs_a_grant() {
 }
 
 #[test]
-fn what_takes_too_long_or_says_too_much_is_cut() {
+fn long_running_commands_and_long_output_are_cut() {
     let all = "{default: {approval_required: false}, timeout: 2s}";
     let mark = format!("97{}.5", std::process::id());
     let story = project(
@@ -284,7 +285,7 @@ fn what_takes_too_long_or_says_too_much_is_cut() {
     assert_eq!(result["ended"], "it ran for longer than 2 s and was ended");
     assert_eq!(result["stdout"], "begun\n");
     let result = output(&story, 1);
-    // Long texts stand beside the journal.
+    // Long texts are stored beside the journal.
     let hash = result["stdout"]["$blob"]
         .as_str()
         .and_then(|name| name.strip_prefix("sha256:"))
@@ -301,7 +302,7 @@ fn what_takes_too_long_or_says_too_much_is_cut() {
     }
 }
 
-/// Whether a process of this machine has that among its arguments.
+/// Whether a process of this machine has this argument.
 fn is_running(mark: &str) -> bool {
     fs::read_dir("/proc").expect("procfs").flatten().any(|entry| {
         let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -310,7 +311,7 @@ fn is_running(mark: &str) -> bool {
 }
 
 #[test]
-fn without_a_rule_or_default_there_is_no_shell() {
+fn shell_without_rules_and_default_offers_no_tool() {
     let story = project("{}", &["ls"]);
     succeed(&story, &["."]);
     let journal = story.journal();
@@ -319,7 +320,7 @@ fn without_a_rule_or_default_there_is_no_shell() {
 }
 
 #[test]
-fn check_knows_its_configuration() {
+fn check_validates_the_shell_configuration() {
     let story = project("{rules: [{patern: ls}], defualt: {}}", &[]);
     let told = story.run(&["check"]);
     assert_eq!(told.code, Some(2), "{told}");
@@ -329,7 +330,7 @@ fn check_knows_its_configuration() {
     holds(&told.to_string(), &["E0412", "/rules/0/pattern"]);
 }
 
-/// Runs it where no namespaces can be made. `None`, and a word, where that itself is not possible.
+/// Runs the binary where namespaces cannot be created. `None`, with a message, where that is not possible.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
 fn without_namespaces(story: &Story, arguments: &[&str]) -> Option<Told> {
     const LIMIT: &str = "echo 0 > /proc/sys/user/max_user_namespaces";
@@ -349,7 +350,7 @@ fn without_namespaces(story: &Story, arguments: &[&str]) -> Option<Told> {
 }
 
 #[test]
-fn commands_are_confined_without_namespaces_too() {
+fn commands_are_confined_without_namespaces() {
     let all = "{default: {approval_required: false}}";
     let story = project(
         all,
@@ -359,14 +360,14 @@ fn commands_are_confined_without_namespaces_too() {
     assert_eq!(told.code, Some(0), "{told}");
     assert_eq!(printed(&story, 0), "");
     assert_eq!(story.read("out/x").as_deref(), Some(""));
-    // Without namespaces a folder with something to hide is not given at all, and the hint says so.
+    // Without namespaces a folder with hidden files is not visible at all, and the hint says so.
     let result = output(&story, 2);
     holds(&result.to_string(), &["Not given to processes: `/`", ".env"]);
     assert!(!output(&story, 3).to_string().contains(SECRET));
 }
 
 #[test]
-fn the_example_counts_notes() {
+fn notes_example_runs() {
     let examples =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().expect("the examples");
     let text = |path: &str| fs::read_to_string(examples.join(path)).expect("a file of the example");

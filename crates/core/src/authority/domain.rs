@@ -1,7 +1,8 @@
-//! What a list of domains says (SPEC §6.1 `network_enabled`), and what a request for one is compared with.
+//! The entries of a list of domains (`network_enabled` in `docs/reference/sandbox.md`), and the hosts that requests
+//! are matched with.
 //!
-//! An entry is `example.org` (that host alone), `*.example.org` (every host below it, not itself), or an address, which is
-//! never reached by a name. With `:PORT` behind it, it is that port alone; without, ports 80 and 443.
+//! An entry is `example.org` (that host alone), `*.example.org` (every host below it, but not itself), or an address,
+//! which no name ever matches. An entry with `:PORT` allows that port alone; one without allows ports 80 and 443.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -9,12 +10,12 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// A host: the ASCII form of a name, in small letters and without a dot at its end, or an address.
+/// A host: a name in its ASCII form, lower case and without a trailing dot, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     /// A name.
     Name(String),
-    /// An address. An IPv4 address that was written as one of IPv6 is IPv4.
+    /// An address. An IPv4-mapped IPv6 address is stored as IPv4.
     Address(IpAddr),
 }
 
@@ -29,11 +30,11 @@ pub struct Domain {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Hosts {
     One(Host),
-    /// Every name that ends in this, with a dot before it.
+    /// Every name that ends in this after a dot.
     Below(String),
 }
 
-/// A host, with or without a port, that can't be read.
+/// A host, with or without a port, that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no domain: {reason}")]
 pub struct BadDomain {
@@ -45,13 +46,13 @@ pub struct BadDomain {
 
 const NO_HOST: &str = "write a host such as `example.org`, without a scheme and without a path";
 
-/// Longest name and longest part of one, in bytes (RFC 1035 §2.3.4).
+/// Longest name and longest label, in bytes (RFC 1035 §2.3.4).
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
 impl Host {
-    /// Reads `host` or `host:port`; an IPv6 address stands in brackets. There is one way to write each host, but for
-    /// capital letters: no dot at the end, no address as a single number, no user before it.
+    /// Parses `host` or `host:port`; an IPv6 address is in brackets. Each host has one notation apart from case: no
+    /// trailing dot, no address as a single number, no user name before it.
     ///
     /// # Errors
     /// It is none.
@@ -71,7 +72,7 @@ impl Host {
             return Ok(Self::Address(address.into()));
         }
         let name = name(text)?;
-        // Resolvers read such names as addresses in older notations: octal, hexadecimal, with fewer parts.
+        // Resolvers parse such names as addresses in older notations: octal, hexadecimal, with fewer parts.
         let last = name.rsplit('.').next().unwrap_or_default();
         let number = last.strip_prefix("0x").unwrap_or(last);
         if last.bytes().all(|byte| byte.is_ascii_digit())
@@ -122,10 +123,10 @@ fn name(text: &str) -> Result<String, &'static str> {
 }
 
 impl Domain {
-    /// Reads an entry.
+    /// Parses an entry.
     ///
     /// # Errors
-    /// It is none: what would match nothing, or not what its writer means, is not a silent entry.
+    /// The text is no valid entry. A text that would match nothing, or not what its author means, is an error too.
     pub fn parse(text: &str) -> Result<Self, BadDomain> {
         let bad = |reason| BadDomain { text: text.to_owned(), reason };
         let (host, port) = split(text).map_err(bad)?;
@@ -140,7 +141,7 @@ impl Domain {
         Ok(Self { hosts, port })
     }
 
-    /// Whether it names that port of that host.
+    /// Whether it allows that port of that host.
     pub fn admits(&self, host: &Host, port: u16) -> bool {
         let hosts = match (&self.hosts, host) {
             (Hosts::One(one), host) => one == host,
@@ -150,7 +151,7 @@ impl Domain {
         hosts && self.port.map_or_else(|| USUAL.contains(&port), |only| only == port)
     }
 
-    /// What both name, which is an entry too.
+    /// The intersection of both, which is an entry too.
     pub(super) fn meet(&self, other: &Self) -> Option<Self> {
         let port = match (self.port, other.port) {
             (None, port) | (port, None) => port.filter(|port| !USUAL.contains(port)).map_or(Ok(port), Err),
@@ -172,13 +173,13 @@ impl Domain {
         Some(Self { hosts: hosts.clone(), port: port.ok()? })
     }
 
-    /// Whether `other` names everything that it names.
+    /// Whether `other` allows everything that it allows.
     pub(super) fn is_within(&self, other: &Self) -> bool {
         self.meet(other).as_ref() == Some(self)
     }
 }
 
-/// The ports of an entry that names none.
+/// The ports of an entry without a port.
 const USUAL: [u16; 2] = [80, 443];
 
 fn is_below(name: &str, parent: &str) -> bool {

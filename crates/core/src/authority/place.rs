@@ -1,11 +1,11 @@
-//! Names of places: real ones, and those a worker sees.
+//! Paths: real places, and virtual paths as a worker sees them.
 
 use super::Refusal;
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
 /// A real place as the host names it: an absolute, normalised path with `/` between its parts. The core never opens
-/// one; it only compares them.
+/// places; it only compares them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -61,12 +61,12 @@ impl fmt::Display for Place {
 }
 
 /// An absolute, normalised path in the file system that a worker sees. `notes/x`, `./notes/x` and `/notes/x` are one
-/// path (SPEC §6.1).
+/// path (`docs/reference/sandbox.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct VirtualPath(Arc<str>);
 
-/// Longest path and longest part of one, in bytes: what Linux allows. Longer ones would be errors of the system.
+/// Longest path and longest component, in bytes: the limits of Linux. Longer ones would be system errors.
 const LONGEST_PATH: usize = 4096;
 const LONGEST_PART: usize = 255;
 
@@ -76,8 +76,8 @@ impl VirtualPath {
         Self("/".into())
     }
 
-    /// Parses what a model or a file wrote. `..` is refused rather than resolved: no legitimate path needs it, and a
-    /// path that says what it means can be shown to an operator.
+    /// Parses a path from a model or a file. `..` is refused rather than resolved: no legitimate path needs it, and
+    /// an operator can read a path without it.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let bad = |reason| Err(Refusal::BadPath { path: shorten(text), reason });
         if text.len() > LONGEST_PATH {
@@ -129,7 +129,7 @@ impl VirtualPath {
     }
 }
 
-/// The part of an absolute, normalised path below another, at the boundary of a name: `/a` holds `/a/b`, not `/ab`.
+/// The rest of an absolute, normalised path below another, at a component boundary: `/a` contains `/a/b`, not `/ab`.
 fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
     if base == "/" {
         return Some(&path[1..]);
@@ -138,7 +138,7 @@ fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
     if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
 }
 
-/// An absolute, normalised path with a relative one behind it.
+/// An absolute, normalised path joined with a relative one.
 fn joined(base: &Arc<str>, rest: &str) -> Arc<str> {
     match (rest, &**base) {
         ("", _) => Arc::clone(base),

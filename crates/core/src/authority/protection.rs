@@ -1,19 +1,20 @@
-//! What defines a program is readable and not writable; its records and secrets are invisible (SPEC §6.1).
+//! Protected names: the files that define a program are readable but not writable; its records and secrets are
+//! invisible (`docs/reference/sandbox.md`).
 
 use super::Place;
 
 /// How a place is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Not at all.
+    /// Not protected.
     Open,
-    /// May be read, not written.
+    /// Readable, not writable.
     Protected,
-    /// Is not there.
+    /// Appears not to exist.
     Invisible,
 }
 
-/// Which places define the program.
+/// The places that define the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protection {
     /// Root of the program.
@@ -22,13 +23,13 @@ pub struct Protection {
     defining: Vec<String>,
 }
 
-/// How the names of files begin that a file system writes before it renames them into place: never visible.
+/// Prefix of the temporary files that a file system writes before it renames them into place. They are never visible.
 pub const TEMPORARY_PREFIX: &str = ".llm-do-tmp-";
-/// Protected wherever they lie, by name.
+/// Names that are protected in every folder.
 const PROTECTED_NAMES: &[&str] =
     &[".git", "lib.yaml", "llm-do.lock", "project.yaml", "llm-do.yaml", ".llm-doignore"];
 const PROTECTED_SUFFIXES: &[&str] = &[".worker"];
-/// Defining in any program, beside what its manifest names.
+/// Folders and files that define any program, in addition to those in its manifest.
 const CONVENTIONAL: &[&str] = &["prompts", "templates", "schemas", "tools", "toolsets", "tools.py"];
 
 impl Protection {
@@ -59,8 +60,8 @@ impl Protection {
         }
     }
 
-    /// Whether a name alone decides nothing: what bears it is what the folder is that it lies in, unless
-    /// [`Protection::tells_below`] of that folder. For whoever looks at many names.
+    /// Whether the name alone decides nothing: the entry has the class of its folder, unless
+    /// [`Protection::tells_below`] is true for that folder. A fast path for walks over many names.
     pub fn is_ordinary(name: &str) -> bool {
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
         let ends = |suffix: &&str| {
@@ -73,7 +74,7 @@ impl Protection {
             && !PROTECTED_SUFFIXES.iter().any(ends)
     }
 
-    /// Whether something may lie in or below a folder that defines the program by its place.
+    /// Whether a folder may contain something that defines the program by its place.
     pub fn tells_below(&self, folder: &Place) -> bool {
         let Some(rest) = folder.rest(&self.root) else { return self.root.is_within(folder) };
         let rest = fold(rest);
@@ -82,9 +83,9 @@ impl Protection {
         self.defining.iter().any(below)
     }
 
-    /// How `place` is protected, reached through a mount of `mount`. What a mount names itself is lifted: a mount of
-    /// `templates` may be written if it is `rw`, and names inside it are still judged by themselves. Names are
-    /// compared case-folded, because some file systems do.
+    /// How `place` is protected when it is reached through a mount of `mount`. A mount lifts the protection of the
+    /// place that it names: a mount of `templates` may be written if it is `rw`, and names inside it are still judged
+    /// by themselves. Names are compared case-folded, because some file systems do that.
     pub fn class(&self, place: &Place, mount: &Place) -> Class {
         let Some(below) = place.rest(mount) else { return Class::Invisible };
         let mut class = Class::Open;
@@ -118,8 +119,8 @@ impl Protection {
     }
 }
 
-/// A name as file systems that ignore case compare it: `ſ` is an `s` to them, and upper case knows that where lower case
-/// doesn't. Some ignore trailing dots and blanks, and characters without width, too.
+/// A name as case-insensitive file systems compare it. To them `ſ` equals `s`, which upper-casing maps and
+/// lower-casing does not. Some also ignore trailing dots and spaces, and zero-width characters.
 fn fold(path: &str) -> String {
     let folded: String = path
         .chars()
@@ -137,7 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What a walk may take for granted: it does not look at the path of a name that decides nothing.
+        /// The invariant of walks: they do not check the path of a name that decides nothing.
         #[test]
         fn an_ordinary_name_is_what_its_folder_is(
             folders in prop::collection::vec(

@@ -1,5 +1,5 @@
 use super::*;
-use crate::gate::Rule;
+use crate::rule::Rule;
 use proptest::prelude::*;
 
 fn place(path: &str) -> Place {
@@ -372,7 +372,7 @@ fn network_only_narrows() {
     assert_eq!(on.bounds().network(), &Network::Off);
 }
 
-// Properties, in a small world where random things meet.
+// Property tests over a small set of names, so that random values overlap.
 
 fn any_access() -> impl Strategy<Value = Access> {
     prop_oneof![Just(Read), Just(Write)]
@@ -437,7 +437,7 @@ fn any_narrowing() -> impl Strategy<Value = Narrowing> {
         })
 }
 
-/// What an authority reaches through the paths of the small world: place and access.
+/// The places that an authority reaches through the test paths, with the access.
 fn reach(authority: &Authority, paths: &[VirtualPath]) -> Vec<(Place, Access)> {
     let mut reached: Vec<_> = paths
         .iter()
@@ -502,11 +502,11 @@ proptest! {
 
     #[test]
     fn narrowing_twice_by_the_same_changes_nothing(a in any_authority(), mut by in any_narrowing()) {
-        // What a foreign worker mounts is seen through its caller's mounts, once more with each call.
+        // A foreign worker's mounts are cut to its caller's mounts again with each call.
         by.foreign = false;
         if let Ok(once) = a.narrow("c", &by) {
             let paths = paths(&[&once]);
-            // Mounts of which nothing is left in the bounds are refused the second time, as they should be.
+            // Mounts that are wholly outside the bounds are correctly refused the second time.
             if let Ok(twice) = once.narrow("c", &by) {
                 prop_assert_eq!(reach(&once, &paths), reach(&twice, &paths));
             }
@@ -554,11 +554,11 @@ proptest! {
         first in any_authority(),
         workers in prop::collection::vec((any_narrowing(), prop::collection::vec((any_path(), any_access()), 0..3), 0usize..4), 1..7),
     ) {
-        // A tree of workers: each is called by one that was made before it, and may be a library's or a generated one.
+        // A tree of workers: an earlier worker calls each, and each may be a library's or a generated one.
         let mut made = vec![first];
         for (mut by, asked, caller) in workers {
             let caller = made[caller % made.len()].clone();
-            // What is handed over is located in the caller's view first, as the engine does.
+            // Passed paths are located in the caller's view first, as the engine does.
             let held: Vec<Located> =
                 asked.iter().filter_map(|(path, access)| caller.locate(path.as_str(), *access).ok()).collect();
             by.handed = held

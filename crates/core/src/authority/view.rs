@@ -1,11 +1,11 @@
 //! Mounts: the file system that one worker sees.
 
 use super::{Access, Bounds, Class, Extent, Network, Place, Protection, Refusal, VirtualPath};
-use crate::gate::Rule;
+use crate::rule::Rule;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Approval rules that a mount carries (SPEC §6.1).
+/// Approval rules that a mount carries (`docs/reference/sandbox.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Approvals {
@@ -15,7 +15,7 @@ pub struct Approvals {
     /// For writing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<Rule>,
-    /// For deleting; where absent, that for writing.
+    /// For deleting; where absent, the rule for writing applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete: Option<Rule>,
 }
@@ -25,11 +25,11 @@ pub struct Approvals {
 pub struct Mount {
     /// Where the worker sees it.
     pub at: VirtualPath,
-    /// What it shows: a folder, or a single file.
+    /// The real folder or single file that it shows.
     pub place: Place,
-    /// The most that may be done through it.
+    /// The widest access allowed through it.
     pub access: Access,
-    /// If not empty: only files whose names end so (`.txt`, `.md`).
+    /// If not empty: only files with these suffixes (`.txt`, `.md`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suffixes: Vec<String>,
     /// Largest file that may be read or written through it, in bytes.
@@ -38,7 +38,8 @@ pub struct Mount {
     /// Its approval rules.
     #[serde(default)]
     pub approvals: Approvals,
-    /// Whether the program's files declare it (rules of the program may pre-approve effects only there, SPEC §9.3).
+    /// Whether the program's files declare it (rules of the program may pre-approve effects only there,
+    /// `docs/reference/approvals.md`).
     #[serde(default)]
     pub declared: bool,
 }
@@ -57,12 +58,12 @@ impl Mount {
         }
     }
 
-    /// Both mounts' rules over one place, the tighter of each.
+    /// The rules of both mounts over one place; the stricter of each pair applies.
     fn and(&self, other: &Self, at: VirtualPath, place: Place, most: Access) -> Self {
         let suffixes = match (self.suffixes.as_slice(), other.suffixes.as_slice()) {
             ([], these) | (these, []) => these.to_vec(),
             (ours, theirs) => {
-                // A name that passes both ends in the longer of two suffixes of which one ends in the other.
+                // A name passes both suffixes only if one suffix ends in the other; the longer one then applies.
                 let longer = |a: &str, b: &str| match (a.ends_with(b), b.ends_with(a)) {
                     (true, _) => Some(a.to_owned()),
                     (_, true) => Some(b.to_owned()),
@@ -74,7 +75,7 @@ impl Mount {
                     .map(|suffix| suffix.to_lowercase())
                     .flat_map(|a| theirs.iter().filter_map(move |b| longer(&a, b)).collect::<Vec<_>>())
                     .collect();
-                // No name ends so, and no suffix at all would mean that every name passes.
+                // No name has this suffix. An empty list would let every name pass.
                 if both.is_empty() { vec!["/".into()] } else { both }
             }
         };
@@ -91,7 +92,7 @@ impl Mount {
 }
 
 impl Approvals {
-    /// These, tightened by another's `ask` and `blocked`; another's `preApproved` loosens nothing.
+    /// These rules, tightened by another's `ask` and `blocked`. Another's `preApproved` loosens nothing.
     fn tightened(self, by: Self) -> Self {
         let tighter = |own: Option<Rule>, by: Option<Rule>| match by {
             None | Some(Rule::PreApproved) => own,
@@ -113,7 +114,7 @@ pub struct View {
     mounts: Arc<[Mount]>,
 }
 
-/// A virtual path with its real place, checked as far as names can be.
+/// A virtual path with its real place. The names are checked; symlinks are not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
     /// As the worker names it.
@@ -122,9 +123,9 @@ pub struct Located {
     pub base: Place,
     /// The path from `base`, normalised and relative; empty for `base` itself.
     pub rest: String,
-    /// The mount it was found in.
+    /// The mount that contains it.
     pub mount: Mount,
-    /// What was asked for.
+    /// The requested access.
     pub access: Access,
     view: View,
     protection: Arc<Protection>,
@@ -137,8 +138,8 @@ impl Located {
     }
 
     /// Whether the rest of the path that is left when symlinks are resolved (relative to `base`) may still be
-    /// accessed. The file system asks this before it acts, so that a link can't reach a protected or invisible place
-    /// under another name, nor a place over which another mount lies, whose rules would be walked around.
+    /// accessed. The file system checks this before it acts. A link then can't reach a protected or invisible place
+    /// under another name, nor bypass the rules of another mount that covers the place.
     pub fn admits(&self, resolved_rest: &str) -> Result<(), Refusal> {
         let place = self.base.join(resolved_rest);
         judge(&self.path, &place, &self.mount, self.access, &self.protection).map_err(
@@ -154,9 +155,9 @@ impl Located {
         Ok(())
     }
 
-    /// As [`Located::admits`] for a regular file: its name must also pass the mount's suffix rule, under the name that
-    /// was asked for and under the one it really has. Of a mount that is one file only the real name counts: where it is
-    /// mounted is somebody's choice.
+    /// As [`Located::admits`] for a regular file. Both its requested name and its real name must also pass the
+    /// mount's suffix rule. For a mount of a single file only the real name counts, because the author chooses the
+    /// mount path.
     pub fn admits_file(&self, resolved_rest: &str) -> Result<(), Refusal> {
         self.admits(resolved_rest)?;
         if self.path == VirtualPath::root() {
@@ -170,8 +171,8 @@ impl Located {
         }
     }
 
-    /// As [`Located::admits_file`] where no link was followed: what was located was judged under the same name, and only what
-    /// holds for files alone is left.
+    /// As [`Located::admits_file`] where no link was followed. Locating has checked the same name already, so only
+    /// the rules for files remain.
     pub fn admits_as_named(&self) -> bool {
         let real = self.rest.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(self.base.name());
         let asked_for = self.path == self.mount.at || self.suffix_allowed(self.path.name());
@@ -191,7 +192,8 @@ impl Located {
         self.shows(rest) && self.suffix_allowed(self.base.join(rest).name())
     }
 
-    /// Whether the first write may make the base itself: only inside the program's own tree (SPEC §6.1).
+    /// Whether the first write may create the base itself: only inside the program's own tree
+    /// (`docs/reference/sandbox.md`).
     pub fn may_make_base(&self) -> bool {
         self.access == Access::Write && self.base.is_within(self.protection.root())
     }
@@ -207,7 +209,7 @@ impl Located {
         place.rest(&self.mount.place).map_or_else(|| self.path.clone(), |below| self.mount.at.join(below))
     }
 
-    /// A real place as rules match it: relative to the project's root where it lies inside, absolute elsewhere.
+    /// A real place as rules match it: relative to the project's root inside the project, absolute elsewhere.
     pub fn rule_path(&self, real: &Place) -> String {
         self.protection.relative(real)
     }
@@ -247,7 +249,7 @@ fn judge(
 }
 
 impl View {
-    /// A view of these mounts. Of two at one virtual path the later stands.
+    /// A view of these mounts. Of two at one virtual path the later wins.
     pub fn new(mounts: Vec<Mount>) -> Self {
         let mut kept: Vec<Mount> = Vec::with_capacity(mounts.len());
         for mount in mounts {
@@ -258,7 +260,7 @@ impl View {
         Self { mounts: kept.into() }
     }
 
-    /// The same with one more mount.
+    /// This view with one more mount.
     #[must_use]
     pub fn with(&self, mount: Mount) -> Self {
         Self::new(self.mounts.iter().cloned().chain([mount]).collect())
@@ -277,7 +279,7 @@ impl View {
         )
     }
 
-    /// What may be reached at or below a virtual path.
+    /// The extents that are reachable at or below a virtual path.
     pub(super) fn extents_below(&self, path: &VirtualPath) -> Vec<Extent> {
         let here = self
             .mount_of(path)
@@ -286,13 +288,13 @@ impl View {
         here.into_iter().chain(below.map(|m| Extent { place: m.place.clone(), access: m.access })).collect()
     }
 
-    /// The mount `wanted` as far as this view shows it: what a foreign callee gets of a mount that it declares
-    /// (SPEC §6.3). It sees there what the caller sees there, under both their rules; nothing is left of it if the
-    /// caller sees nothing there.
+    /// The mount `wanted`, cut to this view: a foreign callee gets this part of a mount that it declares
+    /// (`docs/reference/sandbox.md`). The callee sees what the caller sees there, under the rules of both. The result
+    /// is empty if the caller sees nothing there.
     pub(super) fn within(&self, wanted: &Mount, protection: &Protection) -> Vec<Mount> {
         let mut found = Vec::new();
         for mount in self.mounts.iter() {
-            // Where the caller sees it, where the callee is to see it, what it is, and the most that is left of it.
+            // The caller's path, the callee's path, the place, and the widest access that remains.
             let (seen, at, place, most) = if let Some(rest) = wanted.place.rest(&mount.place) {
                 let most = match protection.class(&wanted.place, &mount.place) {
                     Class::Invisible => continue,
@@ -308,7 +310,8 @@ impl View {
             if self.covers(&seen, mount) {
                 continue;
             }
-            // What the caller mounted over parts of it comes along, or the callee would see what lies under that.
+            // The caller's mounts over parts of it are included. Otherwise the callee would see the places that they
+            // cover.
             for over in self.mounts.iter() {
                 if let Some(rest) = over.at.rest(&seen).filter(|rest| !rest.is_empty()) {
                     found.push(over.and(wanted, at.join(rest), over.place.clone(), Access::Write));
@@ -316,7 +319,7 @@ impl View {
             }
             found.push(mount.and(wanted, at, place.clone(), most));
         }
-        // Where the caller reaches a place by several mounts, the one that allows most stands last and so stays.
+        // If the caller reaches a place by several mounts, the one that allows most comes last and wins.
         found.sort_by_key(|m| m.access);
         found
     }
@@ -325,7 +328,7 @@ impl View {
         self.mounts.iter().find_map(|m| path.rest(&m.at).map(|rest| (m, rest)))
     }
 
-    /// Whether another mount lies over a virtual path of `mount`.
+    /// Whether another mount covers a virtual path of `mount`.
     fn covers(&self, path: &VirtualPath, mount: &Mount) -> bool {
         self.mount_of(path).is_some_and(|(found, _)| found.at != mount.at)
     }
@@ -376,7 +379,7 @@ impl View {
                 None => hidden(),
             });
         };
-        // The narrower of mount and extent: one of them contains the other, since both contain `place`.
+        // The narrower of mount and extent. One contains the other, since both contain `place`.
         let base = if mount.place.is_within(&extent.place) { &mount.place } else { &extent.place };
         let rest = place.rest(base).unwrap_or("").to_owned();
         Ok(Located {

@@ -1,46 +1,46 @@
-//! Post-conditions (SPEC §2.1, §10.3): what must hold of an output beyond its schema.
+//! Post-conditions (`docs/reference/worker-files.md` and `docs/reference/loop.md`): conditions on an output beyond
+//! its schema.
 
 use super::output::Answer;
 use crate::{
-    engine::{Failure, FailureKind},
-    journal::Ending,
+    outcome::{Ending, Failure, FailureKind},
     template,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// One condition, and what the model is told where it is not met.
+/// One condition, and the message to the model when it is not met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Ensure {
-    /// What decides.
+    /// The judge.
     #[serde(flatten)]
     pub by: Judge,
-    /// What the model is told beside the judge's own words.
+    /// A message to the model in addition to the judge's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
 }
 
-/// What decides whether an output is good.
+/// The judge of an output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Judge {
     /// An expression over `input` and `output`, in the language of templates.
     That(Arc<str>),
-    /// A tool of the worker, called with the output. A worker that it may call is one too.
+    /// A tool of the worker, called with the output. A worker that it may call also counts as a tool.
     Tool(Arc<str>),
 }
 
-/// What expressions may speak of.
+/// The variables of expressions.
 const VARIABLES: [&str; 2] = ["input", "output"];
 
 impl Ensure {
     /// A condition as its author wrote it: a bare name is a tool's, anything else is an expression.
     ///
     /// # Errors
-    /// Why it is none, for its author.
+    /// The text is not a valid condition; the error tells its author why.
     pub fn new(text: &str, reason: Option<&str>) -> Result<Self, String> {
         let by = if is_tool_name(text) {
             Judge::Tool(text.into())
@@ -51,7 +51,7 @@ impl Ensure {
         Ok(Self { by, reason: reason.map(Into::into) })
     }
 
-    /// The tool, where one decides.
+    /// The tool, if the judge is a tool.
     pub fn tool(&self) -> Option<&Arc<str>> {
         match &self.by {
             Judge::Tool(tool) => Some(tool),
@@ -59,7 +59,7 @@ impl Ensure {
         }
     }
 
-    /// A line of what the model is told.
+    /// One line of the message to the model.
     fn line(&self, problem: &str) -> String {
         match &self.reason {
             Some(reason) => format!("\n- {reason} ({problem})"),
@@ -76,11 +76,11 @@ fn is_tool_name(text: &str) -> bool {
         && !VARIABLES.contains(&first)
 }
 
-/// The conditions of one call, and the input that they look at.
+/// The conditions of one call, and the input that they refer to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Ensures {
-    /// What the worker was given.
+    /// The worker's input.
     pub input: Arc<Value>,
     /// All must hold.
     pub all: Arc<[Ensure]>,
@@ -92,7 +92,7 @@ impl Ensures {
         self.all.iter().filter_map(Ensure::tool)
     }
 
-    /// What expressions say of an output: it lacks something, or the tools are still to be asked, or it is good.
+    /// Evaluates the expressions on an output. It fails a condition, the tools are still to be called, or it is good.
     pub(super) fn judge(&self, output: Value) -> Answer {
         let values = json!({"input": self.input, "output": output});
         let unmet = self.all.iter().filter_map(|ensure| {
@@ -111,10 +111,10 @@ impl Ensures {
         }
     }
 
-    /// What the tools said, in their order: what an output lacks, for the model.
+    /// Combines the tools' results, in order: the output's problems, for the model.
     ///
     /// # Errors
-    /// A tool could not tell: nobody can say whether the output is good.
+    /// A tool failed to decide, so it is unknown whether the output is good.
     pub(super) fn verdict(&self, said: &[Ending]) -> Result<Option<String>, Failure> {
         let by_tools = self.all.iter().filter_map(|ensure| Some((ensure, ensure.tool()?)));
         let mut unmet = String::new();
@@ -132,8 +132,8 @@ fn reasons(unmet: String) -> Option<String> {
         .then(|| format!("Your answer doesn't meet what is required of it:{unmet}\nAnswer again."))
 }
 
-/// What a tool has against an output. `true`, nothing, `ok` and `{"ok": true}` say that it is good; an error that the
-/// tool raises, a text, a list of texts and `{"ok": false, …}` say what is wrong.
+/// The problem that a tool reports. `true`, `null`, an empty text or list, `ok` and `{"ok": true}` mean that it is
+/// good. An error that the tool raises, a text, a list of texts and `{"ok": false, …}` describe the problem.
 fn problem(tool: &str, ending: &Ending) -> Result<Option<String>, Failure> {
     let value = match ending {
         Ending::Output(value) => &**value,

@@ -1,4 +1,5 @@
-//! Structured output (SPEC §10.3): what the final answer must be, and how it is found in what a model wrote.
+//! Structured output (`docs/reference/loop.md`): the contract of the final answer, and how it is extracted from a
+//! model's text.
 
 use super::Ensures;
 use crate::schema::{Schema, Violation};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 /// Name of the tool through which models without native structured output give their answer.
 pub const FINAL_TOOL: &str = "final_result";
 
-/// What the final answer must be.
+/// The contract of the final answer.
 #[derive(Clone, Debug)]
 pub struct OutputContract {
     schema: Option<Arc<Schema>>,
@@ -16,25 +17,25 @@ pub struct OutputContract {
     ensures: Option<Ensures>,
 }
 
-/// A final answer, read.
+/// A parsed final answer.
 pub(super) enum Answer {
     Valid(Value),
     /// The reasons, for the model.
     Invalid(String),
-    /// It fits the schema, and not the conditions: with the reasons, for the model.
+    /// It fits the schema but not the conditions; with the reasons, for the model.
     Unmet(Value, String),
-    /// It fits the schema and all conditions that need no tool: the tools are to be asked.
+    /// It fits the schema and all conditions that need no tool. The tools are still to be called.
     ForTools(Value),
 }
 
 impl OutputContract {
-    /// Any text if there is no schema. With `final_tool` the model is offered [`FINAL_TOOL`].
+    /// Without a schema any text is valid. With `final_tool` the model is offered [`FINAL_TOOL`].
     pub fn new(schema: Option<Arc<Schema>>, final_tool: bool) -> Self {
         let final_tool = final_tool && schema.is_some();
         Self { schema, final_tool, ensures: None }
     }
 
-    /// The same with conditions that the output must meet beside.
+    /// This contract with additional conditions on the output.
     #[must_use]
     pub fn ensuring(self, ensures: Option<Ensures>) -> Self {
         Self { ensures, ..self }
@@ -134,7 +135,7 @@ fn explain(wrong: &[Violation]) -> String {
     format!("Your answer doesn't fit the required schema:{reasons}\nAnswer again.")
 }
 
-/// JSON in an answer, best first: all of it, what stands in a fence, the first value in prose that parses.
+/// JSON candidates in an answer, best first: the whole text, a fenced block, the first value in prose that parses.
 fn candidates(text: &str) -> impl Iterator<Item = Value> {
     let whole = serde_json::from_str(text.trim()).ok();
     let fenced = text.split("```").skip(1).step_by(2).filter_map(|block| {

@@ -1,7 +1,7 @@
-//! What a conversation promises, whatever a model says: without an engine, a tool or a journal.
+//! The guarantees of a conversation for any model output, tested without an engine, a tool or a journal.
 
 use super::*;
-use crate::function::Risk;
+use crate::risk::Risk;
 use crate::schema::Schema;
 use proptest::prelude::*;
 use serde_json::json;
@@ -35,7 +35,7 @@ fn with(arguments: Value) -> Arguments {
     Arguments::Json(Arc::new(arguments))
 }
 
-/// The model says this; the repair message, if one follows.
+/// Feeds this answer of the model; returns the repair message, if one follows.
 fn say(conversation: &mut Conversation, parts: Vec<Part>, finish: FinishReason) -> Option<Arc<Message>> {
     let response = ModelResponse { parts, finish, usage: Default::default() };
     let message = conversation.answer_message(&response);
@@ -69,7 +69,7 @@ fn make(conversation: &mut Conversation, output: &str) {
     conversation.results(results, Vec::new());
 }
 
-/// What the model is told instead of a call being made.
+/// The message that the model gets in place of a call's result.
 fn told(conversation: &Conversation) -> String {
     match planned(conversation).as_slice() {
         [PlannedCall::Answered(result)] => {
@@ -239,7 +239,7 @@ fn the_final_tool_gives_the_output() {
     say_calls(&mut clerk, vec![call("1", FINAL_TOOL, with(json!({"n": 3})))]);
     assert_eq!(output(&clerk), json!({"n": 3}));
 
-    // What is no object travels in one.
+    // A value that is not an object is wrapped in one.
     let list = schema(json!({"type": "array", "items": {"type": "integer"}}));
     let contract = OutputContract::new(list, true);
     assert_eq!(contract.final_tool_input().unwrap()["required"], json!(["result"]));
@@ -309,7 +309,7 @@ fn turns_are_limited() {
 #[test]
 fn the_same_call_over_and_over_is_refused_and_then_ends_the_conversation() {
     let mut clerk = conversation(|setup| setup.limits.max_repeats = 2);
-    // Key order doesn't make another call of it.
+    // Different key order is still the same call.
     for arguments in [r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1}"#] {
         say_calls(&mut clerk, vec![call("1", "add", Arguments::parse(arguments))]);
         assert!(matches!(planned(&clerk)[0], PlannedCall::Make { .. }));
@@ -377,7 +377,7 @@ fn equal_histories_have_equal_digests_and_others_have_not() {
     assert_ne!(told("a"), told("b"));
 }
 
-/// What every provider demands of a history (ARCHITECTURE, rules of the journal, 8).
+/// The rules that every provider has for a history.
 fn assert_valid(messages: &[Arc<Message>]) {
     let mut open: Option<Vec<Arc<str>>> = None;
     let mut last = Role::Tool;
@@ -485,7 +485,7 @@ proptest! {
                 prop_assert_eq!(calls.len(), clerk.messages().last().map_or(0, |m| m.calls().count()));
                 make(&mut clerk, outputs.next().unwrap());
             }
-            // A function of the answers and results alone: the same ones give the same conversation.
+            // A conversation depends only on the answers and results: equal ones give an equal conversation.
             let answer = clerk.messages().iter().rev().find(|m| m.role == Role::Assistant).unwrap();
             again.answered(Arc::clone(answer), finish);
             if let (Next::Call(_), Some(results)) = (again.next(), clerk.messages().last()) {

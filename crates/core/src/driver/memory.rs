@@ -1,18 +1,19 @@
-//! A driver without a runtime: records in memory, nothing else.
+//! A driver without a runtime, which keeps records in memory only.
 //!
-//! For tests and for hosts that have no clock of their own (a worker in a browser tab). Deadlines are not enforced, since
-//! that takes a timer; waits end at once; random numbers are a fixed sequence.
+//! For tests and for hosts that have no clock of their own (a worker in a browser tab). Deadlines are not enforced,
+//! since that takes a timer; waits end at once; random numbers are a fixed sequence.
 
-use super::{Driver, Step, StepEnd, StepName, Stepped};
+use super::{Driver, Exchanged, Step, StepEnd, StepName, Stepped};
 use crate::{
     call_path::CallPath,
-    engine::{Halt, Outcome},
     event::Event,
     journal::{Record, RecordKind},
-    operator::{Answer, Answered, Ask, Operator, Recall},
+    operator::{Operator, Recall, Unattended},
+    outcome::{Halt, Outcome},
+    question::{Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
 };
-use futures_util::{future::join_all, lock::Mutex as Turn};
+use futures_util::future::join_all;
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -21,29 +22,29 @@ use std::{
 /// Records in memory.
 pub struct MemoryDriver {
     records: Mutex<Vec<Record>>,
-    operator: Option<Arc<dyn Operator>>,
-    /// Held by the question that the operator is looking at.
-    operator_turn: Turn<()>,
+    operator: Arc<dyn Operator>,
     start_ms: u64,
 }
 
 impl MemoryDriver {
     /// A driver whose first record is made at `start_ms` (milliseconds since 1970); each further one a millisecond
-    /// later. Without an operator every question is denied.
+    /// later. Without an operator the answers are those of an unattended run: calls are denied, inputs are declined,
+    /// and settlements wait.
     pub fn new(start_ms: u64, operator: Option<Arc<dyn Operator>>) -> Self {
-        Self { records: Mutex::default(), operator, operator_turn: Turn::default(), start_ms }
+        let operator = operator.unwrap_or_else(|| Arc::new(Unattended));
+        Self { records: Mutex::default(), operator, start_ms }
     }
 
-    /// What has been recorded so far.
+    /// The records so far.
     pub fn records(&self) -> Vec<Record> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn push(&self, path: &CallPath, step: &str, body: RecordKind) -> u64 {
+    fn push(&self, path: &CallPath, step: &StepName, body: RecordKind) -> u64 {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         let seq = records.len() as u64;
         let at_ms = self.start_ms + seq;
-        records.push(Record { seq, at_ms, path: path.clone(), step: step.to_owned(), body });
+        records.push(Record { seq, at_ms, path: path.clone(), step: step.clone(), body });
         at_ms
     }
 }
@@ -72,29 +73,26 @@ impl Driver for MemoryDriver {
         Box::pin(join_all(batch))
     }
 
-    fn ask<'a>(
+    fn exchange<'a>(
         &'a self,
         path: &'a CallPath,
         name: StepName,
-        ask: Ask,
-        memory: &'a dyn Recall,
-    ) -> BoxFuture<'a, Result<Answered, Halt>> {
+        question: Question,
+        recall: &'a dyn Recall,
+    ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
-            self.push(path, &name, RecordKind::Asked(ask.clone()));
-            let waited = Duration::ZERO;
-            let _turn = self.operator_turn.lock().await;
-            if let Some(answer) = memory.recall() {
-                self.push(path, &name, RecordKind::Recalled(answer.clone()));
-                return Ok(Answered { answer, recalled: true, waited });
-            }
-            let answer = match &self.operator {
-                Some(operator) => operator.answer(&ask).await,
-                None => Answer::Deny { reason: None, remember: false },
+            let reply = match recall.recall() {
+                Some(given) => Reply::Given(given),
+                None => {
+                    self.push(path, &name, RecordKind::Asked(question.clone()));
+                    let waiting = Waiting { id: QuestionId::new(path, &name), question };
+                    self.operator.exchange(&waiting, recall).await
+                }
             };
-            if answer != Answer::Later {
-                self.push(path, &name, RecordKind::Answered(answer.clone()));
+            if let Reply::Given(given) = &reply {
+                self.push(path, &name, RecordKind::Answered(given.clone()));
             }
-            Ok(Answered { answer, recalled: false, waited })
+            Ok(Exchanged { reply, waited: Duration::ZERO })
         })
     }
 
@@ -121,6 +119,10 @@ impl Driver for MemoryDriver {
 
     fn cancelled(&self) -> bool {
         false
+    }
+
+    fn cancellation(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
     }
 
     fn emit(&self, _event: Event) {}

@@ -1,25 +1,28 @@
-//! What the gate would say of a call, and why: nothing is asked, nothing runs.
+//! Explains the gate's decision about a call and its reasons, without asking or running anything.
 
-use super::{Call, Engine, Failure, Halt};
-use crate::gate::{Gate, Mode, Statement, Subject, Verdict};
+use super::{Call, Engine, Failure, Halt, Stop};
+use crate::{
+    gate::{Gate, Statement, Subject, Verdict},
+    rule::Mode,
+};
 use serde::Serialize;
 
-/// What the gate says of one call.
+/// The gate's decision about one call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explained {
-    /// Whether a model is shown the function at all (SPEC §9.2).
+    /// Whether a model is shown the function at all (`docs/reference/approvals.md`).
     pub offered: bool,
-    /// What is wrong with the call before any rule is looked at: its arguments, or what they touch.
+    /// A problem with the call that precedes all rules: in its arguments, or in the places that they touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Failure>,
     /// Its arguments as rules match them.
     pub arguments: Vec<String>,
-    /// What each source says, in the order in which they count; those that say nothing have no rule.
+    /// The statement of each source, in order of precedence. Silent sources have no rule.
     pub statements: Vec<Statement>,
-    /// What was decided, and which rule decided.
+    /// The decision, and the rule that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// What `ask` does in this run.
+    /// The effect of `ask` in this run.
     pub mode: Mode,
 }
 
@@ -27,7 +30,7 @@ impl Engine {
     /// Explains what the gate would decide about a call.
     ///
     /// # Errors
-    /// Only what ends a run.
+    /// Only errors that end a run.
     pub async fn explain(&self, call: &Call<'_>) -> Result<Explained, Halt> {
         let mut explained = Explained {
             offered: self.could_pass(call.function, call.frame),
@@ -37,8 +40,11 @@ impl Engine {
             verdict: None,
             mode: self.host().gate.mode,
         };
-        match self.examine(call, call.input.clone(), 0).await? {
-            Err(failure) => explained.refused = Some(failure),
+        match self.examine(call, call.input.clone(), 0).await {
+            Err(Stop::Failed(failure)) => explained.refused = Some(failure),
+            Err(Stop::Halt(halt)) => return Err(halt),
+            // No step before the rules asks the operator.
+            Err(Stop::Suspended(_)) => {}
             Ok(admitted) => {
                 explained.arguments = admitted.subjects.iter().map(Subject::to_string).collect();
                 explained.statements = self.weigh(call, &admitted, Gate::statements);

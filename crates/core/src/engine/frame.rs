@@ -1,15 +1,16 @@
-//! What travels down the call tree: authority, the chain of callers, deadlines and budgets.
+//! Frames carry authority, the chain of callers, deadlines and budgets down the call tree.
 
 use super::Principal;
 use crate::{
     authority::Authority,
     call_path::CallPath,
+    definition::WorkerDefinition,
     driver::Driver,
-    function::{Function, FunctionMeta, FunctionSource},
+    function::{Function, FunctionMeta},
     gate::{RuleLine, Subject},
     ledger::Account,
     results::Results,
-    worker::WorkerDefinition,
+    source::FunctionSource,
 };
 use std::{
     collections::BTreeMap,
@@ -25,7 +26,7 @@ pub struct Frame {
     results: Arc<Results>,
     /// Set when code calls on behalf of the innermost worker.
     tool: Option<Arc<FunctionMeta>>,
-    /// What may be used from here, if anything limits it.
+    /// The budget account for calls from here, if anything limits them.
     account: Option<Arc<Account>>,
 }
 
@@ -34,9 +35,9 @@ pub struct Link {
     worker: Arc<WorkerDefinition>,
     above: Option<Arc<Link>>,
     depth: u32,
-    /// What it may call, once that is known.
+    /// The functions that it may call, once they are known.
     functions: OnceLock<Arc<[Function]>>,
-    /// Workers that this call of it has made.
+    /// Workers that this call of it has generated.
     generated: Mutex<BTreeMap<Arc<str>, Arc<WorkerDefinition>>>,
 }
 
@@ -46,7 +47,7 @@ impl Frame {
         Self { authority, link: None, results: Arc::default(), tool: None, account: None }
     }
 
-    /// The same with what the whole run may use.
+    /// This frame with the budget of the whole run.
     #[must_use]
     pub fn within(self, account: Option<Arc<Account>>) -> Self {
         Self { account, ..self }
@@ -83,7 +84,7 @@ impl Frame {
         Self { tool: Some(Arc::new(tool.clone())), ..self.clone() }
     }
 
-    /// What may be touched from here.
+    /// The authority of calls from here.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
@@ -93,7 +94,7 @@ impl Frame {
         &self.results
     }
 
-    /// On whose behalf calls are made.
+    /// The principal of calls from here.
     pub fn principal(&self) -> Principal {
         match (&self.link, &self.tool) {
             (None, _) => Principal::Operator,
@@ -120,7 +121,7 @@ impl Frame {
         ids
     }
 
-    /// How deep a worker called from here would stand; the root worker is 0.
+    /// The depth of a worker called from here. The root worker has depth 0.
     pub fn depth(&self) -> u32 {
         self.link.as_ref().map_or(0, |link| link.depth + 1)
     }
@@ -144,29 +145,27 @@ impl Frame {
     pub fn is_foreign(&self) -> bool {
         let tool = self.tool.as_ref().map(|tool| &tool.source);
         let sources = self.worker().map(|worker| &worker.source).into_iter().chain(tool);
-        sources
-            .into_iter()
-            .any(|source| matches!(source, FunctionSource::Library(_) | FunctionSource::Generated))
+        sources.into_iter().any(FunctionSource::is_foreign)
     }
 
-    /// What the worker that calls may call: code that it calls may call that too, on its behalf.
+    /// The functions that the calling worker may call. Code that it calls may call them too, on its behalf.
     pub fn functions(&self) -> &[Function] {
         self.link.as_ref().and_then(|link| link.functions.get()).map_or(&[], |functions| functions)
     }
 
-    /// Says what the worker may call; once.
+    /// Sets the functions that the worker may call. Called once.
     pub(crate) fn offer(&self, functions: &[Function]) {
         if let Some(link) = &self.link {
             let _ = link.functions.set(functions.into());
         }
     }
 
-    /// A worker that the calling worker has made in this call of it: nobody else can call that.
+    /// A worker that the calling worker has generated in this call. No other caller can call it.
     pub(crate) fn generated(&self, name: &str) -> Option<Arc<WorkerDefinition>> {
         self.lock_generated()?.get(name).cloned()
     }
 
-    /// The names of these.
+    /// The names of the generated workers.
     pub(crate) fn generated_names(&self) -> Vec<String> {
         self.lock_generated().map_or_else(Vec::new, |made| made.keys().map(ToString::to_string).collect())
     }
@@ -197,7 +196,7 @@ impl Frame {
         self.account.as_ref()?.remaining(now_ms)
     }
 
-    /// Takes a wait that has just ended out of every deadline's working time.
+    /// Excludes a wait that has just ended from the working time of every deadline.
     pub fn waited(&self, time: Duration, now_ms: u64) {
         let start = now_ms.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         if let Some(account) = &self.account {
@@ -205,7 +204,7 @@ impl Frame {
         }
     }
 
-    /// What counts what is used from here, if anything but time is limited.
+    /// The account that counts usage from here, if anything but time is limited.
     pub(crate) fn ledger(&self) -> Option<&Arc<Account>> {
         self.account.as_ref().filter(|account| account.counts())
     }

@@ -3,10 +3,10 @@
 use globset::{GlobBuilder, GlobMatcher};
 use std::fmt;
 
-/// One thing that a call's arguments name, as rules match it.
+/// One subject in a call's arguments, as rules match it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A project-relative real path (SPEC §9.3); `*` doesn't cross `/`.
+    /// A project-relative real path (`docs/reference/approvals.md`); `*` doesn't cross `/`.
     Path(String),
     /// Anything else: a command line, a worker's ID, canonical arguments; `*` matches all characters.
     Text(String),
@@ -22,7 +22,7 @@ impl Subject {
 }
 
 impl Subject {
-    /// The beginning of what patterns are held against.
+    /// The prefix that patterns are compared with.
     pub(super) fn head(&self) -> Head {
         Head::of(match self {
             Self::Path(path) => path.strip_prefix('/').unwrap_or(path),
@@ -47,15 +47,15 @@ pub struct BadPattern {
     pub reason: String,
 }
 
-/// Which calls a rule speaks of.
+/// The calls that a rule applies to.
 ///
-/// A thousand rules are looked through from one end to the other, and few speak of a call: what tells most of them apart is in
-/// place, and all else lies elsewhere, so that little memory is gone through.
+/// A scan may go through a thousand rules, of which few match a call. The heads that rule out most of them are stored
+/// inline and the rest behind a pointer, so that a scan reads little memory.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// Of the tool's name.
+    /// Head of the tool's name.
     head: Head,
-    /// Of the arguments; empty where there are none, or where paths and other texts begin otherwise.
+    /// Head of the arguments; empty if there are none, or if paths and other texts begin differently.
     argument_head: Head,
     rest: Box<Parsed>,
 }
@@ -70,26 +70,26 @@ struct Parsed {
 #[derive(Clone, Debug)]
 struct Arguments {
     path: Glob,
-    /// Whether it speaks of places outside the project, which are absolute, too: only if it is written so, or starts with
-    /// a wildcard. `etc/**` is the project's `etc`.
+    /// Whether it also matches places outside the project, which are absolute: only if it is written as an absolute
+    /// path or starts with a wildcard. `etc/**` is the project's `etc`.
     absolute: bool,
     text: Glob,
 }
 
-/// A glob, most of which are told apart by their beginnings: among a thousand rules few speak of a call.
+/// A glob. Its literal prefix rules out most candidates, because few of a thousand rules match a call.
 #[derive(Clone, Debug)]
 struct Glob {
-    /// What everything that fits begins with.
+    /// The literal prefix of every match.
     prefix: String,
-    /// `None`: it fits that alone.
+    /// `None`: it matches the prefix exactly.
     matcher: Option<Box<GlobMatcher>>,
 }
 
-/// The first eight bytes of a text, or what there is of them.
+/// The first eight bytes of a text, or fewer if it is shorter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Head {
     bytes: u64,
-    /// The bits that count: those of as many bytes as there are.
+    /// Mask of the valid bytes.
     mask: u64,
 }
 
@@ -117,7 +117,7 @@ impl Glob {
         let matcher = GlobBuilder::new(pattern).literal_separator(paths).backslash_escape(true).build()?;
         Ok(match pattern.find(['*', '?', '[', ']', '{', '}', '\\', '!']) {
             None => Self::new(pattern, None),
-            // `a/**` is left to the matcher from its slash on.
+            // The prefix of `a/**` ends before its slash; the matcher handles the rest.
             Some(end) => {
                 let prefix = pattern[..end].trim_end_matches('/');
                 Self::new(prefix, Some(Box::new(matcher.compile_matcher())))
@@ -180,14 +180,14 @@ impl Pattern {
         Ok(Self { head, argument_head, rest })
     }
 
-    /// Whether it could speak of a function with one of these heads, and of one of these arguments, if there are any: where
-    /// not, nothing else need be looked at.
+    /// Whether it could match a function with one of these heads, and one of these arguments, if there are any. If
+    /// not, no further check is needed.
     pub(super) fn could_speak_of(&self, names: &[Head], subjects: &[Head]) -> bool {
         let fits = |own: Head, heads: &[Head]| heads.iter().any(|head| own.begins(*head));
         fits(self.head, names) && (subjects.is_empty() || fits(self.argument_head, subjects))
     }
 
-    /// Whether it speaks of a function of one of these names, whatever its arguments.
+    /// Whether it matches a function with one of these names, whatever its arguments.
     pub fn names_one_of(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.rest.tool.is_match(name))
     }
@@ -197,22 +197,22 @@ impl Pattern {
         self.rest.arguments.is_some()
     }
 
-    /// Whether it speaks of every call of such a function.
+    /// Whether it matches every call of such a function.
     pub fn speaks_of_all(&self, names: &[&str]) -> bool {
         self.rest.arguments.is_none() && self.names_one_of(names)
     }
 
-    /// Whether its part in brackets fits that argument.
+    /// Whether its part in parentheses matches that argument.
     pub fn fits_arguments(&self, subject: &Subject) -> bool {
         self.rest.arguments.as_ref().is_none_or(|arguments| arguments.matches(subject))
     }
 
-    /// For rules that tighten: whether, of a function that it names, it speaks of any part of the call.
+    /// For rules that tighten, once the function's name matches: whether it matches any part of the call.
     pub fn touches(&self, subjects: &[Subject]) -> bool {
         self.rest.arguments.as_ref().is_none_or(|arguments| subjects.iter().any(|s| arguments.matches(s)))
     }
 
-    /// For rules that loosen: whether, of a function that it names, it speaks of the whole call.
+    /// For rules that loosen, once the function's name matches: whether it matches the whole call.
     pub fn covers(&self, subjects: &[Subject]) -> bool {
         self.rest
             .arguments

@@ -39,6 +39,19 @@ fn query<'a>(subjects: &'a [Subject]) -> Query<'a> {
 
 use Rule::{Ask, Blocked, PreApproved};
 
+/// The decision and the rule that made it, as displayed.
+fn said(verdict: &Verdict) -> (Rule, String) {
+    (verdict.rule, verdict.decided_by.to_string())
+}
+
+fn mount(at: &str) -> DecidedBy {
+    DecidedBy::Mount { at: at.into() }
+}
+
+fn toolset(why: &str) -> DecidedBy {
+    DecidedBy::Toolset { why: why.into() }
+}
+
 #[test]
 fn where_no_rule_speaks_the_risk_decides() {
     let gate = Gate::default();
@@ -52,7 +65,7 @@ fn where_no_rule_speaks_the_risk_decides() {
         (Risk::Destructive, false, Ask),
     ] {
         let verdict = gate.decide(&Query { risk, wildcard, ..query(&[]) });
-        assert_eq!(verdict, Verdict { rule, decided_by: format!("default for risk `{risk}`") });
+        assert_eq!(verdict, Verdict { rule, decided_by: DecidedBy::Default(risk) });
     }
 }
 
@@ -68,18 +81,15 @@ fn a_block_from_any_source_wins_over_every_approval() {
     assert_eq!(gate.decide(&all).rule, PreApproved);
     assert_eq!(gate.decide(&Query { worker: &block, ..all.clone() }).rule, Blocked);
     assert_eq!(gate.decide(&Query { toolset: Some(&blocking), ..all.clone() }).rule, Blocked);
-    assert_eq!(
-        gate.decide(&Query { mounts: &[(Blocked, "mount `/x`".into())], ..all.clone() }).rule,
-        Blocked
-    );
+    assert_eq!(gate.decide(&Query { mounts: &[(Blocked, mount("/x"))], ..all.clone() }).rule, Blocked);
     let above = gate.decide(&Query { callers: &callers, ..all.clone() });
-    assert_eq!(above, Verdict { rule: Blocked, decided_by: "write_file: blocked (a caller's rule)".into() });
+    assert_eq!(said(&above), (Blocked, "write_file: blocked (a caller's rule)".to_owned()));
     let operator = Gate { operator: block.clone(), ..gate.clone() };
     assert_eq!(operator.decide(&all).rule, Blocked);
     let project = Gate { project: blocking, ..gate.clone() };
     assert_eq!(project.decide(&all).rule, Blocked);
     let by_risk = Gate { project: policy(&[], None, &[(Risk::Write, Blocked)]), ..gate };
-    assert_eq!(by_risk.decide(&all), Verdict { rule: Blocked, decided_by: "policy: risk `write`".into() });
+    assert_eq!(said(&by_risk.decide(&all)), (Blocked, "policy: risk `write`".to_owned()));
 }
 
 #[test]
@@ -111,14 +121,14 @@ fn the_first_source_that_speaks_decides() {
     let worker = lines(&[("write_file", PreApproved)]);
     let toolset = policy(&[], Some(Ask), &[]);
     let mut gate = Gate { project: policy(&[("write_file", Ask)], None, &[]), ..Gate::default() };
-    assert_eq!(gate.decide(&query(&[])).decided_by, "write_file: ask");
+    assert_eq!(gate.decide(&query(&[])).decided_by.to_string(), "write_file: ask");
     let by_toolset = Query { toolset: Some(&toolset), ..query(&[]) };
-    assert_eq!(gate.decide(&by_toolset).decided_by, "policy: default");
+    assert_eq!(gate.decide(&by_toolset).decided_by.to_string(), "policy: default");
     let by_worker = Query { worker: &worker, ..by_toolset };
     assert_eq!(gate.decide(&by_worker).rule, PreApproved);
     gate.operator = lines(&[("write_*", Ask)]);
-    assert_eq!(gate.decide(&by_worker), Verdict { rule: Ask, decided_by: "write_*: ask".into() });
-    // A source that speaks of other tools doesn't speak.
+    assert_eq!(said(&gate.decide(&by_worker)), (Ask, "write_*: ask".to_owned()));
+    // A source with rules for other tools only has no rule for the call.
     gate.operator = lines(&[("read_*", Ask)]);
     assert_eq!(gate.decide(&by_worker).rule, PreApproved);
 }
@@ -128,12 +138,11 @@ fn a_mounts_rule_tightens_and_never_loosens_what_was_said() {
     let ask = lines(&[("write_file", Ask)]);
     let allow = lines(&[("write_file", PreApproved)]);
     let gate = Gate::default();
-    let mounts =
-        |rules: &[Rule]| rules.iter().map(|rule| (*rule, "mount `/out`".to_owned())).collect::<Vec<_>>();
+    let mounts = |rules: &[Rule]| rules.iter().map(|rule| (*rule, mount("/out"))).collect::<Vec<_>>();
     let decide = |worker: &[RuleLine], rules: &[Rule]| {
         gate.decide(&Query { worker, mounts: &mounts(rules), ..query(&[]) })
     };
-    assert_eq!(decide(&allow, &[Ask]), Verdict { rule: Ask, decided_by: "mount `/out`".into() });
+    assert_eq!(said(&decide(&allow, &[Ask])), (Ask, "mount `/out`".to_owned()));
     assert_eq!(decide(&ask, &[PreApproved]).rule, Ask);
     assert_eq!(
         decide(&[], &[PreApproved]).rule,
@@ -192,7 +201,7 @@ fn the_programs_files_approve_only_effects_in_its_own_mounts() {
     let outside = Query { own_effects: false, ..query(&[]) };
     let verdict = gate.decide(&outside);
     assert_eq!(verdict.rule, Ask);
-    assert!(verdict.decided_by.contains("outside the mounts"), "{}", verdict.decided_by);
+    assert!(matches!(verdict.decided_by, DecidedBy::OutsideMounts { .. }), "{}", verdict.decided_by);
     assert_eq!(gate.decide(&Query { worker: &allow, ..outside.clone() }).rule, Ask);
     assert_eq!(gate.decide(&Query { risk: Risk::Exec, worker: &allow, ..outside.clone() }).rule, Ask);
     assert_eq!(gate.decide(&Query { risk: Risk::Read, worker: &allow, ..outside.clone() }).rule, PreApproved);
@@ -213,7 +222,7 @@ fn a_librarys_files_tighten_and_never_loosen() {
     assert_eq!(gate.decide(&Query { worker: &ask, ..reading.clone() }).rule, Ask);
     assert_eq!(gate.decide(&Query { toolset: Some(&asking), ..reading.clone() }).rule, Ask);
     assert_eq!(gate.decide(&Query { worker: &allow, ..reading }).rule, PreApproved);
-    // What the program and the operator say stands, unless the library is stricter.
+    // The rules of the program and the operator apply, unless the library is stricter.
     for gate in [
         Gate { project: allowing.clone(), ..Gate::default() },
         Gate { operator: allow.clone(), ..Gate::default() },
@@ -306,7 +315,7 @@ fn a_tool_that_could_only_be_refused_is_known() {
         "the operator speaks first"
     );
     assert!(
-        deny(Gate::default()).could_pass(&Query { mounts: &[(PreApproved, String::new())], ..base.clone() })
+        deny(Gate::default()).could_pass(&Query { mounts: &[(PreApproved, mount("/x"))], ..base.clone() })
     );
     let project = Gate { project: policy(&[], None, &[(Risk::Write, PreApproved)]), ..Gate::default() };
     assert!(deny(project.clone()).could_pass(&base));
@@ -338,7 +347,7 @@ fn a_tool_that_is_always_blocked_is_not_offered_in_any_mode() {
     }
 }
 
-/// Whatever rules there are: a call that the gate lets through without asking is one of a tool that it would offer.
+/// For any rules, if the gate allows a call without asking, it also offers the tool.
 #[test]
 fn what_passes_is_offered() {
     let patterns = ["*", "write_file", "write_file(out/**)", "read_file"];
@@ -386,7 +395,7 @@ fn what_passes_is_offered() {
 
 #[test]
 fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
-    let says = (Rule::Ask, "toolsets.shell.rules[0]".to_owned());
+    let says = (Rule::Ask, toolset("toolsets.shell.rules[0]"));
     let subjects = [Subject::Text("git push".into())];
     let query = |of_toolset| Query {
         names: &["shell"],
@@ -406,15 +415,15 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
         rule: Rule::PreApproved,
         origin: "--allow".into(),
     };
-    let told = |gate: &Gate, says| gate.decide(&query(says)).decided_by;
+    let told = |gate: &Gate, says| gate.decide(&query(says)).decided_by.to_string();
     let gate = Gate { operator: vec![allow.clone()], ..Gate::default() };
     assert_eq!(told(&gate, Some(&says)), "--allow");
     let gate = Gate { project: Policy { lines: vec![allow], ..Policy::default() }, ..Gate::default() };
     assert_eq!(told(&gate, Some(&says)), "toolsets.shell.rules[0]");
-    let blocked = (Rule::Blocked, "none".to_owned());
+    let blocked = (Rule::Blocked, toolset("none"));
     let gate = Gate::default();
     assert_eq!(gate.decide(&query(Some(&blocked))).rule, Rule::Blocked);
-    let allowed = (Rule::PreApproved, "rule".to_owned());
+    let allowed = (Rule::PreApproved, toolset("rule"));
     assert_eq!(gate.decide(&query(Some(&allowed))).rule, Rule::PreApproved);
     let foreign = Query { foreign: true, ..query(Some(&allowed)) };
     assert_eq!(gate.decide(&foreign).rule, Rule::Ask);

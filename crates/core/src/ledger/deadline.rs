@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-/// Working time of one call: waiting for people and rate limits doesn't count (SPEC §8.1).
+/// Working time of one call: waiting for people and rate limits doesn't count (`docs/reference/loop.md`).
 pub struct Deadline {
     limit: Duration,
     started_ms: u64,
@@ -49,7 +49,7 @@ mod tests {
     fn what_is_waited_for_people_counts_for_no_deadline_and_once() {
         let deadline = Deadline::new(Duration::from_secs(10), 1_000);
         assert_eq!(deadline.remaining(3_000), Duration::from_secs(8));
-        // Two questions at once, an hour long: the time is left out once.
+        // Two parallel questions of an hour each: the time is excluded once.
         deadline.waited(3_000, 3_603_000);
         deadline.waited(3_500, 3_603_000);
         assert_eq!(deadline.remaining(3_604_000), Duration::from_secs(7));

@@ -1,4 +1,4 @@
-//! Whatever tree there is and in whatever order its requests run, no account overspends.
+//! No account overspends, for any tree and any order of requests.
 
 use super::*;
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 use proptest::{collection::vec, option, prelude::*};
 use std::{future::Future, pin::Pin, task::Context};
 
-/// One request: estimated input, wanted output, how far the estimate was off, the part of the output that is used in
-/// percent, and how long the answer takes.
+/// One request: estimated input, wanted output, the error of the estimate, the percentage of the output that is used,
+/// and the duration of the answer.
 type Asked = (u64, u64, u64, u64, u8);
 
 fn answered(input: u64, output: u64, price: &Price) -> RecordKind {
@@ -31,10 +31,10 @@ fn price() -> Price {
     Price { input: usd(1.0), cached_input: None, cache_write: None, output: usd(4.0) }
 }
 
-/// How much providers have counted beyond reservations since an account last granted one.
+/// The usage that providers have counted beyond reservations since an account last granted one.
 type Beyond = Mutex<Vec<Amount>>;
 
-/// Asks one after the other, until a limit is reached. The number of requests that were answered.
+/// Sends one request after another until a limit is reached. Returns the number of answered requests.
 async fn work(account: Arc<Account>, asked: Vec<Asked>, beyond: &Beyond) -> usize {
     let price = price();
     for (done, (input, output, off, percent, delay)) in asked.iter().copied().enumerate() {
@@ -80,7 +80,7 @@ proptest! {
         let mut accounts: Vec<Arc<Account>> = Vec::new();
         for (number, (above, tokens, microdollars)) in tree.iter().enumerate() {
             let budget = Budget {
-                // One that limits nothing would be none.
+                // An account without limits would not exist.
                 max_turns: Some(u32::MAX),
                 max_tokens: *tokens,
                 max_cost_usd: microdollars.map(|amount| Usd::dollars(amount as f64 / 1e6).unwrap()),
@@ -105,7 +105,7 @@ proptest! {
                 break;
             }
             prop_assert!(poll < 10_000, "somebody waits for ever");
-            // Every second turn somebody at random, and whoever waits longest between.
+            // Polls a random task every second turn, and the longest waiting task in between.
             let next = if poll % 2 == 0 { polls.next().unwrap().index(running.len()) } else { 0 };
             let mut task = running.remove(next);
             if task.as_mut().poll(&mut context).is_pending() {

@@ -1,21 +1,21 @@
-//! Conditions: expressions of the same language as templates, that hold or don't.
+//! Conditions: boolean expressions in the language of templates.
 
 use super::{NoTemplates, Origin, Settings, environment, inspect, texts::Texts, to_value};
 use minijinja::Error;
 use std::sync::Arc;
 
-/// Longest condition, in bytes.
+/// Maximum length of a condition, in bytes.
 const LONGEST: usize = 2000;
 
 /// Whether a text is a condition over these variables and nothing else.
 ///
 /// # Errors
-/// Why it is none, for its author.
+/// The text is no valid condition; the error tells its author why.
 pub fn check_condition(text: &str, variables: &[&str]) -> Result<(), String> {
     if text.len() > LONGEST {
         return Err(format!("it is longer than {LONGEST} bytes"));
     }
-    // As a template first: that knows how deep an expression may be before anything parses it.
+    // Checked as a template first, which limits the nesting of an expression before anything parses it.
     let facts =
         inspect(&format!("{{{{ {text} }}}}"), &Origin::file("")).map_err(|error| error.message.clone())?;
     let texts = nothing();
@@ -35,7 +35,7 @@ pub fn check_condition(text: &str, variables: &[&str]) -> Result<(), String> {
 /// Whether a condition holds. Bounded in steps, as a rendering is.
 ///
 /// # Errors
-/// It can't be told, and why.
+/// The reason why the condition can't be evaluated.
 pub fn holds(text: &str, variables: &serde_json::Value) -> Result<bool, String> {
     let texts = nothing();
     let environment = environment(&texts, Settings::default());

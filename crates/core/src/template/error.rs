@@ -21,14 +21,14 @@ pub struct TemplateError {
     pub place: Place,
     /// The places that included it, the nearest first.
     pub included_from: Vec<Place>,
-    /// What to do, where that can be said: as a rule the nearest names that exist.
+    /// What to do, if known: usually the nearest existing names.
     pub hint: Option<String>,
 }
 
-/// A place in a file, as people count.
+/// A place in a file, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file as its source calls it.
+    /// The file name given by its source.
     pub file: String,
     /// The line, from 1, with the front matter counted.
     pub line: usize,
@@ -77,15 +77,15 @@ impl fmt::Display for TemplateError {
     }
 }
 
-/// Includes that the one line of an error shows.
+/// Maximum number of includes in the one-line form of an error.
 const SHOWN_INCLUDES: usize = 3;
 
-/// An error of ours on its way through the engine, which carries it as a source.
+/// Our own error while it passes through the engine, which carries it as a source.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind:?}")]
 pub(super) struct Own {
     pub(super) kind: TemplateErrorKind,
-    /// The template and the offset in it, where the engine could not know the place.
+    /// The template and the offset in it, if the engine could not determine the place.
     pub(super) at: Option<(String, usize)>,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn own(kind: TemplateErrorKind, message: String) -> minijinja::Error 
     minijinja::Error::new(ErrorKind::InvalidOperation, message).with_source(Own { kind, at: None })
 }
 
-/// Makes an engine error one for people.
+/// Converts an engine error to one for people.
 pub(super) fn explain(
     error: &minijinja::Error,
     texts: &Texts,
@@ -205,7 +205,7 @@ pub(super) fn unknown_test(name: &str, place: Place) -> TemplateError {
     TemplateError { kind, message, place, included_from: Vec::new(), hint }
 }
 
-/// What stands between backticks before ` is undefined`.
+/// The text between backticks before ` is undefined`.
 fn quoted(detail: &str) -> Option<&str> {
     let (before, _) = detail.split_once("` is undefined")?;
     before.rsplit_once('`').map(|(_, expression)| expression)
@@ -235,7 +235,7 @@ fn undefined(expression: &str, variables: &Json) -> Told {
     Told { kind: TemplateErrorKind::Undefined, message: format!("`{expression}` is undefined"), hint }
 }
 
-/// Names shown where none is near.
+/// Maximum number of names shown if none is near.
 const SUGGESTED_ALL: usize = 8;
 
 fn did_you_mean(prefix: &str, names: &[&str]) -> Option<String> {
@@ -246,7 +246,7 @@ fn list(prefix: &str, names: &[&str]) -> String {
     names.iter().map(|name| format!("`{prefix}{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The names that may have been meant, the nearest first.
+/// The likely intended names, nearest first.
 fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let mut near: Vec<(f64, &str)> = names
         .map(|name| (strsim::normalized_damerau_levenshtein(wanted, name), name))
@@ -264,7 +264,7 @@ fn place(error: &minijinja::Error, texts: &Texts) -> Place {
     }
 }
 
-/// The place of an offset in a text that stands at `origin`.
+/// The place of an offset in a text with that `origin`.
 pub(super) fn place_in(text: &str, origin: &Origin, offset: usize) -> Place {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.rfind('\n').map_or(before, |newline| &before[newline + 1..]);

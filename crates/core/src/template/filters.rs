@@ -1,4 +1,4 @@
-//! Filters, tests and functions of Jinja2 that the engine does not bring, or brings without the Python library's positional
+//! Filters, tests and functions of Jinja2 that the engine lacks, or has without the Python library's positional
 //! arguments or details.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::print::{escape, pretty};
 use super::urlize;
 use super::widths::{check_format, width};
 
-/// Every filter there is, for suggestions.
+/// All filters, for suggestions.
 pub(super) const FILTERS: &[&str] = &[
     "abs",
     "attr",
@@ -72,7 +72,7 @@ pub(super) const FILTERS: &[&str] = &[
     "zip",
 ];
 
-/// Every test there is, for suggestions.
+/// All tests, for suggestions.
 pub(super) const TESTS: &[&str] = &[
     "boolean",
     "callable",
@@ -113,7 +113,7 @@ pub(super) const TESTS: &[&str] = &[
     "upper",
 ];
 
-/// Every function there is.
+/// All functions.
 pub(super) const FUNCTIONS: &[&str] = &["cycler", "dict", "file", "joiner", "namespace", "range"];
 
 /// Adds them.
@@ -205,7 +205,7 @@ fn center(state: &State, value: &Value, columns: Option<usize>) -> Result<String
     let text = text(state, value)?;
     let columns = width(columns.unwrap_or(80))?;
     let padding = columns.saturating_sub(text.chars().count());
-    // Python puts the odd space to the left where the width is odd.
+    // Python puts the extra space on the left if the width is odd.
     let left = padding / 2 + (padding & columns & 1);
     Ok(format!("{}{text}{}", " ".repeat(left), " ".repeat(padding - left)))
 }
@@ -380,7 +380,7 @@ fn wordwrap(state: &State, value: &Value, rest: Rest<Value>, named: Kwargs) -> R
     Ok(lines.join(&separator))
 }
 
-/// One paragraph, filled greedily. White space inside a line stays; at a break it goes.
+/// One paragraph, filled greedily. White space inside a line is kept; at a break it is dropped.
 fn wrap(paragraph: &str, columns: usize, break_long_words: bool, break_on_hyphens: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -420,7 +420,8 @@ fn wrap(paragraph: &str, columns: usize, break_long_words: bool, break_on_hyphen
     lines
 }
 
-/// Words and the white space between them; with hyphens, a word also ends behind one that stands between two letters.
+/// Words and the white space between them; with `break_on_hyphens`, a word also ends after a hyphen between two
+/// letters.
 fn chunks(text: &str, break_on_hyphens: bool) -> Vec<&str> {
     let mut chunks = Vec::new();
     let mut start = 0;
@@ -500,7 +501,7 @@ impl Object for Group {
     }
 }
 
-/// What stands at `a.b.0` in a value, or undefined.
+/// The value at a path such as `a.b.0`, or undefined.
 fn at_path(value: &Value, path: &str) -> Value {
     path.split('.').fold(value.clone(), |value, part| {
         match part.parse() {

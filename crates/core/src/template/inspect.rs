@@ -1,4 +1,4 @@
-//! Reading a template without rendering it: what `check` says about it (SPEC §5) before a run does.
+//! Inspects a template without rendering it, so that `check` finds its errors before a run (`docs/guides/check.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::filters::{FILTERS, FUNCTIONS, TESTS};
 use super::texts::Texts;
 use super::{NoTemplates, Origin, Place, ROOT, Settings, TemplateError, has_syntax};
 
-/// What a template refers to.
+/// The references of a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateFacts {
-    /// The variables that it reads and does not set itself, each with the place where its name first stands.
+    /// The variables that it reads and does not set itself, each with the first place of its name.
     pub variables: BTreeMap<String, Place>,
-    /// The names that it sets itself, in whatever scope: what it includes may read them.
+    /// The names that it sets itself, in any scope. Its includes may read them.
     pub set: BTreeSet<String>,
     /// The templates that it extends, includes or imports from.
     pub templates: Vec<Reference>,
@@ -28,7 +28,7 @@ pub struct TemplateFacts {
 /// A template or file that is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The name as written, or nothing where it is computed during the rendering.
+    /// The name as written; `None` if it is computed during the rendering.
     pub name: Option<String>,
     /// Whether it need not exist: `ignore missing`, or one of several.
     pub optional: bool,
@@ -39,7 +39,7 @@ pub struct Reference {
 /// Reads a template without rendering it. A text without Jinja syntax refers to nothing.
 ///
 /// # Errors
-/// A syntax error, or a filter or test that does not exist, wherever it stands.
+/// A syntax error, or a filter or test that does not exist, anywhere in the template.
 pub fn inspect(text: &str, origin: &Origin) -> Result<TemplateFacts, TemplateError> {
     if !has_syntax(text) {
         return Ok(TemplateFacts::default());
@@ -69,7 +69,7 @@ struct Reader<'t> {
     /// The names that the template itself has set so far, the innermost scope last.
     scopes: Vec<BTreeSet<String>>,
     facts: TemplateFacts,
-    /// The first filter or test that does not exist: the engine would notice only when it gets there.
+    /// The first filter or test that does not exist. The engine would report it only when it reaches it.
     unknown: Option<TemplateError>,
 }
 
@@ -78,7 +78,7 @@ impl Reader<'_> {
         place_in(self.text, self.origin, span.start_offset as usize)
     }
 
-    /// What `name` may be: one template, or several of which the first that exists is taken.
+    /// The templates that `name` may refer to: one, or several of which the first existing one is used.
     fn references(&self, name: &Expr, optional: bool) -> Vec<Reference> {
         let place = self.place(name.span());
         let reference = |name: Option<String>, optional| Reference { name, optional, place: place.clone() };
@@ -115,7 +115,7 @@ impl Reader<'_> {
         self.facts.set.insert(name.to_owned());
     }
 
-    /// Sets the names in a target; one that is an attribute of something reads that.
+    /// Records the names that a target sets. An attribute target reads its object instead.
     fn target(&mut self, target: &Expr) {
         match target {
             Expr::Var(variable) => self.set(variable.id),
@@ -213,7 +213,7 @@ impl Reader<'_> {
                 self.written_macro(&block.macro_decl);
             }
             Stmt::Do(run) => self.call(&run.call.expr, &run.call.args),
-            // Statements that other features of the engine add name nothing.
+            // Statements of other engine features contain no names.
             #[allow(unreachable_patterns)]
             _ => {}
         }

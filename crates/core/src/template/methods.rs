@@ -1,4 +1,4 @@
-//! Methods of Python's values that templates call, beside those that `minijinja-contrib` brings.
+//! Methods of Python's values that templates call, in addition to those of `minijinja-contrib`.
 
 use minijinja::value::{Rest, Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};

@@ -1,6 +1,6 @@
-//! Names of templates and files, judged before anything is opened.
+//! Names of templates and files, checked before any file is opened.
 
-/// A name that stays inside whatever root it is looked up in: relative, without `..`, in `/` notation.
+/// A name that stays inside any root in which it is looked up: relative, without `..`, in `/` notation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TemplateName {
     library: Option<String>,
@@ -28,7 +28,7 @@ impl std::fmt::Display for TemplateName {
     }
 }
 
-/// A template or file that is not given out, with the reason for people.
+/// A refused template or file, with the reason for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is refused: {reason}", name.escape_debug())]
 pub struct TemplateRefusal {
@@ -41,11 +41,12 @@ pub struct TemplateRefusal {
 /// The longest name.
 const LONGEST: usize = 1024;
 
-/// Judges a name by its letters alone (SPEC §7, "everything stays inside those roots"). Empty and `.` components are dropped, as
-/// the Python library does; what could leave a root on any system is refused.
+/// Checks a name by its characters alone (`docs/reference/templates.md`). Empty and `.` components are dropped, as
+/// the Python library does; names that could leave a root on any system are refused.
 ///
 /// # Errors
-/// An empty or overlong name, an absolute path, `..`, a backslash, NUL or another control character, a drive or a second colon.
+/// An empty or overlong name, an absolute path, `..`, a backslash, NUL or another control character, a drive or a
+/// second colon.
 pub fn confine(name: &str) -> Result<TemplateName, TemplateRefusal> {
     let refuse = |reason: &str| {
         Err(TemplateRefusal { name: name.chars().take(100).collect(), reason: reason.to_owned() })

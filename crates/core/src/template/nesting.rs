@@ -1,21 +1,22 @@
-//! A bound on how deep a template's syntax nests.
+//! A limit on the nesting of a template's syntax.
 //!
-//! The engine's parser bounds brackets and statements within each other, but not chains (`a + a + …`, `x.a.a…`, `elif` after `elif`),
-//! which it walks recursively all the same when it compiles and drops them: a long one would overflow the stack, and that
-//! ends the process. So the tokens are counted before the engine sees the text. An import under what is no plain name, which its
-//! compiler holds for impossible, is refused here too.
+//! The engine's parser limits nested brackets and statements, but not chains (`a + a + …`, `x.a.a…`, `elif` after
+//! `elif`). It compiles and drops chains recursively, so a long one would overflow the stack and end the process.
+//! This module therefore counts the tokens before the engine sees the text. It also refuses an import under something
+//! other than a plain name, which the engine's compiler assumes to be impossible.
 
 use super::TemplateErrorKind;
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// The most operators, filters and attributes in one tag. One of them costs a few kilobytes of stack in an unoptimized build.
+/// The most operators, filters and attributes in one tag. One of them costs a few kilobytes of stack in an
+/// unoptimized build.
 const LINKS: usize = 200;
 
 /// The most `elif` around any place of a template.
 const BRANCHES: usize = 200;
 
-/// What the engine must not see, and the offset where it begins.
+/// Syntax that the engine must not see, and the offset where it begins.
 #[derive(Debug)]
 pub(super) struct Unfit {
     pub(super) kind: TemplateErrorKind,
@@ -23,7 +24,7 @@ pub(super) struct Unfit {
     pub(super) offset: usize,
 }
 
-/// How far an `{% import … as name %}` has been read.
+/// The parser state within an `{% import … as name %}`.
 #[derive(Clone, Copy, PartialEq)]
 enum Import {
     None,
@@ -32,7 +33,7 @@ enum Import {
     End,
 }
 
-/// Refuses a text with a chain that is too long, or with an import under what is no name.
+/// Refuses a text with a chain that is too long, or with an import under something other than a name.
 pub(super) fn check(text: &str) -> Result<(), Unfit> {
     let too_long = |what: &str, most: usize, offset: u32| {
         Err(Unfit {
@@ -47,7 +48,7 @@ pub(super) fn check(text: &str) -> Result<(), Unfit> {
     let mut after_operand = false;
     let mut import = Import::None;
     for token in tokenize(text, false, SyntaxConfig::default()) {
-        // What is not a token is the parser's to report.
+        // The parser reports invalid tokens.
         let Ok((token, span)) = token else { break };
         import = match (import, &token) {
             (_, Token::Ident("import")) if starts_tag => Import::Source,

@@ -1,4 +1,4 @@
-//! How values look as text: as Python prints them.
+//! Converts values to text as Python prints them.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +9,8 @@ use minijinja::{AutoEscape, Error, Output, State, Value};
 use super::TemplateErrorKind;
 use super::error::own;
 
-/// Prints one value. The engine would print any value of any size into memory; this stops at the bound, and counts what goes
-/// into captures (macros, `set` blocks), which the bound of the result does not see.
+/// Prints one value. The engine would print a value of any size into memory. This function stops at the limit, and
+/// counts the bytes in captures (macros, `set` blocks), which the limit of the result does not cover.
 pub(super) fn write(
     out: &mut Output,
     state: &mut State,
@@ -59,7 +59,8 @@ impl std::fmt::Write for BoundedText {
     }
 }
 
-/// A number (or bool, or none) as Python's `repr` writes it: floats with an exponent where they are very large or very small.
+/// A number (or bool, or none) as Python's `repr` writes it: floats with an exponent where they are very large or
+/// very small.
 fn number(value: &Value) -> String {
     if !value.is_number() || value.is_integer() {
         return value.to_string();

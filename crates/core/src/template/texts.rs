@@ -99,7 +99,7 @@ impl Texts {
     }
 }
 
-/// Jinja2 reads every newline as `\n`; a line stays a line, so places in errors hold.
+/// Jinja2 reads every newline as `\n`; lines are preserved, so places in errors stay valid.
 fn one_newline(text: &str) -> String {
     if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text.to_owned() }
 }

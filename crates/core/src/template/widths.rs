@@ -1,11 +1,12 @@
-//! Bounds on numbers that say how large a text or list becomes: the engine would fill a gigabyte for `'%1000000000d'`.
+//! Limits on numbers that determine the size of a text or list. The engine would fill a gigabyte for
+//! `'%1000000000d'`.
 
 use minijinja::{Error, ErrorKind, Value};
 
-/// The widest text that is padded, indented or wrapped, and the longest list that is filled up.
+/// Maximum width of padded, indented or wrapped text, and maximum length of a filled list.
 const WIDEST: usize = 10_000;
 
-/// The width, if it may be one.
+/// The width, if it is within the limit.
 pub(super) fn width(width: usize) -> Result<usize, Error> {
     if width > WIDEST {
         return Err(Error::new(ErrorKind::InvalidOperation, format!("a width is at most {WIDEST}")));

@@ -1,4 +1,4 @@
-//! The toolset `filesystem` (SPEC §8.2): files within the worker's mounts.
+//! The toolset `filesystem` (`docs/reference/worker-files.md`): files within the worker's mounts.
 
 mod change;
 mod content;
@@ -10,14 +10,17 @@ mod search;
 
 use crate::{
     authority::{Access, Authority},
-    driver::CutOff,
+    foreseen::Foreseen,
     function::{
-        Effects, Foreseen, Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Preview,
-        Risk, ToolError, ToolOutput, Touch,
+        Effects, Function, FunctionMeta, Implementation, Leaf, LeafCall, ToolError, ToolOutput, Touch,
     },
-    gate::{Policy, Rule},
+    gate::Policy,
+    question::{Answer, Preview},
+    risk::Risk,
+    rule::Rule,
     schema::Schema,
     send::BoxFuture,
+    source::FunctionSource,
     toolset::{ToolsetContext, ToolsetKind},
 };
 use serde_json::{Value, json};
@@ -30,7 +33,7 @@ pub struct Filesystem;
 /// One of its tools, for one worker.
 struct FileTool {
     tool: Tool,
-    /// What the worker may touch: `list_files` and `search_files` touch every subtree that it reaches, which only its
+    /// The worker's authority: `list_files` and `search_files` touch every subtree that it reaches, which only the
     /// authority knows.
     authority: Arc<Authority>,
 }
@@ -68,6 +71,10 @@ impl ToolsetKind for Filesystem {
         &NAMES
     }
 
+    fn result_reader(&self) -> Option<&'static str> {
+        Some(Tool::Read.name())
+    }
+
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object", "properties": {}, "additionalProperties": false}))
     }
@@ -83,10 +90,10 @@ impl ToolsetKind for Filesystem {
 }
 
 impl Filesystem {
-    /// The tools for a worker of that authority, under the toolset's `approval`.
+    /// The tools for a worker with that authority, under the toolset's `approval`.
     pub fn made_for(authority: &Arc<Authority>, policy: Option<&Arc<Policy>>) -> Vec<Function> {
         let source = FunctionSource::Toolset(Self.name().into());
-        // Where nothing can be written, a tool that writes would only waste the model's turns.
+        // If nothing can be written, a tool that writes would only waste the model's turns.
         let offered = Tool::ALL.iter().filter(|tool| authority.can_write() || tool.risk() == Risk::Read);
         offered
             .map(|&tool| Function {
@@ -180,6 +187,11 @@ impl Tool {
         }
     }
 
+    /// Whether it changes files, and so can predict its changes.
+    fn changes_files(self) -> bool {
+        self.risk() != Risk::Read
+    }
+
     fn risk(self) -> Risk {
         match self {
             Self::Read | Self::List | Self::Search | Self::Info | Self::Exists => Risk::Read,
@@ -267,14 +279,14 @@ fn argument<'a>(input: &'a Value, name: &str) -> &'a str {
     input.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// As [`argument`], with what stands for an absent one.
+/// As [`argument`], with a default for an absent one.
 fn argument_or<'a>(input: &'a Value, name: &str, default: &'a str) -> &'a str {
     input.get(name).and_then(Value::as_str).unwrap_or(default)
 }
 
 impl FileTool {
-    /// Every subtree that the worker reaches at or below `path`. Mounts that may never be read are left out rather than
-    /// making all the others unreadable, unless nothing else is left.
+    /// Every subtree that the worker reaches at or below `path`. Mounts that may never be read are left out, so that
+    /// they don't make all others unreadable, unless no other is left.
     fn trees(&self, path: &str) -> Vec<Touch> {
         let reading = |path: &str| Touch { path: path.to_owned(), access: Access::Read, delete: false };
         let trees = self.authority.locate_tree(path).unwrap_or_default();
@@ -283,7 +295,7 @@ impl FileTool {
             .filter(|tree| tree.mount.approvals.read != Some(Rule::Blocked))
             .map(|tree| reading(tree.path.as_str()))
             .collect();
-        // A path that can't be located goes to the engine as it is, whose refusal says why.
+        // A path that can't be located is passed to the engine unchanged, whose refusal gives the reason.
         if readable.is_empty() { vec![reading(path)] } else { readable }
     }
 }
@@ -313,11 +325,15 @@ impl Leaf for FileTool {
         Box::pin(change::preview(self.tool, call))
     }
 
+    fn foresees(&self) -> bool {
+        self.tool.changes_files()
+    }
+
     fn foresee<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Option<Foreseen>> {
         Box::pin(foresight::foresee(self.tool, call))
     }
 
-    fn look_back<'a>(&'a self, call: LeafCall<'a>, foreseen: &'a Foreseen) -> BoxFuture<'a, CutOff> {
+    fn look_back<'a>(&'a self, call: LeafCall<'a>, foreseen: &'a Foreseen) -> BoxFuture<'a, Option<Answer>> {
         Box::pin(foresight::look_back(call, foreseen))
     }
 

@@ -1,27 +1,30 @@
-//! Delegation: each allowed worker is a tool with its own signature (SPEC §8.3).
+//! Delegation: each allowed worker is a tool with its own signature (`docs/reference/worker-files.md`).
 
 mod generated;
 
 use crate::{
-    engine::{Call, End, Failure, FailureKind, Halt, Outcome},
-    function::{
-        Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Implementation, Risk,
-    },
+    definition::{ATTACHMENTS, INSTRUCTIONS, WorkerDefinition},
+    engine::Call,
+    function::{Composite, CompositeCall, Effects, Function, FunctionMeta, Implementation},
     gate::{Policy, Subject},
     journal::{RecordKind, UsedDefinition},
+    outcome::{End, Failure, FailureKind, Halt, Outcome},
+    risk::Risk,
     schema::{Schema, sha256},
     send::BoxFuture,
+    source::FunctionSource,
+    step_name::StepName,
     toolset::{ToolsetContext, ToolsetKind},
-    worker::{self, ATTACHMENTS, INSTRUCTIONS},
+    worker,
 };
 use globset::GlobBuilder;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The toolset kind `workers`.
 pub struct Workers;
 
-/// Which tools delegation is offered through.
+/// The tools that offer delegation.
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
     Tools,
@@ -35,6 +38,18 @@ impl ToolsetKind for Workers {
     }
     fn aliases(&self) -> &'static [&'static str] {
         &["delegation"]
+    }
+    fn tools_are_known(&self) -> bool {
+        true
+    }
+    fn rule_names(&self) -> &'static [&'static str] {
+        &["worker_call", "worker.call", "worker_create"]
+    }
+    fn implied_by(&self, worker: &WorkerDefinition) -> bool {
+        !worker.allow_workers.is_empty()
+    }
+    fn delegates(&self) -> bool {
+        true
     }
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({
@@ -75,7 +90,8 @@ fn functions(configuration: &Value, context: &ToolsetContext<'_>) -> Result<Vec<
     }
     let dynamic = configuration.get("dynamic").and_then(Value::as_bool).unwrap_or(false);
     if style != Style::Tools || !globs.is_empty() || dynamic {
-        // What only a wildcard allows is asked about; a worker that was made here was asked about when it was made.
+        // A delegation that only a wildcard allows is asked about. A generated worker was asked about at its
+        // creation.
         let wildcard = exact.is_empty() && !globs.is_empty();
         functions.push(worker_call(context, &globs, wildcard, dynamic));
     }
@@ -103,7 +119,7 @@ fn allowed(allow_workers: &[String], reference: &str) -> Option<bool> {
     allow_workers.iter().any(|name| is_glob(name) && matches(name)).then_some(true)
 }
 
-/// Most names that a description lists.
+/// Maximum number of names in a description.
 const LISTED: usize = 40;
 
 fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool, dynamic: bool) -> Function {
@@ -127,7 +143,7 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool, 
     }
     Function {
         meta: FunctionMeta {
-            source: FunctionSource::Toolset("workers".into()),
+            source: FunctionSource::Toolset(Workers.name().into()),
             name: "worker_call".into(),
             tool_name: "worker_call".into(),
             aliases: &["worker.call"],
@@ -159,7 +175,7 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool, 
     }
 }
 
-/// Passes a call on to the worker that it names. The gate judges that call with all that holds for this one.
+/// Forwards a call to the worker that it names. The gate judges that call with all rules that apply to this one.
 struct WorkerCall {
     policy: Option<Arc<Policy>>,
 }
@@ -196,7 +212,7 @@ impl Composite for WorkerCall {
             };
             host.driver.record(
                 call.path,
-                "definition".into(),
+                StepName::Definition,
                 RecordKind::Definition(UsedDefinition {
                     worker: Arc::clone(&callee.id),
                     file: Arc::clone(&callee.instructions.file),
@@ -216,47 +232,24 @@ impl Composite for WorkerCall {
                     input: Arc::new(input),
                     frame: call.frame,
                     attachments: &[],
+                    starts_run: false,
                 })
                 .await
         })
     }
 }
 
-/// What a model hears that asked for what there is not.
+/// The error for a model that names an unknown worker.
 fn refuse(message: String) -> Result<Outcome, Halt> {
     Ok(Outcome::free(End::Failed(Failure::new(FailureKind::Definition, message))))
 }
 
-/// A worker's arguments out of plain data: an object with its parameters, or the one thing that it takes.
-pub(crate) fn arguments(
-    callee: &worker::WorkerDefinition,
-    data: Option<&Value>,
-) -> Result<Map<String, Value>, String> {
-    Ok(match data {
-        None | Some(Value::Null) => Map::new(),
-        Some(Value::Object(map)) if callee.signature.declared || map.contains_key("input") => map.clone(),
-        Some(value) => {
-            let name = match (&callee.signature.message, callee.signature.declared) {
-                (_, false) => "input",
-                (Some(name), true) => name,
-                (None, true) => {
-                    let parameters: Vec<&str> =
-                        callee.signature.parameters.iter().map(|p| &*p.name).collect();
-                    return Err(format!(
-                        "`{}` takes an object with these parameters: {}.",
-                        callee.id,
-                        parameters.join(", ")
-                    ));
-                }
-            };
-            Map::from_iter([(name.to_owned(), value.clone())])
-        }
-    })
-}
-
-/// The callee's own arguments out of `worker_call`'s.
+/// Extracts the callee's own arguments from those of `worker_call`.
 fn callee_input(callee: &worker::WorkerDefinition, input: &Value) -> Result<Value, String> {
-    let mut arguments = arguments(callee, input.get("input_data"))?;
+    let mut arguments = callee
+        .signature
+        .arguments(input.get("input_data"))
+        .map_err(|error| format!("`{}`: {error}.", callee.id))?;
     for key in [INSTRUCTIONS, ATTACHMENTS] {
         if let Some(value) = input.get(key) {
             arguments.insert(key.to_owned(), value.clone());

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Files and folders in memory, by real place. Behaves as one on disk, without symlinks and times of change.
+/// Files and folders in memory, by real place. Behaves like one on disk, without symlinks and modification times.
 #[derive(Debug, Default)]
 pub struct MemoryFileSystem {
     nodes: Mutex<Nodes>,
@@ -20,7 +20,7 @@ pub struct MemoryFileSystem {
 #[derive(Debug, Default)]
 struct Nodes(BTreeMap<Key, Node>);
 
-/// A place, ordered part by part, so that what lies below a folder stands right after it.
+/// A place, ordered by components, so that the entries of a folder directly follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key(Place);
 
@@ -43,19 +43,19 @@ enum Node {
 }
 
 impl MemoryFileSystem {
-    /// An empty one: not even a root folder.
+    /// An empty file system, without even a root folder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts a file there, with the folders above it, past all rules. For the host.
+    /// Creates a file and its parent folders without any checks. For the host.
     pub fn put(&self, place: &Place, content: impl Into<Arc<[u8]>>) {
         let mut nodes = self.lock();
         nodes.make_folders_above(place);
         nodes.0.insert(Key(place.clone()), Node::File(content.into()));
     }
 
-    /// Makes a folder and those above it, past all rules. For the host.
+    /// Creates a folder and its parents without any checks. For the host.
     pub fn put_folder(&self, place: &Place) {
         let mut nodes = self.lock();
         nodes.make_folders_above(place);
@@ -96,7 +96,7 @@ impl Nodes {
         }
     }
 
-    /// Whether a place can be made: its base is there or may be made, and no file stands where a folder must.
+    /// Whether a place can be created: its base exists or may be created, and no parent is a file.
     fn can_make(&self, at: &Located) -> Result<(), FsError> {
         if self.get(&at.base).is_none() && !at.may_make_base() {
             return Err(FsError::NotFound(at.mount.at.clone()));

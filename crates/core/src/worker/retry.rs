@@ -1,13 +1,13 @@
-//! When and after how long a failed request is tried again (SPEC §10.2).
+//! Decides whether and after which delay a failed request is retried (`docs/reference/loop.md`).
 
 use crate::model::ModelError;
 use std::time::Duration;
 
 /// First wait without a `Retry-After`.
 const FIRST: Duration = Duration::from_millis(500);
-/// Longest wait of our own choosing.
+/// Maximum wait without a `Retry-After`.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Longest wait that a server may ask for; beyond it the run had better say so.
+/// Maximum `Retry-After`; beyond it the request fails.
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
 /// The wait before the next attempt, or `None` if there should be none. `random` spreads many clients that fail at

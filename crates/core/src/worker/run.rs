@@ -4,29 +4,32 @@ mod attachments;
 mod calls;
 mod code;
 mod ensures;
+mod enter;
 mod explain;
+mod input;
 mod prepare;
 
-use super::{WorkerDefinition, retry::wait_before_retry};
+use super::retry::wait_before_retry;
 use crate::{
-    authority::{Access, Located},
+    authority::Access,
     call_path::CallPath,
     conversation::{Conversation, Next, PlannedCall},
+    definition::WorkerDefinition,
     driver::{CutOff, Step, StepEnd},
-    engine::{End, Engine, Failure, FailureKind, Frame, Halt, Outcome},
+    engine::{Engine, Frame},
+    estimate::Estimate,
     event::Event,
-    function::{
-        Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Implementation, Risk,
-        Touch, tool_name,
-    },
+    function::{Composite, CompositeCall, Effects, Function, FunctionMeta, Implementation, Touch, tool_name},
     gate::{Policy, Subject},
     journal::RecordKind,
-    ledger::{Estimate, Wanted, reserve},
-    model::{Delta, DeltaSink, Model, ModelName, ModelRequest, Usage},
+    ledger::{Wanted, reserve},
+    model::{Delta, DeltaSink, Model, ModelRequest, Usage},
+    outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
+    risk::Risk,
     send::BoxFuture,
+    step_name::{Attempt, StepName},
 };
 pub use attachments::media_type;
-pub(crate) use calls::{show, show_failure};
 pub use explain::explain;
 use prepare::Prepared;
 use serde_json::Value;
@@ -38,7 +41,7 @@ use std::{
     time::Duration,
 };
 
-/// A worker as a function (SPEC §8.1). `reference` is the name under which its caller knows it.
+/// A worker as a function (`docs/reference/loop.md`). `reference` is its name at the caller.
 pub fn function(
     definition: &Arc<WorkerDefinition>,
     reference: &str,
@@ -68,47 +71,14 @@ pub fn function(
     }
 }
 
-/// Which model a worker runs with, as far as the host decides it (SPEC §3, precedence).
-#[derive(Clone, Debug, Default)]
-pub struct ModelChoice {
-    /// `--model`: replaces what workers that are not locked name.
-    pub forced: Option<ModelName>,
-    /// For workers that name none: environment, project, user or detection, in that order.
-    pub default: Option<ModelName>,
-}
-
-impl ModelChoice {
-    /// The model of a worker, or why there is none that it runs with.
-    pub fn of(&self, worker: &WorkerDefinition) -> Result<ModelName, Failure> {
-        let forced = self.forced.as_ref().filter(|_| !worker.locked);
-        let name = forced.or(worker.model.as_ref()).or(self.default.as_ref()).cloned().ok_or_else(|| {
-            Failure::new(
-                FailureKind::Definition,
-                format!("no model for `{}`: name one in the worker, the project, or with --model", worker.id),
-            )
-        })?;
-        let fits = |glob: &String| {
-            globset::Glob::new(glob).is_ok_and(|glob| glob.compile_matcher().is_match(name.as_str()))
-        };
-        if !worker.compatible_models.is_empty() && !worker.compatible_models.iter().any(fits) {
-            let message = format!(
-                "`{}` does not run with `{name}`; its compatible_models are: {}",
-                worker.id,
-                worker.compatible_models.join(", ")
-            );
-            return Err(Failure::new(FailureKind::Definition, message));
-        }
-        Ok(name)
-    }
-}
-
 struct WorkerBody {
     definition: Arc<WorkerDefinition>,
 }
 
 impl Composite for WorkerBody {
-    /// A `path` parameter that is left out is the manifest's mount of that name, if the caller holds it (SPEC §2.2,
-    /// §6.4). What the operator leaves out is bound before the run.
+    /// A missing `path` parameter defaults to the manifest's mount of that name, if the caller holds it
+    /// (`docs/reference/manifest.md` and `docs/reference/sandbox.md`). Parameters that the operator leaves out are
+    /// bound before the run.
     fn complete(&self, engine: &Engine, frame: &Frame, input: &Value) -> Option<Value> {
         frame.worker()?;
         let given = input.as_object()?;
@@ -125,7 +95,7 @@ impl Composite for WorkerBody {
         (!bound.is_empty()).then(|| Value::Object(given.clone().into_iter().chain(bound).collect()))
     }
 
-    /// Depth and cycles (SPEC §8.3).
+    /// Depth and cycles (`docs/reference/worker-files.md`).
     fn admit(&self, engine: &Engine, frame: &Frame) -> Result<(), Failure> {
         let id = &self.definition.id;
         let delegation = engine.host().definitions.delegation();
@@ -146,7 +116,7 @@ impl Composite for WorkerBody {
         Ok(())
     }
 
-    /// The paths that the caller hands over: it must hold them (SPEC §6.4).
+    /// The paths that the caller passes and must hold (`docs/reference/sandbox.md`).
     fn effects(&self, input: &Value) -> Effects {
         let parameters = self.definition.signature.parameters.iter().filter_map(|parameter| {
             let path = input.get(&*parameter.name)?.as_str()?.to_owned();
@@ -170,25 +140,33 @@ impl Composite for WorkerBody {
             if let Some(code) = &self.definition.code {
                 return Box::pin(code::run(&self.definition, code, &call)).await;
             }
-            let end = match prepare::prepare(&self.definition, &call).await? {
-                Err(failure) => End::Failed(failure),
-                Ok(prepared) => {
-                    let end = converse(&prepared, &call, &mut usage).await?;
-                    prepared.translate_back(end)
-                }
+            let end = match Box::pin(answer(&self.definition, &call, &mut usage)).await {
+                Ok(end) => end,
+                Err(stop) => stop.end()?,
             };
             if let End::Failed(failure) = &end
                 && failure.kind == FailureKind::Limit
             {
                 let what = RecordKind::Limit { what: failure.message.as_str().into() };
-                call.engine.host().driver.record(call.path, "limit".into(), what)?;
+                call.engine.host().driver.record(call.path, StepName::Limit, what)?;
             }
             Ok(Outcome::of(end, usage))
         })
     }
 }
 
-/// Tells the model that a conversation is over, however it ends.
+/// Enters the worker and runs its conversation to the end.
+async fn answer(
+    worker: &Arc<WorkerDefinition>,
+    call: &CompositeCall<'_>,
+    usage: &mut Usage,
+) -> Result<End, Stop> {
+    let prepared = prepare::prepare(worker, call).await?;
+    let value = converse(&prepared, call, usage).await?;
+    Ok(prepared.translate_back(End::Done(value)))
+}
+
+/// Notifies the model of the end of a conversation in every case.
 struct Forget<'a> {
     model: &'a dyn Model,
     run: &'a str,
@@ -201,70 +179,61 @@ impl Drop for Forget<'_> {
     }
 }
 
-async fn converse(prepared: &Prepared, call: &CompositeCall<'_>, usage: &mut Usage) -> Result<End, Halt> {
+async fn converse(
+    prepared: &Prepared,
+    call: &CompositeCall<'_>,
+    usage: &mut Usage,
+) -> Result<Arc<Value>, Stop> {
     let driver = &*call.engine.host().driver;
     let _forget = Forget { model: &*prepared.model, run: &call.engine.host().run, path: call.path };
     let mut conversation = Conversation::new(prepared.setup.clone(), Arc::clone(&prepared.first));
     let fixed = prepared.frame.ledger().map_or(0, |_| prepared.fixed_tokens());
     let mut estimate = Estimate::default();
+    let repair = |turn, message| {
+        driver.record(call.path, StepName::Repair(turn), RecordKind::MessageAdded { message })
+    };
     loop {
         if driver.cancelled() {
-            return Err(Halt::Cancelled);
+            return Err(Halt::Cancelled.into());
         }
         match conversation.next() {
-            Next::Ask => match ask(prepared, call, &conversation, fixed, &mut estimate, usage).await? {
-                Err(failure) => return Ok(End::Failed(failure.with_partial(conversation.last_text()))),
-                Ok((message, finish)) => {
-                    if let Some(repair) = conversation.answered(message, finish) {
-                        let name = format!("repair.{}", conversation.calling_turn());
-                        driver.record(
-                            call.path,
-                            name.into(),
-                            RecordKind::MessageAdded { message: repair },
-                        )?;
-                    }
+            Next::Ask => {
+                let (message, finish) = ask(prepared, call, &conversation, fixed, &mut estimate, usage)
+                    .await
+                    .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
+                if let Some(message) = conversation.answered(message, finish) {
+                    repair(conversation.calling_turn(), message)?;
                 }
-            },
+            }
             Next::Call(planned) => {
+                let turn = conversation.calling_turn();
                 let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. }));
-                let name = format!("reserve.{}.calls", conversation.calling_turn());
-                if let Err(failure) = count(prepared, call, name, calls.count()).await? {
-                    return Ok(End::Failed(failure.with_partial(conversation.last_text())));
-                }
-                match calls::make(prepared, call, conversation.calling_turn(), &planned, usage).await? {
-                    Ok((results, blobs)) => conversation.results(results, blobs),
-                    Err(waiting) => return Ok(End::Suspended(waiting)),
-                }
+                count(prepared, call, StepName::ReserveCalls(turn), calls.count())
+                    .await
+                    .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
+                let (results, blobs) = calls::make(prepared, call, turn, &planned, usage).await?;
+                conversation.results(results, blobs);
             }
             Next::Ensure(output) => {
                 let turn = conversation.calling_turn();
-                let name = format!("reserve.{turn}.ensures");
-                if let Err(failure) = count(prepared, call, name, prepared.judges.len()).await? {
-                    return Ok(End::Failed(failure.with_partial(Some((*output).clone()))));
-                }
-                match ensures::ask(prepared, call, turn, &output, usage).await? {
-                    Ok(said) => {
-                        if let Some(repair) = conversation.ensured(&said) {
-                            let name = format!("repair.{turn}");
-                            driver.record(
-                                call.path,
-                                name.into(),
-                                RecordKind::MessageAdded { message: repair },
-                            )?;
-                        }
-                    }
-                    Err(waiting) => return Ok(End::Suspended(waiting)),
+                count(prepared, call, StepName::ReserveEnsures(turn), prepared.judges.len())
+                    .await
+                    .map_err(|stop| stop.with_partial(|| Some((*output).clone())))?;
+                let said = ensures::ask(prepared, call, turn, &output, usage).await?;
+                if let Some(message) = conversation.ensured(&said) {
+                    repair(turn, message)?;
                 }
             }
             Next::Done(done) => {
                 if done.truncated {
                     let text =
                         format!("the answer of `{}` was cut off at its `max_tokens`", prepared.setup.worker);
-                    driver.record(call.path, "truncated".into(), RecordKind::Note { text: text.into() })?;
+                    let note = RecordKind::Note { text: text.into() };
+                    driver.record(call.path, StepName::Truncated, note)?;
                 }
-                return Ok(End::Done(done.value));
+                return Ok(done.value);
             }
-            Next::Failed(failure) => return Ok(End::Failed(failure)),
+            Next::Failed(failure) => return Err(failure.into()),
         }
     }
 }
@@ -275,20 +244,20 @@ type Answered = (Arc<crate::model::Message>, crate::model::FinishReason);
 async fn count(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
-    name: String,
+    name: StepName,
     calls: usize,
-) -> Result<Result<(), Failure>, Halt> {
-    let Some(account) = prepared.frame.ledger().filter(|_| calls > 0) else { return Ok(Ok(())) };
+) -> Result<(), Stop> {
+    let Some(account) = prepared.frame.ledger().filter(|_| calls > 0) else { return Ok(()) };
     let wanted = Wanted { calls: u32::try_from(calls).unwrap_or(u32::MAX), ..Wanted::default() };
     let driver = &*call.engine.host().driver;
-    Ok(reserve(account, driver, call.path, name.into(), wanted).await?.map(drop))
+    reserve(account, driver, call.path, name, wanted).await.map(drop)
 }
 
-/// Most tokens of one answer under a budget, where neither the worker names a maximum nor the model's own is known:
-/// every provider takes it.
+/// Maximum tokens of one answer under a budget, if neither the worker nor the model has a known maximum. Every
+/// provider accepts it.
 const UNSTATED: u32 = 4096;
 
-/// One turn: requests until one is answered, retries are used up, or time or budget is.
+/// One turn: sends requests until one is answered, or retries, time or budget are used up.
 async fn ask(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
@@ -296,7 +265,7 @@ async fn ask(
     fixed: u64,
     estimate: &mut Estimate,
     usage: &mut Usage,
-) -> Result<Result<Answered, Failure>, Halt> {
+) -> Result<Answered, Stop> {
     let host = call.engine.host();
     let driver = &*host.driver;
     let frame = &prepared.frame;
@@ -304,6 +273,7 @@ async fn ask(
     let limits = &prepared.setup.limits;
     let estimated = fixed.saturating_add(conversation.tokens());
     for attempt in 0.. {
+        let of = Attempt { turn, attempt };
         let mut settings = prepared.settings.clone();
         let mut reservation = None;
         if let Some(account) = frame.ledger() {
@@ -314,14 +284,9 @@ async fn ask(
                 price: prepared.terms.price,
                 ..Wanted::default()
             };
-            let name = format!("reserve.{turn}.{attempt}").into();
-            match reserve(account, driver, call.path, name, wanted).await? {
-                Ok(made) => {
-                    settings.max_tokens = made.output_tokens();
-                    reservation = Some(made);
-                }
-                Err(failure) => return Ok(Err(failure)),
-            }
+            let made = reserve(account, driver, call.path, StepName::Reserve(of), wanted).await?;
+            settings.max_tokens = made.output_tokens();
+            reservation = Some(made);
         }
         let sink = Sink { engine: call.engine, path: call.path, turn };
         let request = ModelRequest {
@@ -340,7 +305,7 @@ async fn ask(
         let stepped = driver
             .step(Step {
                 path: call.path,
-                name: format!("model.{turn}.{attempt}").into(),
+                name: StepName::Model(of),
                 intent: Some(RecordKind::ModelRequested {
                     turn,
                     attempt,
@@ -349,7 +314,7 @@ async fn ask(
                     max_tokens: settings.max_tokens,
                 }),
                 deadline: frame.remaining(driver.now_ms()),
-                cut_off: CutOff::Unknown,
+                cut_off: CutOff::Again,
                 run: Box::pin(async {
                     asked.store(true, Ordering::Relaxed);
                     match prepared.model.respond(request, &sink).await {
@@ -377,51 +342,47 @@ async fn ask(
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage: used }) => {
                 estimate.answered(estimated, &used);
                 *usage = usage.plus(used);
-                return Ok(Ok((message, finish)));
+                return Ok((message, finish));
             }
             StepEnd::Done(RecordKind::ModelFailed { error }) => error,
-            StepEnd::Done(other) => return Err(Halt::unexpected(call.path, "model", &other)),
+            StepEnd::Done(other) => {
+                return Err(Halt::unexpected(call.path, &StepName::Model(of), &other).into());
+            }
             StepEnd::TimedOut => {
                 let message = format!(
                     "`{}` ran out of its working time while it waited for its model",
                     prepared.setup.worker
                 );
-                return Ok(Err(Failure::new(FailureKind::Timeout, message)));
+                return Err(Stop::failed(FailureKind::Timeout, message));
             }
         };
         if driver.listens() {
             driver.emit(Event::Discard { path: call.path.clone(), turn });
         }
         let random = if error.is_transient() && error.retry_after().is_none() {
-            driver.random(call.path, format!("jitter.{turn}.{attempt}").into())?
+            driver.random(call.path, StepName::Jitter(of))?
         } else {
             0
         };
         let Some(wait) = wait_before_retry(&error, attempt, limits.request_retries, random) else {
             let tries =
                 if attempt == 0 { String::new() } else { format!(" (after {} attempts)", attempt + 1) };
-            return Ok(Err(Failure::new(FailureKind::Model, format!("{}{tries}", error.message))));
+            return Err(Stop::failed(FailureKind::Model, format!("{}{tries}", error.message)));
         };
-        pause(call, frame, turn, attempt, wait).await?;
+        pause(call, frame, of, wait).await?;
     }
     unreachable!("attempts end by an answer or by `request_retries`")
 }
 
-/// Waits before a retry; the time does not count as work.
-async fn pause(
-    call: &CompositeCall<'_>,
-    frame: &Frame,
-    turn: u32,
-    attempt: u32,
-    wait: Duration,
-) -> Result<(), Halt> {
+/// Waits before a retry. The time does not count as working time.
+async fn pause(call: &CompositeCall<'_>, frame: &Frame, of: Attempt, wait: Duration) -> Result<(), Halt> {
     let driver = &*call.engine.host().driver;
-    driver.sleep(call.path, format!("wait.{turn}.{attempt}").into(), wait).await?;
+    driver.sleep(call.path, StepName::Wait(of), wait).await?;
     frame.waited(wait, driver.now_ms());
     Ok(())
 }
 
-/// Shows deltas as events of their call.
+/// Emits deltas as events of their call.
 struct Sink<'a> {
     engine: &'a Engine,
     path: &'a CallPath,
@@ -434,19 +395,4 @@ impl DeltaSink for Sink<'_> {
             self.engine.emit(Event::Delta { path: self.path.clone(), turn: self.turn, delta });
         }
     }
-}
-
-/// A mount that hands a caller's path to a callee.
-pub(super) struct Handed {
-    /// The parameter, and the mount's name.
-    pub(super) name: Arc<str>,
-    /// The path as the caller wrote it.
-    pub(super) callers: String,
-    /// What it is.
-    pub(super) place: Located,
-}
-
-/// Whose function it is, for rules that treat libraries apart.
-pub(super) fn is_foreign(source: &FunctionSource) -> bool {
-    matches!(source, FunctionSource::Library(_) | FunctionSource::Generated)
 }

@@ -6,7 +6,7 @@ use llm_do_core::{
     function::Risk,
     gate::Rule,
     journal::RecordKind,
-    operator::Answer,
+    question::Answer,
     schema::Schema,
 };
 use serde_json::json;

@@ -8,7 +8,7 @@ use llm_do_core::{
     gate::Rule,
     journal::RecordKind,
     model::{Part, Role},
-    operator::Answer,
+    question::Answer,
     schema::Schema,
 };
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn world(native: bool, script: Script) -> World {
     world
 }
 
-/// What the model was told last.
+/// The last message to the model.
 fn told(ran: &Ran) -> String {
     let last = ran.seen.last().unwrap().messages.last().unwrap();
     assert!(matches!(last.role, Role::User | Role::Tool));

@@ -1,4 +1,5 @@
-//! Files that travel with calls: `path` parameters as capabilities (SPEC §6.4) and attachments (SPEC §8.3).
+//! Files that travel with calls: `path` parameters as capabilities (`docs/reference/sandbox.md`) and attachments
+//! (`docs/reference/worker-files.md`).
 
 use crate::world::{Script, World, calls, mount, place, rule, text, worker};
 use llm_do_core::{
@@ -7,7 +8,7 @@ use llm_do_core::{
     gate::{Mode, Rule},
     journal::RecordKind,
     model::{Blob, Part},
-    operator::Answer,
+    question::Answer,
     schema::Schema,
     worker::{Parameter, WorkerDefinition},
 };
@@ -38,7 +39,7 @@ fn with_path(id: &str, access: Access) -> WorkerDefinition {
     worker
 }
 
-/// `main` hands `path` to `child`, whose model says this.
+/// `main` passes `path` to `child`, whose model gives these answers.
 fn handing(main: WorkerDefinition, access: Access, path: &str, child: Script) -> World {
     leaving_out(main, access, json!({"dir": path}), child)
 }
@@ -224,7 +225,8 @@ fn attachments_are_content_for_the_model_and_files_for_its_tools() {
     let ran = attaching(&["notes/a.txt", "/notes/dot.png"], |_, _| {}).run(json!({}));
     let parts = &ran.first("child").messages[0].parts;
     assert_eq!(parts[0].as_text(), Some("Look."));
-    assert_eq!(parts[1].as_text(), Some("<attachment name=\"a.txt\">\nalpha\n</attachment>"));
+    assert_eq!(parts[1], Part::Attachment { name: "a.txt".into(), text: "alpha".into() });
+    assert_eq!(parts[1].sent().as_deref(), Some("<attachment name=\"a.txt\">\nalpha\n</attachment>"));
     assert!(
         matches!(&parts[2], Part::Blob(Blob { name, media_type, .. }) if &**name == "dot.png" && &**media_type == "image/png")
     );

@@ -1,13 +1,13 @@
-//! The gate as a run meets it: asking, remembering, editing, refusing, suspending (SPEC §9).
+//! The gate as a run meets it: asking, remembering, editing, refusing, suspending (`docs/reference/approvals.md`).
 
 use crate::world::{World, calls, mount, rule, text, tool, worker, worker_with_tools};
 use llm_do_core::{
     authority::Access,
     engine::{End, FailureKind},
     function::Risk,
-    gate::{Gate, Mode, Rule},
+    gate::{DecidedBy, Gate, Mode, Rule},
     journal::{Ending, RecordKind},
-    operator::Answer,
+    question::{Answer, Question},
     schema::Schema,
 };
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn the_operator_is_asked_with_all_there_is_to_know() {
     let ask = &ran.asks[0];
     assert_eq!((ask.call.as_str(), &*ask.function, ask.risk), ("0/0.0", "send", Risk::Network));
     assert_eq!((ask.chain.as_slice(), &*ask.input), (&["main".into()][..], &json!({"text": "hi"})));
-    assert_eq!(ask.rule, "default for risk `network`");
+    assert_eq!(ask.rule, DecidedBy::Default(Risk::Network));
     assert_eq!(ran.results(), [("sent \"hi\"".to_owned(), false)]);
 }
 
@@ -55,7 +55,9 @@ fn the_verdict_is_recorded_before_the_deed_and_says_who_decided() {
             RecordKind::CallStarted { .. } => "started",
             RecordKind::Asked(_) => "asked",
             RecordKind::Answered(_) => "answered",
-            RecordKind::Verdict { rule: Rule::PreApproved, by, .. } if &**by == "operator" => "approved",
+            RecordKind::Verdict {
+                rule: Rule::PreApproved, by: DecidedBy::Operator { by, via, .. }, ..
+            } if **by == *"operator" && **via == *"test" => "approved",
             RecordKind::ToolStarted { .. } => "began",
             RecordKind::ToolEnded { .. } => "ended",
             other => panic!("{other:?}"),
@@ -138,11 +140,11 @@ fn a_question_that_waits_for_its_turn_is_not_put_when_its_answer_is_remembered_b
         for call in ["0/0.1", "0/0.3"] {
             assert_eq!(by(call), (call.into(), rule, "operator, remembered".into()));
         }
-        // All four questions are on record, each with its end.
+        // All four questions are on record, each with its answer and through what it came.
         let kinds = |kind: fn(&RecordKind) -> bool| ran.records.iter().filter(|it| kind(&it.body)).count();
         assert_eq!(kinds(|body| matches!(body, RecordKind::Asked(_))), 4);
-        assert_eq!(kinds(|body| matches!(body, RecordKind::Answered(_))), 2);
-        assert_eq!(kinds(|body| matches!(body, RecordKind::Recalled(_))), 2);
+        assert_eq!(kinds(|body| matches!(body, RecordKind::Answered(given) if &*given.via == "test")), 2);
+        assert_eq!(kinds(|body| matches!(body, RecordKind::Answered(given) if given.is_remembered())), 2);
     }
 }
 
@@ -285,7 +287,7 @@ fn a_mounts_rule_tightens_what_others_allow() {
         .asking([APPROVE]);
     world.gate.operator = vec![rule("*_file", Rule::PreApproved)];
     let ran = world.run(json!({}));
-    assert_eq!(ran.asks[0].rule, "mount `/out`");
+    assert_eq!(ran.asks[0].rule, DecidedBy::Mount { at: "/out".into() });
     assert_eq!(ran.read("out/a.txt").as_deref(), Some("x"));
     assert!(ran.results()[1].0.contains("is blocked"), "{:?}", ran.results());
     assert_eq!(ran.read("out/old.txt").as_deref(), Some("old"));
@@ -310,10 +312,16 @@ fn deferring_suspends_the_run_after_what_needs_no_approval() {
         )
         .worker(main, vec![calls([("child", json!({}))])]);
     world.gate.mode = Mode::Defer;
-    let ran = world.asking([Answer::Later]).run(json!({}));
-    let End::Suspended(asks) = &ran.outcome.end else { panic!("it is suspended: {:?}", ran.outcome.end) };
-    let asks: Vec<(&str, &str)> = asks.iter().map(|ask| (ask.call.as_str(), &*ask.function)).collect();
-    assert_eq!(asks, [("0/0.0/0.1", "write")]);
+    let ran = world.asking_in_vain().run(json!({}));
+    let End::Suspended(waiting) = &ran.outcome.end else { panic!("it is suspended: {:?}", ran.outcome.end) };
+    let waiting: Vec<(String, &str)> = waiting
+        .iter()
+        .map(|waiting| match &waiting.question {
+            Question::Approval(approval) => (waiting.id.to_string(), &*approval.function),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(waiting, [("0/0.0/0.1:ask".to_owned(), "write")]);
     assert_eq!(ran.made(), [("0/0.0/0.0".to_owned(), "look".to_owned())]);
     let suspended: Vec<&str> = ran
         .records
@@ -326,7 +334,9 @@ fn deferring_suspends_the_run_after_what_needs_no_approval() {
 
 #[test]
 fn an_operator_who_cannot_answer_now_suspends_the_run() {
-    let ran = sender([json!({"text": "hi"})]).asking([Answer::Later]).run(json!({}));
+    let mut world = sender([json!({"text": "hi"})]).asking_in_vain();
+    world.gate.mode = Mode::Interactive;
+    let ran = world.run(json!({}));
     assert!(matches!(&ran.outcome.end, End::Suspended(asks) if asks.len() == 1));
 }
 

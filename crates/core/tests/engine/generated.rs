@@ -1,4 +1,4 @@
-//! Workers that a worker makes (SPEC §8.3): they never hold more than their creator.
+//! Workers that a worker makes (`docs/reference/worker-files.md`): they never hold more than their creator.
 
 use crate::world::{Ran, World, calls, mount, rule, text, worker, worker_with_tools};
 use llm_do_core::{
@@ -7,7 +7,7 @@ use llm_do_core::{
     gate::{Mode, Rule},
     journal::RecordKind,
     model::ModelResponse,
-    operator::Answer,
+    question::Answer,
     worker::WorkerDefinition,
 };
 use serde_json::{Value, json};

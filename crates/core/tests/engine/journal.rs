@@ -5,9 +5,10 @@ use llm_do_core::{
     call_path::CallPath,
     conversation::Next,
     function::Risk,
-    journal::{FoldError, RecordKind, conversation_at},
+    journal::RecordKind,
     model::{FinishReason, ModelError, ModelErrorKind, ModelResponse},
-    operator::Answer,
+    question::Answer,
+    rebuild::{FoldError, conversation_at},
     results::SHOWN_CHARS,
     schema::Schema,
     worker::Limits,
@@ -155,7 +156,7 @@ proptest! {
         approves in prop::collection::vec(any::<bool>(), 400),
         typed in any::<bool>(),
     ) {
-        // However much they say, in the end they have nothing but text.
+        // Every script ends with plain text.
         let script = |says: Vec<_>| says.into_iter().chain((0..8).map(|_| text("so be it"))).collect();
         let able = |id: &str| {
             let mut worker = worker_with_tools(id);

@@ -1,4 +1,4 @@
-//! Limits: of one conversation, of a tree, and what the caller is told when one is reached.
+//! Limits: of one conversation, of a tree, and the caller's error when one is reached.
 
 use crate::world::{Ran, Script, World, calls, text, tool, using, worker, worker_with_tools};
 use llm_do_core::{

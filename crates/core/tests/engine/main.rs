@@ -1,4 +1,5 @@
-//! What a run promises: whole call trees with scripted models, tools made here, files and records in memory.
+//! The guarantees of a run, tested on whole call trees with scripted models, local tools, and files and records in
+//! memory.
 //!
 //! [`world::World::run`] checks after every run that each conversation can be rebuilt from the journal alone and that
 //! each history sent to a model was valid, so that no test has to say so.
@@ -11,6 +12,7 @@ mod files;
 mod gate;
 mod generated;
 mod journal;
+mod launch;
 mod limits;
 mod parallel;
 mod requests;

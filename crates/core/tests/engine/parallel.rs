@@ -1,4 +1,4 @@
-//! Calls of one turn: side by side or one after another, always told in the order in which they were made.
+//! Calls of one turn: in parallel or in sequence, with results always in the order of the calls.
 
 use crate::world::{World, calls, calls_of, text, tool, worker, worker_with_tools};
 use llm_do_core::{function::Risk, journal::RecordKind};

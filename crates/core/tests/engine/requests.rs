@@ -1,4 +1,4 @@
-//! Requests that fail: what is tried again, and what is recorded of it (SPEC §10.2).
+//! Requests that fail: what is tried again, and what is recorded of it (`docs/reference/loop.md`).
 
 use crate::world::{Script, World, calls, text, tool, worker, worker_with_tools};
 use llm_do_core::{
@@ -78,7 +78,7 @@ fn a_model_that_stays_away_fails_the_call_with_its_last_words() {
 fn every_attempt_is_recorded_under_its_own_key() {
     let script = vec![fails(ModelErrorKind::Server), text("ok")];
     let ran = World::new().worker(worker("main"), script).run(json!({}));
-    let steps: Vec<(&str, &str)> = ran
+    let steps: Vec<(String, &str)> = ran
         .records
         .iter()
         .map(|record| {
@@ -90,10 +90,11 @@ fn every_attempt_is_recorded_under_its_own_key() {
                 RecordKind::ModelAnswered { .. } => "answered",
                 _ => "",
             };
-            (record.step.as_str(), kind)
+            (record.step.to_string(), kind)
         })
         .filter(|(_, kind)| !kind.is_empty())
         .collect();
+    let steps: Vec<(&str, &str)> = steps.iter().map(|(step, kind)| (step.as_str(), *kind)).collect();
     assert_eq!(
         steps,
         [

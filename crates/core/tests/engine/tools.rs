@@ -1,11 +1,11 @@
-//! Tools: what a model is told when it calls them, and what happens to their results.
+//! Tools: the results that a model receives, and how they are processed.
 
 use crate::world::{World, calls, text, tool, worker, worker_with_tools};
 use llm_do_core::{
     engine::FailureKind,
     function::Risk,
     model::{Blob, Part},
-    operator::Answer,
+    question::Answer,
     redact::Redact,
     results::SHOWN_CHARS,
     schema::Schema,
@@ -172,7 +172,7 @@ fn secrets_in_input_attachments_and_previews_are_replaced_too() {
     let ran = world.run(json!({"input": "Log in with hunter2.", "instructions": "hunter2 is the password"}));
     let sent = ran.first("main").messages[0].text();
     assert_eq!((sent.matches("[secret]").count(), sent.contains("hunter2")), (3, false), "{sent}");
-    assert!(serde_json::to_string(&ran.asks).unwrap().contains("my password is [secret]"));
+    assert!(serde_json::to_string(&*ran.asks[0]).unwrap().contains("my password is [secret]"));
 }
 
 #[test]

@@ -6,17 +6,21 @@ use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     call_path::CallPath,
     driver::MemoryDriver,
-    engine::{Call, End, Engine, Failure, Frame, Outcome, RunContext},
+    engine::{End, Failure, Outcome, RunContext},
     function::{
         Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError, ToolOutput,
     },
     gate::{Gate, Mode, Pattern, Rule, RuleLine},
-    journal::{Record, RecordKind, conversation_at},
+    journal::{Record, RecordKind},
+    launch::{Launch, RunRecords},
+    ledger::Budget,
     model::{
         Arguments, Blob, Capabilities, DeltaSink, FinishReason, Message, Model, ModelError, ModelName,
         ModelRequest, ModelResponse, ModelSettings, Models, Part, Role, Sees, Terms, ToolCall, Usage,
     },
-    operator::{Answer, Ask, Operator},
+    operator::{OneAtATime, Operator, Recall},
+    question::{Answer, Approval, Given, Question, Reply, Waiting},
+    rebuild::conversation_at,
     redact::{NoSecrets, Redact},
     schema::Schema,
     send::BoxFuture,
@@ -24,7 +28,7 @@ use llm_do_core::{
     toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
     vfs::MemoryFileSystem,
     worker::{
-        self, AttachmentPolicy, DefinitionError, Definitions, Delegation, Instructions, Limits, ModelChoice,
+        AttachmentPolicy, DefinitionError, Definitions, Delegation, Instructions, Limits, ModelChoice,
         Sandbox, Signature, WorkerDefinition,
     },
 };
@@ -48,7 +52,7 @@ pub(crate) struct World {
     /// The manifest's mounts by name.
     pub(crate) mounts: HashMap<&'static str, Mount>,
     pub(crate) gate: Gate,
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) answers: Vec<Option<Answer>>,
     pub(crate) capabilities: Capabilities,
     pub(crate) files: Arc<MemoryFileSystem>,
     pub(crate) attachments: Vec<Blob>,
@@ -57,8 +61,16 @@ pub(crate) struct World {
     pub(crate) settings_override: ModelSettings,
     /// How often a model yields before it answers, by the conversation's path.
     pub(crate) delay: fn(&CallPath) -> usize,
-    /// What is known of the model.
+    /// The known terms of the model.
     pub(crate) terms: Terms,
+}
+
+/// A run that has not started.
+pub(crate) struct Ready {
+    pub(crate) launch: Launch,
+    pub(crate) driver: Arc<MemoryDriver>,
+    pub(crate) stage: Arc<Stage>,
+    operator: Arc<Answers>,
 }
 
 /// A run that is over.
@@ -66,7 +78,7 @@ pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     pub(crate) records: Vec<Record>,
     pub(crate) seen: Vec<Seen>,
-    pub(crate) asks: Vec<Ask>,
+    pub(crate) asks: Vec<Asked>,
     pub(crate) files: Arc<MemoryFileSystem>,
 }
 
@@ -247,14 +259,14 @@ impl World {
         }
     }
 
-    /// Adds a worker and what its model says.
+    /// Adds a worker with its model's script.
     pub(crate) fn worker(mut self, worker: WorkerDefinition, script: Script) -> Self {
         self.scripts.insert(worker.id.to_string(), script);
         self.workers.insert(worker.id.to_string(), Arc::new(worker));
         self
     }
 
-    /// What the model of a worker says that is made during the run.
+    /// Sets the script of the model of a worker that is generated during the run.
     pub(crate) fn script(mut self, worker: &str, script: Script) -> Self {
         self.scripts.insert(worker.to_owned(), script);
         self
@@ -269,7 +281,13 @@ impl World {
     /// Asks the operator, who answers these.
     pub(crate) fn asking(mut self, answers: impl IntoIterator<Item = Answer>) -> Self {
         self.gate.mode = Mode::Interactive;
-        self.answers = answers.into_iter().collect();
+        self.answers = answers.into_iter().map(Some).collect();
+        self
+    }
+
+    /// Asks the operator, who answers nothing now.
+    pub(crate) fn asking_in_vain(mut self) -> Self {
+        self.answers = vec![None];
         self
     }
 
@@ -283,8 +301,25 @@ impl World {
     pub(crate) fn run(self, input: Value) -> Ran {
         let limits: HashMap<String, Limits> =
             self.workers.iter().map(|(id, worker)| (id.clone(), worker.limits.clone())).collect();
+        let files = Arc::clone(&self.files);
+        let Ready { launch, driver, stage, operator } = self.ready(input);
+        let outcome = block_on(launch.call());
+        let ran = Ran {
+            outcome: outcome.expect("the run does not halt"),
+            records: driver.records(),
+            seen: stage.seen.lock().unwrap().clone(),
+            asks: operator.asked.lock().unwrap().clone(),
+            files,
+        };
+        ran.check(&limits);
+        ran
+    }
+
+    /// The launch of `main`, which writes no records around the call.
+    pub(crate) fn ready(self, input: Value) -> Ready {
         let operator = Arc::new(Answers { left: Mutex::new(self.answers.into()), asked: Mutex::default() });
-        let driver = Arc::new(MemoryDriver::new(1_000, Some(operator.clone())));
+        let line = Arc::new(OneAtATime::new(operator.clone()));
+        let driver = Arc::new(MemoryDriver::new(1_000, Some(line)));
         let stage = Arc::new(Stage {
             scripts: self.scripts,
             told: Mutex::default(),
@@ -295,7 +330,7 @@ impl World {
         let mut toolsets = ToolsetRegistry::built_in();
         toolsets.register(Arc::new(TestTools(self.tools)));
         let main = Arc::clone(&self.workers["main"]);
-        let engine = Engine::new(RunContext {
+        let context = RunContext {
             run: "run".into(),
             date: "2030-01-02".into(),
             driver: driver.clone(),
@@ -311,30 +346,24 @@ impl World {
             toolsets: Arc::new(toolsets),
             gate: Arc::new(self.gate),
             redact: self.redact,
-        });
+        };
         let root = Place::new("/program");
         let authority = Authority::new(
             Bounds::new(vec![Extent { place: root.clone(), access: Access::Write }], Network::Off),
             View::new(vec![Mount::new(VirtualPath::root(), root.clone(), Access::Write)]),
             Arc::new(Protection::new(root, [])),
         );
-        let function = worker::function(&main, "main", false, None);
-        let outcome = block_on(engine.call(Call {
-            path: CallPath::root(),
-            function: &function,
+        let launch = Launch {
+            context,
+            entry: main,
             input: Arc::new(input),
-            frame: &Frame::operator(Arc::new(authority)),
-            attachments: &self.attachments,
-        }));
-        let ran = Ran {
-            outcome: outcome.expect("the run does not halt"),
-            records: driver.records(),
-            seen: stage.seen.lock().unwrap().clone(),
-            asks: operator.asked.lock().unwrap().clone(),
-            files: self.files,
+            attachments: self.attachments,
+            authority,
+            budget: Budget::default(),
+            records: RunRecords::None,
+            tally: Arc::default(),
         };
-        ran.check(&limits);
-        ran
+        Ready { launch, driver, stage, operator }
     }
 }
 
@@ -538,10 +567,10 @@ impl ToolsetKind for TestTools {
 }
 
 /// The one model, on which every worker plays its script.
-struct Stage {
+pub(crate) struct Stage {
     scripts: HashMap<String, Script>,
     told: Mutex<HashMap<CallPath, usize>>,
-    seen: Mutex<Vec<Seen>>,
+    pub(crate) seen: Mutex<Vec<Seen>>,
     capabilities: Capabilities,
     delay: fn(&CallPath) -> usize,
 }
@@ -607,19 +636,45 @@ async fn yields(mut left: usize) {
     .await;
 }
 
-struct Answers {
-    left: Mutex<VecDeque<Answer>>,
-    asked: Mutex<Vec<Ask>>,
+/// An approval that the operator was asked for.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    pub(crate) call: CallPath,
+    approval: Approval,
+}
+
+impl std::ops::Deref for Asked {
+    type Target = Approval;
+    fn deref(&self) -> &Approval {
+        &self.approval
+    }
+}
+
+pub(crate) struct Answers {
+    left: Mutex<VecDeque<Option<Answer>>>,
+    asked: Mutex<Vec<Asked>>,
 }
 
 impl Operator for Answers {
-    fn answer<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Answer> {
-        self.asked.lock().unwrap().push(ask.clone());
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        let what = match &waiting.question {
+            Question::Approval(approval) => {
+                let (call, approval) = (waiting.id.call.clone(), approval.clone());
+                let function = approval.function.to_string();
+                self.asked.lock().unwrap().push(Asked { call, approval });
+                function
+            }
+            Question::Input(input) => input.prompt.to_string(),
+            Question::Settlement(settlement) => settlement.function.to_string(),
+        };
         let answer = self.left.lock().unwrap().pop_front();
         Box::pin(async move {
             // Others come to ask while this one is looked at.
             yields(3).await;
-            answer.unwrap_or_else(|| panic!("nobody expected to be asked about {}", ask.function))
+            match answer.unwrap_or_else(|| panic!("nobody expected to be asked about {what}")) {
+                Some(answer) => Reply::Given(Given::operator(answer, "test")),
+                None => Reply::Later,
+            }
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What was granted before: `grants.yaml` in the user's folder (SPEC §6.5).
+//! What was granted before: `grants.yaml` in the user's folder. See `docs/reference/sandbox.md`.
 
 use super::{Grantor, MissingGrant};
 use jiff::Timestamp;
@@ -15,10 +15,10 @@ const FIRST_LINE: &str = "# What you have granted to programs: `llm-do grants li
 /// One thing that was granted: to one program, an exact set of capabilities.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Granted {
+pub struct RememberedGrant {
     /// Root of the program, or the lone worker file, without links on the way.
     pub program: PathBuf,
-    /// What it got, as `--grant` takes it, sorted.
+    /// What it got, as [`super::Grant::parse`] reads it, sorted.
     pub capabilities: BTreeSet<String>,
     /// When.
     pub granted_at: Timestamp,
@@ -44,7 +44,7 @@ pub struct BadGrantsFile {
 #[serde(deny_unknown_fields)]
 struct Document {
     #[serde(default)]
-    grants: Vec<Granted>,
+    grants: Vec<RememberedGrant>,
 }
 
 impl RememberedGrants {
@@ -62,7 +62,7 @@ impl RememberedGrants {
     ///
     /// # Errors
     /// A file that is there and can't be read.
-    pub fn list(&self) -> Result<Vec<Granted>, BadGrantsFile> {
+    pub fn list(&self) -> Result<Vec<RememberedGrant>, BadGrantsFile> {
         let text = match fs::read_to_string(&self.file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -81,7 +81,7 @@ impl RememberedGrants {
     /// # Errors
     /// The file can't be read or written; it is left as it was.
     pub fn remember(&self, program: &Path, missing: &[MissingGrant]) -> Result<(), BadGrantsFile> {
-        let granted = Granted {
+        let granted = RememberedGrant {
             program: program.to_owned(),
             capabilities: set_of(missing),
             granted_at: Timestamp::now(),
@@ -96,7 +96,10 @@ impl RememberedGrants {
     ///
     /// # Errors
     /// As [`RememberedGrants::remember`].
-    pub fn revoke(&self, which: impl Fn(&Granted) -> bool) -> Result<Vec<Granted>, BadGrantsFile> {
+    pub fn revoke(
+        &self,
+        which: impl Fn(&RememberedGrant) -> bool,
+    ) -> Result<Vec<RememberedGrant>, BadGrantsFile> {
         let mut revoked = Vec::new();
         self.change(|grants| {
             let (back, kept) = std::mem::take(grants).into_iter().partition(&which);
@@ -106,7 +109,7 @@ impl RememberedGrants {
     }
 
     /// Writes the file anew, whole or not at all, while nobody else does.
-    fn change(&self, change: impl FnOnce(&mut Vec<Granted>)) -> Result<(), BadGrantsFile> {
+    fn change(&self, change: impl FnOnce(&mut Vec<RememberedGrant>)) -> Result<(), BadGrantsFile> {
         let io = |error: io::Error| self.bad(error);
         let folder = self.file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(io)?;

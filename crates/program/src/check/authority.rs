@@ -1,6 +1,7 @@
-//! Calls that would be refused for want of authority (SPEC §6.3): found by going through the calls as a run would.
+//! Finds calls that would be refused because of missing authority, by following the calls as a run would. See
+//! `docs/reference/sandbox.md`.
 
-use super::Whole;
+use super::scope::Scope;
 use crate::{
     diagnostics::{Diagnostic, codes},
     mounts::Wanted,
@@ -14,12 +15,12 @@ use std::{
     sync::Arc,
 };
 
-/// Different authorities that one worker is looked at with: a program has few, and chains are many.
+/// Maximum number of authorities to check per worker. A program has few authorities but can have many call chains.
 const MOST: usize = 16;
 
-pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
-    let Some(entry) = whole.entry.and_then(|entry| whole.workers.get(entry)) else { return };
-    let Ok(first) = beginning(whole).narrow(&entry.definition.id, &entry.definition.sandbox.narrowing) else {
+pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+    let Some(entry) = scope.entry.and_then(|entry| scope.workers.get(entry)) else { return };
+    let Ok(first) = beginning(scope).narrow(&entry.definition.id, &entry.definition.sandbox.narrowing) else {
         return;
     };
     let mut seen: BTreeMap<&Arc<str>, Vec<Authority>> = BTreeMap::new();
@@ -31,7 +32,7 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
         }
         with.push(authority.clone());
         for (name, at) in &caller.calls {
-            let Some(callee) = whole.workers.get(name) else { continue };
+            let Some(callee) = scope.workers.get(name) else { continue };
             let mut narrowing = callee.definition.sandbox.narrowing.clone();
             narrowing.foreign |= matches!(callee.definition.source, FunctionSource::Library(_));
             match authority.narrow(&callee.definition.id, &narrowing) {
@@ -40,7 +41,7 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
                     let refused = Diagnostic::error(codes::OUT_OF_BOUNDS, refusal.to_string())
                         .at(&caller.callees[*at].1)
                         .label(format!("called by `{}`", caller.definition.id))
-                        .help("widen `restrict` of the callers, or let the callee do without the mount");
+                        .help("widen the callers' `restrict`, or remove the mount from the callee");
                     found.push(match callee.keys.entry("sandbox") {
                         Some(sandbox) => refused.related("its mounts are declared here", &sandbox.key_span),
                         None => refused,
@@ -52,13 +53,13 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// What a run of the program would start with if the operator granted everything that it asks for.
-fn beginning(whole: &Whole<'_>) -> Authority {
-    let program = whole.packages.program();
+/// The authority at the start of a run if the operator granted everything that the program asks for.
+fn beginning(scope: &Scope<'_>) -> Authority {
+    let program = scope.packages.program();
     let mut network = Network::Off;
     let own = program.own.iter().map(|place| Extent { place: place.clone(), access: Access::Write });
     let mut extents: Vec<Extent> = own.collect();
-    for grant in whole.workers.values().flat_map(|effective| &effective.grants) {
+    for grant in scope.workers.values().flat_map(|effective| &effective.grants) {
         match &grant.what {
             Wanted::Place { place, access } => {
                 extents.push(Extent { place: place.clone(), access: *access });
@@ -66,7 +67,7 @@ fn beginning(whole: &Whole<'_>) -> Authority {
             Wanted::Network(_) => network = Network::On,
         }
     }
-    let seen = whole.work.unwrap_or_else(|| program.tree.root());
+    let seen = scope.work.unwrap_or_else(|| program.tree.root());
     let view = View::new(vec![Mount::new(VirtualPath::root(), seen.clone(), Access::Write)]);
     Authority::new(Bounds::new(extents, network), view, Arc::clone(&program.protection))
 }

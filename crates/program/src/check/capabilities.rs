@@ -1,6 +1,6 @@
-//! Capabilities that are declared for nothing: mounts that show nothing, or that nothing can use.
+//! Unused capabilities: mounts of missing folders, and capabilities without a tool for them.
 
-use super::Whole;
+use super::scope::Scope;
 use crate::{
     diagnostics::{Diagnostic, codes},
     effective::Effective,
@@ -8,24 +8,21 @@ use crate::{
     span::Span,
     yaml::{Data, Node},
 };
-use llm_do_core::{authority::Access, worker::CODE};
+use llm_do_core::{authority::Access, toolset::ToolsetRegistry};
 
-/// Toolsets whose tools are processes, which beside code are the only ones that could use the network.
-const PROCESSES: [&str; 2] = ["mcp", "shell"];
-
-pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
-    whole.each(found, |effective, found| {
-        missing(effective, whole.packages.get(effective.located.package), found);
-        useless(effective, found);
+pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+    scope.each(found, |effective, found| {
+        missing(effective, scope.packages.get(effective.located.package), found);
+        useless(effective, &scope.host.toolsets, found);
     });
-    let anyone = whole.workers.values().any(|effective| runs_processes(effective));
-    let project = whole.packages.program().manifest.sandbox.as_ref();
+    let anyone = scope.workers.values().any(|effective| runs_processes(effective, &scope.host.toolsets));
+    let project = scope.packages.program().manifest.sandbox.as_ref();
     if let Some(network) = project.and_then(network).filter(|_| !anyone) {
         found.push(useless_network("no worker has a tool", network));
     }
 }
 
-/// Mounts for reading whose folder is not there: they show nothing. One for writing is made at the first write.
+/// Read-only mounts of missing folders. For a writable mount, the first write creates the folder.
 fn missing(effective: &Effective, package: &Package, found: &mut Vec<Diagnostic>) {
     for mount in &effective.definition.sandbox.narrowing.mounts {
         if mount.access == Access::Write || !mount.place.is_within(package.tree.root()) {
@@ -47,16 +44,19 @@ fn missing(effective: &Effective, package: &Package, found: &mut Vec<Diagnostic>
                 format!("the mount `{}` is empty: its folder does not exist", mount.at),
             )
             .or_at(declared)
-            .help("make the folder, or remove the mount"),
+            .help("create the folder, or remove the mount"),
         );
     }
 }
 
-fn runs_processes(effective: &Effective) -> bool {
-    runs_code(effective) || PROCESSES.iter().any(|kind| effective.toolsets.contains_key(*kind))
+/// Whether it has tools that are processes: only those could use the network. Any kind that is not known may start them.
+fn runs_processes(effective: &Effective, kinds: &ToolsetRegistry) -> bool {
+    runs_code(effective)
+        || kinds.starts_processes(&effective.definition)
+        || effective.toolsets.keys().any(|name| kinds.get(name).is_none())
 }
 
-/// Whether it has Python tools, or is Python itself. Without a module the toolset of that name holds nothing.
+/// Whether it has Python tools or is a Python function. Without modules, the toolset has no tools.
 fn runs_code(effective: &Effective) -> bool {
     !effective.definition.tools.is_empty() || effective.definition.code.is_some()
 }
@@ -70,26 +70,26 @@ fn network(sandbox: &Node) -> Option<&Span> {
 fn useless_network(who: &str, span: &Span) -> Diagnostic {
     Diagnostic::warning(
         codes::UNUSED_CAPABILITY,
-        format!("the network is enabled, and {who} that could use it"),
+        format!("the network is enabled, but {who} that could use it"),
     )
     .at(span)
-    .help("remove it: it would only make the operator grant what nothing needs")
+    .help("remove it, so that the operator does not have to grant it")
 }
 
-fn useless(effective: &Effective, found: &mut Vec<Diagnostic>) {
+fn useless(effective: &Effective, kinds: &ToolsetRegistry, found: &mut Vec<Diagnostic>) {
     let Some(sandbox) = effective.keys.get("sandbox") else { return };
     let id = &effective.definition.id;
-    if let Some(span) = network(sandbox).filter(|_| !runs_processes(effective)) {
+    if let Some(span) = network(sandbox).filter(|_| !runs_processes(effective, kinds)) {
         found.push(useless_network(&format!("`{id}` has no tool"), span));
     }
-    let of_files = |name: &str| ![CODE, "workers"].contains(&name);
+    let of_files = |name: &str| kinds.get(name).is_none_or(|kind| !kind.delegates() && !kind.runs_code());
     let uses_files = runs_code(effective) || effective.toolsets.keys().any(|name| of_files(name));
     let mounts = ["root", "paths", "read", "write"].into_iter().find_map(|key| sandbox.entry(key));
     if let Some(entry) = mounts.filter(|_| !uses_files && effective.callees.is_empty()) {
         found.push(
             Diagnostic::warning(
                 codes::UNUSED_CAPABILITY,
-                format!("`{id}` has mounts, and neither a tool nor a callee that could use them"),
+                format!("`{id}` has mounts, but no tool or callee that could use them"),
             )
             .at(&entry.key_span)
             .help("give it file tools (`toolsets: {filesystem: {}}`), or remove the mounts"),

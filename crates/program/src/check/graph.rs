@@ -1,6 +1,6 @@
-//! Who calls whom: circles, chains that are too long, workers that nothing reaches.
+//! The call graph: cycles, chains that are too long, unreachable workers.
 
-use super::Whole;
+use super::scope::Scope;
 use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, is_glob},
@@ -14,34 +14,34 @@ use std::{
     sync::Arc,
 };
 
-pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
-    let graph = Graph::of(whole);
-    if !whole.packages.program().manifest.delegation.allow_recursion {
-        graph.circles(found);
+pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+    let graph = Graph::of(scope);
+    if !scope.packages.program().manifest.delegation.allow_recursion {
+        graph.cycles(found);
     }
-    if let Some(entry) = whole.entry {
-        graph.depth(entry, whole.packages.program().manifest.delegation.max_depth, found);
+    if let Some(entry) = scope.entry {
+        graph.depth(entry, scope.packages.program().manifest.delegation.max_depth, found);
     }
-    // Of a program with errors it is not known who calls whom.
-    if !whole.scanned.is_empty() && !found.iter().any(Diagnostic::is_error) {
-        unreached(whole, &graph, found);
+    // The call graph of a program with errors is incomplete.
+    if !scope.scanned.is_empty() && !found.iter().any(Diagnostic::is_error) {
+        unreached(scope, &graph, found);
     }
 }
 
-/// The exact calls, by numbers in the order of the names.
+/// The exact calls. Workers are numbered in the order of their names.
 struct Graph<'a> {
     names: Vec<&'a Arc<str>>,
     numbers: BTreeMap<&'a str, usize>,
-    /// Callees of each worker, with the places that name them.
+    /// The callees of each worker, with their spans.
     calls: Vec<Vec<(usize, &'a Span)>>,
 }
 
 impl<'a> Graph<'a> {
-    fn of(whole: &Whole<'a>) -> Self {
-        let names: Vec<&Arc<str>> = whole.workers.keys().collect();
+    fn of(scope: &Scope<'a>) -> Self {
+        let names: Vec<&Arc<str>> = scope.workers.keys().collect();
         let numbers: BTreeMap<&str, usize> =
             names.iter().enumerate().map(|(i, name)| (&***name, i)).collect();
-        let calls = whole
+        let calls = scope
             .workers
             .values()
             .map(|effective| {
@@ -54,28 +54,30 @@ impl<'a> Graph<'a> {
         Self { names, numbers, calls }
     }
 
-    /// One finding for each set of workers that all reach each other: its shortest circle.
-    fn circles(&self, found: &mut Vec<Diagnostic>) {
+    /// One finding for each strongly connected component: its shortest cycle.
+    fn cycles(&self, found: &mut Vec<Diagnostic>) {
         for members in self.components() {
             let start = members[0];
             let inside: BTreeSet<usize> = members.iter().copied().collect();
-            let Some((chain, span)) = self.circle(start, &inside) else { continue };
+            let Some((chain, span)) = self.cycle(start, &inside) else { continue };
             let names: Vec<&str> = chain.iter().map(|&worker| &**self.names[worker]).collect();
             found.push(
                 Diagnostic::error(
                     codes::CALL_CYCLE,
-                    format!("workers call each other in a circle: {}", names.join(" → ")),
+                    format!("workers call each other in a cycle: {}", names.join(" → ")),
                 )
                 .at(span)
-                .note("a worker that is already in the chain of callers is refused")
-                .help("take one of the calls away, or set `delegation: {allow_recursion: true}` in the manifest"),
+                .note("llm-do refuses to call a worker that is already in the chain of callers")
+                .help(
+                    "remove one of the calls, or set `delegation: {allow_recursion: true}` in the manifest",
+                ),
             );
         }
     }
 
-    /// The sets of more than one worker that all reach each other, and the single ones that call themselves, each
-    /// sorted. Tarjan's algorithm ("Depth-First Search and Linear Graph Algorithms", 1972), with a stack of its own: a
-    /// chain of callers may be as long as the program.
+    /// The strongly connected components with more than one worker, and workers that call themselves, each sorted.
+    /// Tarjan's algorithm ("Depth-First Search and Linear Graph Algorithms", 1972) with an explicit stack, because a
+    /// call chain may be as long as the program.
     fn components(&self) -> Vec<Vec<usize>> {
         const UNSEEN: usize = usize::MAX;
         let count = self.calls.len();
@@ -127,8 +129,8 @@ impl<'a> Graph<'a> {
         components
     }
 
-    /// The shortest way from a worker back to itself, with the place of the call that closes it.
-    fn circle(&self, start: usize, inside: &BTreeSet<usize>) -> Option<(Vec<usize>, &'a Span)> {
+    /// The shortest path from a worker back to itself, with the span of the last call.
+    fn cycle(&self, start: usize, inside: &BTreeSet<usize>) -> Option<(Vec<usize>, &'a Span)> {
         let mut from: BTreeMap<usize, usize> = BTreeMap::new();
         let mut waiting = VecDeque::from([start]);
         while let Some(worker) = waiting.pop_front() {
@@ -140,7 +142,7 @@ impl<'a> Graph<'a> {
                         chain.push(caller);
                         at = caller;
                     }
-                    // Of a worker that calls itself the chain holds it twice already.
+                    // The chain of a worker that calls itself has it twice.
                     chain.dedup();
                     if worker == start {
                         chain.push(start);
@@ -157,7 +159,7 @@ impl<'a> Graph<'a> {
         None
     }
 
-    /// Calls that the entry can reach only deeper than is allowed.
+    /// Calls that the entry can reach only below the depth limit.
     fn depth(&self, entry: &str, limit: u32, found: &mut Vec<Diagnostic>) {
         let Some(&entry) = self.numbers.get(entry) else { return };
         let mut depths: BTreeMap<usize, u32> = BTreeMap::from([(entry, 0)]);
@@ -174,12 +176,12 @@ impl<'a> Graph<'a> {
                         Diagnostic::warning(
                             codes::TOO_DEEP,
                             format!(
-                                "`{}` stands {depth} calls below the entry, and {limit} are allowed",
+                                "`{}` is {depth} calls below the entry, but `delegation.max_depth` is {limit}",
                                 self.names[callee]
                             ),
                         )
                         .at(span)
-                        .help("call it from further up, or raise `delegation.max_depth` in the manifest"),
+                        .help("shorten the chain of calls, or raise `delegation.max_depth` in the manifest"),
                     );
                     continue;
                 }
@@ -189,59 +191,62 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Workers of the program that neither the entry nor an export reaches, by whatever chain.
-fn unreached(whole: &Whole<'_>, graph: &Graph<'_>, found: &mut Vec<Diagnostic>) {
-    let program = whole.packages.program();
+/// Workers of the program that no chain of calls from the entry or an export reaches.
+fn unreached(scope: &Scope<'_>, graph: &Graph<'_>, found: &mut Vec<Diagnostic>) {
+    let program = scope.packages.program();
     let exports: Vec<String> = program.exports().map(|(id, _)| id).collect();
-    if whole.entry.is_none() && exports.is_empty() {
+    if scope.entry.is_none() && exports.is_empty() {
         return;
     }
     let mut matched: BTreeMap<(PackageId, &str), Vec<usize>> = BTreeMap::new();
     let mut reached: BTreeSet<usize> = BTreeSet::new();
-    let begin = whole.entry.map(|entry| &**entry).into_iter().chain(exports.iter().map(String::as_str));
+    let begin = scope.entry.map(|entry| &**entry).into_iter().chain(exports.iter().map(String::as_str));
     let mut waiting: Vec<usize> = begin.filter_map(|name| graph.numbers.get(name).copied()).collect();
     while let Some(worker) = waiting.pop() {
         if !reached.insert(worker) {
             continue;
         }
         waiting.extend(graph.calls[worker].iter().map(|(callee, _)| *callee));
-        let effective = &whole.workers[graph.names[worker]];
+        let effective = &scope.workers[graph.names[worker]];
         if may_call_any(effective) {
             return;
         }
         let package = effective.located.package;
         for (glob, _) in effective.callees.iter().filter(|(reference, _)| is_glob(reference)) {
             let callees =
-                matched.entry((package, glob)).or_insert_with(|| matching(whole, graph, package, glob));
+                matched.entry((package, glob)).or_insert_with(|| matching(scope, graph, package, glob));
             waiting.extend(callees.iter().copied());
         }
     }
-    for located in whole.scanned {
+    for located in scope.scanned {
         let number = graph.numbers.get(&*program.global_id(&located.id));
         if number.is_some_and(|number| !reached.contains(number)) {
             let tree = program.tree.as_ref();
             found.push(
-                Diagnostic::warning(codes::UNREACHED, format!("nothing reaches the worker `{}`", located.id))
-                    .at(&Span::whole(&front_matter::unread(tree, &located.path)))
-                    .help("let a worker call it (`allow_workers`), export it, or remove it"),
+                Diagnostic::warning(
+                    codes::UNREACHED,
+                    format!("nothing can call the worker `{}`", located.id),
+                )
+                .at(&Span::whole(&front_matter::unread(tree, &located.path)))
+                .help("add it to the `allow_workers` of a worker, export it, or remove it"),
             );
         }
     }
 }
 
-/// Whether a worker has code of the program, or is some: it may call every worker, by names that it makes up.
+/// Whether a worker has code of the program or is code. Code may call any worker by a computed name.
 fn may_call_any(effective: &Effective) -> bool {
     let own = |level: &ToolLevel| level.package.source == FunctionSource::Program;
     effective.definition.code.is_some() || effective.definition.tools.iter().any(own)
 }
 
-/// The workers that a pattern of an allowlist names.
-fn matching(whole: &Whole<'_>, graph: &Graph<'_>, package: PackageId, glob: &str) -> Vec<usize> {
+/// The workers that an allowlist pattern matches.
+fn matching(scope: &Scope<'_>, graph: &Graph<'_>, package: PackageId, glob: &str) -> Vec<usize> {
     let Ok(glob) = globset::GlobBuilder::new(glob).literal_separator(false).build() else {
         return Vec::new();
     };
     let matcher = glob.compile_matcher();
-    let workers = whole.workers.values().enumerate();
+    let workers = scope.workers.values().enumerate();
     let named = workers.filter(|(_, effective)| {
         if effective.located.package == package {
             matcher.is_match(&effective.located.id)

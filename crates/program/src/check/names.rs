@@ -1,8 +1,9 @@
-//! Names that would be confused: by file systems that ignore case, or by a model.
+//! Names that file systems that ignore case, or a model, would confuse.
 
 use super::{
-    Whole,
-    tools::{Tool, offers, place},
+    exposed::Tool,
+    scope::Scope,
+    tools::{offers, place},
 };
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -12,44 +13,45 @@ use crate::{
     resolve::WorkerFile,
     span::Span,
 };
-use llm_do_core::{function::tool_name, worker::CODE};
+use llm_do_core::function::tool_name;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
-    case(whole, found);
-    let workers: Vec<&Effective> = whole.workers.values().map(AsRef::as_ref).collect();
-    // What many workers have in common is told once.
-    let mut told: BTreeSet<(&str, Arc<str>)> = BTreeSet::new();
-    for (common, clash) in in_parallel(workers, |effective| clashes(whole, effective)).into_iter().flatten() {
-        if common.is_none_or(|common| told.insert(common)) {
+pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+    case(scope, found);
+    let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
+    // A clash that many workers share is reported once.
+    let mut reported: BTreeSet<(&str, Arc<str>)> = BTreeSet::new();
+    for (common, clash) in in_parallel(workers, |effective| clashes(scope, effective)).into_iter().flatten() {
+        if common.is_none_or(|common| reported.insert(common)) {
             found.push(clash);
         }
     }
 }
 
-/// A clash, and of one that other workers may have too the toolset and the function.
+/// A clash, and the toolset and function of a clash that other workers may share.
 type Clash = (Option<(&'static str, Arc<str>)>, Diagnostic);
 
-/// Names of which a worker's model would see two.
-fn clashes(whole: &Whole<'_>, effective: &Effective) -> Vec<Clash> {
+/// Duplicate tool names of a worker.
+fn clashes(scope: &Scope<'_>, effective: &Effective) -> Vec<Clash> {
     let mut found = Vec::new();
+    let code = scope.host.toolsets.code().map(|kind| kind.name());
     let python = |name: &str| {
-        let tool = whole.exposed.tools(effective)?.get(name)?;
-        offers(effective, CODE, &tool.code.name).then_some(tool)
+        let tool = scope.exposed.tools(effective)?.get(name)?;
+        offers(effective, code?, &tool.code.name).then_some(tool)
     };
-    // Each name that the model sees, with what gets it.
+    // Each name that the model sees, with its function.
     let mut names: BTreeMap<Cow<'_, str>, Named<'_>> = BTreeMap::new();
-    for kind in effective.toolsets.keys().filter_map(|name| whole.host.toolsets.get(name)) {
+    for kind in effective.toolsets.keys().filter_map(|name| scope.host.toolsets.get(name)) {
         for built_in in kind.tools().iter().filter(|tool| offers(effective, kind.name(), tool)) {
             let named = Named::BuiltIn(kind.name());
             if let Some(tool) = python(built_in) {
                 let clash = clash(&format!("the Python tool `{}`", tool.code.name), &named.shown(), built_in)
-                    .at(&place(whole.packages, &tool.level, &tool.code))
-                    .help("rename the function: nothing takes the place of a tool that is built in");
+                    .at(&place(scope.packages, &tool.level, &tool.code))
+                    .help("rename the function: it cannot replace a built-in tool");
                 found.push((Some((kind.name(), Arc::clone(&tool.code.name))), clash));
             }
             names.insert(Cow::Borrowed(built_in), named);
@@ -63,8 +65,8 @@ fn clashes(whole: &Whole<'_>, effective: &Effective) -> Vec<Clash> {
         let Some(other) = other.or(python) else { continue };
         let clash = clash(&format!("`{reference}`"), &other.shown(), &name)
             .at(span)
-            .help("rename the worker, or take one of the two from it");
-        let clash = match other.place(whole) {
+            .help("rename one of them, or remove one of them from the worker");
+        let clash = match other.place(scope) {
             Some(place) => clash.related("the other one", &place),
             None => clash,
         };
@@ -74,13 +76,10 @@ fn clashes(whole: &Whole<'_>, effective: &Effective) -> Vec<Clash> {
 }
 
 fn clash(this: &str, other: &str, name: &str) -> Diagnostic {
-    Diagnostic::error(
-        codes::NAME_CLASH,
-        format!("{this} and {other} would both be called `{name}` by the model"),
-    )
+    Diagnostic::error(codes::NAME_CLASH, format!("{this} and {other} would both have the tool name `{name}`"))
 }
 
-/// What gets a name.
+/// The function behind a name.
 enum Named<'a> {
     BuiltIn(&'static str),
     Python(&'a Tool),
@@ -96,22 +95,22 @@ impl Named<'_> {
         }
     }
 
-    fn place(&self, whole: &Whole<'_>) -> Option<Span> {
+    fn place(&self, scope: &Scope<'_>) -> Option<Span> {
         match self {
             Self::BuiltIn(_) => None,
-            Self::Python(tool) => Some(place(whole.packages, &tool.level, &tool.code)),
+            Self::Python(tool) => Some(place(scope.packages, &tool.level, &tool.code)),
             Self::Worker(_, span) => Some((*span).clone()),
         }
     }
 }
 
-/// Workers whose IDs differ only in case: on many systems that is one file.
-fn case(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
+/// Workers whose IDs differ only in case. Many file systems treat them as one file.
+fn case(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     let mut folded: BTreeMap<String, &WorkerFile> = BTreeMap::new();
-    for located in whole.scanned {
+    for located in scope.scanned {
         let Some(other) = folded.insert(located.id.to_lowercase(), located) else { continue };
         if other.id != located.id {
-            let tree = whole.packages.program().tree.as_ref();
+            let tree = scope.packages.program().tree.as_ref();
             found.push(
                 Diagnostic::error(
                     codes::CASE_CLASH,
@@ -119,7 +118,7 @@ fn case(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
                 )
                 .at(&Span::whole(&front_matter::unread(tree, &located.path)))
                 .note(format!("the other one is {}", other.path))
-                .help("rename one of them: on some systems they are one file"),
+                .help("rename one of them: some file systems treat them as one file"),
             );
         }
     }

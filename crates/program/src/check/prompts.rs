@@ -1,6 +1,6 @@
-//! What instructions refer to: variables, templates, files.
+//! Checks of the variables, templates and files that instructions use.
 
-use super::Whole;
+use super::scope::Scope;
 use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, bad_template},
@@ -17,13 +17,13 @@ use std::{
     sync::Arc,
 };
 
-/// Variables of every template (SPEC §7).
+/// Variables that every template has (`docs/reference/templates.md`).
 const ALWAYS: [&str; 4] = ["input", "worker", "project", "run"];
-/// Templates within templates that are followed: a rendering goes no further.
+/// Maximum depth of nested templates, as in rendering.
 const DEEPEST: usize = 10;
 
-pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
-    whole.each(found, |effective, found| {
+pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+    scope.each(found, |effective, found| {
         let mut reader = Reader {
             source: effective.definition.instructions.templates.as_ref(),
             found,
@@ -38,20 +38,20 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     });
 }
 
-/// A variable's first place, in whichever template it stands.
+/// The first place of each variable, in any template.
 type Read = BTreeMap<String, Span>;
 
 struct Reader<'a> {
     source: &'a dyn TemplateSource,
     found: &'a mut Vec<Diagnostic>,
-    /// The variables that are read and that no template on the way sets.
+    /// Variables that are read but not set by a template.
     read: Read,
-    /// Templates that were looked at.
+    /// Templates that were already checked.
     seen: BTreeSet<String>,
 }
 
 impl Reader<'_> {
-    /// Follows what a template refers to. `chain` holds the names on the way to it, `set` what those have set.
+    /// Follows the references of a template. `chain` has the names of its parents, `set` the variables that they set.
     fn template(
         &mut self,
         name: Option<&str>,
@@ -75,7 +75,7 @@ impl Reader<'_> {
         let set: BTreeSet<String> = set.union(&facts.set).cloned().collect();
         for reference in &facts.templates {
             let Some((wanted, span)) = named(reference, at) else { continue };
-            // What a library's template names is the library's.
+            // A reference in a library's template is resolved in that library.
             let library = name.and_then(|name| name.split_once(':')).filter(|_| !wanted.contains(':'));
             let wanted = library.map_or(wanted.clone(), |(library, _)| format!("{library}:{wanted}"));
             if let Some(begin) = chain.iter().position(|above| *above == wanted) {
@@ -86,7 +86,7 @@ impl Reader<'_> {
                         format!("templates include each other: {}", names.join(" → ")),
                     )
                     .at(&span)
-                    .help("take one of the includes away"),
+                    .help("remove one of the includes"),
                 );
                 continue;
             }
@@ -114,7 +114,7 @@ impl Reader<'_> {
         match text {
             Ok(Some(text)) => return Some(text),
             Ok(None) => self.found.push(problem(format!("the {what} `{name}` does not exist")).help(
-                "it is looked for in the worker's `templates/` and folder, then in the project's `templates/` and `prompts/`",
+                "llm-do looks in the worker's `templates/` and folder, then in the project's `templates/` and `prompts/`",
             )),
             Err(refusal) => self.found.push(problem(format!("the {what} {refusal}"))),
         }
@@ -122,7 +122,7 @@ impl Reader<'_> {
     }
 }
 
-/// The name of what must exist, with its place.
+/// The name of a required reference, with its span.
 fn named(reference: &Reference, at: impl Fn(&Place) -> Span) -> Option<(String, Span)> {
     let name = reference.name.clone().filter(|_| !reference.optional)?;
     let span = at(&reference.place);
@@ -131,7 +131,7 @@ fn named(reference: &Reference, at: impl Fn(&Place) -> Span) -> Option<(String, 
     Some((name, whole.unwrap_or(span)))
 }
 
-/// The whole of a word that begins at a place.
+/// The span of a word that starts at a place.
 fn word(begin: &Span, word: &str) -> Span {
     let Some(range) = begin.range() else { return begin.clone() };
     let whole = Span::new(begin.file(), range.start..range.start + word.len());
@@ -140,7 +140,7 @@ fn word(begin: &Span, word: &str) -> Span {
 
 fn unknown(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
     let signature = &effective.definition.signature;
-    // Without declared parameters any key of the input is a variable, and so it is where a schema leaves room.
+    // Without declared parameters, any key of the input is a variable; also if a schema allows additional properties.
     let open = signature.schema.value().get("additionalProperties") != Some(&Value::Bool(false));
     if !signature.declared || open {
         return;
@@ -165,8 +165,8 @@ fn unknown(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A template that prints some parameters and not this one has probably forgotten it. One that prints none leaves them
-/// to the message, which carries them all.
+/// A template that uses some parameters but not this one has probably forgotten it. A template that uses none gets
+/// them all in the message.
 fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
     let signature = &effective.definition.signature;
     let is_read = |name: &str| read.contains_key(name);
@@ -178,7 +178,7 @@ fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
         let lists = ["read", "write"].into_iter().filter_map(|key| sandbox?.get(key));
         lists.flat_map(Node::texts).any(|(text, _)| text.contains(name))
     };
-    // What a tool of `ensures` makes of the input is its own affair.
+    // A tool in `ensures` may use any part of the input.
     let judged = |name: &str| {
         effective.definition.ensures.iter().any(|ensure| match &ensure.by {
             Judge::That(that) => that.contains(name),
@@ -190,7 +190,7 @@ fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
         if is_read(name) || signature.message.as_deref() == Some(name) || handed(name) || judged(name) {
             continue;
         }
-        // A parameter of a schema in a file has its place there, which is not this worker's.
+        // A parameter of an external schema has no place in this file.
         let Some(entry) = effective
             .keys
             .get("parameters")
@@ -202,12 +202,12 @@ fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
             Diagnostic::warning(
                 codes::UNUSED_PARAMETER,
                 format!(
-                    "the instructions use other parameters of `{}`, and not `{name}`",
+                    "the instructions of `{}` do not use the parameter `{name}`",
                     effective.definition.id
                 ),
             )
             .at(&entry.key_span)
-            .help(format!("write `{{{{ {name} }}}}` where it is meant, or remove it")),
+            .help(format!("write `{{{{ {name} }}}}` in the instructions, or remove the parameter")),
         );
     }
 }

@@ -1,94 +1,28 @@
-//! Python tools: what their modules expose, and what is said of tools that nobody has.
+//! Python tools: the tools of each module, and references to tools that do not exist.
 
-use super::Whole;
+use super::{
+    exposed::{Key, Tools, key},
+    scope::Scope,
+};
 use crate::{
-    code::{CodeProblemKind, CodeTool, ModuleTools, span},
+    code::{CodeProblemKind, CodeTool},
+    code_place::{of_problem, span},
     diagnostics::{Diagnostic, codes},
     effective::{Effective, is_glob},
     package::Packages,
-    program::LoadOptions,
     resolve::PackageId,
     span::{SourceFile, Span},
+    toolsets::Toolsets,
     yaml::{Data, Node},
 };
 use llm_do_core::{
     function::tool_name,
-    worker::{CODE, CodeEntry, CodeModule, CodePackage, ToolLevel, ToolModule},
+    worker::{CodeEntry, CodeModule, ToolLevel, ToolModule},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
-
-/// What the levels of a program expose, each looked into once.
-#[derive(Default)]
-pub(super) struct Exposed {
-    levels: HashMap<Key, Vec<ModuleTools>>,
-    /// The tools of each list of levels by its address, `None` where not all of them are known. Workers of one folder
-    /// share theirs.
-    lists: HashMap<usize, Option<Tools>>,
-}
-
-/// What tells levels apart: whose they are and their modules. The name of a level says who looks at it.
-type Key = (Arc<CodePackage>, Vec<ToolModule>);
-
-/// Python tools by the names that a model sees, the nearest of each.
-pub(super) type Tools = BTreeMap<String, Tool>;
-
-/// A Python tool and its level.
-pub(super) struct Tool {
-    pub(super) level: ToolLevel,
-    pub(super) code: CodeTool,
-}
-
-fn key(level: &ToolLevel) -> Key {
-    (Arc::clone(&level.package), level.modules.clone())
-}
-
-impl Exposed {
-    /// Looks into the levels of all workers.
-    pub(super) fn by<'a>(workers: impl Iterator<Item = &'a Arc<Effective>>, host: &LoadOptions) -> Self {
-        let mut exposed = Self::default();
-        for levels in workers.map(|effective| &effective.definition.tools) {
-            if exposed.lists.contains_key(&levels.as_ptr().addr()) {
-                continue;
-            }
-            if let Some(reader) = &host.code {
-                for level in levels.iter() {
-                    exposed.levels.entry(key(level)).or_insert_with(|| reader.tools(level));
-                }
-            }
-            let tools = exposed.aggregated(levels);
-            exposed.lists.insert(levels.as_ptr().addr(), tools);
-        }
-        exposed
-    }
-
-    fn aggregated(&self, levels: &[ToolLevel]) -> Option<Tools> {
-        let mut tools = Tools::new();
-        for level in levels {
-            for module in self.of(level)? {
-                if module.problem.as_ref().is_some_and(|problem| problem.kind != CodeProblemKind::Nothing) {
-                    return None;
-                }
-                for code in &module.tools {
-                    let tool = || Tool { level: level.clone(), code: code.clone() };
-                    tools.entry(tool_name(&code.name)).or_insert_with(tool);
-                }
-            }
-        }
-        Some(tools)
-    }
-
-    fn of(&self, level: &ToolLevel) -> Option<&[ModuleTools]> {
-        self.levels.get(&key(level)).map(Vec::as_slice)
-    }
-
-    /// The Python tools of a worker; `None` where not all of them are known.
-    pub(super) fn tools(&self, effective: &Effective) -> Option<&Tools> {
-        self.lists.get(&effective.definition.tools.as_ptr().addr())?.as_ref()
-    }
-}
 
 /// Whether a worker's configuration of a toolset offers a tool.
 pub(super) fn offers(effective: &Effective, toolset: &str, tool: &str) -> bool {
@@ -96,7 +30,7 @@ pub(super) fn offers(effective: &Effective, toolset: &str, tool: &str) -> bool {
     named.is_none_or(|names| names.texts().any(|(name, _)| name == tool || name == tool_name(tool)))
 }
 
-/// Where a tool is defined; the module's file where the reader doesn't say.
+/// The definition of a tool; the module's file if the reader does not report it.
 pub(super) fn place(packages: &Packages, level: &ToolLevel, tool: &CodeTool) -> Span {
     match (&tool.file, level.modules.first()) {
         (Some(file), _) => span(packages, file, tool.line, None),
@@ -113,24 +47,24 @@ fn whole(packages: &Packages, module: &CodeModule) -> Span {
     }
 }
 
-/// A module as people call it.
+/// The name of a module in messages.
 fn shown(packages: &Packages, module: &CodeModule) -> String {
     whole(packages, module).file().path().to_string()
 }
 
-pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     let mut seen: HashSet<Key> = HashSet::new();
     let mut lists: HashSet<*const ToolLevel> = HashSet::new();
     let mut known: BTreeMap<PackageId, Option<BTreeSet<&str>>> = BTreeMap::new();
-    for effective in whole.workers.values() {
+    for effective in scope.workers.values() {
         let levels = &effective.definition.tools;
-        let tools = whole.exposed.tools(effective);
+        let tools = scope.exposed.tools(effective);
         if lists.insert(levels.as_ptr()) {
             for level in levels.iter().filter(|level| !seen.contains(&key(level))) {
-                modules(whole, level, effective, found);
+                modules(scope, level, effective, found);
             }
             seen.extend(levels.iter().map(key));
-            shadows(whole, levels, found);
+            shadows(scope, levels, found);
             let package = known.entry(effective.located.package).or_insert_with(|| Some(BTreeSet::new()));
             match (package.as_mut(), tools) {
                 (Some(package), Some(tools)) => package.extend(tools.values().map(|tool| &*tool.code.name)),
@@ -138,14 +72,14 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
             }
         }
         if let Some(code) = &effective.definition.code {
-            entry(whole, code, effective.keys.entry("code").map(|entry| &entry.value.span), found);
+            entry(scope, code, effective.keys.entry("code").map(|entry| &entry.value.span), found);
         }
-        names(whole, effective, tools, found);
-        rules(whole, effective, tools, found);
+        names(scope, effective, tools, found);
+        rules(scope, effective, tools, found);
     }
-    // What a manifest says of tools is for all workers: one must have them.
-    for (id, package) in whole.packages.iter() {
-        let (Some(custom), Some(Some(tools))) = (package.toolsets.get(CODE), known.get(&id)) else {
+    // A manifest's configuration is for all workers: at least one must have each tool.
+    for (id, package) in scope.packages.iter() {
+        let (Some(custom), Some(Some(tools))) = (of_code(scope, &package.toolsets), known.get(&id)) else {
             continue;
         };
         for (name, span) in named(custom) {
@@ -154,21 +88,26 @@ pub(super) fn check(whole: &Whole<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// What is wrong with the modules of a level, and with their tools.
-fn modules(whole_program: &Whole<'_>, level: &ToolLevel, effective: &Effective, found: &mut Vec<Diagnostic>) {
-    let packages = whole_program.packages;
-    let Some(exposed) = whole_program.exposed.of(level) else { return };
+/// The configuration of the kind that makes functions of code.
+fn of_code<'a>(scope: &Scope<'_>, toolsets: &'a Toolsets) -> Option<&'a Node> {
+    toolsets.get(scope.host.toolsets.code()?.name())
+}
+
+/// Problems of the modules of a level and their tools.
+fn modules(scope: &Scope<'_>, level: &ToolLevel, effective: &Effective, found: &mut Vec<Diagnostic>) {
+    let packages = scope.packages;
+    let Some(exposed) = scope.exposed.of(level) else { return };
     let mut defined: BTreeMap<&str, (&CodeModule, &CodeTool)> = BTreeMap::new();
     for (module, exposed) in level.modules.iter().zip(exposed) {
         if let Some(problem) = &exposed.problem {
-            let at = problem.span(packages).unwrap_or_else(|| whole(packages, &module.module));
+            let at = of_problem(packages, problem).unwrap_or_else(|| whole(packages, &module.module));
             let finding = problem.finding(&shown(packages, &module.module)).at(&at);
-            // One interpreter that is not there is one finding, however many modules want it.
-            let said = |known: &Diagnostic| known.code == finding.code && known.message == finding.message;
-            if finding.code == codes::NOT_LOOKED_INTO && found.iter().any(said) {
+            // A missing interpreter is reported once, not for every module.
+            let same = |known: &Diagnostic| known.code == finding.code && known.message == finding.message;
+            if finding.code == codes::NOT_LOOKED_INTO && found.iter().any(same) {
                 continue;
             }
-            found.push(match imported(effective, &module.module) {
+            found.push(match imported(scope, effective, &module.module) {
                 Some(import) => finding.related("it is named here", import),
                 None => finding,
             });
@@ -179,9 +118,7 @@ fn modules(whole_program: &Whole<'_>, level: &ToolLevel, effective: &Effective, 
                 found.push(
                     Diagnostic::error(codes::NO_TOOL, format!("`{}` cannot be a tool: {reason}", tool.name))
                         .at(&at())
-                        .help(
-                            "change its parameters, or keep it from being exposed: begin its name with `_`",
-                        ),
+                        .help("change its parameters, or start its name with `_` so that it is not exposed"),
                 );
             }
             if let Some((other, first)) = defined.insert(&tool.name, (&module.module, tool)) {
@@ -195,7 +132,7 @@ fn modules(whole_program: &Whole<'_>, level: &ToolLevel, effective: &Effective, 
                     )
                     .at(&at())
                     .related("the other one", &place(packages, level, first))
-                    .help("rename one of them: at one distance from a worker a name has one meaning"),
+                    .help("rename one of them: tool names must be unique on one level"),
                 );
             }
         }
@@ -203,9 +140,9 @@ fn modules(whole_program: &Whole<'_>, level: &ToolLevel, effective: &Effective, 
 }
 
 /// Where a worker names a module itself.
-fn imported<'a>(effective: &'a Effective, module: &CodeModule) -> Option<&'a Span> {
+fn imported<'a>(scope: &Scope<'_>, effective: &'a Effective, module: &CodeModule) -> Option<&'a Span> {
     let imports = effective.keys.get("imports").and_then(|imports| imports.get("tools"));
-    let custom = effective.toolsets.get(CODE).and_then(|custom| custom.get("module"));
+    let custom = of_code(scope, &effective.toolsets).and_then(|custom| custom.get("module"));
     let mut named = imports
         .into_iter()
         .flat_map(Node::texts)
@@ -220,12 +157,12 @@ fn imported<'a>(effective: &'a Effective, module: &CodeModule) -> Option<&'a Spa
     found.map(|(_, span)| span)
 }
 
-/// Tools that a nearer level hides.
-fn shadows(whole: &Whole<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>) {
+/// Tools that a nearer level shadows.
+fn shadows(scope: &Scope<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>) {
     let mut nearest: BTreeMap<&str, (&ToolLevel, &CodeTool)> = BTreeMap::new();
     for level in levels {
         let mut here: Vec<&CodeTool> = Vec::new();
-        for tool in whole.exposed.of(level).unwrap_or_default().iter().flat_map(|module| &module.tools) {
+        for tool in scope.exposed.of(level).unwrap_or_default().iter().flat_map(|module| &module.tools) {
             here.push(tool);
             let Some((near, hiding)) = nearest.get(&*tool.name) else { continue };
             found.push(
@@ -233,9 +170,9 @@ fn shadows(whole: &Whole<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>)
                     codes::SHADOWED_TOOL,
                     format!("the tool `{}` of {} hides the one of {}", tool.name, near.name, level.name),
                 )
-                .at(&place(whole.packages, near, hiding))
-                .related("this one is hidden", &place(whole.packages, level, tool))
-                .help("rename one of them, if both are wanted"),
+                .at(&place(scope.packages, near, hiding))
+                .related("this one is hidden", &place(scope.packages, level, tool))
+                .help("rename one of them if you need both"),
             );
         }
         for tool in here {
@@ -244,9 +181,9 @@ fn shadows(whole: &Whole<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>)
     }
 }
 
-/// A function that a program starts with, or that a worker is, must be there.
-fn entry(whole_program: &Whole<'_>, code: &CodeEntry, named: Option<&Span>, found: &mut Vec<Diagnostic>) {
-    let (Some(reader), packages) = (&whole_program.host.code, whole_program.packages) else { return };
+/// Checks that a function that is the entry or a worker exists.
+fn entry(scope: &Scope<'_>, code: &CodeEntry, named: Option<&Span>, found: &mut Vec<Diagnostic>) {
+    let (Some(reader), packages) = (&scope.host.code, scope.packages) else { return };
     let look = |names: Vec<Arc<str>>| {
         let module = ToolModule { module: code.module.clone(), names };
         let level =
@@ -262,7 +199,7 @@ fn entry(whole_program: &Whole<'_>, code: &CodeEntry, named: Option<&Span>, foun
     let named = named.or(of_manifest.filter(|span| span.text().contains(&*code.function)));
     match exposed.problem {
         Some(problem) if !matches!(problem.kind, CodeProblemKind::Missing | CodeProblemKind::Nothing) => {
-            let at = problem.span(packages).unwrap_or_else(|| whole(packages, &code.module));
+            let at = of_problem(packages, &problem).unwrap_or_else(|| whole(packages, &code.module));
             let finding = problem.finding(&module).at(&at);
             found.push(match named {
                 Some(named) => finding.related("it is named here", named),
@@ -298,10 +235,10 @@ fn has(tools: &Tools, name: &str) -> bool {
     tools.values().any(|tool| *tool.code.name == *name) || tools.contains_key(name)
 }
 
-/// Whether a name stands in `custom.tools` and some module has a function of that name, which so counts as exposed.
-fn listed(whole: &Whole<'_>, effective: &Effective, custom: &Node, name: &str) -> bool {
+/// Whether `custom.tools` contains a name and a module has a function of that name, which then counts as exposed.
+fn listed(scope: &Scope<'_>, effective: &Effective, custom: &Node, name: &str) -> bool {
     let in_list = custom.get("tools").is_some_and(|tools| tools.texts().any(|(listed, _)| listed == name));
-    let Some(reader) = whole.host.code.as_ref().filter(|_| in_list) else { return false };
+    let Some(reader) = scope.host.code.as_ref().filter(|_| in_list) else { return false };
     let levels = effective.definition.tools.iter();
     let modules = levels.flat_map(|level| level.modules.iter().map(move |module| (level, module)));
     modules.into_iter().any(|(level, ToolModule { module, .. })| {
@@ -312,11 +249,11 @@ fn listed(whole: &Whole<'_>, effective: &Effective, custom: &Node, name: &str) -
 }
 
 /// The tools that a worker's own configuration names.
-fn names(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
-    let (Some(custom), Some(tools)) = (effective.toolsets.get(CODE), tools) else { return };
+fn names(scope: &Scope<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
+    let (Some(custom), Some(tools)) = (of_code(scope, &effective.toolsets), tools) else { return };
     let file = effective.keys.span.file();
     for (name, span) in named(custom).into_iter().filter(|(_, span)| Arc::ptr_eq(span.file(), file)) {
-        if !has(tools, name) && listed(whole, effective, custom, name) {
+        if !has(tools, name) && listed(scope, effective, custom, name) {
             continue;
         }
         unknown(name, span, tools.values().map(|tool| &*tool.code.name), found);
@@ -337,43 +274,33 @@ fn unknown<'a>(
         .did_you_mean(name, tools.clone());
     let all: Vec<&str> = tools.take(13).collect();
     found.push(match (missing.nearest.is_empty(), all.len()) {
-        (true, 0) => missing.help("there are no Python tools here: they lie in `tools.py` or `tools/`"),
-        (true, 1..=12) => missing.help(format!("Python tools are {}", all.join(", "))),
+        (true, 0) => missing.help("there are no Python tools here; put them in `tools.py` or `tools/`"),
+        (true, 1..=12) => missing.help(format!("available Python tools: {}", all.join(", "))),
         _ => missing,
     });
 }
 
-/// Names by which rules speak of calls of workers, whatever the workers are.
-const DELEGATION: [&str; 3] = ["worker_call", "worker.call", "worker_create"];
-
-/// Rules and conditions of a worker that name tools that there are none of, in its own reach or in any toolset.
-fn rules(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
+/// Rules and conditions of a worker that name tools that exist neither for the worker nor in any toolset.
+fn rules(scope: &Scope<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
     let rules = effective.keys.get("tool_rules").map(Node::entries).unwrap_or_default();
     let rules = rules.iter().map(|entry| (entry.key.split('(').next().unwrap_or_default(), &entry.key_span));
-    let spoken: Vec<_> = rules
-        .map(|(name, span)| (name, span, "the rule speaks of"))
+    let named: Vec<_> = rules
+        .map(|(name, span)| (name, span, "`tool_rules` names"))
         .chain(judges(effective).map(|(name, span)| (name, span, "`ensures` names")))
         .collect();
-    let (false, Some(tools)) = (spoken.is_empty(), tools) else { return };
-    let registry = &whole.host.toolsets;
-    // A toolset that doesn't say what it holds may hold anything, and a pattern of workers name any.
-    let open = effective
-        .toolsets
-        .keys()
-        .filter_map(|name| registry.get(name))
-        .any(|kind| kind.tools().is_empty() && ![CODE, "workers"].contains(&kind.name()));
+    let (false, Some(tools)) = (named.is_empty(), tools) else { return };
+    let registry = &scope.host.toolsets;
+    // A toolset without a tool list may have any tool, and a pattern of workers may match any name.
+    let open =
+        effective.toolsets.keys().filter_map(|name| registry.get(name)).any(|kind| !kind.tools_are_known());
     if open || effective.callees.iter().any(|(reference, _)| is_glob(reference)) {
         return;
     }
-    let built_in = registry.names().filter_map(|name| registry.get(name)).flat_map(|kind| kind.tools());
+    let built_in = registry.kinds().flat_map(|kind| kind.tools().iter().chain(kind.rule_names()));
     let callees = effective.callees.iter().map(|(reference, _)| reference.trim_start_matches("./"));
-    let names: Vec<&str> = built_in
-        .copied()
-        .chain(tools.values().map(|tool| &*tool.code.name))
-        .chain(callees)
-        .chain(DELEGATION)
-        .collect();
-    for (name, span, said) in spoken {
+    let names: Vec<&str> =
+        built_in.copied().chain(tools.values().map(|tool| &*tool.code.name)).chain(callees).collect();
+    for (name, span, source) in named {
         if is_glob(name)
             || name.contains('{')
             || names.iter().any(|known| *known == name || tool_name(known) == name)
@@ -381,7 +308,7 @@ fn rules(whole: &Whole<'_>, effective: &Effective, tools: Option<&Tools>, found:
             continue;
         }
         found.push(
-            Diagnostic::error(codes::UNKNOWN_TOOL, format!("{said} `{name}`, and there is no such tool"))
+            Diagnostic::error(codes::UNKNOWN_TOOL, format!("{source} `{name}`, but there is no such tool"))
                 .at(span)
                 .did_you_mean(name, names.iter().copied()),
         );

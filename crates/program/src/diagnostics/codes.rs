@@ -1,11 +1,11 @@
-//! Every code there is, in one table. A code never changes its meaning; one that is no longer used is not given again.
+//! The table of all codes. The meaning of a code never changes, and a retired code is not reused.
 
 use std::fmt;
 
 /// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Code {
-    /// `E0201`, or `W0501` for what is only ever a warning.
+    /// `E0201`, or `W0501` for a code that is only a warning.
     pub id: &'static str,
     /// The kind in a few words.
     pub title: &'static str,
@@ -44,25 +44,25 @@ codes! {
     TOO_LARGE = "E0102", "a definition file is too large";
     NOT_UTF8 = "E0103", "a definition file is not UTF-8";
     EMPTY_FILE = "E0104", "a definition file is empty";
-    UNTERMINATED = "E0105", "the front matter has no end";
+    UNTERMINATED = "E0105", "the front matter is not closed";
     NO_FRONT_MATTER = "E0106", "a worker file has no front matter";
-    BAD_YAML = "E0107", "not well-formed YAML";
+    BAD_YAML = "E0107", "invalid YAML";
     DUPLICATE_KEY = "E0108", "a key is given twice";
-    YAML_BUDGET = "E0109", "YAML that expands beyond all bounds";
-    CUT_OFF = "E0110", "a change to the folder was cut off";
+    YAML_BUDGET = "E0109", "YAML that is too large";
+    CUT_OFF = "E0110", "a change to the folder was interrupted";
 
     UNKNOWN_KEY = "E0201", "unknown key";
     WRONG_TYPE = "E0202", "a value has the wrong type";
-    BAD_VALUE = "E0203", "a value is not one that makes sense here";
+    BAD_VALUE = "E0203", "a value is not valid here";
     NOT_SUPPORTED = "E0204", "not supported yet";
-    CONFLICT = "E0205", "two keys exclude each other";
+    CONFLICT = "E0205", "two keys cannot be used together";
     TWO_MANIFESTS = "E0206", "two manifests";
-    NOT_A_FORMAT = "E0207", "a sketch, not a worker file";
+    NOT_A_FORMAT = "E0207", "an unsupported file layout";
 
     WORKER_NOT_FOUND = "E0301", "worker not found";
     AMBIGUOUS = "E0302", "ambiguous worker ID";
     NAME_MISMATCH = "E0303", "a worker's name is not its ID";
-    ESCAPES_ROOT = "E0304", "a path leaves the root";
+    ESCAPES_ROOT = "E0304", "a path is outside the root";
     ENTRY_MISSING = "E0305", "the entry does not exist";
     NO_ENTRY = "E0306", "the project has no entry";
     NO_TARGET = "E0307", "the target does not exist";
@@ -70,59 +70,59 @@ codes! {
     BAD_REFERENCE = "E0309", "not a worker reference";
     CASE_CLASH = "E0310", "two names differ only in case";
 
-    BAD_TEMPLATE = "E0401", "bad template";
-    BAD_SCHEMA = "E0402", "bad schema";
+    BAD_TEMPLATE = "E0401", "invalid template";
+    BAD_SCHEMA = "E0402", "invalid schema";
     BAD_TYPE = "E0403", "not a type";
     BAD_PATTERN = "E0404", "not a rule pattern";
     BAD_MODEL = "E0405", "not a model name";
     UNKNOWN_TOOLSET = "E0406", "unknown toolset";
     UNKNOWN_PROVIDER = "E0407", "unknown provider";
     INCOMPATIBLE_MODEL = "E0408", "incompatible model";
-    BAD_MOUNT = "E0409", "a mount that cannot be";
+    BAD_MOUNT = "E0409", "an invalid mount";
     BAD_GLOB = "E0410", "not a glob pattern";
     NO_INSTRUCTIONS = "E0411", "a worker has no instructions";
-    BAD_TOOLSET_CONFIG = "E0412", "a toolset's configuration is wrong";
+    BAD_TOOLSET_CONFIG = "E0412", "a toolset's configuration is invalid";
     UNKNOWN_VARIABLE = "E0413", "a template uses a variable that does not exist";
-    MISSING_TEMPLATE = "E0414", "a template names another that does not exist";
+    MISSING_TEMPLATE = "E0414", "a template refers to one that does not exist";
     TEMPLATE_CYCLE = "E0415", "templates include each other";
-    RULE_EXAMPLE = "E0416", "a rule does not do what its examples say";
+    RULE_EXAMPLE = "E0416", "a rule does not match its examples";
     BAD_CONDITION = "E0417", "a condition of `ensures` cannot be checked";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
-    EMPTY_TOOLSET = "W0502", "a toolset without configuration is not there";
+    EMPTY_TOOLSET = "W0502", "a toolset without a value is not enabled";
 
     LIBRARY_NOT_FOUND = "E0601", "library not found";
     BAD_LIBRARY = "E0602", "a folder that is not a usable library";
     BAD_DEPENDENCY = "E0603", "not a dependency";
     VERSION_CONFLICT = "E0604", "two versions of one library";
-    CIRCULAR_DEPENDENCY = "E0605", "libraries depend on each other";
+    CIRCULAR_DEPENDENCY = "E0605", "circular dependency between libraries";
     NOT_EXPORTED = "E0606", "a library does not export this";
     UNDECLARED_LIBRARY = "E0607", "a library that is not a dependency";
-    LIBRARY_CHANGED = "E0608", "a library is not what the lock file pinned";
+    LIBRARY_CHANGED = "E0608", "a library differs from the lock file";
     BAD_LOCK = "E0609", "the lock file is damaged";
-    RESERVED_NAME = "E0610", "a name that llm-do keeps for itself";
+    RESERVED_NAME = "E0610", "a reserved name";
     NOT_LOCKED = "W0611", "a library that is not pinned";
 
     BAD_TOOL_REFERENCE = "E0701", "not a tool reference";
     TOOL_MODULE_NOT_FOUND = "E0702", "a tool module does not exist";
     TOOL_IMPORT_DISALLOWED = "E0703", "a tool import that is not allowed";
     NAME_CLASH = "E0704", "two functions would get one name";
-    EXPOSES_NOTHING = "E0705", "a tool module exposes nothing";
+    EXPOSES_NOTHING = "E0705", "a tool module exposes no tools";
     TOOL_TWICE = "E0706", "a tool is defined twice";
     NO_TOOL = "E0707", "a function that cannot be a tool";
-    PYTHON_SYNTAX = "E0708", "a file that is not Python";
+    PYTHON_SYNTAX = "E0708", "a Python syntax error";
     PYTHON_FAILED = "E0709", "a Python module cannot be loaded";
     UNKNOWN_TOOL = "E0710", "a tool that does not exist";
     SHADOWED_TOOL = "W0711", "a tool that a nearer one hides";
-    NOT_LOOKED_INTO = "W0712", "Python tools that were not looked into";
+    NOT_LOOKED_INTO = "W0712", "Python tools that were not checked";
 
-    CALL_CYCLE = "E0801", "workers call each other in a circle";
-    UNSATISFIABLE_CALL = "E0802", "a call that the callee's signature refuses";
-    OUT_OF_BOUNDS = "E0803", "a mount that the caller's bounds exclude";
+    CALL_CYCLE = "E0801", "workers call each other in a cycle";
+    UNSATISFIABLE_CALL = "E0802", "a value that a parameter does not accept";
+    OUT_OF_BOUNDS = "E0803", "a mount outside the caller's bounds";
     MISSING_PATH = "W0804", "a path of the sandbox does not exist";
-    UNREACHED = "W0805", "a worker that nothing reaches";
+    UNREACHED = "W0805", "a worker that nothing can call";
     UNUSED_CAPABILITY = "W0806", "a capability that the worker cannot use";
-    UNUSED_PARAMETER = "W0807", "a parameter that no template uses";
+    UNUSED_PARAMETER = "W0807", "a parameter that the instructions do not use";
     TOO_DEEP = "W0808", "a chain of workers deeper than the limit";
 }
 

@@ -1,4 +1,4 @@
-//! Findings for programs: the JSON form of SPEC §5.
+//! Findings as JSON. See `docs/guides/check.md`.
 
 use super::{Diagnostic, Fix};
 use crate::span::Span;

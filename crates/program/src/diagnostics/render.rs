@@ -1,4 +1,4 @@
-//! Findings for people: the source line, a caret, what to do.
+//! Findings as text: the source line, a caret, and suggestions.
 
 use super::{Diagnostic, Severity};
 use crate::span::Span;
@@ -16,11 +16,11 @@ pub enum Colour {
     Always,
 }
 
-/// Longest source line that is shown; beyond it (a line of a megabyte, all control characters) only the place is.
+/// Longest source line that is shown. Of a longer line, only the place is shown.
 const LONGEST_LINE: usize = 2_000;
 
-/// All findings as text, one after another with an empty line between them, ending in a newline. Source text and the
-/// names of files are untrusted: control characters are shown, not sent.
+/// All findings as text, separated by empty lines, ending with a newline. Source text and file names are untrusted:
+/// control characters are made visible.
 pub fn render(diagnostics: &[Diagnostic], colour: Colour) -> String {
     let renderer = match colour {
         Colour::Never => Renderer::plain(),
@@ -67,7 +67,7 @@ fn group(diagnostic: &Diagnostic) -> Group<'_> {
     group
 }
 
-/// The change that mends it, as the lines that go and those that come.
+/// The fix, as removed and added lines.
 fn suggestion(diagnostic: &Diagnostic) -> Option<Group<'_>> {
     let fix = diagnostic.fix.as_ref()?;
     let group = Level::HELP
@@ -105,11 +105,11 @@ fn place<'a>(group: Group<'a>, span: &'a Span, label: Option<&str>, kind: Annota
         };
     };
     let (line, column) = span.line_column().unwrap_or((1, 1));
-    // Only the lines concerned are handed over: excerpts of a large file then cost no more than of a small one.
+    // Pass only the affected lines, so that excerpts of large files are cheap.
     let text = span.file().text();
     let start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
     let start = if text[start..].starts_with('\u{feff}') { start + '\u{feff}'.len_utf8() } else { start };
-    // A span over several lines is shown by its first.
+    // For a span over several lines, show its first line.
     let line_end = text[range.start..].find('\n').map_or(text.len(), |newline| range.start + newline);
     if line_end - start > LONGEST_LINE {
         return group.element(Origin::path(path).line(line).char_column(column));

@@ -1,7 +1,7 @@
-//! Findings for code hosts and editors: SARIF 2.1.0 (OASIS), the interchange format of static analysis.
+//! Findings as SARIF 2.1.0 (OASIS), the interchange format of static analysis, for code hosts and editors.
 //!
 //! Paths are relative to the program's root, which is the base `PROGRAM`. Columns count code points, as in the other
-//! forms. There is no `helpUri`: the pages come along as each rule's help.
+//! formats. There is no `helpUri`: each rule contains its page as help.
 
 use super::{Code, Diagnostic, Edit, Fix, Severity};
 use crate::span::Span;
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 /// The base that paths are relative to.
 const ROOT: &str = "PROGRAM";
 
-/// One log with one run. `version` is llm-do's; `root` is the program's root as a `file:` URI with a slash at its end,
-/// where it is known.
+/// One log with one run. `version` is the version of llm-do; `root` is the program's root as a `file:` URI with a
+/// trailing slash, if known.
 pub fn to_sarif(diagnostics: &[Diagnostic], version: &str, root: Option<&str>) -> Value {
     let mut rules: Vec<Code> = Vec::new();
     for diagnostic in diagnostics {
@@ -79,7 +79,7 @@ fn result(diagnostic: &Diagnostic, rules: &[Code]) -> Value {
     Value::Object(out)
 }
 
-/// The sentence, and below it what the other forms have apart.
+/// The message, followed by the notes and help.
 fn message(diagnostic: &Diagnostic) -> String {
     let rest = diagnostic.notes.iter().chain(&diagnostic.help);
     rest.fold(diagnostic.message.clone(), |text, line| format!("{text}\n{line}"))
@@ -99,7 +99,7 @@ fn place(span: &Span, label: Option<&str>) -> Value {
 fn artifact(span: &Span) -> Value {
     let path = span.file().path();
     let uri = percent_encoded(path);
-    // What lies outside of the root is named by its whole path.
+    // Files outside the root have absolute paths.
     if path.starts_with('/') {
         json!({ "uri": format!("file://{uri}") })
     } else {

@@ -1,18 +1,16 @@
-//! Schemas of Python classes: `path.py:Class`, `module.Class` (SPEC §2.1).
+//! Schemas of Python classes: `path.py:Class`, `module.Class`. See `docs/guides/python-tools.md`.
 
-use super::Context;
 use crate::{
     code::CodeProblemKind,
+    code_place,
+    context::Context,
     diagnostics::{Diagnostic, codes},
     resolve::WorkerFile,
     tool_levels::no_python,
     tool_reference::{self, is_dotted, is_word},
     yaml::Node,
 };
-use llm_do_core::{
-    schema::Schema,
-    worker::{CODE, CodeModule},
-};
+use llm_do_core::{schema::Schema, worker::CodeModule};
 use serde_json::Value;
 
 impl Context<'_> {
@@ -37,7 +35,7 @@ impl Context<'_> {
         };
         let policy = self.policy();
         if !policy.tools {
-            return refuse(found, tool_reference::not_imported(&format!("`{text}` is a class of Python")));
+            return refuse(found, tool_reference::not_imported(&format!("`{text}` is a Python class")));
         }
         let module = if in_file.is_some() {
             let path = self.schema_file(located, place, node, found)?;
@@ -47,7 +45,7 @@ impl Context<'_> {
         } else {
             return refuse(found, tool_reference::not_allowed(text));
         };
-        let Some(reader) = self.host.code.as_ref().filter(|_| self.host.toolsets.get(CODE).is_some()) else {
+        let Some(reader) = self.host.code.as_ref().filter(|_| self.host.toolsets.code().is_some()) else {
             return refuse(found, no_python().help("name a `.json` file with a JSON Schema"));
         };
         // Python reads the files of a library itself.
@@ -59,14 +57,14 @@ impl Context<'_> {
         let schema = match reader.schema(&self.package.code, &module, class) {
             Ok(schema) => schema,
             Err(problem) => {
-                let place = problem.span(self.packages);
+                let place = code_place::of_problem(self.packages, &problem);
                 let finding = match problem.kind {
                     CodeProblemKind::Syntax | CodeProblemKind::Import => problem.finding(place_of(text)),
                     CodeProblemKind::Missing
                     | CodeProblemKind::Nothing
                     | CodeProblemKind::Interpreter
                     | CodeProblemKind::Other => {
-                        let message = format!("`{text}` gives no schema: {}", problem.message);
+                        let message = format!("cannot read a schema from `{text}`: {}", problem.message);
                         let finding = Diagnostic::error(codes::BAD_SCHEMA, message);
                         match &problem.help {
                             Some(help) => finding.help(help),
@@ -88,7 +86,7 @@ impl Context<'_> {
     }
 }
 
-/// What a reference says without the class.
+/// The reference without the class.
 fn place_of(text: &str) -> &str {
     text.rsplit_once(':').or_else(|| text.rsplit_once('.')).map_or(text, |(place, _)| place)
 }

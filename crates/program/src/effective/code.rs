@@ -1,13 +1,15 @@
-//! Functions of Python as workers: what a program starts with (SPEC §8.5), and what a worker file names in place of a
-//! prompt.
+//! Python functions as workers: the function that a program starts with, or the one that a worker file names instead
+//! of a prompt. See `docs/guides/python-tools.md`.
 
-use super::{Context, Effective, configurations, exclusive, folder_of, sections::limits};
+use super::{Effective, configurations, exclusive, sections::limits};
 use crate::{
+    context::Context,
     diagnostics::{Diagnostic, codes},
     front_matter::{self, Document},
     mounts::{self, Layers},
     resolve::WorkerFile,
     signature::{self, Declared},
+    source::folder_of,
     span::{SourceFile, Span},
     templates::Templates,
     tool_reference::{self, Function},
@@ -21,13 +23,13 @@ use llm_do_core::{
 };
 use std::sync::Arc;
 
-/// Keys that mean something to a model, and nothing to code.
+/// Keys that apply only to a model, not to code.
 const OF_MODELS: [&str; 6] =
     ["instructions", "model", "model_settings", "compatible_models", "locked", "allow_empty_input"];
 
 impl Context<'_> {
-    /// The function that a worker file names under `code`, and the text of its file. The outer `None` says that something is
-    /// wrong with it.
+    /// The function that a worker file names under `code`, and the text of its file. The outer `None` means that it
+    /// has errors.
     pub(super) fn code_of(
         &self,
         located: &WorkerFile,
@@ -42,7 +44,7 @@ impl Context<'_> {
         let file = &document.file;
         if document.body.as_ref().is_some_and(|body| !file.text()[body.range.clone()].trim().is_empty()) {
             found.push(
-                Diagnostic::error(codes::CONFLICT, "the worker is code, and has instructions")
+                Diagnostic::error(codes::CONFLICT, "a worker with `code` cannot have instructions")
                     .at(&entry.key_span)
                     .help("keep one of them"),
             );
@@ -71,7 +73,7 @@ impl Context<'_> {
         Some(Some((CodeEntry { package, module: function.module, function: function.name.into() }, text)))
     }
 
-    /// The entry that a function is. It has what the project gives its workers.
+    /// The definition of a function that is the entry. It has the project's settings.
     pub(crate) fn code(
         &self,
         located: &WorkerFile,
@@ -82,7 +84,7 @@ impl Context<'_> {
         let errors = |found: &[Diagnostic]| found.iter().filter(|d| d.is_error()).count();
         let before = errors(found);
         let file = match &function.file {
-            // The journal has the text of what ran.
+            // The journal records the text of the code.
             Some(path) => match front_matter::read(self.tree(), path) {
                 Ok(file) => file,
                 Err(error) => {
@@ -100,7 +102,7 @@ impl Context<'_> {
         let layers = Layers { project, worker: None };
         let sandbox = mounts::merge(self.tree(), &self.package.own, layers, found);
         let mut toolsets = self.package.toolsets.clone();
-        // It has the project's tools: what lies beside it is the project's only in the project's folders.
+        // It has the project's tools. Files next to it count only in the project's tool folders.
         let at_root = WorkerFile { path: String::new(), ..located.clone() };
         let tools = self.tool_levels(&at_root, &nothing, &Toolsets::new(), &mut toolsets, found);
         let attachments = AttachmentPolicy::default();

@@ -1,11 +1,11 @@
-//! The prompt of a worker, wherever it stands (SPEC §2.1).
+//! The prompt of a worker, from any of its places. See `docs/reference/worker-files.md`.
 
-use super::{Context, folder_of, join};
 use crate::{
+    context::Context,
     diagnostics::{Diagnostic, Fix, codes},
     front_matter::{self, Body, Document},
     resolve::WorkerFile,
-    source::{Kind, LARGEST_DEFINITION},
+    source::{Kind, LARGEST_DEFINITION, folder_of, join},
     span::{SourceFile, Span},
     templates::Templates,
     yaml::{Entry, Node},
@@ -16,7 +16,7 @@ use llm_do_core::{
 };
 use std::sync::Arc;
 
-/// Extensions of prompts, in no order: two of them are an error.
+/// Extensions of prompts. Two prompts of one worker are an error.
 const PROMPTS: [&str; 5] = ["jinja2", "j2", "jinja", "txt", "md"];
 
 impl Context<'_> {
@@ -38,11 +38,12 @@ impl Context<'_> {
                     .label("here, and after the front matter");
                 let after = body.map(|body| file.text()[body.range.clone()].trim());
                 let same = entry.value.as_text().map(str::trim) == after;
-                let fix = same.then(|| Fix::remove("remove the key, which says the same", entry)).flatten();
+                let fix =
+                    same.then(|| Fix::remove("remove the key, which has the same value", entry)).flatten();
                 let open = fix.is_none();
                 let conflict = conflict.fix(fix);
                 found.push(if open {
-                    conflict.help("keep one of them; in a `.worker` file they stand after the front matter")
+                    conflict.help("keep one of them; in a `.worker` file, write them after the front matter")
                 } else {
                     conflict
                 });
@@ -82,7 +83,7 @@ impl Context<'_> {
         Some((instructions, file, facts))
     }
 
-    /// Those of a worker that is code: none.
+    /// The empty instructions of a worker that is code.
     pub(super) fn no_instructions(
         &self,
         located: &WorkerFile,
@@ -157,7 +158,7 @@ impl Context<'_> {
 
 /// The finding for a template that cannot be read.
 pub(crate) fn bad_template(file: &Arc<SourceFile>, error: TemplateError) -> Diagnostic {
-    let finding = Diagnostic::error(codes::BAD_TEMPLATE, format!("bad template: {}", error.message))
+    let finding = Diagnostic::error(codes::BAD_TEMPLATE, format!("invalid template: {}", error.message))
         .at(&Span::at(file, error.place.line, error.place.column));
     match error.hint {
         Some(hint) => finding.help(hint),
@@ -165,14 +166,14 @@ pub(crate) fn bad_template(file: &Arc<SourceFile>, error: TemplateError) -> Diag
     }
 }
 
-/// Bytes of the largest prompt are those of the largest definition: one limit for what a run reads at its start.
+/// Prompts have the same size limit as definitions.
 const _: () = assert!(LARGEST_DEFINITION <= 4 << 20);
 
 /// Lines before the text of an `instructions:` key: those before the key, and one for a block (`|`).
 fn value_lines(entry: &Entry) -> u32 {
     let line = |span: &Span| span.line_column().map_or(1, |(line, _)| line);
     let value = line(&entry.value.span);
-    // A block's place is its indicator or its first line, depending on how it is written.
+    // The span of a block starts at its indicator or at its first line, depending on its form.
     let block = entry.value.span.text().starts_with(['|', '>']);
     u32::try_from(if block { value } else { value.saturating_sub(1) }).unwrap_or(u32::MAX)
 }

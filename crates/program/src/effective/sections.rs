@@ -1,4 +1,4 @@
-//! Sections of a worker's keys as the engine takes them.
+//! Converts sections of a worker's keys to the types of the engine.
 
 use crate::{
     diagnostics::{Diagnostic, codes},
@@ -52,7 +52,7 @@ pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>,
     (lines, overrides)
 }
 
-/// What a rule's author expects of its pattern: a rule that speaks of other calls than was meant is no rule to rely on.
+/// Checks the examples of a rule. A rule that matches the wrong calls does not protect anything.
 fn examples(pattern: &Pattern, rule: &Node, found: &mut Vec<Diagnostic>) {
     let of_files = Filesystem.tools().iter().any(|tool| pattern.names_one_of(&[tool]));
     let fits = |example: &str| match (pattern.has_arguments(), of_files) {
@@ -63,11 +63,13 @@ fn examples(pattern: &Pattern, rule: &Node, found: &mut Vec<Diagnostic>) {
     for (key, expected) in [("match", true), ("not_match", false)] {
         for (example, span) in rule.get(key).into_iter().flat_map(Node::texts) {
             if fits(example) != expected {
-                let not = if expected { "does not fit" } else { "fits" };
+                let not = if expected { "does not match" } else { "matches" };
                 found.push(
                     Diagnostic::error(codes::RULE_EXAMPLE, format!("`{pattern}` {not} `{example}`"))
                         .at(span)
-                        .note("in paths `*` does not cross `/`, and `**` does; elsewhere `*` stands for anything")
+                        .note(
+                            "in paths, `*` does not match `/` and `**` does; elsewhere, `*` matches any text",
+                        )
                         .help("change the pattern, or the example"),
                 );
             }
@@ -75,17 +77,17 @@ fn examples(pattern: &Pattern, rule: &Node, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// `ensures`: a list of tools and conditions, or a map of these to what the model is told.
+/// `ensures`: a list of tools and conditions, or a map from these to messages for the model.
 pub(super) fn ensures(keys: &Node, found: &mut Vec<Diagnostic>) -> Arc<[Ensure]> {
     let Some(node) = keys.get("ensures") else { return Arc::new([]) };
     let bare = node.texts().map(|(that, span)| (that, None, span));
-    let told =
+    let with_reason =
         node.entries().iter().map(|entry| (entry.key.as_str(), entry.value.as_text(), &entry.key_span));
     let made =
-        bare.chain(told).filter_map(|(that, reason, span)| match Ensure::new(that, reason) {
+        bare.chain(with_reason).filter_map(|(that, reason, span)| match Ensure::new(that, reason) {
             Ok(ensure) => Some(ensure),
             Err(problem) => {
-                let message = format!("`{that}` is no condition: {problem}");
+                let message = format!("`{that}` is not a valid condition: {problem}");
                 found.push(Diagnostic::error(codes::BAD_CONDITION, message).at(span).help(
                     "name a tool, or write an expression over `input` and `output`, such as `output.title | length < 80`",
                 ));
@@ -128,7 +130,7 @@ pub(super) fn settings(node: &Node) -> ModelSettings {
     }
 }
 
-/// The tighter of each layer's limits, and the default where none says anything.
+/// The lowest value of each limit over all layers, or the default.
 pub(super) fn limits(layers: &[Option<&Node>]) -> Limits {
     let least = |key: &str| layers.iter().flatten().filter_map(|node| node.get(key)?.as_count()).min();
     let small = |key: &str| least(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));

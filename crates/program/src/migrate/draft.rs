@@ -1,4 +1,4 @@
-//! A definition file on its way from its old form to the canonical one.
+//! A definition file during its conversion to the canonical format.
 
 use super::{
     Change, Content, Findings, Form, LEFT_OVER, Weight, agents, golem, inventory::Inventory, made,
@@ -13,7 +13,7 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// What a file is for.
+/// The role of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Worker,
@@ -23,30 +23,30 @@ pub(super) enum Role {
 /// One definition.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// Where it is; for one that is new, where it will be.
+    /// Its path; for a new file, its target path.
     pub(super) path: String,
-    /// Where it will be.
+    /// Its target path.
     pub(super) to: String,
     pub(super) role: Role,
     /// The text on disk. `None`: there is no such file yet.
     original: Option<Arc<str>>,
-    /// The text that the places of the tree point into.
+    /// The text that the spans of the tree point into.
     text: Arc<SourceFile>,
-    /// Lines that were taken away before it.
+    /// The number of lines removed before it.
     shift: usize,
     /// The YAML part of the text.
     yaml: Range<usize>,
     before: Node,
-    /// The keys as they will be.
+    /// The new keys.
     pub(super) keys: Node,
-    /// The instructions behind the front matter, as they were and as they will be.
+    /// The old and new instructions after the front matter.
     body: Option<String>,
     pub(super) new_body: Option<String>,
-    /// Whether it has to be written as a whole.
+    /// Whether the whole file must be written.
     anew: bool,
-    /// Whether it said `entry: true`.
+    /// Whether it had `entry: true`.
     pub(super) is_entry: bool,
-    /// Whether `worker:` or `workshop:` stood around its keys.
+    /// Whether its keys were inside `worker:` or `workshop:`.
     pub(super) was_wrapped: bool,
     /// Of a manifest: keys that belong to the root worker.
     pub(super) root_worker: Vec<Entry>,
@@ -109,7 +109,7 @@ fn is_folder_form(path: &str, flat: bool) -> bool {
 }
 
 impl Draft {
-    /// Reads a definition file of any form. What is wrong with it, `findings` says.
+    /// Reads a definition file of any format. Problems are added to `findings`.
     pub(super) fn read(tree: &dyn SourceTree, path: &str, findings: &mut Findings) -> Option<Self> {
         let document = front_matter::read(tree, path).and_then(|file| {
             if path.ends_with(".worker") || path.ends_with(agents::EXTENSION) {
@@ -165,7 +165,7 @@ impl Draft {
         Some(wrapper::unwrap(draft, findings))
     }
 
-    /// A definition that was not there before.
+    /// A new definition.
     pub(super) fn new(path: &str, role: Role, keys: Vec<Entry>, body: Option<String>) -> Self {
         let keys = made(Data::Map(keys));
         Self {
@@ -187,7 +187,7 @@ impl Draft {
         }
     }
 
-    /// The same with its keys at the top level: this is their text, and so many lines stood before them.
+    /// The same with its keys at the top level, with their text and the number of lines before them.
     pub(super) fn unwrapped(mut self, text: String, lines: usize, keys: Node, file: Arc<SourceFile>) -> Self {
         let start = self.yaml.start;
         self.yaml = start..start + text.len();
@@ -198,13 +198,13 @@ impl Draft {
         self
     }
 
-    /// The same, to be written as a whole.
+    /// The same, but the whole file is written.
     pub(super) fn written_anew(mut self, keys: Node) -> Self {
         self.rewrite_with(keys);
         self
     }
 
-    /// Gives it other keys; it will be written as a whole.
+    /// Replaces its keys; the whole file is written.
     pub(super) fn rewrite_with(&mut self, keys: Node) {
         self.keys = keys;
         self.anew = true;
@@ -220,7 +220,7 @@ impl Draft {
         (&self.text, self.yaml.clone())
     }
 
-    /// The line of a place in the file on disk.
+    /// The line of a span in the file on disk.
     pub(super) fn line(&self, span: &Span) -> Option<usize> {
         span.line_column().map(|(line, _)| line + self.shift)
     }
@@ -231,12 +231,12 @@ impl Draft {
         name.rsplit_once('.').map_or(name, |(stem, _)| stem)
     }
 
-    /// Puts aside what has no place in the canonical form. Nothing that was put aside before is lost.
+    /// Keeps values without a place in the canonical format. Values that were kept before are not lost.
     pub(super) fn leave_over(&mut self, key: &str, value: Node) {
         let numbered = |name: &str, n: usize| if n == 1 { name.to_owned() } else { format!("{name}-{n}") };
         for n in 1.. {
             let Some(left) = map_at(&mut self.keys, &numbered(LEFT_OVER, n)) else {
-                // Somebody has put something else there.
+                // The key has another value already.
                 if matches!(self.keys.data, Data::Map(_) | Data::Null) {
                     continue;
                 }
@@ -249,7 +249,7 @@ impl Draft {
         }
     }
 
-    /// The file as it will be; `None`, with a note, where it can't be written so that it says the same.
+    /// The new file; `None` with a note if it cannot be written with the same content.
     pub(super) fn finish(&self, findings: &mut Findings) -> Option<Change> {
         let before = self.original.clone().unwrap_or_else(|| "".into());
         let from = self.original.is_some().then(|| self.path.clone());
@@ -275,18 +275,13 @@ impl Draft {
             return None;
         }
         if self.original.is_some() {
-            findings.note(
-                Weight::Told,
-                Some(&self.path),
-                None,
-                "was written anew: its formatting is not the old one",
-            );
+            findings.note(Weight::Info, Some(&self.path), None, "was rewritten: its formatting changed");
             self.lost_comments(&text, findings);
         }
         Some(change(text))
     }
 
-    /// The old text with what changes put in.
+    /// The old text with the changes.
     fn edited(&self) -> Option<String> {
         let whole = self.text.text();
         let rest = whole.len() - self.yaml.end;
@@ -297,13 +292,13 @@ impl Draft {
     /// A whole file of this YAML.
     fn compose(&self, yaml: &str) -> String {
         if self.role == Role::Manifest {
-            // An empty file would be a mistake.
+            // An empty file is an error.
             return if yaml.trim().is_empty() { "# All as by default.\n".into() } else { yaml.to_owned() };
         }
         let windows = self.text.text().contains("\r\n");
         let newline = if windows { "\r\n" } else { "\n" };
         let yaml = yaml.strip_prefix('\u{feff}').unwrap_or(yaml);
-        // The mark with which a document of YAML may begin would end the front matter.
+        // A YAML document marker would end the front matter.
         let first = yaml.lines().next().unwrap_or("");
         let yaml = match first.trim_end() == "---" {
             true => yaml[first.len()..].trim_start_matches(['\r', '\n']),
@@ -314,7 +309,7 @@ impl Draft {
         format!("---{newline}{yaml}{end}---{newline}{body}")
     }
 
-    /// Whether a text says what it is to say.
+    /// Whether a text parses to the intended content.
     fn is_right(&self, text: &str) -> bool {
         let file = SourceFile::new(self.to.as_str(), text);
         match self.role {
@@ -335,7 +330,7 @@ impl Draft {
         }
     }
 
-    /// Notes for comments that the new text has no longer.
+    /// Notes for comments that the new text does not have.
     fn lost_comments(&self, text: &str, findings: &mut Findings) {
         let file = SourceFile::new("", text);
         let after = match self.role {
@@ -353,14 +348,14 @@ impl Draft {
                 None => {
                     let shown: String = comment.chars().take(60).collect();
                     let place = Span::new(&self.text, at..at);
-                    findings.told(self, &place, format!("a comment was not carried over: {shown}"));
+                    findings.info(self, &place, format!("a comment was not kept: {shown}"));
                 }
             }
         }
     }
 }
 
-/// Where a worker of this path goes by its extension alone.
+/// The target of a worker by its extension.
 pub(super) fn with_extension(path: &str) -> String {
     let stem = path
         .strip_suffix(agents::EXTENSION)
@@ -369,7 +364,7 @@ pub(super) fn with_extension(path: &str) -> String {
     format!("{stem}.worker")
 }
 
-/// Tells of an older form.
+/// Records an older format.
 pub(super) fn form_of(path: &str) -> Option<Form> {
     match path {
         path if path.ends_with(agents::EXTENSION) => Some(Form::Agents),

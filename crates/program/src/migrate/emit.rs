@@ -1,4 +1,4 @@
-//! Values as YAML text, for what migration has to write anew.
+//! Values as YAML text, for files that migration writes from scratch.
 
 use crate::{
     span::SourceFile,
@@ -18,7 +18,7 @@ pub(super) fn map(entries: &[Entry], indent: usize) -> String {
     entries.iter().map(|e| entry(&e.key, &e.value, indent)).collect()
 }
 
-/// What stands behind `key:` in a block map whose keys are indented by so many spaces, without the last newline.
+/// The text after `key:` in a block map whose keys have this indentation, without the last newline.
 pub(super) fn after_colon(value: &Node, indent: usize) -> String {
     let deeper = indent + 2;
     match &value.data {
@@ -45,7 +45,7 @@ pub(super) fn after_colon(value: &Node, indent: usize) -> String {
     }
 }
 
-/// What stands behind `-`, the dash indented by so many spaces.
+/// The text after `-`, where the dash has this indentation.
 fn item_text(item: &Node, indent: usize) -> String {
     match &item.data {
         Data::Map(entries) if !entries.is_empty() => {

@@ -1,4 +1,4 @@
-//! Where a run of the new project starts.
+//! The entry of the new project.
 
 use super::{
     Findings, Weight,
@@ -10,7 +10,7 @@ use super::{
 use crate::yaml::{Data, Entry, Node};
 use std::collections::BTreeSet;
 
-/// What a root worker without instructions of its own is told.
+/// The default instructions of a root worker.
 const DISPATCH: &str = "\
 Hand the request to the worker that fits it best, with all that it needs to know, and give back what it answers.
 If none fits, say what you can do instead.
@@ -19,8 +19,8 @@ If none fits, say what you can do instead.
 ";
 const ABOUT: &str = "Hands a request to the worker that fits it.";
 
-/// Makes sure that there is an entry: the one that was marked, `main`, the only one that nobody calls, or a new
-/// `main.worker` that hands requests on.
+/// Ensures that there is an entry: the marked one, `main`, the only worker without a caller, or a new `main.worker`
+/// that delegates requests.
 pub(super) fn settle(
     drafts: &mut Vec<Draft>,
     inventory: &Inventory,
@@ -53,7 +53,7 @@ pub(super) fn settle(
             }
         } else {
             drafts.push(root(root_worker));
-            findings.note(Weight::Told, Some("main.worker"), None, "is new: it is the workshop's own worker");
+            findings.note(Weight::Info, Some("main.worker"), None, "is new: it is the workshop's own worker");
             return;
         }
     }
@@ -96,7 +96,7 @@ pub(super) fn settle(
             ];
             drafts.push(Draft::new("main.worker", Role::Worker, entries, Some(DISPATCH.into())));
             let message = "is new: a project needs an entry, and this one hands requests on; `--entry NAME` starts another";
-            findings.note(Weight::Told, Some("main.worker"), None, message);
+            findings.note(Weight::Info, Some("main.worker"), None, message);
         }
     }
 }

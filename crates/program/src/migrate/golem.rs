@@ -9,7 +9,7 @@ pub(super) const HIDDEN_ROOT: &str = ".workers";
 /// Its entry, where there is no `main.worker`.
 pub(super) const ENTRY: &str = "index.worker";
 
-/// Whether a file lies under a workers root, the hidden one included.
+/// Whether a file is below a workers root, including the hidden one.
 pub(super) fn is_rooted(path: &str) -> bool {
     path.starts_with("workers/") || path.strip_prefix(HIDDEN_ROOT).is_some_and(|rest| rest.starts_with('/'))
 }

@@ -17,7 +17,7 @@ pub(super) struct Inventory {
     pub(super) files: Vec<String>,
     /// Everything that has a name: files, folders, links; in lower case, because some file systems make no difference.
     taken: BTreeSet<String>,
-    /// Of these, what nothing can lie below: files, links, devices.
+    /// Of these, entries that are not folders: files, links, devices.
     closed: BTreeSet<String>,
 }
 
@@ -45,14 +45,14 @@ impl Inventory {
         let entries = match tree.list(folder) {
             Ok(entries) => entries,
             Err(error) => {
-                findings.note(Weight::Lost, Some(folder), None, format!("can't be looked into: {error}"));
+                findings.note(Weight::Lost, Some(folder), None, format!("cannot be searched: {error}"));
                 return;
             }
         };
-        // What lies under a workers root belongs to this project whatever it is called.
+        // Files below a workers root belong to this project, whatever their name.
         let rooted = golem::is_rooted(&format!("{folder}/"));
         if depth > 0 && !rooted && entries.iter().any(|(name, _)| manifests::makes_project(name)) {
-            findings.note(Weight::Told, Some(folder), None, "is a project of its own: migrate it by itself");
+            findings.note(Weight::Info, Some(folder), None, "is a separate project: migrate it separately");
             return;
         }
         for (name, kind) in entries {
@@ -68,7 +68,7 @@ impl Inventory {
             match kind {
                 Kind::Folder if depth < DEEPEST => self.walk(tree, &path, depth + 1, budget, findings),
                 Kind::Folder => {
-                    findings.note(Weight::Lost, Some(&path), None, "lies too deep to be looked into");
+                    findings.note(Weight::Lost, Some(&path), None, "is nested too deeply to be searched");
                 }
                 Kind::File => {
                     self.closed.insert(path.to_lowercase());
@@ -83,17 +83,17 @@ impl Inventory {
         }
     }
 
-    /// Whether a regular file lies there.
+    /// Whether it is a regular file.
     pub(super) fn has(&self, path: &str) -> bool {
         self.files.binary_search_by(|file| file.as_str().cmp(path)).is_ok()
     }
 
-    /// Whether anything has that name, in whatever case.
+    /// Whether any entry has that name, ignoring case.
     pub(super) fn is_taken(&self, path: &str) -> bool {
         self.taken.contains(&path.to_lowercase())
     }
 
-    /// Whether nothing can be put below what has that name.
+    /// Whether an entry of that name is not a folder.
     pub(super) fn is_closed(&self, path: &str) -> bool {
         self.closed.contains(&path.to_lowercase())
     }

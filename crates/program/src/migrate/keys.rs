@@ -56,14 +56,14 @@ pub(super) fn canonical_keys(draft: &mut Draft, table: &'static [Key], findings:
     }
 }
 
-/// Keeps what has no place, and says so.
+/// Keeps a value without a place, and adds a note.
 pub(super) fn put_aside(draft: &mut Draft, key: String, value: Node, span: &Span, findings: &mut Findings) {
     let message = format!("`{key}` has no place in the canonical form, and is kept under `{LEFT_OVER}`");
     findings.lost(draft, span, message);
     draft.leave_over(&key, value);
 }
 
-/// Whether anything got another name or form. What the table doesn't know is taken out.
+/// Renames and converts known keys and removes unknown ones; whether anything changed.
 pub(super) fn canonical(
     node: &mut Node,
     table: &'static [Key],
@@ -89,7 +89,7 @@ pub(super) fn canonical(
             changed = true;
             continue;
         };
-        // Given under both names: which one is meant, only its author knows.
+        // The key has both names with different values; only the author can choose.
         if entry.key != key.name && !written.iter().any(|other| other == key.name) {
             entry.key = key.name.to_owned();
             changed = true;
@@ -249,7 +249,7 @@ fn file_tools(draft: &mut Draft, findings: &mut Findings) {
     {
         entries.push(made_entry("filesystem", made(Data::Map(Vec::new()))));
         let place = draft.before().span.clone();
-        findings.told(draft, &place, "got the toolset `filesystem`: a sandbox used to bring its tools along");
+        findings.info(draft, &place, "now has the toolset `filesystem`: a sandbox used to include its tools");
     }
 }
 

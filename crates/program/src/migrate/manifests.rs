@@ -19,7 +19,7 @@ use crate::{
     yaml::{Data, Entry, Node},
 };
 
-/// What they become.
+/// The new manifest.
 pub(super) const NEW: &str = MANIFESTS[0];
 
 /// Older names, in the order in which they count.
@@ -179,7 +179,7 @@ fn json(draft: &mut Draft, findings: &mut Findings) {
     let mut left = Vec::new();
     for entry in old.entries() {
         match entry.key.as_str() {
-            // Files are found by where they lie.
+            // Files are found by their path.
             "version" | "agent_files" | "worker_files" => {}
             "python_files" if entry.value.texts().all(|(path, _)| is_found(path)) => {}
             "entry" => {

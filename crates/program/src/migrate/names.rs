@@ -1,4 +1,4 @@
-//! What workers were called, and are called now.
+//! Old and new names of workers.
 
 use super::{
     Findings,
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Old names of workers and what they stand for.
+/// Old names of workers and their new references.
 #[derive(Debug)]
 pub(super) struct Names {
     by_old: BTreeMap<String, New>,
@@ -72,12 +72,12 @@ impl Names {
         located.rooted.then_some(located.id)
     }
 
-    /// The worker that a bare name stands for.
+    /// The worker with a bare name.
     pub(super) fn worker(&self, name: &str) -> Option<String> {
         self.by_old.get(name).map(|new| new.reference.clone())
     }
 
-    /// What a reference has to say now, if it is something else.
+    /// The new reference, if it changes.
     pub(super) fn rewritten(&self, reference: &str) -> Option<String> {
         let path = plain(reference).ok()?;
         let new = self.by_old.get(&path)?;
@@ -103,7 +103,7 @@ impl Names {
         let Some(id) = self.id(&draft.to) else { return };
         let Some(entry) = draft.keys.entry("name").cloned() else { return };
         let Some(name) = entry.value.as_text().map(str::to_owned).filter(|name| *name != id) else { return };
-        findings.told(draft, &entry.value.span, format!("`{name}` is called `{id}` now, by its file"));
+        findings.info(draft, &entry.value.span, format!("`{name}` is now named `{id}`, after its file"));
         if let Some(value) = super::get_mut(&mut draft.keys, "name") {
             value.data = Data::Text(id);
         }

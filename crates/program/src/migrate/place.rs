@@ -1,4 +1,4 @@
-//! Where files go.
+//! The target paths of files.
 
 use super::{
     Findings, Form, Weight, agents,
@@ -10,7 +10,7 @@ use super::{
 use crate::{resolve, source::plain, yaml::Node};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where things lie in an old tree, and will lie.
+/// The layout of an old tree, and the new one.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// The workers root, old and new.
@@ -67,7 +67,7 @@ impl Layout {
         below.unwrap_or(stem).to_owned()
     }
 
-    /// Where a worker goes. `called`: bare names by which workers call each other.
+    /// The target of a worker. `called`: bare names that workers use for each other.
     fn place(&self, draft: &Draft, called: &BTreeSet<String>, has_main: bool) -> String {
         let path = draft.path.as_str();
         let root = &self.workers_root;
@@ -120,7 +120,7 @@ fn is_id(name: &str) -> bool {
     name.len() <= 100 && name.split('/').all(part) && resolve::without_extension(name).is_none()
 }
 
-/// Gives each draft its place. One whose place is taken is left out, and left alone.
+/// Sets the target of each draft. A draft whose target is taken is left unchanged.
 pub(super) fn place(
     drafts: &mut Vec<Draft>,
     inventory: &Inventory,
@@ -134,7 +134,7 @@ pub(super) fn place(
     for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Worker) {
         draft.to = layout.place(draft, &called, has_main);
     }
-    // Those that stay come first: nobody takes their place.
+    // Files that stay come first, so that no other file takes their place.
     drafts.sort_by_cached_key(|draft| {
         (draft.role != Role::Manifest, draft.to != draft.path, draft.path.clone())
     });
@@ -175,7 +175,7 @@ fn tell_forms(draft: &Draft, layout: &Layout, findings: &mut Findings) {
     }
 }
 
-/// One file stays where it is; it is left out if it would become another.
+/// A single file keeps its path; it is left unchanged if its target would differ.
 pub(super) fn stay(drafts: &mut Vec<Draft>, path: &str, inventory: &Inventory, findings: &mut Findings) {
     for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Worker) {
         draft.to = if draft.path == path { with_extension(path) } else { draft.path.clone() };
@@ -227,7 +227,7 @@ fn called_by(keys: &Node) -> Vec<String> {
     names
 }
 
-/// Files that move with the worker beside which they lie: from, to.
+/// Files that move together with a worker in the same folder: from, to.
 pub(super) fn companions(
     drafts: &[Draft],
     inventory: &Inventory,

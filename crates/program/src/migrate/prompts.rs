@@ -34,7 +34,7 @@ const TELLING: [&str; 12] = [
     "server_side_tools",
 ];
 
-/// Whether a YAML file is a worker's, and not somebody's data.
+/// Whether a YAML file is a worker rather than other data.
 pub(super) fn is_worker(draft: &Draft, inventory: &Inventory, flat: bool) -> bool {
     if draft.was_wrapped {
         return true;
@@ -96,7 +96,7 @@ pub(super) fn take_in(
     let text = match front_matter::read(tree, prompt) {
         Ok(file) => file,
         Err(error) => {
-            findings.note(Weight::Lost, Some(prompt), None, format!("can't be read: {}", error.message));
+            findings.note(Weight::Lost, Some(prompt), None, format!("cannot be read: {}", error.message));
             return;
         }
     };
@@ -105,7 +105,7 @@ pub(super) fn take_in(
         // Others include it: it stays, and so does what it says.
         let below = prompt.strip_prefix(&format!("{}/", layout.prompts_root)).unwrap_or(prompt);
         draft.new_body = Some(format!("{{% include {} %}}\n", serde_json::Value::from(below)));
-        findings.note(Weight::Told, Some(prompt), None, "stays, because other templates use it");
+        findings.note(Weight::Info, Some(prompt), None, "stays, because other templates use it");
         return;
     }
     let body = text.text().strip_prefix('\u{feff}').unwrap_or(text.text());
@@ -151,7 +151,7 @@ impl Mentions {
     /// Whether another text than the prompt's own names it.
     fn is_named_elsewhere(&self, prompt: &str) -> bool {
         let name = prompt.rsplit('/').next().unwrap_or(prompt);
-        // A name that can't be told from the words around it may stand anywhere.
+        // A name without clear boundaries may be anywhere in the text.
         !name.chars().all(is_of_name)
             || self.by_name.get(name).is_some_and(|paths| paths.iter().any(|path| path != prompt))
     }

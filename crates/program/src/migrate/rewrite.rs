@@ -1,8 +1,8 @@
-//! Changing YAML where it stands: what does not change in substance keeps its text, comments and all.
+//! In-place changes of YAML. Unchanged parts keep their text, including comments.
 //!
-//! The new tree is made from the old one, so that an entry whose key has the old one's place *is* that entry, whatever it
-//! is called now. What comes out is read again and compared by whoever asks: a rewriting that would say something else
-//! than the new tree is never used.
+//! The new tree is made from the old one: an entry whose key has the span of an old key is that entry, even under a
+//! new name. The caller parses the result again and compares it, and does not use a result that differs from the new
+//! tree.
 
 use super::emit;
 use crate::yaml::{Data, Entry, Node};
@@ -15,8 +15,8 @@ struct Edit {
     text: String,
 }
 
-/// The text of `before`, which is the first `end` bytes of `text`, made to say `after`; what follows `end` stays.
-/// `None` where the two are so far apart, or written so, that it must be written anew.
+/// Changes the text of `before`, the first `end` bytes of `text`, to that of `after`; the rest stays. `None` if the
+/// trees differ too much, or the text has an unsupported form, so that it must be written from scratch.
 pub(super) fn rewrite(text: &str, start: usize, end: usize, before: &Node, after: &Node) -> Option<String> {
     let mut edits = Vec::new();
     let newline = if text[..end].contains("\r\n") { "\r\n" } else { "\n" };
@@ -67,7 +67,7 @@ impl Rewriter<'_> {
     }
 
     fn line_start(&self, at: usize) -> usize {
-        // By bytes: `at` may lie inside of a character.
+        // By bytes, because `at` may be inside a character.
         self.text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)
     }
 
@@ -127,7 +127,7 @@ impl Rewriter<'_> {
     ) -> Option<()> {
         let (column, regions) = self.regions(old, &within)?;
         let mut kept = vec![false; old.len()];
-        // Where something new goes: behind what stands before it.
+        // New entries are inserted after the preceding one.
         let mut behind = regions.first()?.start;
         for entry in new {
             let origin =
@@ -197,7 +197,7 @@ impl Rewriter<'_> {
         Some(())
     }
 
-    /// A scalar on one line for another: what stands behind it stays.
+    /// Replaces a scalar on one line, and keeps the rest of the line.
     fn scalar(&self, old: &Node, new: &Node, edits: &mut Vec<Edit>) -> bool {
         let scalar = |node: &Node| matches!(node.data, Data::Flag(_) | Data::Number(_) | Data::Text(_));
         let Some(range) = old.span.range() else { return false };
@@ -212,7 +212,7 @@ impl Rewriter<'_> {
         true
     }
 
-    /// What `{…}` or `[…]` covers, if it stands on one line.
+    /// The range of `{…}` or `[…]`, if it is on one line.
     fn flow_extent(&self, node: &Node) -> Option<Range<usize>> {
         let (open, close, first, last) = match &node.data {
             Data::Map(entries) => {
@@ -268,7 +268,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Whether two values say the same, wherever they stand.
+/// Whether two values are equal, ignoring their spans.
 pub(super) fn same(a: &Node, b: &Node) -> bool {
     a.to_json() == b.to_json()
 }

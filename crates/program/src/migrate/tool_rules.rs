@@ -6,10 +6,10 @@ use crate::yaml::{Data, Entry, Node};
 /// Rules for the tools of the old sandbox, and what they are now.
 const SANDBOX: [(&str, &str); 3] =
     [("sandbox.read", "read"), ("sandbox.write", "write"), ("sandbox.delete", "delete")];
-/// Tools that have another name now.
+/// Tools that were renamed.
 const RENAMED: [(&str, &str); 2] = [("worker.call", "worker_call"), ("worker.create", "worker_create")];
 
-/// The rule that an older form of one means.
+/// The rule for an older form.
 pub(super) fn rule(node: &Node) -> Option<&'static str> {
     let flag = |snake: &str, camel: &str| {
         node.entry(snake).or_else(|| node.entry(camel)).and_then(|entry| entry.value.as_flag())

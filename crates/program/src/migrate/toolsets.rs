@@ -11,7 +11,7 @@ use crate::{
     yaml::{Data, Entry, Node},
 };
 
-/// The kinds there are (SPEC §8).
+/// The toolset kinds.
 const KINDS: [&str; 5] = ["filesystem", "workers", "shell", "custom", "mcp"];
 /// The file tools that the old `write_approval` was about; deleting and moving are newer, and go on asking.
 const WRITING: [&str; 3] = ["write_file", "edit_file", "append_file"];
@@ -47,7 +47,7 @@ struct Old {
 #[derive(Default)]
 struct New {
     entries: Vec<Entry>,
-    /// What has no place.
+    /// Values without a place.
     left: Vec<(String, Node, Span)>,
     /// `sandbox`, which was a toolset once.
     sandbox: Option<Node>,
@@ -83,7 +83,7 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
         findings.forms.insert(Form::Toolsets);
     }
     if let Some(node) = get_mut(&mut draft.keys, "toolsets") {
-        // What stood in a list stands nowhere yet.
+        // Entries of a list have no spans of their own.
         *node = if listed { rootless(value) } else { value };
     }
     if let Some(sandbox) = new.sandbox {
@@ -103,7 +103,7 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
         if let Some(name) = key.strip_prefix("toolsets.").filter(|name| !name.contains('.')) {
             let what = match name {
                 "custom" => {
-                    "the tools of `custom` are not written in Python: write them anew as functions in tools.py"
+                    "the tools of `custom` are not written in Python: rewrite them as functions in tools.py"
                 }
                 _ => "if it is Python code, put its functions into tools.py and name them under `custom`",
             };
@@ -119,7 +119,7 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
     }
 }
 
-/// The same with keys that stand nowhere.
+/// The same with keys without spans.
 fn rootless(mut node: Node) -> Node {
     if let Data::Map(entries) = &mut node.data {
         for entry in entries {
@@ -352,7 +352,7 @@ fn workers(value: &mut Node, names: &Names) {
                 }
                 kept.push(entry);
             }
-            // A map of workers; what is no map is a key that nobody knows, and loading says so.
+            // A map of workers. Other keys are unknown, and loading reports them.
             _ if matches!(entry.value.data, Data::Map(_) | Data::Null) => {
                 let id = names.rewritten(&entry.key).unwrap_or_else(|| entry.key.clone());
                 rules.extend(tool_rules::rule(&entry.value).map(|rule| (id.clone(), rule)));

@@ -1,4 +1,4 @@
-//! The sketches in which `worker:` or `workshop:` stands around all keys of a file.
+//! Early drafts in which all keys of a file are inside `worker:` or `workshop:`.
 
 use super::{
     Findings, Form,

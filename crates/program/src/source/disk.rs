@@ -1,4 +1,4 @@
-//! A tree on disk, confined by descriptors.
+//! A tree on disk, confined by a directory descriptor.
 
 use super::{Kind, RealPlace, SourceError, SourceTree, plain};
 use cap_std::{ambient_authority, fs::Dir};
@@ -9,15 +9,15 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A folder on disk. Opened once; everything is then resolved from that descriptor, so that neither `..` nor a symlink
-/// reaches out of it, whenever it was planted.
+/// A folder on disk. It is opened once, and all paths are resolved from that descriptor, so that neither `..` nor a
+/// symbolic link can leave it, whenever the link was created.
 #[derive(Debug)]
 pub struct DiskTree {
     root: Place,
     path: PathBuf,
     dir: Dir,
     opened: AtomicU64,
-    /// Whether its files are shown to people with their whole path.
+    /// Whether its files are shown with absolute paths.
     elsewhere: bool,
 }
 
@@ -32,7 +32,7 @@ impl DiskTree {
         Ok(Self { root: place(&path)?, path, dir, opened: AtomicU64::new(0), elsewhere: false })
     }
 
-    /// The tree of a library, which lies elsewhere than the program: its files are shown with their whole path.
+    /// The tree of a library. Its files are shown with absolute paths.
     ///
     /// # Errors
     /// As [`DiskTree::open`].
@@ -64,7 +64,7 @@ impl SourceTree for DiskTree {
 
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError> {
         let path = plain(path)?;
-        // Looked at before it is opened: to open a FIFO would wait for a writer.
+        // Check the kind before opening, because opening a FIFO would block.
         match self.kind(&path)? {
             Some(Kind::File) => {}
             Some(_) => return Err(SourceError::NotAFile),
@@ -80,7 +80,7 @@ impl SourceTree for DiskTree {
         }
         self.opened.fetch_add(1, Ordering::Relaxed);
         let mut bytes = Vec::with_capacity(metadata.len() as usize);
-        // Files of /proc say that they have no bytes: what is read counts, not what was promised.
+        // Files in /proc report a size of zero, so limit the bytes that are read.
         file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| explain(&error))?;
         if bytes.len() as u64 > limit {
             return Err(SourceError::TooLarge { size: bytes.len() as u64, limit });
@@ -106,7 +106,7 @@ impl SourceTree for DiskTree {
 
     fn locate(&self, path: &str) -> Result<RealPlace, SourceError> {
         let whole = self.path.join(path);
-        // The longest part that exists is resolved by the system; what is missing has no symlinks.
+        // The operating system resolves the longest existing prefix. The missing rest has no symbolic links.
         let mut existing = whole.as_path();
         let mut missing: Vec<String> = Vec::new();
         loop {
@@ -122,7 +122,7 @@ impl SourceTree for DiskTree {
                     return Ok(RealPlace { place: Place::new(&real), kind: found });
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                    // A symlink that leads nowhere would be followed by whoever makes the missing part.
+                    // Creating the missing part would follow a dangling symbolic link.
                     if std::fs::symlink_metadata(existing).is_ok_and(|m| m.file_type().is_symlink()) {
                         return Err(SourceError::Io("a symbolic link in it leads nowhere".into()));
                     }
@@ -133,7 +133,7 @@ impl SourceTree for DiskTree {
                             existing = parent;
                         }
                         (Some(std::path::Component::ParentDir), Some(_)) => {
-                            // `missing/..`: what the system would refuse is refused here.
+                            // The operating system rejects `missing/..`, so reject it here too.
                             return Err(SourceError::NotFound);
                         }
                         _ => return Err(SourceError::NotFound),
@@ -165,7 +165,7 @@ fn place(path: &Path) -> Result<Place, SourceError> {
 fn explain(error: &std::io::Error) -> SourceError {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => SourceError::NotFound,
-        // `cap-std` says this, without a code of the system, when a path would leave the folder.
+        // `cap-std` returns this error without an OS code if a path would leave the folder.
         ErrorKind::PermissionDenied if error.raw_os_error().is_none() => SourceError::Escapes,
         ErrorKind::PermissionDenied => SourceError::Io("permission denied".into()),
         kind => SourceError::Io(match error.raw_os_error() {

@@ -16,8 +16,8 @@ pub struct MemoryTree {
 }
 
 impl MemoryTree {
-    /// A tree of these files, as if it lay at `root`. Paths are relative to it; one that would leave it is dropped,
-    /// since no reader could name it.
+    /// A tree of these files at `root`. Paths are relative to it. A path outside of it is dropped, because no reader
+    /// could name it.
     pub fn new<P: AsRef<str>, C: Into<Vec<u8>>>(
         root: Place,
         files: impl IntoIterator<Item = (P, C)>,

@@ -1,9 +1,10 @@
 //! Small bad programs, and loading them.
 //!
-//! A folder `check/NAME` is a program and `check/NAME.expected` what is said about it. `check/NAME.start` says how it is
-//! started where that is not by its entry: `entry ID`, `file PATH`, `target WORD` (as on a command line in the folder,
+//! A folder `check/NAME` is a program and `check/NAME.expected` has its findings. `check/NAME.start` selects how it is
+//! started if not by its entry: `entry ID`, `file PATH`, `target WORD` (as on a command line in the folder,
 //! with `registry` as the flat registry), or `long PATH` (that file is made longer than any definition may be).
-//! Python is looked into by a stand-in. `check/NAME.libs` holds the libraries that are installed; it lies beside the program, so that none is part of it.
+//! A stand-in inspects Python. `check/NAME.libs` has the installed libraries; it is next to the program, so that they
+//! are not part of it.
 #![allow(dead_code, reason = "each test that includes this uses a part")]
 
 use crate::stand_in::{self, Reader};
@@ -38,7 +39,7 @@ pub(crate) fn cases() -> Vec<PathBuf> {
     folders
 }
 
-/// What is found in a case.
+/// The findings of a case.
 pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
     let start = fs::read_to_string(folder.with_extension("start")).unwrap_or_default();
     let start = match start.trim().split_once(' ') {
@@ -74,7 +75,7 @@ pub(crate) fn findings(folder: &Path) -> Vec<Diagnostic> {
     found
 }
 
-/// The same place, its file named from the folder of libraries: where the repository lies is nobody's business.
+/// The same span, with its file relative to the folder of libraries, so that the place of the repository is not shown.
 fn shown_below(span: &Span, libraries: &Path) -> Span {
     let path = span.file().path().replace(&*libraries.to_string_lossy(), "[LIBRARIES]");
     let file = SourceFile::new(path, Arc::clone(span.file().text()));
@@ -84,10 +85,10 @@ fn shown_below(span: &Span, libraries: &Path) -> Span {
     }
 }
 
-/// Where the pages say that libraries lie.
+/// The folder of libraries in the pages.
 pub(crate) const LIBRARIES: &str = "~/.llm-do/libs";
 
-/// What is found in a program of these files, of which some may be libraries', and as text what of it has that code.
+/// The findings of a program of these files, of which some may belong to libraries, and those of one code as text.
 pub(crate) fn of_files<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a str)>,
     shown: &str,
@@ -142,7 +143,7 @@ fn load(source: Source, roots: Vec<PathBuf>, reader: Reader) -> Vec<Diagnostic> 
     let host =
         LoadOptions { toolsets: stand_in::registry(), providers, libraries, code, ..LoadOptions::default() };
     let checked = check(source.clone(), host.clone());
-    // What keeps a program from running, `check` finds too; but a library needs no entry.
+    // `check` also finds every error of loading; but a library needs no entry.
     if let Err(errors) = Program::load(source, host) {
         for error in errors.0.iter().filter(|error| error.code != codes::NO_ENTRY) {
             assert!(

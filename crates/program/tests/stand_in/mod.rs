@@ -10,7 +10,7 @@ use llm_do_core::{
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
-    worker::{CODE, CodeModule, CodePackage, ToolLevel},
+    worker::{CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
 use serde_json::{Map, Value, json};
@@ -20,7 +20,19 @@ struct Custom;
 
 impl ToolsetKind for Custom {
     fn name(&self) -> &'static str {
-        CODE
+        "custom"
+    }
+    fn tools_are_known(&self) -> bool {
+        true
+    }
+    fn implied_by(&self, worker: &WorkerDefinition) -> bool {
+        !worker.tools.is_empty()
+    }
+    fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
+        worker.code.is_some() || !worker.tools.is_empty()
+    }
+    fn runs_code(&self) -> bool {
+        true
     }
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import json
 import os
@@ -16,8 +17,26 @@ import time
 import unittest
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
-HOST = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "host.py")
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from join import join
+
 LIMIT = 30.0
+
+
+def joined_host() -> str:
+    """The path of the host: the one in the binary if cargo runs these tests, else one joined here."""
+    given = os.environ.get("LLM_DO_TEST_HOST")
+    if given:
+        return given
+    folder = tempfile.mkdtemp(prefix="llm-do-host-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = os.path.join(folder, "host.py")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(join("host"))
+    return path
+
+
+HOST = joined_host()
 
 Frame = Dict[str, Any]
 
@@ -62,7 +81,7 @@ class Host:
         self.socket.sendall(len(body).to_bytes(4, "big") + body)
 
     def receive(self, limit: float = LIMIT) -> Frame:
-        """The next frame, whatever it is."""
+        """The next frame of any kind."""
         end = time.monotonic() + limit
         while True:
             if len(self.pending) >= 4:
@@ -80,7 +99,7 @@ class Host:
             self.pending += data
 
     def next(self, *kinds: str, limit: float = LIMIT) -> Frame:
-        """The next frame of these kinds; logs are kept and callbacks answered meanwhile."""
+        """The next frame of these kinds. Keeps logs and answers callbacks meanwhile."""
         while True:
             frame = self.receive(limit)
             kind = frame["t"]
@@ -114,7 +133,7 @@ class Host:
         return frame
 
     def call(self, module: Frame, function: str, plain: bool = False, ctx: Any = None, **args: Any) -> Frame:
-        """Calls a function and gives the whole answer."""
+        """Calls a function and returns the whole answer."""
         return self.finish_call(self.start_call(module, function, plain, ctx, **args))
 
     def value(self, module: Frame, function: str, plain: bool = False, ctx: Any = None, **args: Any) -> Any:
@@ -130,7 +149,7 @@ class Host:
         os.kill(self.process.pid, signal.SIGINT)
 
     def text(self, stream: str = "stdout") -> str:
-        """What was logged on a stream, line by line."""
+        """The lines that were logged on a stream."""
         return "".join(frame["text"] + "\n" for frame in self.logs if frame["stream"] == stream)
 
     def raw_output(self) -> str:
@@ -150,7 +169,7 @@ class Host:
 
 
 class HostTest(unittest.TestCase):
-    """A test with a project folder and, when asked for, a host."""
+    """A test with a project folder and a host that starts on first use."""
 
     maxDiff = None
 
@@ -189,7 +208,7 @@ class HostTest(unittest.TestCase):
         return full
 
     def module(self, text: str, path: str = "tools.py", **more: Any) -> Frame:
-        """Writes a module and gives its MODULE."""
+        """Writes a module and returns its MODULE."""
         full = self.write(path, text)
         name = os.path.basename(full)[:-3]
         return {"key": path, "path": full, "root": self.root, "name": name, **more}

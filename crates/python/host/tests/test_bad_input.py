@@ -67,7 +67,7 @@ class Importing(HostTest):
         self.assertEqual(self.host.process.wait(30), 0)
 
     def test_endless_import_can_be_interrupted_and_says_where(self) -> None:
-        # The loop itself makes the mark: whoever sees it may interrupt at once, and finds the import in the loop.
+        # The loop makes the mark, so an interrupt that follows the mark arrives in the loop.
         mark = f"{self.root}/mark"
         module = self.module(f"n = 0\nwhile True:\n    n += 1\n    if n == 1: open({mark!r}, 'w').close()\n")
         self.host.send(t="load", modules=[module])
@@ -382,7 +382,7 @@ class Forking(HostTest):
 
 class Interrupting(HostTest):
     def started(self, text: str, **more: object) -> int:
-        """Starts `f`, and comes back when it has made the file `mark`."""
+        """Starts `f` and waits until it has made the file `mark`."""
         module = self.module(text.replace("MARK", f"open({self.root + '/mark'!r}, 'w').close()"))
         id = self.host.start_call(module, "f", **more)
         self.wait_until(lambda: os.path.exists(f"{self.root}/mark"), "the call")

@@ -517,8 +517,8 @@ class Streams(HostTest):
         )
         self.host.value(module, "f")
         self.assertLess(sum(len(frame["text"]) for frame in self.host.logs), (256 << 10) + 200)
-        self.assertIn("left out", self.host.logs[-1]["text"])
-        self.assertEqual(sum("left out" in frame["text"] for frame in self.host.logs), 1)
+        self.assertIn("was dropped", self.host.logs[-1]["text"])
+        self.assertEqual(sum("was dropped" in frame["text"] for frame in self.host.logs), 1)
         self.host.value(module, "g")
         self.assertEqual(self.host.logs[-1]["text"], "y")
 

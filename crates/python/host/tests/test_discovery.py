@@ -194,7 +194,7 @@ class Exposing(HostTest):
             ("approval='never'", "ask, preApproved, blocked"),
             ("parallel=1", "True or False"),
             ("name=''", "not empty"),
-            ("'greet'", "keywords only"),
+            ("'greet'", "by keyword"),
             ("schema=3", "JSON Schema"),
         ):
             error = self.report(

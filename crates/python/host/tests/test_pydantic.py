@@ -109,8 +109,8 @@ class Models(HostTest):
         answer = self.host.call(module, "f", invoice={"number": "x", "items": [{"price": -1}]}, n="y")
         message = self.error(answer, "arguments")["message"]
         for words in (
-            "`invoice`.number is wrong",
-            "`invoice`.due is wrong",
+            "`invoice`.number is invalid",
+            "`invoice`.due is invalid",
             "`invoice`.items[0].name",
             "`invoice`.items[0].price",
             "`n` must be",
@@ -250,7 +250,7 @@ class SameSchemas(unittest.TestCase):
             with self.subTest(name):
                 self.assertIsInstance(theirs, dict, theirs)
                 types = host.Types()
-                tidy = types.finish(types.adopt(host.tidy_pydantic(theirs), "X"))
+                tidy = types.finish(types.adopt(host.simplify_pydantic(theirs), "X"))
                 # What a dataclass says of its fields in its docstring is read by the host alone.
                 mine = json.loads(json.dumps(schema).replace(', "description": "across"', ""))
                 theirs_text = json.dumps(tidy, sort_keys=True).replace(

@@ -397,7 +397,7 @@ class Arguments(HostTest):
             "`c`.y must be a number",
             "`d`[1] must be one of 'red', 'green', not 'blue'",
             "`e`['k'] must be a time",
-            "`g` is no parameter",
+            "`g` is not a parameter",
         ):
             self.assertIn(words, message)
 

@@ -1,56 +1,59 @@
-"""The package for users says of `llm_do` what the host provides."""
+"""The package for editors and unit tests is the module `llm_do` that the host provides."""
 
+import ast
 import importlib.util
-import inspect
-import os
 import sys
 import unittest
 
-from harness import HOST, HostTest
+from harness import HostTest
 from test_docstrings import host
 
-PACKAGE = os.path.normpath(
-    os.path.join(os.path.dirname(HOST), "..", "..", "..", "python", "llm_do", "__init__.py")
-)
+from join import PACKAGE, join
+
 spec = importlib.util.spec_from_file_location("llm_do_stubs", PACKAGE)
 stubs = importlib.util.module_from_spec(spec)
 sys.modules["llm_do_stubs"] = stubs
 spec.loader.exec_module(stubs)
 
 
-def names(function: object, ours: bool = True) -> list:
-    return [name for name in inspect.signature(function).parameters if name != "self"]
-
-
 class Same(HostTest):
+    def test_package_is_joined_from_the_sections(self) -> None:
+        with open(PACKAGE, encoding="utf-8") as file:
+            written = file.read()
+        command = "python crates/python/host/join.py package --write"
+        self.assertEqual(written, join("package"), f"make it again: {command}")
+
     def test_names(self) -> None:
         module = self.module("import llm_do\ndef f():\n    return sorted(llm_do.__all__)\n")
         self.assertEqual(self.host.value(module, "f"), sorted(stubs.__all__))
         self.assertTrue(all(hasattr(stubs, name) for name in stubs.__all__))
-
-    def test_parameters(self) -> None:
-        for name in ("Field", "File", "Image", "CallError", "tool"):
-            self.assertEqual(names(getattr(host, name)), names(getattr(stubs, name)), name)
-
-    def test_members(self) -> None:
-        for name in ("ToolContext", "AsyncToolContext"):
-            ours, theirs = getattr(host, name), getattr(stubs, name)
-            public = {one for one in dir(ours) if not one.startswith("_")}
-            self.assertEqual(
-                public, {one for one in dir(theirs) if not one.startswith("_")} - {"logged"}, name
-            )
-            for member in ("call", "call_tool", "call_all", "step", "log"):
-                mine, other = getattr(ours, member), getattr(theirs, member)
-                self.assertEqual(names(mine), names(other), member)
-                self.assertEqual(
-                    inspect.iscoroutinefunction(mine), inspect.iscoroutinefunction(other), member
-                )
-        for member in ("path", "virtual"):
-            self.assertEqual(names(getattr(host.Sandbox, member)), names(getattr(stubs.Sandbox, member)))
-
-    def test_lists_of_words(self) -> None:
-        self.assertEqual((host.RISKS, host.RULES), (stubs._RISKS, stubs._RULES))
         self.assertIs(stubs.AskAgain, stubs.ModelRetry)
+
+    def test_run_contexts_override_nothing_public(self) -> None:
+        for name in ("RunContext", "SyncRunContext", "AsyncRunContext"):
+            own = vars(getattr(host, name))
+            self.assertEqual([member for member in own if not member.startswith("_")], [], name)
+        self.assertTrue(issubclass(host.SyncRunContext, host.ToolContext))
+        self.assertTrue(issubclass(host.AsyncRunContext, host.AsyncToolContext))
+        # The host keeps no copy of a method whose signature says something else.
+        for kind, base in (("SyncRunContext", "ToolContext"), ("AsyncRunContext", "AsyncToolContext")):
+            for member in ("call", "call_tool", "call_all", "step", "log"):
+                self.assertIs(getattr(getattr(host, kind), member), getattr(getattr(host, base), member))
+
+    def test_types_say_what_is_checked(self) -> None:
+        """What only type checkers see, against what a run checks."""
+        with open(PACKAGE, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        words, keywords = {}, []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in ("Risk", "Rule"):
+                words[node.targets[0].id] = [
+                    one.value for one in ast.walk(node) if isinstance(one, ast.Constant)
+                ]
+            if isinstance(node, ast.FunctionDef) and node.name == "tool" and node.args.kwonlyargs:
+                keywords = [one.arg for one in node.args.kwonlyargs]
+        self.assertEqual(words, {"Risk": list(stubs.RISKS), "Rule": list(stubs.RULES)})
+        self.assertEqual(keywords, list(stubs.Options.__slots__))
 
 
 class WithoutTheProgram(unittest.TestCase):

@@ -1,12 +1,12 @@
-//! Runs one command confined, to try the layers by hand and to supervise for tests.
+//! Runs one command confined, for manual tests of the layers and as the supervisor of tests.
 //!
 //! ```text
 //! llm-do-confine [--tier a|b|none] [--read PLACE]… [--write PLACE]… [--cwd FOLDER] [--network | --domain DOMAIN…] PROGRAM [ARG]…
 //! llm-do-confine --probe
 //! ```
 //!
-//! The program sees the machine's own programs, a private temporary folder and the places given. Its exit code is passed on;
-//! 125 says that it was not started.
+//! The program sees the machine's own programs, a private temporary folder and the given places. Its exit code is
+//! passed on; 125 means that it was not started.
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

@@ -1,17 +1,17 @@
 //! How the processes of one session are confined.
 
-use super::{Confinement, probe};
+use super::{Confinement, Tier, probe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says how the processes of one session are confined: by the best tier that the kernel has, or, where it has none and
-/// the operator has granted that, not at all.
+/// Decides how the processes of one session are confined: by the kernel's best tier or, if there is none and the
+/// operator has granted it, not at all.
 #[derive(Debug, Default)]
 pub struct Confiner {
     unconfined: AtomicBool,
     always: Option<Confinement>,
 }
 
-/// Nothing can confine a process here, and the operator has not granted to run one without.
+/// This machine can't confine a process, and the operator has not granted unconfined processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this system can't confine processes (`llm-do doctor` says why); `--grant unconfined` runs them with all of your own \
@@ -20,20 +20,21 @@ pub struct Confiner {
 pub struct Unconfinable;
 
 impl Confiner {
-    /// Confines by this, and not by the most that this machine can.
+    /// Uses this confinement rather than the best that this machine supports.
     pub fn always(confinement: Confinement) -> Self {
         Self { always: Some(confinement), ..Self::default() }
     }
 
-    /// The operator's `--grant unconfined`: processes run where the kernel can't confine them. Where it can, it does.
+    /// The operator's `--grant unconfined`: processes run even if the kernel can't confine them. If it can, they are
+    /// confined.
     pub fn allow_unconfined(&self) {
         self.unconfined.store(true, Ordering::Release);
     }
 
-    /// How processes are confined. The first call in a process waits some milliseconds for the probe.
+    /// The confinement of processes. The first call in a process waits some milliseconds for the probe.
     ///
     /// # Errors
-    /// They can't be, and nobody granted to do without.
+    /// They can't be confined, and there is no grant for unconfined processes.
     pub fn confinement(&self) -> Result<Confinement, Unconfinable> {
         if let Some(always) = self.always {
             return Ok(always);
@@ -43,6 +44,16 @@ impl Confiner {
             None if self.unconfined.load(Ordering::Acquire) => Ok(Confinement::Unconfined),
             None => Err(Unconfinable),
         }
+    }
+
+    /// How processes are confined, as the start record of a run names it. Nothing where none can run.
+    pub fn name(&self) -> Option<&'static str> {
+        Some(match self.confinement().ok()? {
+            Confinement::Tier(Tier::Namespaces) => "namespaces",
+            Confinement::Tier(Tier::Landlock) => "landlock",
+            Confinement::Tier(Tier::Seatbelt) => "seatbelt",
+            Confinement::Unconfined => "unconfined",
+        })
     }
 
     /// Whether processes run with all rights of the operator.

@@ -1,21 +1,21 @@
-//! The limit of processes where the kernel has none: in tier B, and for root on older kernels. `RLIMIT_NPROC` counts all that
-//! the user runs on the machine, and root not at all, so it can only be a far end; nearer, the supervisor looks now and
-//! then and makes an end where there are too many.
+//! The process limit where the kernel has none: in tier B, and for root on older kernels. `RLIMIT_NPROC` counts all
+//! processes of the user on the machine and does not apply to root, so it is only a coarse upper limit. For the exact
+//! limit the supervisor counts processes periodically and ends the program if there are too many.
 //!
-//! A filter that asks before each `fork` would be exact, but a signal that arrives while it asks makes `fork` fail with
-//! `EINTR`, which shells are not ready for.
+//! A filter that notifies before each `fork` would be exact, but a signal that arrives during the notification makes
+//! `fork` fail with `EINTR`, which shells don't handle.
 
 use super::supervisor::descendants;
 use rustix::time::Timespec;
 use std::fs;
 
-/// How often the supervisor looks. Looking reads one short file.
+/// How often the supervisor checks. A check reads one short file.
 pub(super) const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The processes and threads below this supervisor.
 pub(super) struct Crowd {
     most: u32,
-    /// The fewest that the whole machine had since the start.
+    /// The minimum on the whole machine since the start.
     fewest: u32,
 }
 
@@ -24,8 +24,8 @@ impl Crowd {
         Self { most, fewest: on_this_machine() }
     }
 
-    /// Whether there are more than there may be. They are counted only if the machine has so many more than before that
-    /// it could be.
+    /// Whether the limit is exceeded. Processes are counted only if the number on the machine has grown enough to
+    /// make that possible.
     pub(super) fn is_too_large(&mut self) -> bool {
         let all = on_this_machine();
         self.fewest = self.fewest.min(all);
@@ -34,7 +34,8 @@ impl Crowd {
     }
 }
 
-/// How many processes and threads the machine has: the fourth field of `/proc/loadavg`, behind its slash.
+/// The number of processes and threads on the machine: the part after the slash in the fourth field of
+/// `/proc/loadavg`.
 pub(super) fn on_this_machine() -> u32 {
     let all = || fs::read_to_string("/proc/loadavg").ok()?.split(' ').nth(3)?.split_once('/')?.1.parse().ok();
     all().unwrap_or(0)

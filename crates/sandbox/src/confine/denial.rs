@@ -1,4 +1,4 @@
-//! What a proxy has refused, for whoever explains to a model or a person why a tool failed.
+//! The requests that a proxy has refused, for explaining to a model or a person why a tool failed.
 
 use llm_do_core::authority::Host;
 use std::{
@@ -12,35 +12,35 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Denial {
-    /// No entry of the list names it.
+    /// No entry of the list matches.
     NotListed {
-        /// Whom it asked for.
+        /// The requested host.
         host: Host,
-        /// At which port.
+        /// The port.
         port: u16,
     },
-    /// The name is on the list, but leads to this machine or a local network.
+    /// The name is on the list, but resolves to this machine or a local network.
     Local {
         /// The name.
         host: Host,
-        /// Where it leads.
+        /// The address that it resolves to.
         address: IpAddr,
-        /// At which port.
+        /// The port.
         port: u16,
     },
-    /// The TLS inside a connection to that host asks for another, or for none, or it is no TLS.
+    /// The TLS handshake in a connection to that host names another host or none, or the bytes are not TLS.
     OtherServer {
-        /// The host that was asked for.
+        /// The requested host.
         host: Host,
         /// The host that the handshake names.
         named: Option<String>,
     },
-    /// It can't be read in one way only, or is none for a proxy.
+    /// The request is ambiguous, or not valid for a proxy.
     Malformed(&'static str),
 }
 
 impl Denial {
-    /// The entry for `sandbox.network_enabled` that would have allowed it; `None`: none would.
+    /// The entry for `sandbox.network_enabled` that would have allowed it; `None` if none would.
     pub fn missing(&self) -> Option<String> {
         let entry = |host: &Host, port: &u16| match port {
             80 | 443 => host.to_string(),
@@ -80,10 +80,10 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Most denials that are kept.
+/// Maximum number of denials kept.
 const KEPT: usize = 32;
 
-/// The latest denials of one process. Copies are of the same list.
+/// The latest denials of one process. Clones share one list.
 #[derive(Clone, Debug, Default)]
 pub struct Denials(Arc<Mutex<Log>>);
 
@@ -94,12 +94,12 @@ struct Log {
 }
 
 impl Denials {
-    /// How many there were.
+    /// The number of denials so far.
     pub fn count(&self) -> u64 {
         self.lock().count
     }
 
-    /// Those since there were that many, each once, the oldest first. Of very many only the latest are known.
+    /// The denials since that count, without duplicates, oldest first. Only the latest are kept.
     pub fn since(&self, count: u64) -> Vec<Denial> {
         let log = self.lock();
         let new =

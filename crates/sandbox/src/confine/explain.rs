@@ -1,9 +1,10 @@
-//! What a confined process could not do, in words for models and for people: with the key that would allow it (SPEC §6.6).
+//! Explains to models and people why a confined process failed, with the key that would allow it
+//! (`docs/reference/sandbox.md`).
 
 use super::{Denial, ProcessView};
 use llm_do_core::authority::Network;
 
-/// What the kernel refused. `who` is `The command` or the like; `path` what it was about, if that is known.
+/// A refusal of the kernel. `who` is `The command` or similar; `path` is the path concerned, if known.
 pub fn denied(who: &str, path: Option<&str>, view: Option<&ProcessView>) -> String {
     let mut text = match path {
         Some(path) => format!(
@@ -16,8 +17,8 @@ pub fn denied(who: &str, path: Option<&str>, view: Option<&ProcessView>) -> Stri
     text
 }
 
-/// What the network had to do with a failure, and the keys that would allow it; several, one a host. `refused`: the kernel
-/// has refused something that was no file. `found_nobody`: a name or a server was not found.
+/// The part of the network in a failure, and the keys that would allow it, one per host. `refused`: the kernel has
+/// refused something other than a file. `found_nobody`: a name or a server was not found.
 pub fn network(
     who: &str,
     refused: bool,
@@ -48,7 +49,7 @@ fn denial(denial: &Denial) -> String {
     }
 }
 
-/// What may be the reason that a file is not there. Whether it exists outside is not looked at, and not told.
+/// The possible reason for a missing file. It neither checks nor reveals whether the file exists outside.
 pub fn unseen(who: &str, path: &str, view: Option<&ProcessView>) -> String {
     format!(
         "{who} sees nothing there: it is confined to the files of its worker. Declare the place of `{path}` under \

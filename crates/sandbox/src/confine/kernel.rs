@@ -1,5 +1,5 @@
-//! The few system calls that no crate wraps, and those that are only safe where one thread runs. All of the launcher's
-//! `unsafe` is here.
+//! The few system calls that no crate wraps, and those that are only safe in a single-threaded process. All of the
+//! launcher's `unsafe` is here.
 
 #![allow(unsafe_code, reason = "system calls without a safe wrapper")]
 
@@ -23,8 +23,8 @@ fn checked(result: libc::c_long) -> Result<libc::c_long> {
     Ok(result)
 }
 
-/// Splits this process in two: `None` in the child. Only the supervisor calls it, which has one thread, so that the child
-/// may do what it likes.
+/// Forks this process; returns `None` in the child. Only the supervisor calls it. It has one thread, so the child has
+/// no restrictions.
 pub(super) fn fork() -> Result<Option<Pid>> {
     // SAFETY: there is one thread, so no lock is held by another that is missing in the child.
     let pid = checked(unsafe { libc::fork() }.into())?;
@@ -81,7 +81,7 @@ fn close_range(first: RawFd, flags: libc::c_uint) -> Result<()> {
     Ok(())
 }
 
-/// Gives every signal its default meaning: what the starting process ignores, its children would ignore as well.
+/// Resets every signal to its default action, because children inherit the signals that the starting process ignores.
 pub(super) fn default_signals() {
     for signal in 1..=64 {
         // SAFETY: no handler is set. The two signals that can't be changed fail, and so do those that don't exist.
@@ -89,7 +89,7 @@ pub(super) fn default_signals() {
     }
 }
 
-/// Switches the loopback interface of this network namespace on, which begins without.
+/// Switches on the loopback interface of this network namespace, which is off in a new namespace.
 pub(super) fn switch_loopback_on() -> Result<()> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -104,7 +104,7 @@ pub(super) fn switch_loopback_on() -> Result<()> {
     Ok(())
 }
 
-/// A descriptor that becomes readable when a child changes state; the signal itself is held back from then on.
+/// A descriptor that becomes readable when a child changes state; the signal itself is blocked from then on.
 pub(super) fn child_events() -> Result<OwnedFd> {
     // SAFETY: the set is initialised before use and lives through all calls; the new descriptor has no other owner.
     unsafe {
@@ -117,7 +117,7 @@ pub(super) fn child_events() -> Result<OwnedFd> {
     }
 }
 
-/// The version of Landlock that the kernel speaks; `None` if it has none or it is not switched on.
+/// The Landlock ABI version of the kernel; `None` if it lacks Landlock or it is disabled.
 pub(super) fn landlock_version() -> Option<u32> {
     const ASK_VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the call takes no structure.

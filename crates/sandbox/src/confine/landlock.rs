@@ -1,4 +1,4 @@
-//! Landlock: the rights on files that the kernel keeps for a process and all that it starts.
+//! Landlock: file access rights that the kernel enforces for a process and its descendants.
 
 use super::{
     kernel,
@@ -19,30 +19,31 @@ use std::path::{Path, PathBuf};
 /// The newest version that this file was written for.
 const WRITTEN_FOR: ABI = ABI::V7;
 
-/// The oldest version that confines alone: before it, files outside could be truncated.
+/// The oldest version that confines on its own. Earlier versions allow truncating files outside.
 pub(super) const LEAST_ALONE: u32 = 3;
 
-/// From this version on no signal leaves the domain.
+/// From this version on signals can't leave the domain.
 pub(super) const SCOPES_SIGNALS: u32 = 6;
 
-/// Which version the kernel speaks.
+/// The kernel's version.
 pub(super) fn version() -> Option<u32> {
     kernel::landlock_version()
 }
 
-/// Rights that go with reading. What may be read may be executed: an interpreter would do it anyway.
+/// Rights for read access. They include execution, because an interpreter could execute a readable file anyway.
 fn reading() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir})
 }
 
-/// Rights that go with writing: no device can be made, and in mounts no socket or pipe at which others would wait.
+/// Rights for write access. They exclude creating devices and, in mounts, sockets and pipes, at which other processes
+/// could wait.
 fn writing() -> BitFlags<AccessFs> {
     reading()
         | make_bitflags!(AccessFs::{WriteFile | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSym | Refer | Truncate})
 }
 
 /// Rights in a private temporary folder. A place that is given below it (a project below `/tmp`, in tier A) has all
-/// rights of the folder too, whatever its own rule says, so that there the folder gets no more than a mount.
+/// rights of the folder too, whatever its own rule says, so in that case the folder gets no more rights than a mount.
 fn temporary(folder: &Path, plan: &Plan) -> BitFlags<AccessFs> {
     if plan.places.iter().any(|given| given.place.starts_with(folder)) {
         return writing();
@@ -55,24 +56,24 @@ fn device() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile | WriteFile})
 }
 
-/// One rule: a place, what may be done there, and whether it must exist.
+/// One rule: a place, the rights on it, and whether it must exist.
 struct Rule {
     place: PathBuf,
     rights: BitFlags<AccessFs>,
     from: From,
 }
 
-/// Where a rule's place comes from.
+/// The origin of a rule's place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
-    /// The machine: it may be absent, and a link to another place of the machine.
+    /// The machine: the place may be absent, or a link to another place of the machine.
     System,
-    /// The view or the launcher: it must exist, and no link may stand in its path.
+    /// The view or the launcher: the place must exist, and its path may contain no link.
     View,
 }
 
-/// Confines this process for good. In tier A (`root` built) everything that is there may be read, since only what is
-/// given is there; in tier B the rules are all that stands between the program and the machine.
+/// Confines this process permanently. In tier A (`root` built) everything may be read, since the root contains only
+/// the given places. In tier B the rules are the only barrier between the program and the machine.
 pub(super) fn confine(plan: &Plan, temporary_folders: &[PathBuf], alone: bool) -> Result<(), Fault> {
     let mut rules = Vec::new();
     if alone {
@@ -102,7 +103,7 @@ pub(super) fn confine(plan: &Plan, temporary_folders: &[PathBuf], alone: bool) -
     Ok(())
 }
 
-/// A set of rules without files. It knows of a network only what is allowed there.
+/// A ruleset without file rules. Its network rules allow only the reach in `network`.
 fn empty_set(network: Reach) -> Result<RulesetCreated, Fault> {
     let fault = |error| Fault::new("landlock", error);
     let mut set = Ruleset::default()
@@ -137,7 +138,7 @@ fn add(set: RulesetCreated, rule: &Rule) -> Result<RulesetCreated, Fault> {
     set.add_rule(PathBeneath::new(fd, rights)).map_err(|error| Fault::new("landlock", error).at(&rule.place))
 }
 
-/// Opens a place without following a link anywhere in its path: whoever put one there was not the operator.
+/// Opens a place without following any link in its path, because the operator did not put one there.
 pub(super) fn open_real(place: &Path) -> Result<OwnedFd, Errno> {
     openat2(
         CWD,

@@ -1,4 +1,4 @@
-//! What one confined process may use up.
+//! The resource limits of one confined process.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What the starting process and its supervisor tell each other.
+//! The messages between the starting process and its supervisor.
 
 use super::Limits;
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Everything that the supervisor needs to know. It comes by a socket, never by arguments or environment, which others
-/// can read.
+/// The supervisor's instructions. They are sent over a socket, never by arguments or environment, which others can
+/// read.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) task: Task,
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     pub(super) holes: Vec<Hole>,
     pub(super) network: Reach,
     pub(super) limits: Limits,
-    /// Whether a descriptor came along that the program gets as its number 3.
+    /// Whether the message includes a descriptor that the program gets as number 3.
     pub(super) channel: bool,
 }
 
@@ -34,14 +34,14 @@ pub(super) enum Task {
     Landlock,
     /// Starts the program without confinement.
     Unconfined,
-    /// Tries whether tier A can be made here.
+    /// Tests whether tier A works here.
     TryNamespaces,
 }
 
-/// Whom the program can speak to over a network.
+/// The program's network reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Reach {
-    /// Nobody.
+    /// No network.
     Nothing,
     /// The proxy, in a network that has nothing else.
     Proxy,
@@ -57,13 +57,13 @@ pub(super) struct Given {
     pub(super) write: bool,
 }
 
-/// A name inside a given place for which something else holds.
+/// A name inside a given place that has other rights.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Hole {
     #[serde(with = "path")]
     pub(super) place: PathBuf,
     pub(super) kind: HoleKind,
-    /// What was found there, so that nothing else is taken for it later.
+    /// The identity of the file found there, so that no other is mistaken for it later.
     pub(super) device: u64,
     pub(super) inode: u64,
 }
@@ -76,7 +76,7 @@ pub(super) enum HoleKind {
     ReadOnly,
 }
 
-/// Why a confined process could not be started: which layer refused, where, and what it said.
+/// Why a confined process could not be started: the layer that refused, the place and the error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fault {
     pub(super) layer: String,
@@ -95,14 +95,14 @@ impl Fault {
     }
 }
 
-/// What the supervisor says.
+/// A report of the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// The socket at which the program will find its proxy comes along.
+    /// The message includes the socket at which the program will find its proxy.
     Listening,
     /// The program is executed.
     Started,
-    /// It is not, and never was.
+    /// The program could not be executed.
     Failed(Fault),
     /// The program ended by itself, with this code or by this signal.
     Ended { code: Option<i32>, signal: Option<i32> },
@@ -110,13 +110,13 @@ pub(super) enum Report {
     TooMany,
 }
 
-/// Asks for an interrupt. The end of the stream asks for the end of everything.
+/// Requests an interrupt. The end of the stream requests the end of everything.
 pub(super) const INTERRUPT: u8 = b'i';
 
-/// Name of the supervisor in lists of processes, by which the binary knows that it was started as one.
+/// The supervisor's name in process lists. The binary recognises by it that it was started as a supervisor.
 pub(super) const SUPERVISOR: &str = "llm-do-confine: supervisor";
 
-/// The largest plan that is taken, in bytes.
+/// Maximum size of a plan, in bytes.
 pub(super) const LARGEST_PLAN: usize = 256 << 20;
 
 /// A frame: the length of what follows as four bytes, then JSON.
@@ -128,7 +128,7 @@ pub(super) fn frame<T: Serialize>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// Paths as text where they are, as bytes where they are not.
+/// Paths as text if they are UTF-8, otherwise as bytes.
 mod path {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::{

@@ -1,14 +1,14 @@
-//! Which confinement this machine can make.
+//! Detects the confinement that this machine supports.
 
 use super::Tier;
 use std::sync::OnceLock;
 
-/// What was found out about this machine.
+/// The result of the probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The best tier there is; `None`: processes can only run unconfined, if the operator grants that.
+    /// The best available tier; `None`: processes can only run unconfined, if the operator grants that.
     pub tier: Option<Tier>,
-    /// The layers one by one, in the order in which people would ask.
+    /// All layers, in display order.
     pub layers: Vec<Layer>,
 }
 
@@ -17,14 +17,14 @@ pub struct Probe {
 pub struct Layer {
     /// `namespaces`, `landlock`, `seccomp`; on macOS `sandbox-exec`.
     pub name: &'static str,
-    /// Whether it is there.
+    /// Whether it works.
     pub works: bool,
-    /// What was found, or why it is missing.
+    /// Its details, or why it is missing.
     pub found: String,
 }
 
-/// Finds out what this machine can do, by doing it in a process of its own. The first call takes some milliseconds and
-/// waits for them; later ones take none.
+/// Detects the machine's capabilities by using them in a separate process. The first call blocks for some
+/// milliseconds; later calls return the cached result.
 pub fn probe() -> &'static Probe {
     static PROBE: OnceLock<Probe> = OnceLock::new();
     PROBE.get_or_init(find_out)

@@ -1,5 +1,5 @@
-//! A confined process, before it is started and after it has ended. How it is held is the system's affair:
-//! `supervised` on Linux, `seatbelt` on macOS.
+//! A confined process before its start and after its end. The mechanism depends on the system: `supervised` on Linux,
+//! `seatbelt` on macOS.
 
 #[cfg(target_os = "macos")]
 mod seatbelt;
@@ -19,26 +19,26 @@ use super::{Confinement, Limits, ProcessView, plan::Fault};
 use llm_do_core::authority::Network;
 use std::{ffi::OsString, io, os::fd::OwnedFd, path::PathBuf};
 
-/// A process to start. Nothing of it is inherited but what stands here.
+/// A process to start. It inherits nothing except the fields below.
 #[derive(Debug)]
 pub struct Process {
-    /// Which program: a path, or a name that is looked for in the `PATH` of `env`.
+    /// The program: a path, or a name that is looked up in the `PATH` of `env`.
     pub program: PathBuf,
     /// Its arguments, without its own name.
     pub args: Vec<OsString>,
-    /// Its whole environment, but for `HOME` and `TMPDIR`, which the launcher sets to the private temporary folder, and with
-    /// a list of domains those that lead to its proxy (`HTTPS_PROXY` and its relatives).
+    /// Its whole environment, except for the variables that the launcher sets: `HOME` and `TMPDIR` (the private
+    /// temporary folder) and, with a list of domains, the proxy variables (`HTTPS_PROXY` and related ones).
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory, a real path; `None`: the private temporary folder's parent, `/`.
     pub cwd: Option<PathBuf>,
-    /// What it may touch.
+    /// The places that it may access.
     pub view: ProcessView,
-    /// Whether it may use the network. A list of domains needs [`Namespaces`](super::Tier::Namespaces), and is a proxy on this runtime: what
-    /// blocks it holds the process up.
+    /// Whether it may use the network. A list of domains needs [`Namespaces`](super::Tier::Namespaces), and its proxy
+    /// runs on this runtime, so blocking the runtime delays the process.
     pub network: Network,
-    /// What it may use up.
+    /// Its resource limits.
     pub limits: Limits,
-    /// What holds it.
+    /// Its confinement.
     pub confinement: Confinement,
     /// A descriptor that it gets as its number 3.
     pub channel: Option<OwnedFd>,
@@ -68,18 +68,19 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Why, where the system tells.
+    /// The reason, if the system gives one.
     pub reason: Option<String>,
 }
 
-/// What refused to start a process, where, and in which words.
+/// The layer that refused to start a process, the path and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// `namespaces`, `mounts`, `view`, `landlock`, `seccomp`, `limits`, `capabilities`, `working directory`, `program`, …
+    /// `namespaces`, `mounts`, `view`, `landlock`, `seccomp`, `limits`, `capabilities`, `working directory`,
+    /// `program`, …
     pub layer: String,
     /// The path concerned.
     pub path: Option<String>,
-    /// What the matter is.
+    /// The reason.
     pub reason: String,
 }
 
@@ -102,7 +103,7 @@ impl std::fmt::Display for Refused {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The binary that is to supervise never said that it can.
+    /// The supervisor binary never registered itself as one.
     #[error(
         "a confined process can't be started from this program: its `main` must call \
          `llm_do_sandbox::confine::install()` before anything else"
@@ -114,7 +115,7 @@ pub enum StartError {
          possible (`llm-do doctor` says what is missing), or decide between `network_enabled: true` and `false`"
     )]
     Domains,
-    /// A layer could not be set up, or the program not be executed.
+    /// A layer could not be set up, or the program could not be executed.
     #[error("a confined process could not be started: {0}")]
     Refused(Refused),
     /// The supervisor failed.

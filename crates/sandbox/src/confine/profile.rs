@@ -1,7 +1,7 @@
 //! Profiles of macOS's sandbox, as text. **Unverified**: what the text says is tested, and not what macOS makes of it.
 //!
-//! Places never stand in a profile: they are given beside it as parameters, so that no name of a file can say anything in
-//! its language. What is not allowed is denied.
+//! A profile never contains places. They are passed as parameters, so that a file name can't inject profile code.
+//! What is not allowed is denied.
 
 use super::plan::Given;
 use std::{ffi::OsString, fmt::Write, path::Path};

@@ -1,17 +1,18 @@
-//! The filtering proxy: all that a process with a list of domains can reach (SPEC §6.6, tier A).
+//! The filtering proxy: the only endpoint that a process with a list of domains can reach
+//! (`docs/reference/sandbox.md`, tier A).
 //!
-//! Such a process has a network of its own with nothing in it but one listening socket, which its supervisor has made and
-//! handed to us. So what connects there is that process or one that it has started, and whatever leaves goes through here:
-//! `CONNECT` for TLS, absolute URLs for plain HTTP. Names are resolved on this side and compared with the list as
-//! [`Host`](llm_do_core::authority::Host) reads them; a connection goes to the very address that was judged. An address of
-//! this machine or of a local network must stand on the list itself, whatever name leads there. Port 443 is for TLS whose
-//! handshake names the host that was asked for (of an address there is nothing to compare), port 80 for plain HTTP, and any other port carries what its entry's
-//! author expects there.
+//! Such a process has its own network namespace. It contains only one listening socket, which the supervisor has
+//! created and passed to us. Every connection there comes from that process or its descendants, and all traffic
+//! passes through this proxy: `CONNECT` for TLS, absolute URLs for plain HTTP. The proxy resolves names and compares
+//! them with the list in the form of [`Host`](llm_do_core::authority::Host). It connects to exactly the address that
+//! it checked. An address of this machine or of a local network must itself be on the list, whatever name resolves to
+//! it. Port 443 is for TLS whose handshake names the requested host (there is nothing to compare for an address),
+//! port 80 is for plain HTTP, and any other port carries any protocol.
 //!
-//! What it does not do: it reads nothing inside TLS. A server that answers for other hosts too can be asked for them
-//! inside a connection to an allowed one (domain fronting, encrypted server names), and whatever is sent to an allowed
-//! host may go on from there. With `*.example.org` the names that are looked up tell that domain's own servers something.
-//! The environment's own proxy variables are not used: it connects directly.
+//! Limitations: the proxy reads nothing inside TLS. A server that answers for other hosts too can be asked for them
+//! inside a connection to an allowed one (domain fronting, encrypted server names), and an allowed host may forward
+//! the data that it receives. With `*.example.org` the looked-up names can leak data to that domain's name servers.
+//! The proxy ignores the environment's proxy variables and connects directly.
 
 mod address;
 mod client;
@@ -46,7 +47,7 @@ use tokio::{
 };
 use tunnel::Tunnel;
 
-/// Where a process finds it. Nothing else lives in that network, so the port is always free.
+/// The proxy's port. Nothing else is in that network, so the port is always free.
 pub(super) const PORT: u16 = 3128;
 
 /// The variables by which programs find their proxy.
@@ -59,7 +60,7 @@ pub(super) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
         .map(|(name, value)| (name.into(), value.into()))
 }
 
-/// What one process may take of us.
+/// The proxy's limits for one process.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Most connections at once; further ones wait.
@@ -80,7 +81,7 @@ impl Default for Limits {
 /// Most bytes of a request's head.
 const LONGEST_HEAD: usize = 64 * 1024;
 
-/// A proxy at work, for one process. It ends, with all of its connections, when this is dropped.
+/// A running proxy for one process. It ends, with all of its connections, when this is dropped.
 #[derive(Debug)]
 pub(super) struct Proxy {
     _task: Task,
@@ -101,7 +102,7 @@ impl Proxy {
         Ok(Self { _task: Task::spawn(accept(listener, gate)), denials })
     }
 
-    /// What it has refused.
+    /// Its denials.
     pub(super) fn denials(&self) -> &Denials {
         &self.denials
     }
@@ -163,7 +164,7 @@ async fn serve(stream: TcpStream, gate: Arc<Gate>) {
         .serve_connection(TokioIo::new(client), service)
         .with_upgrades();
     let work = async {
-        // What the client did wrong it has been told.
+        // The client has received the error.
         let _ = requests.await;
         let begun = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(begun) = begun {
@@ -176,11 +177,11 @@ async fn serve(stream: TcpStream, gate: Arc<Gate>) {
     }
 }
 
-/// Why a request is not carried out.
+/// Why a request is not forwarded.
 enum Stop {
-    /// It may not be.
+    /// It is not allowed.
     Denied(Denial),
-    /// It can't be, for now.
+    /// It can't be forwarded now.
     Unreachable(String),
 }
 
@@ -215,7 +216,7 @@ async fn answer(
     }
 }
 
-/// An answer of our own, after which the connection ends. Its text stands in the first line too: that is all that many
+/// An answer of our own, after which the connection ends. Its text is in the first line too: that is all that many
 /// clients tell of an answer to `CONNECT`.
 fn said(status: StatusCode, text: String) -> Response<Answer> {
     let reason = ReasonPhrase::try_from(text.clone());

@@ -1,8 +1,8 @@
-//! Tier A's file system: a new root with nothing in it but what is given.
+//! Tier A's file system: a new root that contains only the given places.
 //!
-//! Everything that is to be shown is opened first, without following links, and cloned as a mount of its own. Then the
-//! new root is filled from those descriptors, outer places before inner ones, so that what happens to the paths meanwhile
-//! makes the start fail and never shows something else.
+//! All visible places are first opened without following links, and each is cloned as a separate mount. The new root
+//! is then filled from those descriptors, outer places before inner ones. A concurrent change of the paths makes the
+//! start fail but never exposes another place.
 
 use super::{
     kernel, landlock, limits,
@@ -166,7 +166,7 @@ fn is_folder(fd: impl AsFd) -> Result<bool, Fault> {
 /// Everything that the root is to hold, by path. A map, because outer places come before inner ones in its order.
 fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
     let mut nodes = BTreeMap::new();
-    // Whoever is given `/etc` has its settings in it, and a link among them is none to mount on.
+    // A process that is given `/etc` has the settings in it, and a link among them can't be a mount point.
     let given = |path: &Path| plan.places.iter().any(|given| path.starts_with(&given.place));
     let settings = system::SETTINGS.iter().map(Path::new).filter(|path| !given(path));
     for path in system::PROGRAMS.iter().map(Path::new).chain(settings) {

@@ -1,6 +1,6 @@
-//! System calls that a confined process may not make. What a tool legitimately needs is left alone; what reaches into
-//! the kernel, into other processes or over a socket is refused with `EPERM`, and what is newer than this file doesn't
-//! exist.
+//! System calls that a confined process may not make. Calls that a tool legitimately needs are allowed. Calls that
+//! reach into the kernel, into other processes or over a socket fail with `EPERM`. Calls newer than this file fail
+//! with `ENOSYS`.
 
 use super::plan::{Fault, Reach};
 use libc::c_long;
@@ -26,7 +26,7 @@ const F_SETOWN_EX: i32 = 15;
 pub(super) struct Filter {
     /// Which internet sockets are allowed.
     pub(super) network: Reach,
-    /// Nothing but Landlock stands between the program and the machine's files and processes.
+    /// Landlock is the only barrier between the program and the machine's files and processes.
     pub(super) alone: bool,
     /// Signals may go to no process but this one, since nothing else holds them back.
     pub(super) only_signals_itself: bool,
@@ -205,7 +205,7 @@ const NEVER_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const NEVER_HERE: &[c_long] = &[];
 
-/// Where a mode stands that makes a file run with its owner's rights: a call and the number of its argument.
+/// Calls with a mode argument that can make a file run with its owner's rights: the call and the argument's number.
 const MODES: &[(c_long, u8)] =
     &[(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (452 /* fchmodat2 */, 2), (libc::SYS_mknodat, 2)];
 #[cfg(target_arch = "x86_64")]
@@ -301,7 +301,7 @@ fn refused(filter: Filter, own: Pid) -> Rules {
         // A proxy speaks TCP, and Landlock knows nothing of its relatives.
         some(libc::SYS_socket, vec![all_of(vec![is_not(2, 0), is_not(2, libc::IPPROTO_TCP)])]);
     }
-    // A pair of datagram sockets could be connected anew, to any socket that has a name.
+    // A pair of datagram sockets could be reconnected to any named socket.
     let foreign = all_of(vec![is_not(0, libc::AF_UNIX)]);
     some(libc::SYS_socketpair, vec![foreign, other_types(&[libc::SOCK_STREAM])]);
 
@@ -318,7 +318,7 @@ fn refused(filter: Filter, own: Pid) -> Rules {
         some(libc::SYS_clone, vec![all_of(vec![has(0, flag, flag)])]);
     }
 
-    // Input pushed into a terminal is typed into whoever reads from it next.
+    // The next reader of a terminal receives input that is pushed into it.
     let ioctls: [u64; 5] = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCCONS, libc::TIOCSETD, libc::TIOCSCTTY];
     for request in ioctls {
         some(libc::SYS_ioctl, vec![all_of(vec![when(1, SeccompCmpOp::Eq, request)])]);

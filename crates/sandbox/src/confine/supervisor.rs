@@ -1,8 +1,8 @@
-//! The process between llm-do and a confined program: our own binary, executed anew, with one thread. It sets the
-//! confinement up, starts the program, and outlives it by a moment to see that nothing is left.
+//! The process between llm-do and a confined program: our own binary in a new process with one thread. It sets up the
+//! confinement, starts the program, and ends only after all descendants of the program have ended.
 //!
-//! In tier A there are two: one in the namespaces, first of its process namespace, whose end is the end of everything in
-//! there; and one outside that waits for it. In tier B one process adopts whatever the program leaves behind.
+//! Tier A has two supervisors. The inner one is the first process of the process namespace, and its end kills
+//! everything in the namespace. The outer one waits for it. In tier B one process adopts the program's orphans.
 
 use super::{
     crowd::{Crowd, INTERVAL},
@@ -47,12 +47,12 @@ struct Starter(fs::File);
 
 impl Starter {
     fn say(&mut self, report: &Report) {
-        // Nobody is left to tell if that fails.
+        // If that fails, there is no process left to report to.
         let _ = self.0.write_all(&frame(report));
     }
 
-    /// Makes the socket at which the program will find its proxy, in the network where this process is, and hands it over:
-    /// who accepts there need not be in that network.
+    /// Makes the socket at which the program will find its proxy, in the network where this process is, and hands it
+    /// over: who accepts there need not be in that network.
     fn give_listener(&self) -> Result<(), Fault> {
         let fault = |error: std::io::Error| Fault::new("network", error);
         kernel::switch_loopback_on().map_err(|error| fault(error.into()))?;
@@ -186,9 +186,9 @@ fn wait_for(child: Pid) {
     while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
 }
 
-/// New namespaces of every kind, with the same user and group as outside and no others. Where that user is root it stays
-/// root to the files that root owns, because mounts that are given must stay usable; what else root may do hangs on
-/// capabilities, of which the program has none, and on `/proc`, which is masked.
+/// New namespaces of every kind, with the same user and group as outside and no others. Where that user is root it
+/// stays root to the files that root owns, because mounts that are given must stay usable; what else root may do
+/// hangs on capabilities, of which the program has none, and on `/proc`, which is masked.
 fn enter_namespaces(machine_network: bool) -> Result<(), Fault> {
     let layer = "namespaces";
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -387,7 +387,7 @@ fn missing_in_view(error: Errno) -> String {
     }
 }
 
-/// Gives up every capability for good, of this process and whatever it executes.
+/// Drops every capability permanently, for this process and all programs that it executes.
 fn drop_capabilities() -> Result<(), Fault> {
     let layer = "capabilities";
     let held = rustix::thread::capabilities(None).map_err(fault(layer))?;
@@ -415,8 +415,8 @@ fn drop_capabilities() -> Result<(), Fault> {
         .map_err(fault(layer))
 }
 
-/// Waits until the program ends (what is to be reported) or the starter wants its end (`None`). Whatever the program left
-/// behind is reaped meanwhile.
+/// Waits until the program ends (returns its report) or the starter requests its end (`None`). Reaps orphans of the
+/// program in the meantime.
 fn watch(starter: &mut fs::File, program: Pid, mut crowd: Option<Crowd>) -> Option<Report> {
     let children = kernel::child_events().ok()?;
     loop {
@@ -492,7 +492,7 @@ pub(super) fn descendants() -> Vec<Descendant> {
         .filter_map(|entry| {
             let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // The name stands in brackets and may hold anything; see proc(5) for the fields behind it.
+            // The name is in parentheses and may contain any character; see proc(5) for the fields behind it.
             let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
             let parent = fields.nth(1)?.parse().ok()?;
             let threads = fields.nth(15)?.parse().ok()?;

@@ -33,7 +33,7 @@ pub(super) const NETWORK_SETTINGS: &[&str] = &[
 /// Devices that hold nothing of anybody.
 pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Places that no process is given, whatever its view says: the kernel's own, and the whole machine.
+/// Places that no process gets, regardless of its view: the kernel's own, and the whole machine.
 pub(super) fn is_never_given(place: &Path) -> bool {
     place == Path::new("/") || ["/proc", "/sys", "/dev"].iter().any(|kernel| place.starts_with(kernel))
 }

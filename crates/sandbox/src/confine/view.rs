@@ -1,11 +1,12 @@
-//! What a process may touch: a worker's view within its bounds, as real places (SPEC §6.6).
+//! The places that a process may access: a worker's view within its bounds, as real places
+//! (`docs/reference/sandbox.md`).
 //!
-//! File tools judge every path when it is used. A kernel is told once, before the process starts, and knows places
-//! and not rules. So the view is looked at as a function from a real place to what may be done there; where its value
-//! changes below a place that is given, there is a hole. Namespaces can cut holes, Landlock alone can't.
+//! File tools check every path at each use. The kernel gets its rules once, before the process starts, and they name
+//! places. The view is therefore treated as a function from a real place to the access allowed there. A change of its
+//! value below a given place is a hole. Namespaces can cut holes; Landlock alone can't.
 //!
-//! What is told is what is there when the process starts: a `.env` that somebody makes in a given folder while it runs is
-//! an ordinary file to it, and it can make a `.git` where there is none and it may write. See
+//! The rules reflect the files at the start of the process. A `.env` that is created in a given folder later is an
+//! ordinary file to the process, and the process can create a `.git` in a writable folder that has none. See
 //! [`ProcessView::planted_since`].
 
 use super::{
@@ -24,8 +25,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a process may touch. Equal views let it touch the same, so that a process may serve all calls whose views are
-/// equal.
+/// The places that a process may access. Equal views give equal access, so one process may serve all calls with equal
+/// views.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProcessView {
     given: Vec<Given>,
@@ -41,11 +42,11 @@ pub struct Shown {
     pub at: VirtualPath,
     /// Its real place, which is the path that a process uses.
     pub place: PathBuf,
-    /// The most that a process may do there.
+    /// The widest access of a process there.
     pub access: Access,
 }
 
-/// A mount of the worker's view that its processes are not given.
+/// A mount of the worker's view that its processes do not get.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeftOut {
     /// Where the worker sees it.
@@ -62,17 +63,18 @@ impl ProcessView {
 
     /// The caller's view within its bounds, as places that a process may be given in `tier`.
     ///
-    /// Where neither worker nor project declares a mount, processes may only read (SPEC §6.1). A writable mount inside
-    /// the program that doesn't exist yet is made. Looks at every name below what is given, for what must not be seen:
-    /// tens of milliseconds for each ten thousand files, so it is worth keeping for as long as the authority is the same.
+    /// Where neither worker nor project declares a mount, processes may only read (`docs/reference/sandbox.md`). A
+    /// writable mount inside the program that doesn't exist yet is made. Scans every name below the given places for
+    /// names that must not be seen. This takes tens of milliseconds per ten thousand files, so cache the result while
+    /// the authority stays the same.
     ///
     /// # Errors
-    /// Whatever the system says while it looks.
+    /// Any system error during the scan.
     pub fn of(authority: &Authority, tier: Tier) -> io::Result<Self> {
         Self::within(authority, tier, Access::Write)
     }
 
-    /// The same, to be read and nothing else. Nothing is made.
+    /// The same, but read-only. Creates nothing.
     ///
     /// # Errors
     /// As [`ProcessView::of`].
@@ -133,15 +135,15 @@ impl ProcessView {
         Ok(view.normal())
     }
 
-    /// The same with further places to read: an interpreter, its packages, the modules of tools. What is not there now
-    /// is passed over. Nothing is masked in them but what the view masks already.
+    /// This view with further readable places: an interpreter, its packages, the modules of tools. Missing places are
+    /// skipped. Nothing in them is masked beyond the view's existing masks.
     #[must_use]
     pub fn with_readable(self, places: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(places, false)
     }
 
-    /// The same with further places to write. For what llm-do itself hands to a process, never for what a program's files
-    /// ask.
+    /// This view with further writable places. Only for places that llm-do itself gives to a process, never for those
+    /// that a program's files request.
     #[must_use]
     pub fn with_writable(self, places: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(places, true)
@@ -167,7 +169,7 @@ impl ProcessView {
 
     /// One form for what lets a process touch the same.
     fn normal(mut self) -> Self {
-        // Of one place twice the one that allows more stands.
+        // Of two entries for one place the one that allows more wins.
         self.given.sort_by(|a, b| a.place.cmp(&b.place).then(b.write.cmp(&a.write)));
         self.given.dedup_by(|a, b| a.place == b.place);
         self.holes.sort();
@@ -175,7 +177,7 @@ impl ProcessView {
         self
     }
 
-    /// A text that is the same for views that let a process touch the same. For use as a key, not to be read.
+    /// A text that is equal for views with equal access. An opaque key.
     pub fn key(&self) -> String {
         serde_json::to_string(&(&self.given, &self.holes)).unwrap_or_else(|_| format!("{self:?}"))
     }
@@ -190,9 +192,8 @@ impl ProcessView {
         &self.left_out
     }
 
-    /// Names that are special now and were not there when this view was made: a process that may write in a folder can make
-    /// a `.git` or a `.worker` in it, which nothing in the kernel stops. `now` is the view of the same authority, made
-    /// afterwards.
+    /// Special names that did not exist when this view was made. A process with write access to a folder can create a
+    /// `.git` or a `.worker` in it, which the kernel can't prevent. `now` is a later view of the same authority.
     pub fn planted_since<'a>(&self, now: &'a Self) -> Vec<&'a Path> {
         let known = |hole: &&Hole| !self.holes.iter().any(|old| old.place == hole.place);
         now.holes.iter().filter(known).map(|hole| hole.place.as_path()).collect()
@@ -211,7 +212,7 @@ impl ProcessView {
     }
 }
 
-/// What the system says of a place that is gone.
+/// The system's error for a place that no longer exists.
 pub(super) fn gone(error: Errno) -> String {
     match error {
         Errno::NOENT => "it is not there any more".into(),
@@ -268,7 +269,7 @@ impl<'a> Rules<'a> {
         let mut parts = Vec::new();
         let fit = authority.view().mounts().iter().filter(|mount| unfit(mount).is_none());
         for mount in fit {
-            // The default mount, which nobody declared: what is handed over or bound stands elsewhere.
+            // The default mount, which is not declared. Passed and bound paths are mounted elsewhere.
             let default = !mount.declared && mount.at == VirtualPath::root();
             let most = if default { Access::Read } else { mount.access };
             let others = authority.view().mounts().iter().map(|other| &other.at);
@@ -330,9 +331,9 @@ impl<'a> Rules<'a> {
             )
     }
 
-    /// Finds the holes below a place that is given with `access`. Gives back a link that would have to be one and can't,
-    /// since nothing can be mounted over a link. One that must not be seen does no harm where it can't be replaced: what
-    /// it leads to is judged by its own name.
+    /// Finds the holes below a place that is given with `access`. Gives back a link that would have to be one and
+    /// can't, since nothing can be mounted over a link. One that must not be seen does no harm where it can't be
+    /// replaced: what it leads to is judged by its own name.
     fn scan(&self, top: &Path, access: Access, holes: &mut Vec<Hole>) -> io::Result<Option<PathBuf>> {
         let mut unprotected = None;
         let mut folders = vec![(top.to_owned(), Place::new(&top.to_string_lossy()), Some(access))];
@@ -345,7 +346,7 @@ impl<'a> Rules<'a> {
                 {
                     continue;
                 }
-                // It could be opened up by a process that runs as the same user, and nobody knows what is in it.
+                // A process of the same user could open it up, and its content is unknown.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied && folder != top => {
                     holes.extend(Hole::at(folder, HoleKind::Hidden));
                     continue;
@@ -392,7 +393,7 @@ impl Hole {
     }
 }
 
-/// Why no process is given a mount; file tools judge each access there.
+/// Why processes do not get a mount; file tools check each access there.
 pub(crate) fn unfit(mount: &Mount) -> Option<&'static str> {
     let asks = |rule: Option<Rule>| rule.is_some_and(|rule| rule != Rule::PreApproved);
     let approvals = &mount.approvals;

@@ -1,19 +1,20 @@
-//! Arguments that make an ordinary program do something that no rule has looked at: run another program, run code from the
-//! command line, write a file.
+//! Arguments that make an ordinary program do something that no rule has checked: run another program, run code from
+//! the command line, write a file.
 //!
-//! Nothing is parsed as the programs themselves would do it, which each does in its own way. A word counts wherever it
-//! stands, behind `--` too (it may be the value of the option before it), and where a program takes short options together
-//! a letter counts wherever it stands among them. The worst that comes of it is a question too many.
+//! The arguments are not parsed as the programs parse them, since each program does that differently. A word counts
+//! at any position, also after `--` (it may be the value of the option before it). If a program accepts combined
+//! short options, a letter counts at any position among them. The worst result is an unnecessary question.
 
 use super::{scripts, words::Word};
 
-/// What gives a danger away.
+/// The sign of a danger.
 pub(crate) enum Sign {
     /// The program itself.
     Program,
-    /// What it runs stands in this many words that are no options; asks unless the rule's pattern spells them.
+    /// The number of leading non-option words that determine what the program runs; asks unless the rule's pattern
+    /// spells them.
     Runs(usize),
-    /// Words that come first among those that are no options, and behind which one more counts as for [`Sign::Runs`].
+    /// Leading non-option words after which one more word counts as for [`Sign::Runs`].
     RunsNext(&'static str),
     /// `--name`, `--name=value`, and each abbreviation.
     Long(&'static str),
@@ -21,21 +22,21 @@ pub(crate) enum Sign {
     Short(&'static str),
     /// A short option whose value stands in the same word: `-mvalue`.
     Attached(char),
-    /// Words that begin so: `-exec`, `-fplugin=x`.
+    /// Words with this prefix: `-exec`, `-fplugin=x`.
     Begins(&'static str),
-    /// The first word that is no option.
+    /// The first word that is not an option.
     Subcommand(&'static str),
-    /// An option before the first word that is none.
+    /// An option before the first word that is not an option.
     Before,
     /// `NAME=value`.
     Assignment,
     /// Letters of a first word without a dash: `tar xIf`.
     Bare(&'static str),
-    /// A script among the words that is more than plain.
+    /// A script among the words that is not plain.
     Script(fn(&[String]) -> bool),
 }
 
-/// One line of what is known: programs, the sign, and what it means. Lists are words with one space between them.
+/// One line of the table: programs, the sign, and its meaning. Lists are words with one space between them.
 pub(crate) struct Known(pub(crate) &'static str, pub(crate) Sign, pub(crate) &'static str);
 
 use Sign::{
@@ -49,7 +50,7 @@ const WRITES: &str = "writes a file";
 const INTERACTIVE: &str = "can run any program from its own commands";
 const SETTINGS: &str = "takes settings that can make it run other programs";
 
-/// Everything that is known.
+/// The table of known dangers.
 pub(crate) const KNOWN: &[Known] = &[
     // Programs that only run others.
     Known(
@@ -207,10 +208,10 @@ pub(crate) const KNOWN: &[Known] = &[
     Known("socat", Begins("EXEC: SYSTEM: exec: system:"), OTHER),
 ];
 
-/// What is dangerous in a command.
+/// A danger in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Danger {
-    /// The program and the word, as an operator reads it.
+    /// The program and the word, as shown to the operator.
     pub(crate) what: String,
     /// What it does.
     pub(crate) reason: &'static str,
@@ -233,7 +234,7 @@ pub(crate) fn find(words: &[Word], spelled: usize) -> Option<Danger> {
 }
 
 impl Sign {
-    /// The word that gives it away; empty for the program itself.
+    /// The word that shows the danger; empty for the program itself.
     fn found<'a>(&self, arguments: &'a [String], spelled: usize) -> Option<&'a str> {
         let any = |is: &dyn Fn(&str) -> bool| arguments.iter().map(String::as_str).find(|word| is(word));
         let subcommand = || arguments.iter().find(|word| !is_option(word)).map(String::as_str);
@@ -266,7 +267,7 @@ impl Sign {
     }
 }
 
-/// The last of the first `count` words that are no options, if the pattern does not spell all up to it.
+/// The last of the first `count` non-option words, if the pattern does not spell all words up to it.
 fn runs(arguments: &[String], count: usize, spelled: usize) -> Option<&str> {
     let named = arguments.iter().enumerate().filter(|(_, word)| !is_option(word)).take(count);
     let (at, word) = named.last()?;
@@ -274,7 +275,7 @@ fn runs(arguments: &[String], count: usize, spelled: usize) -> Option<&str> {
     (at + 1 >= spelled).then_some(word)
 }
 
-/// Whether a list of words holds one.
+/// Whether a list of words contains one.
 fn listed(list: &str, word: &str) -> bool {
     list.split(' ').any(|listed| listed == word)
 }
@@ -413,7 +414,7 @@ mod tests {
         assert!(danger("python3 -m pip install x", 1).is_some());
         assert_eq!(danger("python3 -m pytest -q", 3), None);
         assert!(danger("make -j4 evil", 2).is_some());
-        // Options are looked at all the same.
+        // Options are still checked.
         assert!(danger("python3 -c 1", 3).is_some());
         assert!(danger("find . -delete", 3).is_some());
         assert!(danger("xargs rm", 2).is_some());

@@ -1,4 +1,4 @@
-//! Wildcards of a command, as the files that its worker sees.
+//! Expands the wildcards of a command to files that its worker sees.
 
 use super::words::Word;
 use crate::confine::unfit;
@@ -8,16 +8,16 @@ use llm_do_core::{
 };
 use std::collections::BTreeSet;
 
-/// Most words that a command may become.
+/// Maximum number of words after expansion.
 const MOST_WORDS: usize = 2000;
-/// Most entries that are looked at for one pattern.
+/// Maximum number of entries visited for one pattern.
 const LOOKED_AT: usize = 20_000;
 
 /// The files of a worker, for its commands.
 pub(crate) struct Expansion<'a> {
     pub(crate) authority: &'a Authority,
     pub(crate) files: &'a dyn FileSystem,
-    /// Where relative patterns begin.
+    /// The base of relative patterns.
     pub(crate) cwd: &'a VirtualPath,
 }
 
@@ -25,7 +25,7 @@ impl Expansion<'_> {
     /// The command with files in the place of patterns, each pattern's in order.
     ///
     /// # Errors
-    /// A pattern that fits nothing or too much, in words for a model.
+    /// A pattern that matches nothing or too much, in words for a model.
     pub(crate) async fn expand(&self, command: &[Word]) -> Result<Vec<Word>, String> {
         let mut words = Vec::with_capacity(command.len());
         for word in command {
@@ -64,13 +64,13 @@ impl Expansion<'_> {
                 && patterns.iter().zip(&parts).all(|(pattern, part)| pattern.matches_name(part));
             if fits && (is_folder || !folders_only) {
                 let slash = if folders_only { "/" } else { "" };
-                // What begins with a dash would be an option.
+                // A word with a leading dash would be an option.
                 let dash = if typed.is_empty() && rest.starts_with('-') { "./" } else { "" };
                 found.insert(format!("{dash}{typed}{rest}{slash}"));
             }
         };
         for tree in self.authority.locate_tree(folder.as_str()).unwrap_or_default() {
-            // What processes are not given they are not told of.
+            // Processes don't learn the names of files that they don't get.
             if unfit(&tree.mount).is_some() {
                 continue;
             }

@@ -1,8 +1,8 @@
-//! What a process prints, without ever holding more of it than is shown.
+//! The output of a process, keeping no more in memory than is shown.
 
 use std::collections::VecDeque;
 
-/// Bytes that are kept of the beginning and of the end of each stream.
+/// Bytes kept of the beginning and of the end of each stream.
 const KEPT: usize = 8 * 1024;
 
 /// One stream: its beginning and its end.
@@ -10,12 +10,12 @@ const KEPT: usize = 8 * 1024;
 pub(crate) struct Printed {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// All bytes that came.
+    /// The number of bytes received.
     pub(crate) total: u64,
 }
 
 impl Printed {
-    /// Takes what was printed next.
+    /// Takes the next output.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(KEPT - self.head.len()));
@@ -25,19 +25,19 @@ impl Printed {
         self.tail.extend(rest);
     }
 
-    /// How many bytes are not kept.
+    /// The number of bytes not kept.
     pub(crate) fn left_out(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// What is kept, as text: with what is no UTF-8 replaced, and a line that says how much is missing.
+    /// The kept output as text, with invalid UTF-8 replaced and a line that says how much is missing.
     pub(crate) fn text(mut self) -> String {
         let left_out = self.left_out();
         if left_out == 0 {
             self.head.extend(self.tail);
             return String::from_utf8_lossy(&self.head).into_owned();
         }
-        // A character that was cut is not one that the process got wrong.
+        // A character cut by us is not an error of the process.
         let head = &self.head[..self.head.len() - cut_at_end(&self.head)];
         let tail: Vec<u8> = self.tail.into_iter().collect();
         let begins = tail.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
@@ -50,7 +50,7 @@ impl Printed {
     }
 }
 
-/// Bytes at the end that begin a character and don't finish it.
+/// The number of bytes of an incomplete character at the end.
 fn cut_at_end(bytes: &[u8]) -> usize {
     let back = bytes.iter().rev().take(4).position(|byte| byte & 0xC0 != 0x80);
     let Some(back) = back else { return 0 };

@@ -1,8 +1,8 @@
-//! Words that name files: which they could be, and what they are called by a process.
+//! Words that name files: recognises them and translates them to the paths of a process.
 //!
-//! A worker knows its files by virtual paths, which a process can't see: it sees them where they really are. So commands run
-//! in the real place of `/` (or of the first mount, where nothing is mounted at `/`), relative paths are left alone, and
-//! those that begin with `/` are given to the process under their real names where the worker has such a file.
+//! A worker knows its files by virtual paths, but a process sees them at their real places. Commands therefore run in
+//! the real place of `/` (or of the first mount, if nothing is mounted at `/`). Relative paths are unchanged, and
+//! absolute paths are translated to real ones if the worker has such a file.
 
 use super::words::Word;
 use crate::confine::unfit;
@@ -11,8 +11,8 @@ use llm_do_core::{
     vfs::FileSystem,
 };
 
-/// Where commands of a worker run, as the worker calls it: `/` if something is mounted there that processes are given,
-/// else the first mount.
+/// The virtual working directory of a worker's commands: `/` if a mount there is given to processes, otherwise the
+/// first mount.
 pub(crate) fn working_directory(authority: &Authority) -> VirtualPath {
     let fit =
         || authority.view().mounts().iter().filter(|mount| unfit(mount).is_none()).map(|mount| &mount.at);
@@ -26,7 +26,7 @@ pub(crate) fn candidates(word: &str) -> Vec<&str> {
     if !word.starts_with('-') {
         found.push(word);
     } else if !word.starts_with("--") {
-        // `-Isrc/x`; how many letters stand before a value only the program knows.
+        // `-Isrc/x`; only the program knows how many letters precede a value.
         found.extend(word.char_indices().nth(2).map(|(at, _)| &word[at..]));
         found.extend(word.find('/').map(|at| &word[at..]));
         found.extend(word.find("..").map(|at| &word[at..]));
@@ -49,13 +49,13 @@ pub(crate) struct Within<'a> {
     pub(crate) paths: &'a [VirtualPath],
     pub(crate) authority: &'a Authority,
     pub(crate) cwd: &'a VirtualPath,
-    /// Whether words without a slash count as paths, too. Where the kernel holds the process to the places they need not:
-    /// a word that is no path is much more common than one that leads out.
+    /// Whether words without a slash count as paths too. This is unnecessary if the kernel confines the process to
+    /// the places: a word that is not a path is much more common than one that leads outside.
     pub(crate) strict: bool,
 }
 
 impl Within<'_> {
-    /// The first text among the arguments that leads out.
+    /// The first text among the arguments that leads outside.
     pub(crate) fn leaves(&self, arguments: &[Word]) -> Option<String> {
         arguments.iter().map(Word::likeness).find_map(|word| {
             let texts = candidates(&word);
@@ -75,7 +75,7 @@ impl Within<'_> {
         self.paths.iter().any(|within| path.rest(within).is_some()) || self.holds_real(text)
     }
 
-    /// Whether it is the real path of something there, as other commands print it.
+    /// Whether it is the real path of an entry in these places, as other commands print it.
     fn holds_real(&self, text: &str) -> bool {
         if !text.starts_with('/') || text.split('/').any(|part| part == "..") {
             return false;
@@ -87,7 +87,7 @@ impl Within<'_> {
     }
 }
 
-/// A word as the process gets it.
+/// A word in the form for the process.
 pub(crate) async fn given(word: &str, authority: &Authority, files: &dyn FileSystem) -> String {
     let at = if word.starts_with('/') {
         Some(0)
@@ -104,8 +104,8 @@ pub(crate) async fn given(word: &str, authority: &Authority, files: &dyn FileSys
     }
 }
 
-/// The real path of a virtual one, where there is such a file, or a folder to make it in. In the folder `/` itself only what
-/// is there counts: a text that merely begins with a slash is more common than a new file there.
+/// The real path of a virtual one, if the file exists, or a folder to create it in. In the folder `/` itself only
+/// existing entries count: a text that merely starts with a slash is more common than a new file there.
 pub(crate) async fn real(path: &str, authority: &Authority, files: &dyn FileSystem) -> Option<String> {
     let located = authority.locate(path, Access::Read).ok()?;
     if !matches!(files.stat(&located).await, Ok(Some(_))) {

@@ -1,4 +1,4 @@
-//! Which file a command's first word names.
+//! Resolves a command's first word to a file.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Words that a shell has built in, and what to do without them.
+/// Shell built-ins, and what to do without them.
 const OF_A_SHELL: &[(&[&str], &str)] = &[
     (&["cd", "pushd", "popd"], "each command runs in the same folder; write paths from there"),
     (
@@ -21,10 +21,10 @@ const OF_A_SHELL: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The file of a program that is given by its name, sought in the folders of `path`.
+/// The file of a program given by name, looked up in the folders of `path`.
 ///
 /// # Errors
-/// There is none, in words for a model.
+/// No such program, in words for a model.
 pub(crate) fn find(name: &str, path: &str) -> Result<PathBuf, String> {
     let found = path.split(':').map(|folder| Path::new(folder).join(name)).find(|file| is_program(file));
     found.ok_or_else(|| match OF_A_SHELL.iter().find(|(words, _)| words.contains(&name)) {
@@ -50,7 +50,7 @@ mod tests {
         assert!(find("cd", path).unwrap_err().contains("write paths from there"));
         let said = find("no-such-program", path).unwrap_err();
         assert!(said.contains("no program `no-such-program`") && said.contains("/usr/bin, /bin"), "{said}");
-        // A folder is no program.
+        // A folder is not a program.
         assert!(find("bin", "/usr").is_err());
     }
 }

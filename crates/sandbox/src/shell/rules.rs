@@ -1,7 +1,7 @@
-//! What a worker's `toolsets.shell` says of one command.
+//! The rules of a worker's `toolsets.shell` for one command.
 //!
-//! The longest pattern that matches decides, wherever it stands in the list, so that the order of rules is no trap; of
-//! equally long ones the one with fewer wildcards, and then the strictest.
+//! The longest matching pattern decides, at any position in the list, so the order of rules doesn't matter. Of
+//! equally long ones the one with fewer wildcards decides, then the strictest.
 
 use super::{
     dangerous,
@@ -14,7 +14,7 @@ use llm_do_core::{
 };
 use serde::Deserialize;
 
-/// `toolsets.shell` as it is written.
+/// `toolsets.shell` as written in the file.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Written {
     #[serde(default)]
@@ -52,22 +52,22 @@ pub(crate) struct Rules {
 struct CommandRule {
     pattern: Vec<Word>,
     rule: Rule,
-    /// `None`: wherever the worker's processes may.
+    /// `None`: all places of the worker's processes.
     paths: Option<Vec<VirtualPath>>,
-    /// Where it stands, for people.
+    /// Its origin, for people.
     place: String,
 }
 
-/// What the rules say.
+/// The verdict of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judgement {
     /// Whether it runs, asks, or is blocked.
     pub(crate) rule: Rule,
-    /// Which rule says so, or what else.
+    /// The rule or other reason that decided.
     pub(crate) why: String,
-    /// The places that the process is held to beside its worker's view.
+    /// The places that the process is confined to, within its worker's view.
     pub(crate) within: Option<Vec<VirtualPath>>,
-    /// Whether it asks for what is known of its arguments, whatever a rule says.
+    /// Whether it asks because of dangerous arguments, regardless of any rule.
     pub(crate) dangerous: bool,
 }
 
@@ -75,7 +75,7 @@ impl Rules {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// A pattern that is no command, a path that can't be one.
+    /// A pattern that is not a command, or an invalid path.
     pub(crate) fn new(written: Written) -> Result<Self, String> {
         let rule = |asks: bool| if asks { Rule::Ask } else { Rule::PreApproved };
         let rules = written.rules.into_iter().enumerate().map(|(index, written)| {
@@ -101,18 +101,18 @@ impl Rules {
         Ok(Self { rules: rules.collect::<Result<_, String>>()?, default })
     }
 
-    /// Whether there is nothing that could ever run.
+    /// Whether no command could ever run.
     pub(crate) fn allow_nothing(&self) -> bool {
         self.rules.is_empty() && self.default.is_none()
     }
 
-    /// Whether some command may run unasked.
+    /// Whether some command may run without asking.
     pub(crate) fn allow_some_unasked(&self) -> bool {
         let all = self.rules.iter().map(|rule| rule.rule).chain(self.default);
         all.into_iter().any(|rule| rule == Rule::PreApproved)
     }
 
-    /// The commands that rules speak of, as a list for people and models.
+    /// The commands that rules name, as a list for people and models.
     pub(crate) fn allowed(&self) -> String {
         let patterns = self.rules.iter().map(|rule| format!("`{}`", words::line(&rule.pattern)));
         let mut patterns: Vec<String> = patterns.collect();
@@ -120,12 +120,12 @@ impl Rules {
         patterns.join(", ")
     }
 
-    /// Whether commands that no rule speaks of may run, asked about or not.
+    /// Whether commands that no rule matches may run, with or without asking.
     pub(crate) fn allows_others(&self) -> bool {
         self.default.is_some()
     }
 
-    /// Judges a command. `unconfined`: nothing but these rules holds its process.
+    /// Decides about a command. `unconfined`: only these rules limit its process.
     pub(crate) fn judge(&self, command: &[Word], authority: &Authority, unconfined: bool) -> Judgement {
         let cwd = working_directory(authority);
         let matching = || self.rules.iter().filter(|rule| rule.matches(command));
@@ -178,7 +178,7 @@ impl Rules {
 }
 
 impl Judgement {
-    /// Known dangers ask, whatever allows the rest.
+    /// Known dangers ask, even if a rule allows the command.
     fn with_dangers(mut self, command: &[Word], spelled: usize, authority: &Authority) -> Self {
         let danger = dangerous::find(command, spelled)
             .map(|danger| format!("`{}` {}", danger.what, danger.reason))
@@ -212,7 +212,8 @@ fn own_program(command: &[Word], authority: &Authority) -> Option<String> {
 }
 
 impl CommandRule {
-    /// Whether its words are the first of the command. A wildcard of the command fits nothing: what it becomes is not known.
+    /// Whether its words are a prefix of the command. A wildcard of the command matches nothing, because its
+    /// expansion is unknown.
     fn matches(&self, command: &[Word]) -> bool {
         command.len() >= self.pattern.len()
             && self
@@ -222,12 +223,12 @@ impl CommandRule {
                 .all(|(pattern, word)| word.text().is_some_and(|text| pattern.matches(text)))
     }
 
-    /// How much it says: its words, and how many of them have no wildcards.
+    /// Its specificity: the number of its words, and of those without wildcards.
     fn rank(&self) -> (usize, usize) {
         (self.pattern.len(), self.pattern.iter().filter(|word| word.text().is_some()).count())
     }
 
-    /// How many words from the first it spells.
+    /// The number of leading words that it spells.
     fn spelled(&self) -> usize {
         self.pattern.iter().take_while(|word| word.text().is_some()).count()
     }
@@ -401,7 +402,7 @@ mod tests {
             "cat -- ../x",
             "cat file:///x",
             "cat -vnotes/../../x",
-            // How many letters stand before the path is not known.
+            // The number of letters before the path is unknown.
             "cat -Inotes/a",
         ] {
             let judged = judge(&rules, command);

@@ -1,4 +1,4 @@
-//! One process: its limits, its end, and what it printed.
+//! One process: its limits, its end and its output.
 
 use super::output::Printed;
 use crate::confine::{Denial, Exit, Process, StartError};
@@ -8,25 +8,26 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Most bytes that a command may print, both streams together. Nobody reads so much, and it must not go on for ever.
+/// Maximum output of a command in bytes, both streams together. More is useless, and a command must not print without
+/// limit.
 const MOST_PRINTED: u64 = 64 << 20;
 
-/// How long the end of a process that is ended may take, and the rest of its output.
+/// Time limit for the end of a killed process and the rest of its output.
 pub(crate) const ENDING: Duration = Duration::from_secs(5);
 
-/// What became of a process.
+/// The result of a process.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: Exit,
     pub(crate) stdout: Printed,
     pub(crate) stderr: Printed,
-    /// Why it was ended, if it did not end by itself.
+    /// Why it was killed, if it did not end by itself.
     pub(crate) ended: Option<String>,
-    /// What the proxy of a list of domains refused it.
+    /// The denials of its proxy, if it has a list of domains.
     pub(crate) denials: Vec<Denial>,
 }
 
-/// Runs a process to its end, at the latest after that time. Dropped before, the process and all that it started end.
+/// Runs a process to its end or until the timeout. Dropping the future ends the process and all its descendants.
 ///
 /// # Errors
 /// It could not be started.
@@ -50,7 +51,7 @@ pub(crate) async fn run(process: Process, timeout: Duration) -> Result<Ran, Star
             },
             found = running.wait(), if exit.is_none() => {
                 exit = Some(found);
-                // Whatever holds the pipes open now is none of ours.
+                // Only foreign processes can still hold the pipes open.
                 deadline.as_mut().reset(Instant::now() + ENDING);
             }
             () = &mut deadline => {

@@ -1,13 +1,13 @@
-//! Scripts of `sed` and `awk` among the arguments: whether they do no more than choose and change lines.
+//! Checks that scripts of `sed` and `awk` among the arguments only select and change lines.
 
-/// Whether an awk script may run programs, read or write files. No script is told apart from files: what is looked for is
-/// rare in the names of files.
+/// Whether an awk script may run programs, or read or write files. Scripts are not distinguished from file names,
+/// because the searched patterns are rare in file names.
 pub(super) fn awk(arguments: &[String]) -> bool {
     let signs = ["system", "|", ">", "getline", "@"];
     arguments.iter().any(|word| signs.iter().any(|sign| word.contains(sign)))
 }
 
-/// Whether a sed command line has a script that is more than plain, or one that isn't seen, or changes files.
+/// Whether a sed command line has a script that is not plain or not visible, or changes files.
 pub(super) fn sed(arguments: &[String]) -> bool {
     let mut scripts = Vec::new();
     let mut operands = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn sed(arguments: &[String]) -> bool {
                     break;
                 }
                 'n' | 'E' | 'r' | 's' | 'u' | 'z' => {}
-                // `-i` and `-f`, and whatever else there may be.
+                // `-i` and `-f`, and any other option.
                 _ => return true,
             }
         }
@@ -123,8 +123,8 @@ fn address(text: &str) -> Option<&str> {
     }
 }
 
-/// What follows the delimiter. Within brackets it may or may not end a pattern, depending on who reads it: such a pattern
-/// is none that we say anything about.
+/// What follows the delimiter. Within brackets it may or may not end a pattern, depending on who reads it: such a
+/// pattern is none that we say anything about.
 fn until(text: &str, delimiter: char, pattern: bool) -> Option<&str> {
     let mut chars = text.char_indices();
     let mut in_brackets = false;

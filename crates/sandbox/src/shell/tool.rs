@@ -1,4 +1,4 @@
-//! The function `shell`: from a command to what it came to.
+//! The function `shell`: from a command to its result.
 
 use super::{
     expand::Expansion,
@@ -14,7 +14,7 @@ use crate::confine::{
 use llm_do_core::{
     authority::{Access, Authority, Narrowing, Network, VirtualPath},
     function::{Effects, Leaf, LeafCall, ToolError, ToolOutput},
-    gate::{Rule, Subject},
+    gate::{DecidedBy, Rule, Subject},
     send::BoxFuture,
 };
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// What the environment says about a variable.
+/// Looks up an environment variable.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// `shell`, for one worker.
@@ -32,13 +32,13 @@ pub(crate) struct ShellTool {
     pub(crate) rules: Rules,
     pub(crate) authority: Arc<Authority>,
     pub(crate) environment: Environment,
-    /// What holds its processes; why nothing can.
+    /// The confinement of its processes, or the reason why there is none.
     pub(crate) confinement: Result<Confinement, String>,
-    /// Longest that a command may take.
+    /// Maximum running time of a command.
     pub(crate) timeout: Duration,
 }
 
-/// A command as it is judged: a program, and arguments that may have wildcards.
+/// A command as it is checked: a program, and arguments that may have wildcards.
 fn command(input: &Value) -> Result<Vec<Word>, String> {
     let text = input.get("command").and_then(Value::as_str).unwrap_or_default();
     let words = words::parse(text).map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ impl ShellTool {
         self.rules.judge(command, &self.authority, unconfined)
     }
 
-    /// What the process may touch: the worker's view, within the places of the rule.
+    /// The view of the process: the worker's view, within the places of the rule.
     async fn view(
         &self,
         confinement: Confinement,
@@ -84,7 +84,7 @@ impl ShellTool {
         made.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
     }
 
-    /// Where it runs: the real working directory, if its view leads there.
+    /// The real working directory, if its view contains it.
     fn folder(&self, view: &ProcessView, confinement: Confinement) -> Option<PathBuf> {
         let cwd = working_directory(&self.authority);
         let located = self.authority.view().mounts().iter().find(|mount| mount.at == cwd)?;
@@ -121,7 +121,7 @@ impl ShellTool {
         let expansion = Expansion { authority: &self.authority, files: call.files, cwd: &cwd };
         let command = expansion.expand(&written).await.map_err(ToolError::new)?;
         let again = self.judge(&command);
-        // Who was asked was asked about what was written.
+        // The operator approved the command as written.
         let other_reason = again.rule == Rule::Ask && again.why != judged.why;
         if again.rule > judged.rule || other_reason {
             return Err(ToolError::new(format!(
@@ -180,7 +180,7 @@ impl ShellTool {
         Value::Object(result)
     }
 
-    /// What the kernel refused, as far as the program's own words tell.
+    /// The kernel's refusal, as far as the program's own messages show it.
     fn hint(&self, stderr: &str, view: &ProcessView, denials: &[Denial]) -> Option<String> {
         const WHO: &str = "The command";
         const REFUSED: [&str; 3] = ["Permission denied", "Operation not permitted", "Read-only file system"];
@@ -250,10 +250,10 @@ impl Leaf for ShellTool {
             let text = input.get("command").and_then(Value::as_str).unwrap_or_default();
             (text.to_owned(), Rule::Blocked, reason, false)
         });
-        // What is dangerous asks whoever allows it; the rest is as the toolset's `approval`.
+        // A dangerous command asks even if a rule allows it; the rest follows the toolset's `approval`.
         let (says, rules) = match dangerous {
-            true => (None, vec![(rule, why)]),
-            false => (Some((rule, why)), Vec::new()),
+            true => (None, vec![(rule, DecidedBy::Toolset { why: why.into() })]),
+            false => (Some((rule, DecidedBy::Toolset { why: why.into() })), Vec::new()),
         };
         // A rule against `rm` speaks of `/bin/rm` too; one that allows it does not.
         let program = line.split(' ').next().unwrap_or_default();

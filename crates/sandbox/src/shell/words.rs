@@ -1,5 +1,5 @@
-//! The words of a command, by the grammar of POSIX (Shell Command Language, 2.2 and 2.13), without anything that a shell
-//! would do beyond them: what would be an expansion or an operator there is refused with what to do instead.
+//! The words of a command, by the grammar of POSIX (Shell Command Language, 2.2 and 2.13), without any further
+//! function of a shell: expansions and operators are refused with a hint.
 
 use std::fmt;
 
@@ -24,11 +24,11 @@ enum Part {
     },
 }
 
-/// Why a command is none that can be run without a shell, and what to do instead.
+/// Why a command can't run without a shell, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {instead}")]
 pub struct NotWords {
-    /// What stands in the way.
+    /// The obstacle.
     pub what: String,
     /// What to write instead.
     pub instead: &'static str,
@@ -40,10 +40,10 @@ impl NotWords {
     }
 }
 
-/// Takes a command apart.
+/// Splits a command into words.
 ///
 /// # Errors
-/// What a shell would have to do, a quote that does not end, no words at all.
+/// Syntax that needs a shell, an unterminated quote, or no words at all.
 pub fn parse(command: &str) -> Result<Vec<Word>, NotWords> {
     if command.len() > LONGEST {
         return Err(NotWords::new(
@@ -159,7 +159,7 @@ impl Reader<'_> {
 
     fn escaped(&mut self) -> Result<(), NotWords> {
         match self.rest.next() {
-            // The line goes on.
+            // The line continues.
             Some('\n') => Ok(()),
             Some('\0') => Err(refused('\0')),
             Some(c) => {
@@ -211,7 +211,7 @@ impl Reader<'_> {
                     Some(c) if c != '\0' && c != '\n' => members.push((c, true)),
                     _ => return Ok(None),
                 },
-                // What stands there is told by who reads on from the `[`.
+                // The parser that continues after the `[` reports the problem.
                 '"' => return Err(NotWords::new("a `\"` within `[...]`", "use single quotes there")),
                 c if MEANT_BY_A_SHELL.contains(c) || c.is_control() => return Err(refused(c)),
                 c => members.push((c, false)),
@@ -238,7 +238,7 @@ impl Reader<'_> {
     }
 }
 
-/// Characters that a shell takes for more than themselves, wherever they stand unquoted.
+/// Characters that have a special meaning for a shell when unquoted.
 const MEANT_BY_A_SHELL: &str = "|&;<>()$`{}\n";
 
 fn refused(c: char) -> NotWords {
@@ -343,7 +343,7 @@ impl Word {
         components
     }
 
-    /// Whether the whole text fits its pattern. A wildcard stands for any character.
+    /// Whether the whole text matches its pattern. A wildcard matches any character.
     pub fn matches(&self, text: &str) -> bool {
         fits(&self.0, text)
     }

@@ -25,7 +25,7 @@ pub(crate) const NONE: Confinement = Confinement::Unconfined;
 /// Content that must never come out, nor change.
 pub(crate) const CANARY: &str = "CANARY-91c4: outside of every mount";
 
-/// Longest that anything here may take, on a machine that is busy.
+/// Timeout of everything in these tests, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes a test of each tier out of an `async fn(Confinement)`.
@@ -103,7 +103,7 @@ def write(path, text="written by a confined process", how="w"):
         file.write(text)
 "#;
 
-/// What ran and what it said.
+/// The result of a program and its output.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) out: String,
@@ -112,7 +112,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// What came of an attempt, by its name.
+    /// The result of an attempt, by name.
     #[track_caller]
     pub(crate) fn of(&self, name: &str) -> &str {
         let prefix = format!("{name}: ");

@@ -277,7 +277,7 @@ print("here: ok", here)
     assert_eq!(bench.read("outside/canary.txt"), CANARY);
 }
 
-/// What defines the program, and its secrets, lie inside a folder that is given whole. Only namespaces can do that.
+/// The program's definitions and secrets lie inside a folder that is given whole. Only namespaces support that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn protected_and_invisible_names_are_masked() {
     in_tier(A, masked).await;
@@ -376,7 +376,7 @@ for folder in ("/sub/deep", "/moved/deep", "/up"):
     .await;
 }
 
-/// What is mounted inside of a folder for reading is for reading too: a plain remount would leave it writable.
+/// A mount inside a read-only folder is read-only too; a plain remount would leave it writable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mounts_inside_a_folder_for_reading_are_for_reading() {
     in_tier(A, |_| async move {

@@ -1,4 +1,5 @@
-//! Ways into the kernel: namespaces, rings, tracing, modules, keys, foreign calls, programs that run as somebody else.
+//! Attacks on the kernel: namespaces, rings, tracing, modules, keys, foreign calls, programs that run as another
+//! user.
 
 use crate::bench::{Bench, NONE, both_tiers, run, shell};
 use llm_do_sandbox::confine::Confinement;

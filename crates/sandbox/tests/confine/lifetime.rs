@@ -25,7 +25,7 @@ both_tiers!(
     many_run_side_by_side,
 );
 
-/// A text that stands in the arguments of all processes of one test.
+/// A text in the arguments of all processes of one test.
 fn mark(tier: Confinement, name: &str) -> String {
     let tier = format!("{tier:?}").replace(|c: char| !c.is_alphanumeric(), "");
     format!("mark-{name}-{tier}-{}", std::process::id())
@@ -205,7 +205,7 @@ while time.monotonic() - started < 30:
         }
         (most, processes_with(&mark).len())
     });
-    // In tier B it is ended; in tier A it goes on within its limit until somebody makes an end.
+    // In tier B it is killed; in tier A it continues within its limit until it is ended.
     let exit = match tokio::time::timeout(Duration::from_secs(2), running.wait()).await {
         Ok(exit) => exit,
         Err(_) => {

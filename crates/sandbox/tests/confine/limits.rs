@@ -1,4 +1,4 @@
-//! What a process may use up.
+//! The resource limits of a process.
 
 use crate::bench::{A, Bench, both_tiers, finish, in_tier};
 use llm_do_sandbox::confine::Confinement;

@@ -2,7 +2,7 @@
 
 use crate::bench::{A, Bench, NONE, both_tiers, run, shell};
 use llm_do_sandbox::confine::{Confinement, ProcessView};
-use std::{os::unix::process::CommandExt, path::Path, process::Command};
+use std::{fs, os::unix::process::CommandExt, path::Path, process::Command};
 
 both_tiers!(
     no_environment_of_another_process_can_be_read,
@@ -19,7 +19,13 @@ impl Victim {
         // Of a process group of its own, for what is done to whole groups.
         let mut command = Command::new("sleep");
         command.arg("1000").env("VICTIM_KEY", "hunter2").process_group(0);
-        Self(command.spawn().unwrap())
+        let victim = Self(command.spawn().unwrap());
+        // Between fork and exec it may still show our environment.
+        let environment = format!("/proc/{}/environ", victim.0.id());
+        while !fs::read(&environment).unwrap().windows(7).any(|bytes| bytes == b"hunter2") {
+            std::thread::yield_now();
+        }
+        victim
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can't be started says why, and nothing of us leaks into what can.
+//! A failed start reports the reason, and a started process inherits nothing of ours.
 
 use crate::bench::{B, Bench, CANARY, both_tiers, finish, process, run, shell};
 use llm_do_core::authority::Access;

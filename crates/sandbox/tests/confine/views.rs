@@ -226,7 +226,7 @@ async fn what_a_process_plants_is_found() {
     .await;
 }
 
-/// A process could open up what is closed to its own user, and find there what nobody looked for.
+/// A process could open up a folder that is closed to its own user, and find files there that were not checked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_that_cannot_be_looked_into_is_hidden() {
     if rustix::process::geteuid().is_root() {

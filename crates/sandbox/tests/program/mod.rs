@@ -88,7 +88,7 @@ impl Program {
         }
     }
 
-    /// What the engine does with a permitted call: locates what it touches, and runs it.
+    /// Executes a permitted call as the engine does: locates its paths and runs it.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<Value, String> {
         let leaf = self.leaf(tool);
         let places = leaf
@@ -100,6 +100,7 @@ impl Program {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let call = LeafCall {
+            run: "run",
             input: &input,
             places: &places,
             authority: &self.authority,
@@ -125,6 +126,7 @@ impl Program {
         let places: Vec<_> =
             touches.iter().map(|touch| self.authority.locate(&touch.path, touch.access).unwrap()).collect();
         let call = LeafCall {
+            run: "run",
             input: &input,
             places: &places,
             authority: &self.authority,

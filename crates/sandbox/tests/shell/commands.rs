@@ -1,4 +1,4 @@
-//! What commands are given and what comes back.
+//! The input and the output of commands.
 
 use crate::{
     bench::{Bench, both_tiers},
@@ -139,7 +139,7 @@ fn what_rules_match_is_the_normal_form() {
     ] {
         assert_eq!(worker.effects(command).subjects, [Subject::Text(normal.to_owned())]);
     }
-    // What can't be run is blocked, with the reason, and nobody is asked.
+    // A command that can't run is blocked with the reason, without asking.
     for command in ["ls | wc", "A=1 env", "'' x", "ls >x", "[ab]x y"] {
         let effects = worker.effects(command);
         assert_eq!(worker.judged(command).0, Rule::Blocked, "{command}");

@@ -1,4 +1,4 @@
-//! What commands may touch, whatever they are.
+//! The places that any command may access.
 
 use crate::{
     bench::{CANARY, both_tiers},

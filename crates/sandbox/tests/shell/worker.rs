@@ -44,10 +44,11 @@ impl Worker {
         Self { bench, authority, leaf }
     }
 
-    /// What the toolset says of a command, and why.
+    /// The toolset's verdict on a command, and the reason.
     pub(crate) fn judged(&self, command: &str) -> (Rule, String) {
         let effects = self.effects(command);
-        effects.says.or_else(|| effects.rules.first().cloned()).unwrap()
+        let (rule, why) = effects.says.or_else(|| effects.rules.first().cloned()).unwrap();
+        (rule, why.to_string())
     }
 
     pub(crate) fn effects(&self, command: &str) -> Effects {
@@ -61,6 +62,7 @@ impl Worker {
     pub(crate) async fn call(&self, input: Value) -> Result<Value, String> {
         let files = NativeFileSystem::new();
         let call = LeafCall {
+            run: "run",
             input: &input,
             places: &[],
             authority: &self.authority,
@@ -80,7 +82,7 @@ impl Worker {
         self.call(json!({"command": command})).await.expect_err(command)
     }
 
-    /// What a command prints, which must succeed.
+    /// The output of a command, which must succeed.
     pub(crate) async fn printed(&self, command: &str) -> String {
         let result = self.run(command).await;
         assert_eq!(result["exit_code"], 0, "{command}: {result}");

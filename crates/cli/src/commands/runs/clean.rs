@@ -7,7 +7,8 @@ use crate::{
     program::home,
     render::Output,
 };
-use llm_do_runs::{Cleaning, StoredRun, remove_run, size, stored_runs};
+use llm_do_records::size;
+use llm_do_runs::{Cleaning, StoredRun, remove_run, stored_runs};
 use serde_json::json;
 use std::{
     fmt::Write as _,

@@ -14,8 +14,8 @@ use std::{env, net::IpAddr, sync::Arc, time::Duration};
 
 /// Where collectors take traces, below their address.
 const PATH: &str = "v1/traces";
-/// Headers that a collector wants, as `NAME=VALUE,NAME=VALUE`; the variable that OpenTelemetry's own exporters read.
-const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+/// Headers for the collector, as `NAME=VALUE,NAME=VALUE`, in the variable that OpenTelemetry's own exporters read.
+const HEADERS: &str = crate::environment::OTEL_EXPORTER_OTLP_HEADERS.name;
 /// Spans in one request: collectors refuse requests that are too large.
 const MOST_SPANS: usize = 4000;
 /// Longest time for one request.

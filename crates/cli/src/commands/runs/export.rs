@@ -2,7 +2,8 @@
 
 use super::{collector, find, folders};
 use crate::{args::ExportArgs, commands::cases, exit::Complaint, render::Output};
-use llm_do_runs::{WholeRun, otlp, page};
+use llm_do_records::{otlp, page};
+use llm_do_runs::read_run;
 use std::{fs, path::Path};
 
 /// Writes the run in the form that is asked for.
@@ -18,7 +19,7 @@ pub(crate) fn export(export: &ExportArgs, output: &Output) -> Result<(), Complai
         }
     };
     let dir = find(&folders(target)?, run)?;
-    let run = WholeRun::read(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
+    let run = read_run(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
     match export.form.otel.as_deref() {
         None => deliver(&page(&run), export.to.as_deref(), output),
         Some(url) if url.starts_with("http://") || url.starts_with("https://") => {

@@ -7,10 +7,8 @@ use crate::{
     render::Output,
 };
 use llm_do_core::{call_path::CallPath, event::Event};
-use llm_do_runs::{
-    Follow, Following, Line, Open, ReadError, RunState, RunTree, Timeline, WholeRun, render, render_call,
-    render_timeline,
-};
+use llm_do_records::{Following, Line, Open, RunState, Timeline, render, render_call, render_timeline};
+use llm_do_runs::{Follow, ReadError, read_run, read_tree};
 use serde_json::json;
 use std::{
     path::{Path, PathBuf},
@@ -50,7 +48,7 @@ fn columns(output: &Output) -> Option<usize> {
 }
 
 fn tree(dir: &Path, output: &Output) -> Result<(), Complaint> {
-    let tree = RunTree::read(dir).map_err(unreadable)?;
+    let tree = read_tree(dir).map_err(unreadable)?;
     if output.format == Format::Text {
         print(&render(&tree, columns(output)), output);
     } else {
@@ -60,7 +58,7 @@ fn tree(dir: &Path, output: &Output) -> Result<(), Complaint> {
 }
 
 fn timeline(dir: &Path, output: &Output) -> Result<(), Complaint> {
-    let run = WholeRun::read(dir).map_err(unreadable)?;
+    let run = read_run(dir).map_err(unreadable)?;
     let timeline = Timeline::of(&run);
     if output.format == Format::Text {
         print(&render_timeline(run.tree(), &timeline, columns(output)), output);
@@ -71,7 +69,7 @@ fn timeline(dir: &Path, output: &Output) -> Result<(), Complaint> {
 }
 
 fn call(dir: &Path, place: &str, output: &Output) -> Result<(), Complaint> {
-    let run = WholeRun::read(dir).map_err(unreadable)?;
+    let run = read_run(dir).map_err(unreadable)?;
     let Some(call) = run.call(&CallPath::typed(place)) else {
         return Err(Complaint::wrong(format!("no call at `{place}` in run {}", run.tree().run))
             .hint("`llm-do runs show RUN --timeline` shows the place of each call"));

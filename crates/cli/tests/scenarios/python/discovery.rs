@@ -1,12 +1,13 @@
-//! Where tools come from, which of two is taken, and what is asked about (SPEC §8.5, §9.3).
+//! The sources of Python tools, their precedence, and their approvals (docs/guides/python-tools.md,
+//! docs/reference/approvals.md).
 
-use super::tale::{
+use super::fixture::{
     Running, WRITER, call, calling, failure, has_python, holds, offered, output, record, run, script, succeed,
 };
-use crate::story::Story;
+use crate::scenario::Story;
 use serde_json::json;
 
-/// A function that says where it is from.
+/// A function that returns its source.
 fn says(name: &str, from: &str) -> String {
     format!("def {name}() -> str:\n    \"\"\"From the {from}.\"\"\"\n    return \"{from}\"\n\n")
 }
@@ -14,7 +15,7 @@ fn says(name: &str, from: &str) -> String {
 const LIBRARY: &str = "name: kit\nversion: 1.0.0\nexports: []\n";
 const USER: &str = "name: p\ndependencies: [kit]\n";
 
-/// A program with tools of every source.
+/// A program with tools from every source.
 fn sources() -> Story {
     Story::new()
         .file(
@@ -39,7 +40,7 @@ fn sources() -> Story {
 }
 
 #[test]
-fn the_nearest_of_all_sources_wins() {
+fn nearest_source_of_a_tool_wins() {
     if !has_python() {
         return;
     }
@@ -59,23 +60,23 @@ fn the_nearest_of_all_sources_wins() {
             "library"
         ]
     );
-    // A worker elsewhere has no more than the project's.
+    // Other workers have only the tools of the project.
     assert_eq!(offered(&story), ["a", "b", "d", "e", "f", "g", "h", "team__one"]);
 }
 
 #[test]
-fn a_library_is_asked_about_and_the_program_is_not() {
+fn library_tools_need_an_approval_and_program_tools_do_not() {
     if !has_python() {
         return;
     }
     let story = sources().file("s.yaml", &script(&[call("d"), call("h")]));
     let told = succeed(&story, &[".", "--lib", "libs"]);
     assert_eq!(output(&story, "0/0.0"), "project's file");
-    // What is refused whatever its arguments is not offered.
+    // A tool that is refused for all arguments is not offered.
     assert!(!offered(&story).contains(&"h".to_owned()), "{told}");
     succeed(&story, &[".", "--lib", "libs", "--allow", "h"]);
     assert_eq!(output(&story, "0/1.0"), "library");
-    assert_eq!(record(&story, "0/1.0", "verdict")["by"], "--allow h");
+    assert_eq!(record(&story, "0/1.0", "verdict")["by"]["rule"]["origin"], "--allow h");
     assert_eq!(record(&story, "0/1.0", "tool_started")["risk"], "exec");
     let told = run(&story, &[".", "--lib", "libs", "--approval", "defer"]);
     assert_eq!(told.code, Some(5), "{told}");
@@ -83,7 +84,7 @@ fn a_library_is_asked_about_and_the_program_is_not() {
 }
 
 #[test]
-fn a_library_cannot_allow_itself() {
+fn library_cannot_preapprove_its_own_tools() {
     if !has_python() {
         return;
     }
@@ -104,14 +105,14 @@ fn a_library_cannot_allow_itself() {
     let journal = story.journal();
     let started = journal.iter().filter(|record| record["kind"] == "tool_started").count();
     assert_eq!((offered(&story), started), (Vec::new(), 0), "{journal:#?}");
-    // The operator may, but for what its author blocks.
+    // The operator can allow them, except those that their author blocks.
     succeed(&story, &[".", "--lib", "libs", "--approval", "approve_all"]);
     assert_eq!(offered(&story), names);
     assert_eq!(record(&story, "0/3.0", "tool_started")["risk"], "exec");
 }
 
 #[test]
-fn a_plain_module_exposes_its_own_public_functions_with_types() {
+fn plain_module_exposes_its_typed_public_functions() {
     if !has_python() {
         return;
     }
@@ -126,7 +127,7 @@ fn a_plain_module_exposes_its_own_public_functions_with_types() {
 }
 
 #[test]
-fn a_package_exposes_what_all_names() {
+fn package_exposes_the_names_in_all() {
     if !has_python() {
         return;
     }
@@ -143,7 +144,7 @@ fn a_package_exposes_what_all_names() {
 }
 
 #[test]
-fn register_gets_an_agent() {
+fn register_receives_an_agent() {
     if !has_python() {
         return;
     }
@@ -157,7 +158,7 @@ fn register_gets_an_agent() {
 }
 
 #[test]
-fn the_decorator_takes_every_option() {
+fn tool_decorator_accepts_every_option() {
     if !has_python() {
         return;
     }
@@ -191,7 +192,7 @@ fn the_decorator_takes_every_option() {
         .clone();
     assert_eq!(renamed["description"], "Said here.");
     assert_eq!(output(&story, "0/0.0"), 1);
-    assert_eq!(record(&story, "0/1.0", "verdict")["by"], "@tool of `free`");
+    assert_eq!(record(&story, "0/1.0", "verdict")["by"]["rule"]["origin"], "@tool of `free`");
     assert_eq!(output(&story, "0/2.0"), 5);
     holds(&failure(&story, "0/3.0"), &["some"]);
     holds(&failure(&story, "0/4.0"), &["3 is not one of"]);
@@ -201,7 +202,7 @@ fn the_decorator_takes_every_option() {
 }
 
 #[test]
-fn the_worker_and_the_operator_may_ask_or_refuse() {
+fn worker_and_operator_rules_apply_to_python_tools() {
     if !has_python() {
         return;
     }
@@ -230,7 +231,7 @@ fn the_worker_and_the_operator_may_ask_or_refuse() {
     holds(&told.stderr, &["there is no Python tool `nothing`", "add, sub"]);
 }
 
-/// The front matter of the same story's worker.
+/// Replaces the front matter of a scenario's worker.
 trait Again {
     fn with_front(&self, front: &str) -> &Self;
 }
@@ -244,7 +245,7 @@ impl Again for Story {
 }
 
 #[test]
-fn an_edited_file_is_seen_by_the_next_run() {
+fn edited_module_is_reloaded_by_the_next_run() {
     if !has_python() {
         return;
     }
@@ -263,11 +264,11 @@ fn an_edited_file_is_seen_by_the_next_run() {
 }
 
 #[test]
-fn an_unchanged_program_whose_model_calls_no_tool_imports_nothing() {
+fn unchanged_program_without_tool_calls_imports_nothing() {
     if !has_python() {
         return;
     }
-    // The place that a module may write to tells of an import for a call, the variable of one to look into it.
+    // A marker file shows an import for a call; the variable shows an import for discovery.
     let tools = "import os\n\nif os.environ.get('LANG') == 'trap':\n    raise RuntimeError('imported again')\n\n\
                  for path in ['OUT']:\n    try:\n        open(path + '/marker', 'a').write('x')\n    except OSError:\n        pass\n\n\
                  def f() -> int:\n    return 1\n";
@@ -281,14 +282,14 @@ fn an_unchanged_program_whose_model_calls_no_tool_imports_nothing() {
     succeed(&story, &["."]);
     assert_eq!(offered(&story), ["f"]);
     assert_eq!(story.read("out/marker").as_deref(), Some("x"));
-    // The trap would have been seen.
+    // An import would have been noticed.
     story = story.file("s.yaml", &script(&[call("f")]));
     succeed(&story, &["."]);
     holds(&failure(&story, "0/0.0"), &["imported again"]);
 }
 
 #[test]
-fn no_import_tools_imports_nothing() {
+fn no_import_tools_flag_imports_nothing() {
     if !has_python() {
         return;
     }
@@ -303,7 +304,7 @@ fn no_import_tools_imports_nothing() {
 }
 
 #[test]
-fn two_tools_of_one_name_at_one_level_are_an_error_that_names_both() {
+fn duplicate_tool_names_at_one_level_are_an_error() {
     if !has_python() {
         return;
     }
@@ -318,7 +319,7 @@ fn two_tools_of_one_name_at_one_level_are_an_error_that_names_both() {
 }
 
 #[test]
-fn a_python_tool_does_not_shadow_a_built_in() {
+fn python_tool_cannot_shadow_a_built_in_tool() {
     if !has_python() {
         return;
     }
@@ -330,7 +331,7 @@ fn a_python_tool_does_not_shadow_a_built_in() {
 }
 
 #[test]
-fn the_interpreter_may_be_named() {
+fn interpreter_is_configurable() {
     if !has_python() {
         return;
     }
@@ -345,7 +346,7 @@ fn the_interpreter_may_be_named() {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
-fn the_same_tools_run_in_every_version() {
+fn same_tools_run_in_every_python_version() {
     if !has_python() {
         return;
     }
@@ -369,7 +370,7 @@ fn the_same_tools_run_in_every_version() {
     assert!(schemas.iter().all(|schema| *schema == schemas[0]), "{schemas:#?}");
 }
 
-/// The system's Python, and those that a version manager of the tester's has.
+/// The system's Python, and those of the developer's version manager.
 fn pythons() -> Vec<std::path::PathBuf> {
     let mut found = vec!["/usr/bin/python3".into()];
     let Some(home) = std::env::var_os("HOME") else { return found };
@@ -390,7 +391,7 @@ fn pythons() -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn runs_that_start_at_once_find_out_the_same() {
+fn concurrent_runs_discover_the_same_tools() {
     if !has_python() {
         return;
     }
@@ -404,11 +405,11 @@ fn runs_that_start_at_once_find_out_the_same() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_no_hindrance() {
+fn unwritable_cache_is_tolerated() {
     if !has_python() {
         return;
     }
-    // A file where the folder would be: even the superuser can't write there.
+    // A file in the place of the folder: not even root can write there.
     let story = calling("def f() -> int:\n    return 1\n", &[call("f")]).file("../home/.llm-do/cache", "");
     succeed(&story, &["."]);
     assert_eq!(output(&story, "0/0.0"), 1);

@@ -1,15 +1,15 @@
-//! Every Python block of the guide is a module that llm-do can use.
+//! Every Python block of the guide is a module that llm-do can load.
 
-use super::tale::{has_python, run};
-use crate::story::Story;
+use super::fixture::{has_python, run};
+use crate::scenario::Story;
 use std::path::Path;
 
 #[test]
-fn every_block_of_the_guide_is_a_module_of_tools() {
+fn python_blocks_of_the_guide_are_valid_tool_modules() {
     if !has_python() {
         return;
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/python-tools.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/python-tools.md");
     let page = std::fs::read_to_string(page).expect("the guide");
     let blocks: Vec<&str> = page
         .split("\n```python\n")
@@ -31,7 +31,7 @@ fn every_block_of_the_guide_is_a_module_of_tools() {
     check("main");
     let told = run(&story, &["."]);
     assert_eq!(told.stdout, "done\n", "{told}");
-    let offered = super::tale::offered(&story);
+    let offered = super::fixture::offered(&story);
     for name in [
         "split",
         "forecast",

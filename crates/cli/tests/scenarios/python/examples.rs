@@ -1,7 +1,7 @@
-//! The examples with Python tools, run as their readers run them, with a script for the model.
+//! The examples with Python tools, run as a reader would, with a script for the model.
 
-use super::tale::{failure, has_python, holds, output, record, run, succeed};
-use crate::story::{Story, Told};
+use super::fixture::{failure, has_python, holds, output, record, run, succeed};
+use crate::scenario::{Story, Told};
 use serde_json::json;
 use std::{
     fs,
@@ -25,7 +25,7 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a folder") {
         let entry = entry.expect("an entry");
         let (kind, name) = (entry.file_type().expect("a kind"), entry.file_name());
-        // What somebody who tried the example left there.
+        // Leftovers of a developer who tried the example.
         if [".venv", ".llm-do", "__pycache__"].iter().any(|left| name == *left) {
             continue;
         }
@@ -43,7 +43,7 @@ fn succeed_with(story: &Story, script: &str, message: &str) -> Told {
 }
 
 #[test]
-fn calculator() {
+fn calculator_example_runs() {
     if !has_python() {
         return;
     }
@@ -68,7 +68,7 @@ fn calculator() {
 }
 
 #[test]
-fn orchestrator() {
+fn orchestrator_example_runs() {
     if !has_python() {
         return;
     }
@@ -100,12 +100,12 @@ fn orchestrator() {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
-fn analysis_with_an_environment_of_its_own() {
+fn analysis_example_runs_with_its_own_environment() {
     if !has_python() {
         return;
     }
     let story = example("analysis");
-    // Without it the error says what to do.
+    // Without the environment the error says what to do.
     let told = run(&story, &["check", "."]);
     assert_ne!(told.code, Some(0), "{told}");
     holds(&format!("{}{}", told.stdout, told.stderr), &["polars", "tools.py"]);

@@ -1,7 +1,7 @@
-//! A hostile `tools.py`, confined: whatever it tries, it gets nothing, changes nothing and leaves nothing.
+//! A hostile `tools.py`, confined: it reads nothing, changes nothing and leaves nothing behind.
 
-use super::tale::{calling, failure, has_python, holds, output, succeed};
-use crate::story::Story;
+use super::fixture::{calling, failure, has_python, holds, output, succeed};
+use crate::scenario::Story;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -16,10 +16,10 @@ use std::{
     path::PathBuf,
 };
 
-/// What no tool may come to know; in this form it is nowhere in `hostile.py`.
+/// A secret that no tool may read. `hostile.py` does not contain it in this form.
 const SECRET: &str = "plainly-secret-7781";
 
-/// A project with `/out` to write in and `/data` to read, secrets around them, and one call after another.
+/// A project with `/out` for writing and `/data` for reading, secrets around them, and a sequence of calls.
 fn project(calls: &[Value]) -> Story {
     let story = calling("", calls)
         .file(
@@ -52,9 +52,10 @@ fn real(story: &Story, path: &str) -> PathBuf {
     story.project().canonicalize().expect("a folder").join(path)
 }
 
-/// Has one tool called with these arguments, and gives what it got.
+/// Calls one tool with these arguments, and returns its output.
 fn got(story: Story, tool: &str, arguments: Value) -> (Story, Value) {
-    let story = story.file("s.yaml", &super::tale::script(&[json!({"tool": tool, "arguments": arguments})]));
+    let story =
+        story.file("s.yaml", &super::fixture::script(&[json!({"tool": tool, "arguments": arguments})]));
     succeed(&story, &["."]);
     let got = output(&story, "0/0.0");
     (story, got)
@@ -67,7 +68,7 @@ fn got_nothing(story: Story, tool: &str, arguments: Value) -> Story {
 }
 
 #[test]
-fn what_it_may_do_works() {
+fn allowed_operations_work() {
     if !has_python() {
         return;
     }
@@ -76,12 +77,12 @@ fn what_it_may_do_works() {
 }
 
 #[test]
-fn it_reads_no_file_that_its_worker_does_not_see() {
+fn hidden_files_cannot_be_read() {
     if !has_python() {
         return;
     }
     let story = project(&[]);
-    // A run before, so that there is a journal with the secret in it.
+    // An earlier run, so that there is a journal with the secret.
     let told = story.run(&[".", SECRET]);
     assert_eq!(told.code, Some(0), "{told}");
     let journal = story.runs()[0].join("journal.jsonl").canonicalize().expect("a journal");
@@ -98,7 +99,7 @@ fn it_reads_no_file_that_its_worker_does_not_see() {
 }
 
 #[test]
-fn it_sees_no_other_processes_and_no_keys() {
+fn other_processes_and_keys_are_invisible() {
     if !has_python() {
         return;
     }
@@ -106,7 +107,7 @@ fn it_sees_no_other_processes_and_no_keys() {
 }
 
 #[test]
-fn links_lead_it_nowhere() {
+fn links_to_hidden_files_cannot_be_followed() {
     if !has_python() {
         return;
     }
@@ -124,7 +125,7 @@ fn links_lead_it_nowhere() {
 }
 
 #[test]
-fn links_that_it_leaves_lead_nobody_out() {
+fn links_left_behind_do_not_lead_file_tools_outside() {
     if !has_python() {
         return;
     }
@@ -139,7 +140,7 @@ fn links_that_it_leaves_lead_nobody_out() {
         write("/out/trap1"),
         write("/out/trap2/new.txt"),
     ];
-    let story = story.file("s.yaml", &super::tale::script(&calls));
+    let story = story.file("s.yaml", &super::fixture::script(&calls));
     succeed(&story, &[".", "--approval", "approve_all"]);
     assert_eq!(output(&story, "0/0.0"), 3);
     for turn in 1..=2 {
@@ -151,7 +152,7 @@ fn links_that_it_leaves_lead_nobody_out() {
 }
 
 #[test]
-fn it_opens_no_sockets() {
+fn sockets_cannot_be_opened() {
     if !has_python() {
         return;
     }
@@ -172,7 +173,7 @@ fn it_opens_no_sockets() {
 }
 
 #[test]
-fn it_writes_nowhere_else() {
+fn files_outside_writable_mounts_cannot_be_written() {
     if !has_python() {
         return;
     }
@@ -185,7 +186,7 @@ fn it_writes_nowhere_else() {
     let new = ["private/new", "new", "workers/new.worker", ".llm-do/new", "data/new", "out/../new"];
     paths.extend(new.map(|path| real(&story, path)));
     paths.extend([home.join("new"), home.join(".bashrc")]);
-    // Below /tmp it may write what nobody else sees, so that only what is outside tells anything.
+    // It may write below /tmp, which only it can see; so only the files outside are checked.
     let (story, _) = got(story, "writes", json!({ "paths": paths }));
     for (path, text) in before {
         assert_eq!(story.read(path), text, "{path}");
@@ -200,7 +201,7 @@ fn it_writes_nowhere_else() {
 }
 
 #[test]
-fn it_has_no_power_over_the_system() {
+fn privileged_system_calls_fail() {
     if !has_python() {
         return;
     }
@@ -208,20 +209,20 @@ fn it_has_no_power_over_the_system() {
 }
 
 #[test]
-fn it_ends_nobody_but_itself() {
+fn other_processes_cannot_be_killed() {
     if !has_python() {
         return;
     }
     let story = project(&[]);
     let calls = [json!({"tool": "kills", "arguments": {}}), json!({"tool": "control", "arguments": {}})];
-    let story = story.file("s.yaml", &super::tale::script(&calls));
+    let story = story.file("s.yaml", &super::fixture::script(&calls));
     let told = succeed(&story, &["."]);
     assert_eq!(told.stdout, "done\n");
     assert_eq!(output(&story, "0/1.0").as_array().map(Vec::len), Some(4), "the next call works");
 }
 
 #[test]
-fn it_cannot_fill_the_disk_with_temporary_files() {
+fn temporary_files_are_bounded() {
     if !has_python() {
         return;
     }
@@ -233,20 +234,20 @@ fn it_cannot_fill_the_disk_with_temporary_files() {
 }
 
 #[test]
-fn it_cannot_fork_without_end() {
+fn forks_are_bounded() {
     if !has_python() {
         return;
     }
     let calls = [json!({"tool": "forks", "arguments": {}}), json!({"tool": "kills", "arguments": {}})];
     let story = project(&[]);
-    let story = story.file("s.yaml", &super::tale::script(&calls));
+    let story = story.file("s.yaml", &super::fixture::script(&calls));
     succeed(&story, &["."]);
     let count = output(&story, "0/0.0");
     assert!(count.as_u64().is_some_and(|count| (1..=1000).contains(&count)), "{count}");
 }
 
 #[test]
-fn what_it_says_in_its_hosts_name_gives_it_nothing() {
+fn forged_host_messages_have_no_effect() {
     if !has_python() {
         return;
     }
@@ -256,8 +257,8 @@ fn what_it_says_in_its_hosts_name_gives_it_nothing() {
         json!({"tool": "control", "arguments": {}}),
     ];
     let story = project(&[]);
-    let story = story.file("s.yaml", &super::tale::script(&calls));
-    // Also where the operator would allow the call that it forges.
+    let story = story.file("s.yaml", &super::fixture::script(&calls));
+    // Even where the operator allows the forged call.
     succeed(&story, &[".", "--allow", "write_file"]);
     assert_eq!(story.read("out/forged.txt"), None);
     assert!(
@@ -269,7 +270,7 @@ fn what_it_says_in_its_hosts_name_gives_it_nothing() {
 }
 
 #[test]
-fn what_was_refused_is_told_with_the_key_that_allows_it() {
+fn refused_access_names_the_key_that_allows_it() {
     if !has_python() {
         return;
     }
@@ -278,20 +279,20 @@ fn what_was_refused_is_told_with_the_key_that_allows_it() {
         json!({"tool": "opens_outside", "arguments": {"path": real(&story, "data/new.txt")}}),
         json!({"tool": "dials", "arguments": {"port": 9}}),
     ];
-    let story = story.file("s.yaml", &super::tale::script(&calls));
+    let story = story.file("s.yaml", &super::fixture::script(&calls));
     succeed(&story, &["."]);
     holds(&failure(&story, "0/0.0"), &["data/new.txt", "sandbox.paths", "mode: rw"]);
     holds(&failure(&story, "0/1.0"), &["sandbox.network_enabled", "--grant network"]);
 }
 
 #[test]
-fn what_is_not_shown_is_told_with_the_key_that_shows_it() {
+fn hidden_file_error_names_the_key_that_shows_it() {
     if !has_python() {
         return;
     }
     let story = project(&[]);
     let call = json!({"tool": "opens_to_read", "arguments": {"path": real(&story, "private/key.txt")}});
-    let story = story.file("s.yaml", &super::tale::script(&[call]));
+    let story = story.file("s.yaml", &super::fixture::script(&[call]));
     succeed(&story, &["."]);
     holds(&failure(&story, "0/0.0"), &["private/key.txt", "sandbox.paths"]);
 }

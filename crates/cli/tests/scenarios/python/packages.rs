@@ -1,7 +1,7 @@
 //! Classes as schemas, and packages that a program asks for.
 
-use super::tale::{call, has_python, holds, output, run, script, succeed};
-use crate::story::Story;
+use super::fixture::{call, has_python, holds, output, run, script, succeed};
+use crate::scenario::Story;
 use serde_json::json;
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -13,7 +13,7 @@ const MODELS: &str = "from dataclasses import dataclass\n\n@dataclass\nclass Que
                       words: int\n    sure: bool = False\n";
 
 #[test]
-fn classes_are_the_types_of_a_worker() {
+fn python_classes_define_a_workers_types() {
     if !has_python() {
         return;
     }
@@ -31,7 +31,7 @@ fn classes_are_the_types_of_a_worker() {
     assert_eq!(told.code, Some(1), "{told}");
     holds(&told.stderr, &["/words"]);
 
-    // Who only looks at the worker sees the same.
+    // `show` and `check` see the same types.
     holds(&succeed(&story, &["show", "."]).stdout, &["main(text: string)"]);
     holds(&succeed(&story, &["check", "."]).stderr, &["nothing is wrong"]);
 }
@@ -48,12 +48,12 @@ const ASKING: &str = "# /// script\n# dependencies = [\"wanted\"]\n# ///\nimport
                       return wanted.VALUE\n";
 
 #[test]
-fn packages_that_a_header_asks_for_are_fetched_when_the_operator_says_so() {
+fn packages_of_a_script_header_are_installed_with_a_grant() {
     if !has_python() {
         return;
     }
     let story = Story::new()
-        .file("main.worker", super::tale::WORKER)
+        .file("main.worker", super::fixture::WORKER)
         .file("tools.py", ASKING)
         .file("s.yaml", &script(&[call("value")]))
         .file("bin/uv", UV);
@@ -72,23 +72,23 @@ fn packages_that_a_header_asks_for_are_fetched_when_the_operator_says_so() {
     assert_eq!(output(&story, "0/0.0"), 7);
     holds(&asked(), &["venv ", "pip install --no-build --python "]);
 
-    // What is there needs neither the grant nor `uv`.
+    // An existing environment needs neither the grant nor `uv`.
     let before = asked();
     succeed(&story, &["."]);
     assert_eq!(asked(), before);
 
-    // Another header asks for another environment.
+    // Another header needs another environment.
     let story = story.file("tools.py", &ASKING.replace("\"wanted\"", "\"wanted>1\""));
     assert_eq!(run(&story, &["."]).code, Some(3));
 }
 
 #[test]
-fn what_uv_says_is_told_and_nothing_runs() {
+fn missing_uv_is_reported_before_the_run() {
     if !has_python() {
         return;
     }
     let story = Story::new()
-        .file("main.worker", super::tale::WORKER)
+        .file("main.worker", super::fixture::WORKER)
         .file("tools.py", ASKING)
         .file("s.yaml", &script(&[call("value")]));
     let told = run(&story, &[".", "--grant", "process=uv"]);

@@ -1,9 +1,9 @@
-//! What results come to: images as images, files as files, long texts with a way to read on.
+//! Results of tools: images, files, long texts in pages, and typed values.
 
-use super::tale::{
-    WORKER, call, calling, failure, has_python, holds, nothing_is_left, output, record, succeed,
+use super::fixture::{
+    WORKER, assert_no_process_is_left, call, calling, failure, has_python, holds, output, record, succeed,
 };
-use crate::story::Story;
+use crate::scenario::Story;
 use llm_do_testserver::{Reply, Script, TestServer};
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 #[test]
-fn an_image_reaches_the_model_as_an_image() {
+fn image_result_is_sent_as_an_image() {
     if !has_python() {
         return;
     }
@@ -41,7 +41,7 @@ fn an_image_reaches_the_model_as_an_image() {
 }
 
 #[test]
-fn bytes_of_a_file_come_with_their_name() {
+fn file_result_keeps_its_name() {
     if !has_python() {
         return;
     }
@@ -58,7 +58,7 @@ fn bytes_of_a_file_come_with_their_name() {
 }
 
 #[test]
-fn a_long_result_is_cut_and_can_be_read_on() {
+fn long_result_is_truncated_and_can_be_paged() {
     if !has_python() {
         return;
     }
@@ -78,11 +78,11 @@ fn a_long_result_is_cut_and_can_be_read_on() {
         );
     let told = succeed(&story, &["."]);
     holds(&told.stdout, &["the end"]);
-    nothing_is_left(&story);
+    assert_no_process_is_left(&story);
 }
 
 #[test]
-fn values_come_back_as_they_went() {
+fn typed_values_survive_a_round_trip() {
     if !has_python() {
         return;
     }

@@ -8,11 +8,12 @@ use super::{
 };
 use crate::{
     authority::Located,
-    function::{LeafCall, Preview, ToolError, ToolOutput},
+    function::{LeafCall, ToolError, ToolOutput},
+    question::Preview,
     vfs::{EntryKind, FsError},
 };
 
-/// Longer contents are described in previews: nobody reads them before approving.
+/// Previews only describe longer contents, because a person would not read them before approving.
 const PREVIEWED: usize = 512 * 1024;
 
 pub(super) async fn write(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
@@ -55,7 +56,7 @@ pub(super) async fn copy(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// Commands that move "into" a folder are what models have learned; here the destination has the file's name.
+/// Models have learned commands that move "into" a folder. Here the destination includes the file's name.
 async fn into_folder(call: &LeafCall<'_>, to: &Located, plain: ToolError, error: &FsError) -> ToolError {
     if !matches!(error, FsError::Exists(_)) {
         return plain;
@@ -96,11 +97,11 @@ pub(super) async fn edit(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
 #[derive(Debug)]
 pub(super) struct Edited {
     pub(super) text: String,
-    /// Where the change begins, from 1.
+    /// The line of the change, from 1.
     pub(super) line: usize,
 }
 
-/// The text as the call wants it, or why that can't be.
+/// The edited text, or the reason why the edit is not possible.
 pub(super) fn edited(call: &LeafCall<'_>, text: &str) -> Result<Edited, String> {
     replace_once(text, argument(call.input, "old_text"), argument(call.input, "new_text"))
 }
@@ -133,7 +134,7 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].bytes().filter(|&b| b == b'\n').count() + 1
 }
 
-/// Replaces the only occurrence of `old`, or says why that can't be.
+/// Replaces the only occurrence of `old`, or gives the reason why that is not possible.
 fn replace_once(text: &str, old: &str, new: &str) -> Result<Edited, String> {
     if old.is_empty() {
         return Err("`old_text` is empty. Use write_file for a whole file, append_file for its end.".into());
@@ -141,7 +142,7 @@ fn replace_once(text: &str, old: &str, new: &str) -> Result<Edited, String> {
     if old == new {
         return Err("`old_text` and `new_text` are the same.".into());
     }
-    // Occurrences may overlap (`aa` in `aaa`): which one is meant would be a guess then too.
+    // Overlapping occurrences (`aa` in `aaa`) are ambiguous too.
     let mut places = Vec::new();
     let mut from = 0;
     while let Some(found) = text[from..].find(old).map(|at| from + at) {
@@ -166,9 +167,9 @@ fn replace_once(text: &str, old: &str, new: &str) -> Result<Edited, String> {
     }
 }
 
-/// What in the text is most like what was looked for.
+/// The part of the text most similar to `old`.
 fn near(text: &str, old: &str) -> String {
-    /// Beyond this many lines a comparison of each would take too long to be a courtesy.
+    /// Maximum number of lines to compare: beyond it the hint would take too long.
     const COMPARED: usize = 20_000;
     if text.contains("\r\n") && text.contains(&old.replace("\r\n", "\n").replace('\n', "\r\n")) {
         return "The file's lines end in CRLF: write `\\r\\n` for its line ends.".into();
@@ -202,7 +203,7 @@ fn near(text: &str, old: &str) -> String {
     }
 }
 
-/// The file before and after, for the operator. `None` where the call will fail anyway or changes no content.
+/// The file before and after, for the operator. `None` if the call will fail anyway or changes no content.
 pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
     if !matches!(tool, Tool::Write | Tool::Edit | Tool::Append | Tool::Delete) {
         return None;

@@ -1,4 +1,4 @@
-//! What is in a file: text, or something to describe.
+//! The content of a file: text, or a description of other data.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ pub(super) enum Content {
     Text(String),
     /// Anything else.
     Binary(Kind),
-    /// Too long to be read whole; what it is, in words.
+    /// Too long to be read whole; a description.
     Long(String),
 }
 
-/// What a binary file is, as far as its first bytes tell.
+/// The type of a binary file, as far as its first bytes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind(&'static str);
 
@@ -69,7 +69,7 @@ impl Content {
     }
 }
 
-/// What the beginning of a binary file says that it is.
+/// The type of a binary file by its beginning.
 pub(super) fn kind_of(start: &[u8]) -> Kind {
     if let Some((_, name)) = MAGIC.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Kind(name);
@@ -84,7 +84,7 @@ pub(super) fn kind_of(start: &[u8]) -> Kind {
     }
 }
 
-/// What the beginning of any file says that it is; it may be cut within a character.
+/// A description of any file by its beginning, which may be cut within a character.
 pub(super) fn describe_start(start: &[u8]) -> String {
     let whole = match std::str::from_utf8(start) {
         Ok(_) => true,

@@ -1,4 +1,5 @@
-//! What a change of files will have done: so that a run which was cut off in the middle can tell (SPEC §12).
+//! Predicts the changes of a file tool, so that an interrupted run can check whether they happened
+//! (`docs/reference/journal.md`).
 
 use super::{
     Tool, argument,
@@ -9,19 +10,19 @@ use super::{
 };
 use crate::{
     authority::Located,
-    driver::CutOff,
-    function::{FileChange, FileState, Foreseen, LeafCall},
-    journal::{Ending, RecordKind},
+    foreseen::{FileChange, FileState, Foreseen},
+    function::LeafCall,
+    question::Answer,
     schema::sha256,
     vfs::EntryKind,
 };
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Larger files are not hashed: the operator is asked instead, in the rare case.
+/// Larger files are not hashed. In the rare case that it matters, the operator is asked.
 const HASHED: u64 = 4 * 1024 * 1024;
 
-/// What the call will have changed; `None` where it will fail anyway, or where that can't be told.
+/// The predicted changes of the call; `None` if it will fail anyway or they can't be predicted.
 pub(super) async fn foresee(tool: Tool, call: LeafCall<'_>) -> Option<Foreseen> {
     let first = place(&call, 0).ok()?;
     let before = state(&call, first).await?;
@@ -65,25 +66,20 @@ pub(super) async fn foresee(tool: Tool, call: LeafCall<'_>) -> Option<Foreseen> 
     Some(Foreseen { changes, result: result.into() })
 }
 
-/// Whether the files are as they were, or as they were to be.
-pub(super) async fn look_back(call: LeafCall<'_>, foreseen: &Foreseen) -> CutOff {
+/// Whether the files are in the state before or after the call; `None` if they are in neither.
+pub(super) async fn look_back(call: LeafCall<'_>, foreseen: &Foreseen) -> Option<Answer> {
     let (mut undone, mut done) = (true, true);
     for change in &foreseen.changes {
-        let at = call.places.iter().find(|at| at.path.as_str() == &*change.path);
-        let Some(at) = at else { return CutOff::Unknown };
-        let Some(now) = state(&call, at).await else { return CutOff::Unknown };
+        let at = call.places.iter().find(|at| at.path.as_str() == &*change.path)?;
+        let now = state(&call, at).await?;
         undone &= now == change.before;
         done &= now == change.after;
     }
     match (done, undone) {
-        // Where both are so, nothing was to change.
-        (true, _) => CutOff::Done(RecordKind::ToolEnded {
-            ending: Ending::Output(Arc::new(Value::String(foreseen.result.to_string()))),
-            blobs: Vec::new(),
-            log: None,
-        }),
-        (false, true) => CutOff::Undone,
-        (false, false) => CutOff::Unknown,
+        // If both match, the call changes nothing.
+        (true, _) => Some(Answer::Done { result: Arc::new(Value::String(foreseen.result.to_string())) }),
+        (false, true) => Some(Answer::Again),
+        (false, false) => None,
     }
 }
 

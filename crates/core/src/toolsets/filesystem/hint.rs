@@ -1,4 +1,4 @@
-//! What to try next: the second half of every error that a model hears.
+//! Hints about what to try next: the second half of every error for a model.
 
 use crate::{
     authority::{Access, Located, Refusal, VirtualPath},
@@ -6,10 +6,10 @@ use crate::{
     vfs::{EntryKind, FsError},
 };
 
-/// How many names are looked at for one like the missing one.
+/// Maximum number of names compared with the missing one.
 const LOOKED_AT: usize = 500;
 
-/// A failed file operation as the model hears it.
+/// A failed file operation as the model sees it.
 pub(super) async fn explain(call: &LeafCall<'_>, error: FsError) -> ToolError {
     let next = match &error {
         FsError::NotFound(path) => match nearest(call, path).await {
@@ -33,11 +33,12 @@ pub(super) async fn explain(call: &LeafCall<'_>, error: FsError) -> ToolError {
     ToolError::new(format!("{message}{stop} {next}"))
 }
 
-/// The path of an existing file most like a missing one: of the same name elsewhere, or with a slip in it.
+/// The path of an existing file most like a missing one: one of the same name elsewhere, or one that differs by a
+/// typo.
 async fn nearest(call: &LeafCall<'_>, missing: &VirtualPath) -> Option<VirtualPath> {
     let parent = missing.as_str().rsplit_once('/').map_or("/", |(parent, _)| parent);
     let mut best: Option<(f64, VirtualPath)> = None;
-    // From the folder it should be in, and where that is missing too, from the top.
+    // Starts at the expected folder, or at the top if that folder is missing too.
     for folder in [parent, "/"] {
         for tree in call.authority.locate_tree(folder).unwrap_or_default().iter().filter(|tree| is_free(tree))
         {
@@ -60,12 +61,12 @@ async fn nearest(call: &LeafCall<'_>, missing: &VirtualPath) -> Option<VirtualPa
     best.map(|(_, path)| path)
 }
 
-/// Whether a place may be read without anyone being asked: what wasn't approved must not show in a hint.
+/// Whether a place may be read without asking. A hint must not reveal files that were not approved.
 pub(super) fn is_free(at: &Located) -> bool {
-    at.mount.approvals.read.is_none_or(|rule| rule == crate::gate::Rule::PreApproved)
+    at.mount.approvals.read.is_none_or(|rule| rule == crate::rule::Rule::PreApproved)
 }
 
-/// The place of a path that was found by looking, within what is being read.
+/// The place of a path found by a search, within the subtree being read.
 pub(super) fn found(call: &LeafCall<'_>, path: &VirtualPath) -> Result<Located, ToolError> {
     call.authority.locate(path.as_str(), Access::Read).map_err(|refusal| ToolError::new(refusal.to_string()))
 }

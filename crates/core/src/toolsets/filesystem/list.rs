@@ -9,12 +9,12 @@ use crate::{
 use globset::GlobBuilder;
 use std::fmt::Write;
 
-/// Most entries that are shown.
+/// Maximum number of entries shown.
 const SHOWN: usize = 1000;
-/// Most entries that are looked at, so that a huge folder costs neither memory nor minutes.
+/// Maximum number of entries visited, which limits memory and time for a huge folder.
 pub(super) const LOOKED_AT: usize = 20_000;
 
-/// What lies below a path.
+/// The tree below a path.
 pub(super) struct Tree {
     /// The entries, mount by mount.
     pub(super) entries: Vec<Entry>,
@@ -22,8 +22,8 @@ pub(super) struct Tree {
     pub(super) cut: bool,
 }
 
-/// Walks the located subtrees of a call. A version control folder is left out unless `named` says that it is meant: its
-/// thousands of objects would bury the files.
+/// Walks the located subtrees of a call. A version control folder is left out unless `named` says that the call names
+/// it, because its thousands of objects would hide the files.
 pub(super) async fn walk(call: &LeafCall<'_>, path: &VirtualPath, named: &str) -> Result<Tree, ToolError> {
     let mut tree = Tree { entries: Vec::new(), cut: false };
     let with_git = path.as_str().contains("/.git") || named.contains(".git");
@@ -47,7 +47,8 @@ fn in_git(path: &VirtualPath) -> bool {
     path.as_str().split('/').any(|part| part == ".git")
 }
 
-/// A mount's own folder may be missing: it is empty then (SPEC §6.1). Any other is an error that helps.
+/// A mount's own folder may be missing and then counts as empty (`docs/reference/sandbox.md`). Any other missing path
+/// is an error with a hint.
 async fn refuse_missing(call: &LeafCall<'_>, at: &Located) -> Result<(), ToolError> {
     if at.path == at.mount.at || at.rest.is_empty() {
         return Ok(());

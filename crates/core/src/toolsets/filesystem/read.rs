@@ -12,14 +12,14 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// Characters of a page where the model doesn't say.
+/// Default number of characters in a page.
 pub(super) const PAGE_CHARS: u64 = 20_000;
-/// Longer files are described: finding a page in one means reading all that stands before it.
+/// Longer files are only described, because finding a page means reading everything before it.
 pub(super) const LONGEST_TEXT: u64 = 16 * 1024 * 1024;
-/// How much of a file tells its type.
+/// Bytes read to determine a file's type.
 const START: u64 = 4096;
 
-/// `/results/N` in one spelling, if the path is one.
+/// The canonical form of `/results/N`, if the path is one.
 pub(super) fn results_path(path: &str) -> Option<String> {
     let path = VirtualPath::parse(path).ok()?;
     let number = path.as_str().strip_prefix("/results/")?;
@@ -35,7 +35,8 @@ pub(super) async fn read(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
             if let Some(text) = call.results.get(&name) {
                 return Ok(ToolOutput::text(page(call, &name, &text)));
             }
-            // A file that is only named like a result: it was not located, so that nobody was asked about it.
+            // A file that is only named like a result. It was not located, so its mount's approval rules were not
+            // checked.
             let missing = || {
                 ToolError::new(format!(
                     "`{name}` does not exist: there is no such result in this conversation."
@@ -67,7 +68,7 @@ pub(super) async fn read(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
 /// The whole content of a file, unless it is over-long.
 pub(super) async fn whole(call: &LeafCall<'_>, at: &Located) -> Result<Content, ToolError> {
     let failed = |error| explain(call, error);
-    // Looked at first, so that an over-long file isn't read in part for nothing.
+    // Checks the size first, so that an overlong file isn't read in part for nothing.
     let size = match call.files.stat(at).await {
         Ok(entry) => entry.map_or(0, |entry| entry.size),
         Err(error) => return Err(failed(error).await),
@@ -82,7 +83,7 @@ pub(super) async fn whole(call: &LeafCall<'_>, at: &Located) -> Result<Content, 
     }
 }
 
-/// The page that the input asks for, with a notice of what is left.
+/// The requested page, with a notice about the rest.
 fn page(call: &LeafCall<'_>, path: &str, text: &str) -> String {
     let number = |name: &str, default| call.input.get(name).and_then(Value::as_u64).unwrap_or(default);
     // A text has fewer characters than a usize can count.

@@ -14,17 +14,17 @@ use crate::{
 use regex::{Regex, RegexBuilder};
 use std::{fmt::Write, future::poll_fn, task::Poll};
 
-/// Most matching lines that are shown.
+/// Maximum number of matching lines shown.
 const SHOWN: usize = 200;
-/// Most characters of a line that are shown.
+/// Maximum number of characters shown per line.
 const LINE_CHARS: usize = 300;
 /// Larger files are skipped.
 const LARGEST: u64 = 4 * 1024 * 1024;
-/// Most bytes that one search reads.
+/// Maximum bytes that one search reads.
 const READ: u64 = 128 * 1024 * 1024;
 /// Bytes searched without a pause.
 const SLICE: usize = 256 * 1024;
-/// Memory of a compiled pattern, in bytes: a hostile one must not cost more.
+/// Maximum memory of a compiled pattern, in bytes, because a pattern may be hostile.
 const COMPILED: usize = 1024 * 1024;
 
 pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
@@ -44,7 +44,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
             stopped = Some(format!("Stopped after {READ} bytes. Give a narrower `path`."));
             break;
         }
-        // A file that vanishes or may not be read while others are searched is no reason to fail.
+        // A file that vanishes or may not be read does not fail the search.
         let Ok((bytes, _)) = call.files.read(&found(call, &entry.path)?, 0, LARGEST).await else {
             skipped += 1;
             continue;
@@ -95,7 +95,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
     Ok(ToolOutput::text(text.trim_end()))
 }
 
-/// Lets everything else on this thread run, what would cancel this search among it.
+/// Yields to other tasks on this thread, including one that may cancel this search.
 async fn pause() {
     let mut paused = false;
     poll_fn(|context| {
@@ -108,7 +108,7 @@ async fn pause() {
     .await;
 }
 
-/// The pattern as a regular expression, or as the plain text that it is where it doesn't parse as one.
+/// The pattern as a regular expression, or as plain text if it doesn't parse as one.
 fn compile(pattern: &str) -> Result<(Regex, bool), ToolError> {
     let build =
         |pattern: &str| RegexBuilder::new(pattern).size_limit(COMPILED).dfa_size_limit(COMPILED).build();

@@ -1,4 +1,4 @@
-//! The tools over a file system in memory. What they do on real files is tested with the native one.
+//! Tests of the tools over a file system in memory. The tests of the native file system cover real files.
 
 use super::*;
 use crate::{
@@ -49,6 +49,7 @@ impl Files {
             .map(|t| self.authority.locate(&t.path, t.access).map_err(|refusal| refusal.to_string()))
             .collect::<Result<_, _>>()?;
         let call = LeafCall {
+            run: "run",
             input,
             places: &places,
             authority: &self.authority,
@@ -64,7 +65,7 @@ impl Files {
         foreseen.unwrap().expect("memory does not wait")
     }
 
-    fn look_back(&self, name: &str, input: &Value, foreseen: &Foreseen) -> CutOff {
+    fn look_back(&self, name: &str, input: &Value, foreseen: &Foreseen) -> Option<Answer> {
         let found = self.with(name, input, |leaf, call| leaf.look_back(call, foreseen).now_or_never());
         found.unwrap().expect("memory does not wait")
     }
@@ -191,18 +192,14 @@ fn a_change_that_was_cut_off_tells_whether_it_was_made() {
     for (name, input) in calls {
         let host = host(Approvals::default());
         let foreseen = host.foresee(name, &input).unwrap_or_else(|| panic!("{name} is foreseen"));
-        assert_eq!(host.look_back(name, &input, &foreseen), CutOff::Undone, "{name}");
+        assert_eq!(host.look_back(name, &input, &foreseen), Some(Answer::Again), "{name}");
         let result = host.call(name, input.clone()).unwrap();
-        let done = crate::journal::RecordKind::ToolEnded {
-            ending: crate::journal::Ending::Output(Arc::new(result)),
-            blobs: Vec::new(),
-            log: None,
-        };
-        assert_eq!(host.look_back(name, &input, &foreseen), CutOff::Done(done), "{name}");
+        let done = Arc::new(result);
+        assert_eq!(host.look_back(name, &input, &foreseen), Some(Answer::Done { result: done }), "{name}");
         let meddled = foreseen.changes.last().unwrap().path.trim_start_matches('/').to_owned();
         if host.files.get(&Place::new("/p").join(&meddled)).is_some() || name == "delete_file" {
             host.files.put(&Place::new("/p").join(&meddled), &b"by somebody else"[..]);
-            assert_eq!(host.look_back(name, &input, &foreseen), CutOff::Unknown, "{name}");
+            assert_eq!(host.look_back(name, &input, &foreseen), None, "{name}");
         }
     }
 }

@@ -1,32 +1,36 @@
-//! Workers that a worker makes during the run (SPEC §8.3): `worker_create`.
+//! Workers that a worker generates during the run (`docs/reference/worker-files.md`): `worker_create`.
 //!
-//! A generated worker never holds more than its creator. It sees what that sees, its tools are some of its creator's as
-//! these are configured, it calls no workers, its rules only tighten, and nobody but the call that made it can call it.
+//! A generated worker never has more authority than its creator. It has its creator's view; its tools are a subset of
+//! its creator's tools with the same configuration; it calls no workers; its rules only tighten; and only the call
+//! that created it can call it.
 
 use super::refuse;
 use crate::{
+    definition::{Instructions, Sandbox, Signature, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
-    engine::{End, Halt, Outcome},
-    function::{
-        Composite, CompositeCall, Effects, Function, FunctionMeta, FunctionSource, Implementation, Risk,
-    },
-    gate::{Rule, Subject},
+    function::{Composite, CompositeCall, Effects, Function, FunctionMeta, Implementation},
+    gate::Subject,
     journal::{RecordKind, UsedDefinition},
+    outcome::{End, Halt, Outcome},
+    risk::Risk,
+    rule::{DecidedBy, Rule},
     schema::{Schema, sha256},
     send::BoxFuture,
+    source::FunctionSource,
+    step_name::StepName,
     template::NoTemplates,
-    toolset::ToolsetContext,
-    worker::{CODE, Instructions, Sandbox, Signature, WorkerDefinition},
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Most characters of generated instructions.
+/// Maximum characters of generated instructions.
 const LONGEST: usize = 100_000;
 
-/// The tool that makes workers.
+/// The tool that generates workers.
 pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
-    let toolsets = toolsets(context.worker);
+    let inheritable = inheritable(context.kinds, context.worker);
+    let toolsets: Vec<&str> = inheritable.iter().map(|(name, _)| &**name).collect();
     let mut properties = json!({
         "name": {
             "type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$",
@@ -53,7 +57,7 @@ pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
     });
     Function {
         meta: FunctionMeta {
-            source: FunctionSource::Toolset("workers".into()),
+            source: FunctionSource::Toolset(super::Workers.name().into()),
             name: "worker_create".into(),
             tool_name: "worker_create".into(),
             aliases: &[],
@@ -72,14 +76,11 @@ pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
     }
 }
 
-/// The toolsets that a worker can hand on: its own, but for delegation.
-fn toolsets(creator: &WorkerDefinition) -> Vec<&str> {
-    let mut names: Vec<&str> = creator.toolsets.iter().map(|(name, _)| &**name).collect();
-    if !creator.tools.is_empty() && !names.contains(&CODE) {
-        names.push(CODE);
-    }
-    names.retain(|name| *name != "workers");
-    names
+/// The toolsets that a worker can hand on, with their configurations.
+fn inheritable(kinds: &ToolsetRegistry, creator: &WorkerDefinition) -> Vec<(Arc<str>, Arc<Value>)> {
+    let mut toolsets = kinds.of(creator);
+    toolsets.retain(|(name, _)| kinds.get(name).is_none_or(|kind| kind.inheritable()));
+    toolsets
 }
 
 struct WorkerCreate;
@@ -89,8 +90,8 @@ impl Composite for WorkerCreate {
         let name = input.get("name").and_then(Value::as_str).unwrap_or_default();
         Effects {
             subjects: vec![Subject::Text(name.to_owned())],
-            // Nobody has read its instructions yet, whatever rules say of this tool.
-            rules: vec![(Rule::Ask, "a new worker is always asked about".to_owned())],
+            // Its instructions have not been reviewed yet, whatever the rules for this tool are.
+            rules: vec![(Rule::Ask, DecidedBy::Toolset { why: "a new worker is always asked about".into() })],
             ..Effects::default()
         }
     }
@@ -106,14 +107,14 @@ impl Composite for WorkerCreate {
                 return refuse(format!("there is a worker `{name}` already; choose another name"));
             }
             let below = format!("generated/{}/{name}.worker", host.run);
-            let worker = match definition(creator, call.input, name, &below) {
+            let worker = match definition(&host.toolsets, creator, call.input, name, &below) {
                 Ok(worker) => worker,
                 Err(reason) => return refuse(reason),
             };
             let text = host.redact.text(&worker.text).into_owned();
             host.driver.record(
                 call.path,
-                "definition".into(),
+                StepName::Definition,
                 RecordKind::Definition(UsedDefinition {
                     worker: Arc::clone(&worker.id),
                     file: Arc::clone(&worker.instructions.file),
@@ -123,12 +124,12 @@ impl Composite for WorkerCreate {
             )?;
             let step = Step {
                 path: call.path,
-                name: "kept".into(),
+                name: StepName::Kept,
                 intent: None,
                 deadline: None,
-                cut_off: CutOff::Unknown,
+                cut_off: CutOff::Again,
                 run: Box::pin(async {
-                    // The journal has it too: that it can't be kept elsewhere is no reason to fail.
+                    // The journal has it too, so a failure to save it elsewhere is not an error.
                     let text = match host.files.keep(&below, &text).await {
                         Ok(Some(place)) => format!("kept as {place}"),
                         Ok(None) => "kept in the journal only".to_owned(),
@@ -139,7 +140,7 @@ impl Composite for WorkerCreate {
             };
             match host.driver.step(step).await?.end {
                 StepEnd::Done(RecordKind::Note { .. }) | StepEnd::TimedOut => {}
-                StepEnd::Done(other) => return Err(Halt::unexpected(call.path, "kept", &other)),
+                StepEnd::Done(other) => return Err(Halt::unexpected(call.path, &StepName::Kept, &other)),
             }
             call.frame.generate(worker);
             let output = json!({"worker": name, "call": "worker_call"});
@@ -148,8 +149,9 @@ impl Composite for WorkerCreate {
     }
 }
 
-/// The definition of a worker out of the arguments, or what is wrong with them, for the model.
+/// Builds the definition of a worker from the arguments, or returns the problem for the model.
 fn definition(
+    kinds: &ToolsetRegistry,
     creator: &WorkerDefinition,
     input: &Value,
     name: &str,
@@ -161,12 +163,9 @@ fn definition(
     let returns = returns.map_err(|error| format!("`returns` is no usable JSON Schema: {error}"))?;
     let wanted = input.get("toolsets").and_then(Value::as_array).into_iter().flatten();
     let wanted: Vec<&str> = wanted.filter_map(Value::as_str).collect();
-    let has = |toolset: &str| wanted.contains(&toolset);
-    let mut toolsets: Vec<(Arc<str>, Arc<Value>)> =
-        creator.toolsets.iter().filter(|(name, _)| has(name) && **name != *"workers").cloned().collect();
-    if has(CODE) && !toolsets.iter().any(|(name, _)| **name == *CODE) {
-        toolsets.push((CODE.into(), Arc::new(json!({}))));
-    }
+    let mut toolsets = inheritable(kinds, creator);
+    toolsets.retain(|(name, _)| wanted.contains(&&**name));
+    let runs_code = toolsets.iter().any(|(name, _)| kinds.get(name).is_some_and(|kind| kind.runs_code()));
     let front = front_matter(name, text("description"), &toolsets, returns.as_ref());
     let lines = front.lines().count();
     Ok(Arc::new(WorkerDefinition {
@@ -177,7 +176,7 @@ fn definition(
             text: instructions.into(),
             file: file.into(),
             line_offset: u32::try_from(lines).unwrap_or(u32::MAX),
-            // Its author is a model: no file of the program is read by what it writes.
+            // Its author is a model, so its text may not read files of the program.
             templates: Arc::new(NoTemplates),
         },
         model: creator.model.clone(),
@@ -189,7 +188,7 @@ fn definition(
         ensures: Arc::new([]),
         returned_paths: Vec::new(),
         toolsets,
-        tools: if has(CODE) { Arc::clone(&creator.tools) } else { Arc::new([]) },
+        tools: if runs_code { Arc::clone(&creator.tools) } else { Arc::new([]) },
         code: None,
         allow_workers: Vec::new(),
         rules: Arc::clone(&creator.rules),
@@ -202,7 +201,7 @@ fn definition(
     }))
 }
 
-/// The front matter of a worker file that says the same. JSON is YAML.
+/// The front matter of an equivalent worker file. JSON is valid YAML.
 fn front_matter(
     name: &str,
     description: Option<&str>,

@@ -1,9 +1,10 @@
-//! Attachments: files that a caller gives with a call (SPEC §8.3). Text, images and PDF become content for the model.
+//! Attachments: files that a caller gives with a call (`docs/reference/worker-files.md`). Text, images and PDF become
+//! content for the model.
 
 use crate::{
-    engine::{Failure, FailureKind},
+    definition::ATTACHMENTS,
     model::{Blob, Capabilities, Part},
-    worker::ATTACHMENTS,
+    outcome::{Failure, FailureKind},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -26,14 +27,14 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What the model is given for a file, or why it can't be.
+/// The message part for a file, or the reason why the model can't receive it.
 pub(super) fn part(name: &str, bytes: &[u8], can: Capabilities) -> Result<Part, Failure> {
     let refuse =
         |why: &str| Failure::new(FailureKind::InvalidInput, format!("the attachment `{name}` {why}"));
     match media_type(bytes) {
         Some("text/plain") => {
             let text = String::from_utf8_lossy(bytes);
-            Ok(Part::text(format!("<attachment name=\"{}\">\n{text}\n</attachment>", name.replace('"', "'"))))
+            Ok(Part::Attachment { name: name.into(), text: text.into() })
         }
         Some(media_type) => {
             if !can.sees.reads(media_type) {

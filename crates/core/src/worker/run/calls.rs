@@ -1,19 +1,20 @@
-//! Making the calls of one turn.
+//! Makes the calls of one turn.
 
 use super::Prepared;
 use crate::{
     call_path::CallPath,
     conversation::{PlannedCall, batches},
-    engine::{Call, End, Failure, Halt, Outcome},
+    engine::Call,
     function::CompositeCall,
     model::{Blob, ToolResult, Usage},
-    operator::Ask,
+    outcome::{End, Outcome, Stop},
+    results::{show, show_failure},
     send::BoxFuture,
 };
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A call that is to be made, by a worker's function.
+/// A call to make of a worker's function.
 pub(super) struct Making {
     pub(super) path: CallPath,
     /// Which function: its position in [`Prepared::functions`].
@@ -21,14 +22,13 @@ pub(super) struct Making {
     pub(super) input: Arc<Value>,
 }
 
-/// Makes calls, side by side except for barriers: their outcomes in their order. The inner `Err` lists what the operator
-/// must decide before the run can go on.
+/// Makes calls, in parallel except for barriers, and returns their outcomes in order.
 pub(super) async fn outcomes(
     prepared: &Prepared,
     parent: &CompositeCall<'_>,
     calls: impl IntoIterator<Item = Making>,
     usage: &mut Usage,
-) -> Result<Result<Vec<Outcome>, Vec<Ask>>, Halt> {
+) -> Result<Vec<Outcome>, Stop> {
     let engine = parent.engine;
     let mut outcomes = Vec::new();
     let is_barrier = |call: &Making| {
@@ -39,7 +39,7 @@ pub(super) async fn outcomes(
         let futures = batch.into_iter().map(|Making { path, function, input }| -> BoxFuture<'_, _> {
             let function = &prepared.functions[function];
             let frame = &prepared.frame;
-            Box::pin(engine.call(Call { path, function, input, frame, attachments: &[] }))
+            Box::pin(engine.call(Call { path, function, input, frame, attachments: &[], starts_run: false }))
         });
         let mut waiting = Vec::new();
         for outcome in engine.host().driver.all(futures.collect()).await {
@@ -51,20 +51,20 @@ pub(super) async fn outcomes(
             outcomes.push(outcome);
         }
         if !waiting.is_empty() {
-            return Ok(Err(waiting));
+            return Err(Stop::Suspended(waiting));
         }
     }
-    Ok(Ok(outcomes))
+    Ok(outcomes)
 }
 
-/// Makes the planned calls of a turn: results in the order of the calls, and the files that came with them.
+/// Makes the planned calls of a turn. Returns the results in the order of the calls, with their files.
 pub(super) async fn make(
     prepared: &Prepared,
     parent: &CompositeCall<'_>,
     turn: u32,
     planned: &[PlannedCall],
     usage: &mut Usage,
-) -> Result<Result<(Vec<ToolResult>, Vec<Blob>), Vec<Ask>>, Halt> {
+) -> Result<(Vec<ToolResult>, Vec<Blob>), Stop> {
     let calls = planned.iter().filter_map(|planned| match planned {
         PlannedCall::Make { index, tool, input, .. } => {
             let path = parent.path.call(turn, *index);
@@ -72,10 +72,7 @@ pub(super) async fn make(
         }
         PlannedCall::Answered(_) => None,
     });
-    let mut made = match outcomes(prepared, parent, calls, usage).await? {
-        Ok(made) => made.into_iter(),
-        Err(waiting) => return Ok(Err(waiting)),
-    };
+    let mut made = outcomes(prepared, parent, calls, usage).await?.into_iter();
     let mut blobs = Vec::new();
     let results = planned.iter().map(|planned| match planned {
         PlannedCall::Answered(result) => result.clone(),
@@ -85,7 +82,7 @@ pub(super) async fn make(
             let (text, is_error) = match outcome.map(|outcome| outcome.end) {
                 Some(End::Done(value)) => (show(&value), false),
                 Some(End::Failed(failure)) => (show_failure(&failure), true),
-                // A call that was lost is said to be so: each call is answered exactly once.
+                // A lost call is reported as lost, because each call must be answered exactly once.
                 Some(End::Suspended(_)) | None => ("The call was interrupted.".to_owned(), true),
             };
             ToolResult {
@@ -97,20 +94,5 @@ pub(super) async fn make(
         }
     });
     let results = results.collect();
-    Ok(Ok((results, blobs)))
-}
-
-/// A result as a model reads it: text as it is, anything else as JSON.
-pub(crate) fn show(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    }
-}
-
-pub(crate) fn show_failure(failure: &Failure) -> String {
-    match &failure.partial {
-        None => failure.message.clone(),
-        Some(partial) => format!("{}\nWhat there was so far: {}", failure.message, show(partial)),
-    }
+    Ok((results, blobs))
 }

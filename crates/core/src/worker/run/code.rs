@@ -1,13 +1,15 @@
 //! A worker that is code: the same authority, callers and limits as one with a prompt, and no model.
 
-use super::{Handed, prepare};
+use super::enter::{Entered, enter, translate_back};
 use crate::{
-    engine::{Call, End, Failure, FailureKind, Halt, Outcome},
-    function::{CompositeCall, Risk},
+    code::CodeEntry,
+    definition::WorkerDefinition,
+    engine::Call,
+    function::CompositeCall,
+    outcome::{End, Failure, FailureKind, Halt, Outcome},
     toolset::ToolsetContext,
-    worker::{ATTACHMENTS, CODE, CodeEntry, INSTRUCTIONS, WorkerDefinition},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// Calls the code with what its caller may touch, narrowed as for any worker.
@@ -16,68 +18,44 @@ pub(super) async fn run(
     code: &CodeEntry,
     call: &CompositeCall<'_>,
 ) -> Result<Outcome, Halt> {
-    let failed = |kind, message: String| Ok(Outcome::free(End::Failed(Failure::new(kind, message))));
     let host = call.engine.host();
-    let (handed, attached) = prepare::hand_over(worker, call);
-    let authority = match prepare::narrow(worker, call, &handed, &attached) {
-        Ok(authority) => authority,
-        Err(failure) => return Ok(Outcome::free(End::Failed(failure))),
+    let Entered { frame, handed, input, .. } = match enter(worker, call).await {
+        Ok(entered) => entered,
+        Err(stop) => return Ok(Outcome::free(stop.end()?)),
     };
-    let frame = call.frame.enter(worker, authority, call.path, &*host.driver);
-    let functions = match prepare::tools(call.engine, worker, &frame).await? {
-        Ok(functions) => functions,
-        Err(reason) => return failed(FailureKind::Definition, reason),
-    };
-    frame.offer(&functions);
+    let failed = |kind, message: String| Ok(Outcome::free(End::Failed(Failure::new(kind, message))));
     let context = ToolsetContext {
         run: &host.run,
         worker,
         authority: frame.authority(),
         definitions: &host.definitions,
+        kinds: &host.toolsets,
         policy: None,
     };
-    let Some(kind) = host.toolsets.get(CODE) else {
+    let Some(kind) = host.toolsets.code() else {
         let message = format!("`{}` is code, and this host runs none", worker.id);
         return failed(FailureKind::Definition, message);
     };
     let mut made = None;
     let work = async { made = Some(kind.entry(code, &context).await) };
     host.driver.unrecorded(Box::pin(work)).await?;
-    let mut function = match made {
+    let function = match made {
         Some(Ok(function)) => function,
         Some(Err(reason)) => return failed(FailureKind::Definition, reason),
         None => return Err(Halt::Cancelled),
     };
-    if call.frame.worker().is_none() {
-        // Whoever starts the program has allowed its entry. What a worker calls is judged like any code.
-        function.meta.risk = Risk::Delegate;
-    }
-    let input = input(worker, call.input, &handed);
     let outcome = call
         .engine
         .call(Call {
             path: call.path.keyed("code"),
             function: &function,
-            input: Arc::new(json!({"input": input})),
+            input: Arc::new(json!({"input": input.whole})),
             frame: &frame,
             attachments: &[],
+            // Who starts the program has allowed its entry. A call by a worker is judged like any code.
+            starts_run: call.frame.worker().is_none(),
         })
         .await?;
-    let end = prepare::translate_back(&worker.returned_paths, &handed, outcome.end);
+    let end = translate_back(&worker.returned_paths, &handed, outcome.end);
     Ok(Outcome { end, ..outcome })
-}
-
-/// What the code is given: its declared parameters, with what it was handed as it sees it; else whatever was given.
-fn input(worker: &WorkerDefinition, input: &Value, handed: &[Handed]) -> Value {
-    if !worker.signature.declared {
-        return input.get("input").cloned().unwrap_or(Value::Null);
-    }
-    let mut values = input.as_object().cloned().unwrap_or_default();
-    for beside in [INSTRUCTIONS, ATTACHMENTS] {
-        values.shift_remove(beside);
-    }
-    for Handed { name, .. } in handed {
-        values.insert(name.to_string(), Value::String(format!("/{name}")));
-    }
-    Value::Object(values)
 }

@@ -1,4 +1,4 @@
-//! Asking the tools of `ensures` about an output (SPEC §2.1).
+//! Calls the `ensures` tools with an output.
 
 use super::{
     Prepared,
@@ -6,32 +6,30 @@ use super::{
 };
 use crate::{
     conversation::Ensure,
-    engine::Halt,
+    definition::WorkerDefinition,
     function::{CompositeCall, Function},
-    journal::Ending,
     model::Usage,
-    operator::Ask,
-    worker::WorkerDefinition,
+    outcome::{Ending, Stop},
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// A tool that looks at outputs.
+/// A tool that checks outputs.
 pub(super) struct Judging {
     /// Its position in [`Prepared::functions`].
     function: usize,
     /// The parameter that takes the output.
     output: Arc<str>,
-    /// That parameter takes text alone.
+    /// That parameter takes only text.
     as_text: bool,
-    /// It has a parameter `input` beside, for what the worker was given.
+    /// It also has a parameter `input`, for the worker's input.
     takes_input: bool,
 }
 
-/// The tools that a worker's `ensures` names, among its functions.
+/// The tools that a worker's `ensures` names, resolved among its functions.
 ///
 /// # Errors
-/// One is none of them, or can't be called with an output.
+/// A name is not among them, or the tool can't be called with an output.
 pub(super) fn judges(worker: &WorkerDefinition, functions: &[Function]) -> Result<Vec<Judging>, String> {
     worker.ensures.iter().filter_map(Ensure::tool).map(|tool| judging(worker, functions, tool)).collect()
 }
@@ -87,14 +85,14 @@ impl Judging {
     }
 }
 
-/// Calls them all with an output. The inner `Err` lists what the operator must decide before.
+/// Calls all of them with an output.
 pub(super) async fn ask(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
     turn: u32,
     output: &Value,
     usage: &mut Usage,
-) -> Result<Result<Vec<Ending>, Vec<Ask>>, Halt> {
+) -> Result<Vec<Ending>, Stop> {
     let input = prepared.setup.output.ensures().map_or(&Value::Null, |ensures| &ensures.input);
     let calls = prepared.judges.iter().enumerate().map(|(at, judging)| Making {
         path: call.path.judge(turn, at),
@@ -102,5 +100,5 @@ pub(super) async fn ask(
         input: Arc::new(judging.arguments(output, input)),
     });
     let made = outcomes(prepared, call, calls, usage).await?;
-    Ok(made.map(|made| made.into_iter().map(|outcome| outcome.end.to_ending()).collect()))
+    Ok(made.into_iter().map(|outcome| outcome.end.to_ending()).collect())
 }

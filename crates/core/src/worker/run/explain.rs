@@ -1,20 +1,24 @@
-//! What the gate would say of a call that a worker's model makes.
+//! Explains the gate's decision about a call of a worker's model.
 
-use super::{function, prepare};
+use super::{
+    enter::{Entered, enter},
+    function,
+};
 use crate::{
     call_path::CallPath,
-    engine::{Call, Engine, Explained, Failure, FailureKind, Frame, Halt},
-    function::{CompositeCall, Implementation},
-    worker::WorkerDefinition,
+    definition::WorkerDefinition,
+    engine::{Call, Engine, Explained, Frame},
+    function::CompositeCall,
+    outcome::{FailureKind, Stop},
 };
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Explains what becomes of a call of `tool` that the model of `worker` makes, when the operator calls the worker with
+/// Explains the decision about a call of `tool` by the model of `worker`, when the operator calls the worker with
 /// `input`. Nothing is sent, asked or run.
 ///
 /// # Errors
-/// Only what ends a run. The inner error says why the worker would not begin, or that it has no such tool.
+/// The worker would not start, or it has no such tool, or an error that ends a run.
 pub async fn explain(
     engine: &Engine,
     worker: &Arc<WorkerDefinition>,
@@ -22,32 +26,24 @@ pub async fn explain(
     input: &Arc<Value>,
     tool: &str,
     arguments: &Value,
-) -> Result<Result<Explained, Failure>, Halt> {
+) -> Result<Explained, Stop> {
     let root = CallPath::root();
     let entry = function(worker, &worker.id, false, None);
-    let Implementation::Composite(composite) = &entry.body else { unreachable!("workers are composites") };
-    let touched = composite.effects(input).touches;
-    let places = touched.iter().map(|touch| frame.authority().locate(&touch.path, touch.access));
-    let places = match places.collect::<Result<Vec<_>, _>>() {
-        Ok(places) => places,
-        Err(refusal) => return Ok(Err(Failure::new(FailureKind::Authority, refusal.to_string()))),
+    let call = Call {
+        path: root.clone(),
+        function: &entry,
+        input: Arc::clone(input),
+        frame,
+        attachments: &[],
+        starts_run: true,
     };
-    let call = CompositeCall { engine, frame, path: &root, input, places: &places, attachments: &[] };
-    let (handed, attached) = prepare::hand_over(worker, &call);
-    let authority = match prepare::narrow(worker, &call, &handed, &attached) {
-        Ok(authority) => authority,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let frame = frame.enter(worker, authority, &root, &*engine.host().driver);
-    let functions = match prepare::tools(engine, worker, &frame).await? {
-        Ok(functions) => functions,
-        Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
-    };
-    frame.offer(&functions);
+    let (input, places) = engine.accept(&call).await?;
+    let call = CompositeCall { engine, frame, path: &root, input: &input, places: &places, attachments: &[] };
+    let Entered { frame, functions, .. } = enter(worker, &call).await?;
     let Some(called) = functions.iter().find(|f| *f.meta.tool_name == *tool || *f.meta.name == *tool) else {
         let names: Vec<&str> = functions.iter().map(|f| &*f.meta.tool_name).collect();
         let message = format!("`{}` has no tool `{tool}`; it has: {}", worker.id, names.join(", "));
-        return Ok(Err(Failure::new(FailureKind::Definition, message)));
+        return Err(Stop::failed(FailureKind::Definition, message));
     };
     let call = Call {
         path: root.call(0, 0),
@@ -55,6 +51,7 @@ pub async fn explain(
         input: Arc::new(arguments.clone()),
         frame: &frame,
         attachments: &[],
+        starts_run: false,
     };
-    engine.explain(&call).await.map(Ok)
+    Ok(engine.explain(&call).await?)
 }

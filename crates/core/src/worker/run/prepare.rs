@@ -1,25 +1,27 @@
 //! What happens before a worker's first turn: its authority, its tools, its instructions, its first message.
 
 use super::{
-    Handed, attachments,
+    attachments,
     ensures::{self, Judging},
-    is_foreign,
+    enter::{Entered, Handed, enter, translate_back},
+    input::Input,
 };
 use crate::{
-    authority::{Access, Approvals, Authority, Located, Mount, VirtualPath},
+    authority::Located,
     conversation::{Conversation, Ensures, FINAL_TOOL, OutputContract, Setup},
+    definition::WorkerDefinition,
     driver::{CutOff, Step, StepEnd},
-    engine::{End, Engine, Failure, FailureKind, Frame, Halt},
+    engine::{Engine, Frame},
+    estimate::estimate_text,
     function::{CompositeCall, Function},
     journal::RecordKind,
-    ledger::estimate_text,
     model::{Blob, Capabilities, Message, Model, ModelName, ModelSettings, Part, Terms, ToolSpec},
+    outcome::{End, Failure, FailureKind, Halt, Stop},
     price::Usd,
+    step_name::StepName,
     template::{self, Origin},
-    toolset::{Configuration, ToolsetContext},
-    worker::{ATTACHMENTS, CODE, INSTRUCTIONS, WorkerDefinition, attachments_root},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::{borrow::Cow, sync::Arc};
 
 /// A worker ready for its first turn.
@@ -42,60 +44,42 @@ pub(super) struct Prepared {
     returned_paths: Vec<String>,
 }
 
-/// The inner `Err` is what the caller is told.
+/// Enters a worker and begins its conversation.
 pub(super) async fn prepare(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,
-) -> Result<Result<Box<Prepared>, Failure>, Halt> {
+) -> Result<Box<Prepared>, Stop> {
     let host = call.engine.host();
-    let model_name = match host.model.of(worker) {
-        Ok(name) => name,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let model = match host.models.open(&model_name) {
-        Ok(model) => model,
-        Err(error) => return Ok(Err(Failure::new(FailureKind::Model, error.message))),
-    };
+    let model_name = host.model.of(worker)?;
+    let model =
+        host.models.open(&model_name).map_err(|error| Stop::failed(FailureKind::Model, error.message))?;
     let can = model.capabilities();
     let settings = settings(worker, host);
     if let Some(refused) = model.refused_settings(&settings).first() {
-        return Ok(Err(Failure::new(FailureKind::Definition, format!("`{}`: {refused}", worker.id))));
+        return Err(Stop::failed(FailureKind::Definition, format!("`{}`: {refused}", worker.id)));
     }
-    let (handed, attached) = hand_over(worker, call);
-    let authority = match narrow(worker, call, &handed, &attached) {
-        Ok(authority) => authority,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let frame = call.frame.enter(worker, authority, call.path, &*host.driver);
+    let Entered { frame, functions, handed, attached, input } = enter(worker, call).await?;
     let terms = host.models.terms(&model_name);
     if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit())
         && terms.price.is_none()
     {
-        return Ok(Err(without_price(worker, &model_name, &whose, limit)));
+        return Err(without_price(worker, &model_name, &whose, limit).into());
     }
-    let functions = match tools(call.engine, worker, &frame).await? {
-        Ok(functions) => functions,
-        Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
-    };
-    frame.offer(&functions);
-    let functions = match offered(call.engine, worker, &frame, functions) {
-        Ok(functions) => functions,
-        Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
-    };
+    let functions = offered(call.engine, worker, &frame, functions)
+        .map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
     let output = OutputContract::new(worker.returns.clone(), !can.native_schema && can.tools);
     let native_output =
         worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.value()));
-    let can_read_on = functions.iter().any(|f| &*f.meta.tool_name == "read_file");
+    let can_read_on = host.toolsets.reads_results(&functions);
 
-    let input = Input::new(worker, call.input, &handed);
     let stepped = host
         .driver
         .step(Step {
             path: call.path,
-            name: "conversation".into(),
+            name: StepName::Conversation,
             intent: None,
             deadline: frame.remaining(host.driver.now_ms()),
-            cut_off: CutOff::Unknown,
+            cut_off: CutOff::Again,
             run: Box::pin(async {
                 match begin(worker, call, &input, &attached, can).await {
                     Err(failure) => RecordKind::CallEnded {
@@ -122,7 +106,7 @@ pub(super) async fn prepare(
                                 all: Arc::clone(&worker.ensures),
                             }),
                             can_read_on,
-                            sees: can.sees,
+                            can,
                             message: Conversation::first_message(parts),
                         }
                     }
@@ -134,13 +118,15 @@ pub(super) async fn prepare(
         StepEnd::Done(RecordKind::ConversationStarted { system, tools, ensures, message, .. }) => {
             (system, tools, ensures, message)
         }
-        StepEnd::Done(RecordKind::CallEnded { ending: crate::journal::Ending::Failure(failure), .. }) => {
-            return Ok(Err(failure));
+        StepEnd::Done(RecordKind::CallEnded { ending: crate::outcome::Ending::Failure(failure), .. }) => {
+            return Err(failure.into());
         }
-        StepEnd::Done(other) => return Err(Halt::unexpected(call.path, "conversation", &other)),
+        StepEnd::Done(other) => {
+            return Err(Halt::unexpected(call.path, &StepName::Conversation, &other).into());
+        }
         StepEnd::TimedOut => {
             let message = format!("`{}` ran out of time before its first turn", worker.id);
-            return Ok(Err(Failure::new(FailureKind::Timeout, message)));
+            return Err(Stop::failed(FailureKind::Timeout, message));
         }
     };
     // What the record offers is what the model may call, in its order: on a resume too.
@@ -149,16 +135,15 @@ pub(super) async fn prepare(
         let Some(function) = functions.iter().find(|f| f.meta.tool_name == spec.name) else {
             return Err(Halt::Diverged {
                 path: call.path.clone(),
-                step: "conversation".into(),
+                step: StepName::Conversation,
                 reason: format!("the tool `{}` no longer exists", spec.name),
-            });
+            }
+            .into());
         };
         offered.push(function.clone());
     }
-    let judges = match ensures::judges(worker, &offered) {
-        Ok(judges) => judges,
-        Err(reason) => return Ok(Err(Failure::new(FailureKind::Definition, reason))),
-    };
+    let judges =
+        ensures::judges(worker, &offered).map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
     let setup = Setup {
         worker: Arc::clone(&worker.id),
         limits: worker.limits.clone(),
@@ -166,7 +151,7 @@ pub(super) async fn prepare(
         sees: can.sees,
         tools: offered.iter().map(|f| Arc::clone(&f.meta.tool_name)).collect(),
     };
-    Ok(Ok(Box::new(Prepared {
+    Ok(Box::new(Prepared {
         frame,
         functions: offered,
         judges,
@@ -182,7 +167,7 @@ pub(super) async fn prepare(
         terms,
         handed,
         returned_paths: worker.returned_paths.clone(),
-    })))
+    }))
 }
 
 /// The cost is limited and can't be counted.
@@ -211,140 +196,8 @@ fn settings(worker: &WorkerDefinition, host: &crate::engine::RunContext) -> Mode
     settings
 }
 
-/// Pairs the places that the engine located with the parameters and attachments they stand for: the order is that of
-/// the worker's effects.
-pub(super) fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed>, Vec<Located>) {
-    let mut places = call.places.iter();
-    let mut handed = Vec::new();
-    for parameter in worker.signature.parameters.iter().filter(|p| p.path.is_some()) {
-        if let Some(path) = call.input.get(&*parameter.name).and_then(Value::as_str)
-            && let Some(place) = places.next()
-        {
-            handed.push(Handed {
-                name: Arc::clone(&parameter.name),
-                callers: path.to_owned(),
-                place: place.clone(),
-            });
-        }
-    }
-    (handed, places.cloned().collect())
-}
-
-pub(super) fn narrow(
-    worker: &WorkerDefinition,
-    call: &CompositeCall<'_>,
-    handed: &[Handed],
-    attached: &[Located],
-) -> Result<Authority, Failure> {
-    let mut narrowing = worker.sandbox.narrowing.clone();
-    narrowing.foreign |= is_foreign(&worker.source);
-    for Handed { name, place, .. } in handed {
-        let at = VirtualPath::root().join(name);
-        // What the caller sees over a part of it comes along: its rules hold there under the new name too.
-        for over in call.frame.authority().view().mounts() {
-            if let Some(rest) = over.at.rest(&place.path).filter(|rest| !rest.is_empty()) {
-                let access = over.access.min(place.access);
-                narrowing.handed.push(Mount { at: at.join(rest), access, ..over.clone() });
-            }
-        }
-        narrowing.handed.push(Mount {
-            at,
-            place: place.place(),
-            access: place.access,
-            ..place.mount.clone()
-        });
-    }
-    let mut names: Vec<&str> = Vec::new();
-    for place in attached {
-        // Two attachments of one name: the first is mounted, both are shown to the model.
-        let name = place.path.name();
-        if !names.contains(&name) {
-            names.push(name);
-            narrowing.handed.push(Mount {
-                approvals: Approvals::default(),
-                ..Mount::new(attachments_root().join(name), place.place(), Access::Read)
-            });
-        }
-    }
-    call.frame
-        .authority()
-        .narrow(&worker.id, &narrowing)
-        .map_err(|refusal| Failure::new(FailureKind::Authority, refusal.to_string()))
-}
-
-/// The functions of a worker's toolsets. The outer `Err` is the end of the run while they are made.
-pub(super) async fn tools(
-    engine: &Engine,
-    worker: &Arc<WorkerDefinition>,
-    frame: &Frame,
-) -> Result<Result<Vec<Function>, String>, Halt> {
-    let mut made = Ok(Vec::new());
-    let work = async { made = make_tools(engine, worker, frame).await };
-    engine.host().driver.unrecorded(Box::pin(work)).await?;
-    Ok(made)
-}
-
-async fn make_tools(
-    engine: &Engine,
-    worker: &Arc<WorkerDefinition>,
-    frame: &Frame,
-) -> Result<Vec<Function>, String> {
-    let host = engine.host();
-    let mut configured: Vec<(Arc<str>, Arc<Value>)> = worker.toolsets.clone();
-    if !worker.allow_workers.is_empty() && !configured.iter().any(|(name, _)| &**name == "workers") {
-        configured.push(("workers".into(), Arc::new(json!({}))));
-    }
-    // Code that is there is offered without being asked for; a host that runs none offers none.
-    let has_code = !worker.tools.is_empty() && host.toolsets.get(CODE).is_some();
-    if has_code && !configured.iter().any(|(name, _)| &**name == CODE) {
-        configured.push((CODE.into(), Arc::new(json!({}))));
-    }
-    let mut functions: Vec<Function> = Vec::new();
-    for (name, configuration) in &configured {
-        let kind = host.toolsets.get(name).ok_or_else(|| {
-            let known: Vec<&str> = host.toolsets.names().collect();
-            format!(
-                "`{}` names the toolset `{name}`, which does not exist; there are: {}",
-                worker.id,
-                known.join(", ")
-            )
-        })?;
-        let origin = format!("{}: toolsets.{name}.approval", worker.id);
-        let configuration = Configuration::parse(configuration, &origin)
-            .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
-        let context = ToolsetContext {
-            run: &host.run,
-            worker,
-            authority: frame.authority(),
-            definitions: &host.definitions,
-            policy: configuration.policy.clone(),
-        };
-        let made = kind
-            .build(&configuration.own, &context)
-            .await
-            .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
-        for wanted in configuration.tools.iter().flatten() {
-            if !made.iter().any(|f| *f.meta.name == **wanted || *f.meta.tool_name == **wanted) {
-                let known: Vec<&str> = made.iter().map(|f| &*f.meta.name).collect();
-                return Err(format!(
-                    "toolset `{name}` of `{}` has no tool `{wanted}`; there are: {}",
-                    worker.id,
-                    known.join(", ")
-                ));
-            }
-        }
-        functions.extend(made.into_iter().filter(|f| {
-            configuration
-                .tools
-                .as_ref()
-                .is_none_or(|names| names.iter().any(|n| **n == *f.meta.name || **n == *f.meta.tool_name))
-        }));
-    }
-    Ok(functions)
-}
-
 /// Those that could pass the gate, which is what a model is shown; sorted by name so that the prompt's prefix never changes
-/// (SPEC §10.2).
+/// (`docs/reference/loop.md`).
 fn offered(
     engine: &Engine,
     worker: &WorkerDefinition,
@@ -377,66 +230,6 @@ fn specs(functions: &[Function], output: &OutputContract) -> Arc<[ToolSpec]> {
         input,
     });
     shown.chain(last).collect()
-}
-
-/// A call's input, taken apart: what templates and the first message are made of.
-struct Input {
-    /// The declared parameters, or whatever was given, by name.
-    values: Map<String, Value>,
-    /// `input` of templates.
-    whole: Value,
-    /// What the caller adds to the instructions.
-    instructions: Option<String>,
-    /// The plain message, if that is all there is.
-    message: Option<String>,
-}
-
-impl Input {
-    fn new(worker: &WorkerDefinition, input: &Value, handed: &[Handed]) -> Self {
-        let mut values = input.as_object().cloned().unwrap_or_default();
-        let instructions = match values.shift_remove(INSTRUCTIONS) {
-            Some(Value::String(text)) if !text.trim().is_empty() => Some(text),
-            _ => None,
-        };
-        values.shift_remove(ATTACHMENTS);
-        for Handed { name, .. } in handed {
-            // The callee sees what it was handed as a mount of that name.
-            values.insert(name.to_string(), Value::String(format!("/{name}")));
-        }
-        let whole = if worker.signature.declared {
-            Value::Object(values.clone())
-        } else {
-            match values.get("input") {
-                Some(input) => input.clone(),
-                None if values.is_empty() => Value::Null,
-                None => Value::Object(values.clone()),
-            }
-        };
-        if !worker.signature.declared
-            && let Value::Object(inner) = &whole
-        {
-            for (key, value) in inner {
-                values.entry(key.clone()).or_insert_with(|| value.clone());
-            }
-        }
-        let message = match (&whole, &worker.signature.message) {
-            (Value::String(text), _) => Some(text.clone()),
-            (Value::Object(map), Some(name)) if map.len() == 1 => {
-                map.get(&**name).and_then(Value::as_str).map(str::to_owned)
-            }
-            _ => None,
-        };
-        Self { values, whole, instructions, message }
-    }
-
-    fn is_empty(&self) -> bool {
-        match &self.whole {
-            Value::Null => true,
-            Value::String(text) => text.trim().is_empty(),
-            Value::Object(map) => map.is_empty(),
-            _ => false,
-        }
-    }
 }
 
 /// Reads the attachments and renders the instructions: the part of the preparation that looks at files.
@@ -501,7 +294,7 @@ async fn begin(
     .map_err(|error| Failure::new(FailureKind::Definition, error.to_string()))?;
 
     // The caller's extra instructions go into the message, so that the system text stays the same for every call and
-    // keeps its place in the provider's cache (SPEC §10.2).
+    // keeps its place in the provider's cache (`docs/reference/loop.md`).
     let mut parts: Vec<Part> = Vec::new();
     if let Some(extra) = &input.instructions {
         parts.push(Part::text(format!("Additional instructions for this task: {extra}")));
@@ -518,9 +311,9 @@ async fn begin(
         // Providers refuse a conversation without a first message.
         parts.push(Part::text("Begin."));
     }
-    // What is recorded is what was sent, so the secrets in it go before either (SPEC §12).
+    // What is recorded is what was sent, so the secrets in it go before either (`docs/reference/journal.md`).
     for part in &mut parts {
-        if let Part::Text { text } = part
+        if let Part::Text { text } | Part::Attachment { text, .. } = part
             && let Cow::Owned(clean) = host.redact.text(text)
         {
             *text = clean.into();
@@ -540,30 +333,8 @@ impl Prepared {
         estimate_text(self.system.len() + tools.sum::<usize>() + output)
     }
 
-    /// Paths in the output, as the caller knows them (SPEC §6.4).
+    /// Paths in the output, as the caller knows them (`docs/reference/sandbox.md`).
     pub(super) fn translate_back(&self, end: End) -> End {
         translate_back(&self.returned_paths, &self.handed, end)
     }
-}
-
-/// Paths in an output, as the caller knows them: those below what it handed over.
-pub(super) fn translate_back(returned_paths: &[String], handed: &[Handed], end: End) -> End {
-    let End::Done(value) = &end else { return end };
-    if returned_paths.is_empty() || handed.is_empty() {
-        return end;
-    }
-    let mut value = (**value).clone();
-    for name in returned_paths {
-        let place = if name.is_empty() { Some(&mut value) } else { value.get_mut(name) };
-        if let Some(Value::String(path)) = place
-            && let Some(back) = handed.iter().find_map(|handed| {
-                let rest = path.trim_start_matches('/').strip_prefix(&*handed.name)?;
-                (rest.is_empty() || rest.starts_with('/'))
-                    .then(|| format!("{}{rest}", handed.callers.trim_end_matches('/')))
-            })
-        {
-            *path = back;
-        }
-    }
-    End::Done(Arc::new(value))
 }

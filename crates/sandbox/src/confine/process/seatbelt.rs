@@ -1,8 +1,8 @@
 //! Starting a process under macOS's own sandbox. **Unverified**: compiled in our checks and never run in them.
 //!
-//! `sandbox-exec` applies a profile and becomes the program. It knows paths alone: what a folder hides can't be hidden in
-//! it, so that a mount with something to hide is not given, as in tier B. What the program starts is in its process
-//! group, and ends with that; what leaves the group stays confined, and may stay.
+//! `sandbox-exec` applies a profile and becomes the program. It works on paths alone and can't hide a part of a
+//! folder, so a mount with something to hide is not given, as in tier B. The program's descendants are in its process
+//! group and end with it. A process that leaves the group stays confined but may keep running.
 
 use super::{Exit, Process, Refused, StartError};
 use crate::confine::{Confinement, Denials, Limits, Tier, profile, system};
@@ -28,7 +28,7 @@ impl Process {
     /// Starts it, and returns when `sandbox-exec` has been executed. Needs a tokio runtime.
     ///
     /// # Errors
-    /// What could not be set up. There is no other confinement that is tried instead.
+    /// The part that could not be set up. No other confinement is tried instead.
     pub async fn start(self) -> Result<Running, StartError> {
         if matches!(self.network, Network::Domains(_)) {
             return Err(StartError::Domains);
@@ -93,7 +93,7 @@ impl Process {
 /// Gives the program `channel` as its number 3.
 fn hand_over(channel: Option<&OwnedFd>) -> io::Result<()> {
     let Some(channel) = channel else { return Ok(()) };
-    // SAFETY: number 3 belongs to nobody in a process that is about to execute another program.
+    // SAFETY: nothing owns number 3 in a process that is about to execute another program.
     if unsafe { libc::dup2(channel.as_raw_fd(), 3) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -175,8 +175,8 @@ impl Running {
         }
     }
 
-    /// Waits until the program has ended, and ends what it left in its process group. May be asked again, and given up
-    /// and asked anew.
+    /// Waits until the program has ended, and ends what it left in its process group. May be called again, also after
+    /// a cancelled call.
     pub async fn wait(&mut self) -> Exit {
         if let Some(exit) = &self.exit {
             return exit.clone();

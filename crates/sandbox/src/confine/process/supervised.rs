@@ -1,4 +1,4 @@
-//! Starting a confined process through a supervisor, and what is known of it while it runs.
+//! Starts a confined process through a supervisor, and tracks it while it runs.
 
 use super::{Exit, Process, Refused, StartError};
 use crate::confine::{
@@ -29,8 +29,8 @@ impl Process {
     /// Starts it, and returns when the program has been executed inside its confinement. Needs a tokio runtime.
     ///
     /// # Errors
-    /// What could not be set up, or why the program could not be executed. There is no other confinement that is tried
-    /// instead.
+    /// The part that could not be set up, or the reason why the program could not be executed. No other confinement
+    /// is tried instead.
     pub async fn start(mut self) -> Result<Running, StartError> {
         let channel = self.channel.take();
         let list = match &mut self.network {
@@ -63,7 +63,7 @@ impl Process {
             running.serve(list)?;
             report = running.report().await;
         }
-        // A supervisor that ended early has said why.
+        // A supervisor that ended early has reported the reason.
         match report {
             Ok(Some(Report::Started)) => Ok(running),
             Ok(Some(Report::Failed(fault))) => {
@@ -133,8 +133,8 @@ impl Process {
     }
 }
 
-/// The path with the links in its folder resolved, which alone is the same inside. The last name is kept: a program may go
-/// by the name under which it was started.
+/// The path with the links in its folder resolved, which alone is the same inside. The last name is kept: a program
+/// may go by the name under which it was started.
 fn real_folder_of(program: &Path) -> PathBuf {
     match (program.parent(), program.file_name()) {
         (Some(parent), Some(name)) if program.is_absolute() => {
@@ -152,7 +152,7 @@ fn command(socket: OwnedFd) -> Result<Command, StartError> {
     Ok(command)
 }
 
-/// Has a supervisor try `task`, and waits for what it says.
+/// Runs `task` in a supervisor, and waits for its report.
 pub(in crate::confine) fn try_out(task: Task) -> Result<(), StartError> {
     let plan = Plan {
         task,
@@ -216,8 +216,8 @@ impl Running {
         self.stderr.take()
     }
 
-    /// What it has asked of the network and was refused; `None` if it has no list of domains. What is returned stays good
-    /// after its end.
+    /// Its refused network requests; `None` if it has no list of domains. The returned value stays valid after the
+    /// process ends.
     pub fn denials(&self) -> Option<Denials> {
         self.proxy.as_ref().map(|proxy| proxy.denials().clone())
     }
@@ -242,8 +242,7 @@ impl Running {
         let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Write);
     }
 
-    /// Waits until the program has ended and nothing is left of what it started. May be asked again, and given up and
-    /// asked anew.
+    /// Waits until the program and all its descendants have ended. May be called again, also after a cancelled call.
     pub async fn wait(&mut self) -> Exit {
         let exit = match &self.exit {
             Some(exit) => exit.clone(),
@@ -268,7 +267,7 @@ impl Running {
         exit
     }
 
-    /// The number of the process that supervises the program, and of no use but to be shown.
+    /// The process ID of the supervisor, only for display.
     pub fn id(&self) -> u32 {
         self.child.id().unwrap_or(0)
     }
@@ -298,12 +297,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Closing alone would not do where another thread is just starting a process, which holds a copy for a moment.
+        // Closing alone is not enough: a process that another thread is starting may hold a copy for a moment.
         self.kill();
     }
 }
 
-/// What a signal that nobody sent says.
+/// The meaning of a signal that the kernel raised.
 fn reason_of(signal: i32) -> Option<&'static str> {
     match signal {
         libc::SIGKILL => Some("the system killed it, most likely because there was not enough memory"),

@@ -1,4 +1,4 @@
-//! Plain HTTP: one request to one server, written anew.
+//! Plain HTTP: one request to one server, rebuilt by the proxy.
 
 use super::{Answer, Stop, Task, request::Target};
 use hyper::{
@@ -69,7 +69,7 @@ fn strip(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
-        // Whoever names these would have the message read otherwise than it was judged.
+        // Naming these would make the server parse the message differently from the proxy.
         .filter(|name| *name != HOST && *name != CONTENT_LENGTH)
         .collect();
     for name in named.iter().map(HeaderName::as_str).chain(OF_THE_CONNECTION.iter().copied()) {

@@ -59,8 +59,8 @@ fn plain(uri: &Uri, headers: &HeaderMap) -> Result<Target, &'static str> {
         Ok((host, port)) => Target { host, port: port.unwrap_or(PLAIN) },
         Err(error) => return Err(error.reason),
     };
-    // Both can only be seen here if the length came first. In the other order the parser has dropped it, and what goes on
-    // to the server is written anew with one of them.
+    // Both can only be seen here if the length came first. In the other order the parser has dropped it, and the
+    // request to the server is rebuilt with only one of them.
     if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
         return Err("it has two lengths");
     }

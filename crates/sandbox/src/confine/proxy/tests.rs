@@ -230,7 +230,7 @@ async fn what_is_refused_never_leaves() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_as_such() {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
-    // Bound, so that nobody else takes it, and nobody listens.
+    // Bound, so that no other process takes it, but without a listener.
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&taken, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let free = SocketAddr::try_from(getsockname(&taken).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! What follows a `CONNECT`: bytes in both directions. On port 443 the first of them must be a TLS handshake that names the
-//! same host: a server that answers for many hosts would else be asked for any of them.
+//! What follows a `CONNECT`: bytes in both directions. On port 443 the first of them must be a TLS handshake that
+//! names the same host: a server that answers for many hosts would else be asked for any of them.
 
 use super::{
     Denial, Denials,

@@ -1,0 +1,156 @@
+//! The environment variables of llm-do, documented in one place.
+//!
+//! The ENVIRONMENT section of the man page and docs/reference/environment.md come from [`SECTIONS`]. A test in
+//! `reference.rs` fails if the sources read a variable that is not listed here.
+
+/// An environment variable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Variable {
+    /// Its name. Several names, separated by commas, share one description.
+    pub(crate) name: &'static str,
+    /// Its meaning and default: sentences, with Markdown code spans only.
+    pub(crate) about: &'static str,
+}
+
+/// Variables for one purpose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Section {
+    /// Their purpose.
+    pub(crate) heading: &'static str,
+    /// The variables.
+    pub(crate) variables: &'static [Variable],
+    /// Markdown below the table in the reference: links to the pages with more detail. May be empty.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the reference page has links"))]
+    pub(crate) see: &'static str,
+}
+
+pub(crate) const LLM_DO_PROJECT: Variable = Variable {
+    name: "LLM_DO_PROJECT",
+    about: "The project's directory, if the command line has neither a target nor `--project`.",
+};
+pub(crate) const LLM_DO_PATH: Variable = Variable {
+    name: "LLM_DO_PATH",
+    about: "Folders, separated by colons, in which `run` looks for a worker by name. Deprecated: use projects and libraries. Default: `~/.llm-do/workers`.",
+};
+pub(crate) const LLM_DO_LIBS: Variable = Variable {
+    name: "LLM_DO_LIBS",
+    about: "Folders of installed libraries, separated by colons. `--lib` folders are searched first. Default: `libs` in `LLM_DO_HOME`.",
+};
+pub(crate) const LLM_DO_MODEL: Variable = Variable {
+    name: "LLM_DO_MODEL",
+    about: "The model for workers for which neither `--model`, nor their file, nor a manifest names one.",
+};
+pub(crate) const PROVIDER_API_KEY: Variable = Variable {
+    name: "PROVIDER_API_KEY",
+    about: "The key of a provider, such as `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`. A manifest's `providers` can name other variables as `api_key_env`.",
+};
+pub(crate) const PROVIDER_BASE_URL: Variable = Variable {
+    name: "PROVIDER_BASE_URL",
+    about: "Another address for a provider, such as `OPENAI_BASE_URL`. Default: the provider's own address.",
+};
+pub(crate) const OLLAMA_HOST: Variable = Variable {
+    name: "OLLAMA_HOST",
+    about: "The address of Ollama, if `OLLAMA_BASE_URL` is not set. Default: `127.0.0.1:11434`.",
+};
+pub(crate) const VERTEX: Variable = Variable {
+    name: "VERTEX_PROJECT_ID, VERTEX_LOCATION",
+    about: "Project and location for Vertex AI. The project is required; the location is `global` by default.",
+};
+pub(crate) const AWS_REGION: Variable = Variable {
+    name: "AWS_REGION, AWS_DEFAULT_REGION",
+    about: "The region for Bedrock. The first one that is set counts. Default: `us-east-1`.",
+};
+pub(crate) const PROXIES: Variable = Variable {
+    name: "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY",
+    about: "Proxies for requests to providers, downloads and trace collectors. They are never used for addresses of this machine.",
+};
+pub(crate) const NO_PROXY: Variable =
+    Variable { name: "NO_PROXY", about: "Hosts for which no proxy is used, separated by commas." };
+pub(crate) const CERTIFICATES: Variable = Variable {
+    name: "SSL_CERT_FILE, SSL_CERT_DIR",
+    about: "A file or a folder with root certificates, on Linux. Default: the machine's certificates.",
+};
+pub(crate) const OTEL_EXPORTER_OTLP_HEADERS: Variable = Variable {
+    name: "OTEL_EXPORTER_OTLP_HEADERS",
+    about: "Headers for the collector of `llm-do runs export --otel`, as `name=value,name=value`.",
+};
+pub(crate) const LLM_DO_PYTHON: Variable = Variable {
+    name: "LLM_DO_PYTHON",
+    about: "The Python interpreter for tools: a path, or a name on the `PATH`. Default: the project's `.venv`, then `python3`.",
+};
+pub(crate) const PATH: Variable =
+    Variable { name: "PATH", about: "Folders in which llm-do looks for `python3`, `uv` and `git`." };
+pub(crate) const PYTHON_MANAGERS: Variable = Variable {
+    name: "PYENV_VERSION, ASDF_PYTHON_VERSION, MISE_PYTHON_VERSION",
+    about: "The Python version that pyenv, asdf or mise selects. If it changes, llm-do inspects the interpreter again.",
+};
+pub(crate) const LLM_DO_HOME: Variable = Variable {
+    name: "LLM_DO_HOME",
+    about: "The folder for libraries, models, grants, `config.yaml` and the runs of lone worker files. Default: `~/.llm-do`.",
+};
+pub(crate) const HOME: Variable =
+    Variable { name: "HOME", about: "The home directory, which contains `.llm-do` by default." };
+pub(crate) const TMPDIR: Variable =
+    Variable { name: "TMPDIR", about: "The folder for temporary files. Default: `/tmp`." };
+pub(crate) const VISUAL: Variable = Variable {
+    name: "VISUAL",
+    about: "The editor for the arguments of a call that waits for an approval. It may contain options, such as `code --wait`.",
+};
+pub(crate) const EDITOR: Variable = Variable {
+    name: "EDITOR",
+    about: "The editor, if `VISUAL` is not set. Without either, arguments are edited on a line of the terminal.",
+};
+pub(crate) const NO_COLOR: Variable =
+    Variable { name: "NO_COLOR", about: "If not empty, `--color auto` uses no colours." };
+pub(crate) const TERM: Variable =
+    Variable { name: "TERM", about: "If `dumb`, `--color auto` uses no colours." };
+pub(crate) const CLICOLOR: Variable = Variable {
+    name: "CLICOLOR, CLICOLOR_FORCE",
+    about: "Colours of `--help` and of errors in the command line: `CLICOLOR=0` turns them off, `CLICOLOR_FORCE=1` turns them on without a terminal.",
+};
+pub(crate) const COLUMNS: Variable =
+    Variable { name: "COLUMNS", about: "The width of `--help`, if the output is not a terminal." };
+pub(crate) const LOCALE: Variable = Variable {
+    name: "LANG, LANGUAGE, LC_*, TZ",
+    about: "Locale and time zone. They are passed to confined processes, which get no other variable of llm-do's environment.",
+};
+pub(crate) const LLM_DO_EDITOR: Variable = Variable {
+    name: "LLM_DO_EDITOR",
+    about: "Set by llm-do for the shell that starts the editor. It contains the value of `VISUAL` or `EDITOR`. llm-do does not read it.",
+};
+
+/// All variables, in the order of the documentation.
+pub(crate) const SECTIONS: &[Section] = &[
+    Section {
+        heading: "Programs and libraries",
+        variables: &[LLM_DO_PROJECT, LLM_DO_PATH, LLM_DO_LIBS],
+        see: "[Target and message](resolution.md#target-and-message), [Flat registry](resolution.md#flat-registry) and \
+              [Libraries](resolution.md#libraries) describe the search.",
+    },
+    Section {
+        heading: "Models",
+        variables: &[LLM_DO_MODEL, PROVIDER_API_KEY, PROVIDER_BASE_URL, OLLAMA_HOST, VERTEX, AWS_REGION],
+        see: "[Models](../guides/models.md#providers) lists the variables of each provider.",
+    },
+    Section {
+        heading: "Network",
+        variables: &[PROXIES, NO_PROXY, CERTIFICATES, OTEL_EXPORTER_OTLP_HEADERS],
+        see: "The names of the proxy variables may also be in lowercase.",
+    },
+    Section {
+        heading: "Python and other programs",
+        variables: &[LLM_DO_PYTHON, PATH, PYTHON_MANAGERS],
+        see: "[Interpreters and packages](../guides/python-tools.md#interpreters-and-packages) has the order of the search.",
+    },
+    Section { heading: "Folders", variables: &[LLM_DO_HOME, HOME, TMPDIR], see: "" },
+    Section {
+        heading: "Terminal",
+        variables: &[VISUAL, EDITOR, NO_COLOR, TERM, CLICOLOR, COLUMNS],
+        see: "`--color` takes precedence over the variables for colours.",
+    },
+    Section {
+        heading: "Processes",
+        variables: &[LOCALE, LLM_DO_EDITOR],
+        see: "[Environment](sandbox.md#environment) lists all variables of a confined process.",
+    },
+];

@@ -1,0 +1,272 @@
+//! What every command that opens a session has in common: its settings, whom it can ask, and how a run is carried out.
+
+use crate::{
+    args::{ApprovalMode, RunArgs},
+    exit::{Complaint, Exit},
+    interrupt::Interrupts,
+    meant,
+    operator::{Channel, Taken, TerminalGrantor, TerminalOperator},
+    program::{home, show_complaint, show_problem, surroundings},
+    render::{Output, Renderer, show_report},
+    terminal::Terminal,
+};
+use llm_do::{
+    BadGrant, Grant, Input, Problem, RememberedGrants, Run, RunOptions, Session, Settings,
+    core::{
+        gate::{Mode, Pattern, Rule, RuleLine},
+        ledger::Budget,
+        model::{ModelName, ModelSettings},
+        operator::{OneAtATime, Operator},
+        toolset::ToolsetRegistry,
+    },
+    models::Providers,
+    program::target::Request,
+    runs::EventSink,
+};
+use serde_json::{Map, Value};
+use std::sync::{Arc, OnceLock};
+
+/// Who can be asked.
+pub(crate) struct Asked {
+    /// The terminal, if there is one.
+    pub(crate) terminal: Option<Arc<Terminal>>,
+    /// Another program, which then answers what calls ask.
+    program: Option<Taken>,
+}
+
+impl Asked {
+    /// The terminal, and the program if one is to answer.
+    pub(crate) fn open(channel: Option<&Channel>) -> Result<Self, Complaint> {
+        let program = channel.map(Channel::take).transpose();
+        let program = program.map_err(|error| Complaint::wrong(format!("--operator: {error}")))?;
+        Ok(Self { terminal: Terminal::open(), program })
+    }
+
+    /// Who answers what calls ask. To be called inside a runtime.
+    fn operator(&mut self, output: &Output) -> Result<Option<Arc<dyn Operator>>, Complaint> {
+        if let Some(program) = self.program.take() {
+            let talk = program.talk().map_err(|error| Complaint::wrong(format!("--operator: {error}")))?;
+            return Ok(Some(Arc::new(talk)));
+        }
+        Ok(self.terminal.clone().map(|terminal| {
+            let operator = TerminalOperator::new(terminal, Arc::clone(&output.screen), output.err);
+            Arc::new(OneAtATime::new(operator)) as Arc<dyn Operator>
+        }))
+    }
+
+    /// Whether there is neither a terminal nor a program to ask.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.terminal.is_none() && self.program.is_none()
+    }
+}
+
+/// Says why a run does not start.
+pub(crate) fn said(not_ready: NotReady, output: &Output) -> Exit {
+    match not_ready {
+        NotReady::Problem(problem) => show_problem(&problem, output),
+        NotReady::Complaint(complaint) => show_complaint(&complaint, output),
+    }
+}
+
+/// Why a run does not start.
+pub(crate) enum NotReady {
+    Problem(Box<Problem>),
+    Complaint(Complaint),
+}
+
+impl From<Problem> for NotReady {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
+}
+
+impl From<Complaint> for NotReady {
+    fn from(complaint: Complaint) -> Self {
+        Self::Complaint(complaint)
+    }
+}
+
+/// With somebody who can be asked, if there is anybody.
+pub(crate) fn asking(mut settings: Settings, asked: &Asked, output: &Output) -> Settings {
+    settings.run.can_ask = !asked.is_nobody();
+    if let Some(terminal) = &asked.terminal {
+        let terminal = Arc::clone(terminal);
+        let remembered = RememberedGrants::of(&settings.home);
+        settings.grantor = Arc::new(TerminalGrantor { remembered, terminal, paint: output.err });
+    }
+    settings
+}
+
+/// Reads what the entry is given.
+pub(crate) fn given(args: &RunArgs, session: &Session) -> Result<Input, NotReady> {
+    let message = match (session.message(), &args.input.message) {
+        (Some(word), Some(_)) => {
+            return Err(Complaint::wrong(format!("the message is given twice: `{word}` and --message"))
+                .hint("leave one of them out")
+                .into());
+        }
+        (word, flag) => word.map(str::to_owned).or(flag.clone()),
+    };
+    let mut input = Input {
+        message,
+        json: args.input.json.as_deref().map(meant::input).transpose()?,
+        parameters: meant::pairs("--param", &args.input.params)?,
+        attachments: args.input.attach.clone(),
+    };
+    if session.lacks_input(&input) {
+        input.message = meant::piped()?;
+    }
+    Ok(input)
+}
+
+/// What this machine and moment give, for a run of which nothing is said yet and in which nobody can be asked.
+pub(crate) fn surrounded() -> Result<Settings, Complaint> {
+    let around =
+        surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    Ok(Settings {
+        request: Request::default(),
+        around,
+        environment: Arc::new(|name| std::env::var(name).ok()),
+        home: home(),
+        toolsets: ToolsetRegistry::built_in(),
+        providers: Box::new(with_local),
+        fallback_model: local_model(),
+        grantor: Arc::new(RememberedGrants::of(&home())),
+        run: RunOptions::default(),
+    })
+}
+
+/// What a command line says of a run, where nobody can be asked.
+pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
+    let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
+    let mut rules = Vec::new();
+    for (flag, given, rule) in [
+        ("--deny", &args.approval.deny, Rule::Blocked),
+        ("--ask", &args.approval.ask, Rule::Ask),
+        ("--allow", &args.approval.allow, Rule::PreApproved),
+    ] {
+        for text in given {
+            let pattern =
+                Pattern::parse(text).map_err(|error| Complaint::wrong(format!("{flag}: {error}")))?;
+            rules.push(RuleLine { pattern, rule, origin: format!("{flag} {text}").into() });
+        }
+    }
+    let run = RunOptions {
+        model: model.map_err(|error| Complaint::wrong(format!("--model: {error}")))?,
+        set: model_settings(&args.model.set)?,
+        mode: args.approval.mode.map(|mode| match mode {
+            ApprovalMode::Interactive => Mode::Interactive,
+            ApprovalMode::ApproveAll => Mode::ApproveAll,
+            ApprovalMode::AutoDeny => Mode::AutoDeny,
+            ApprovalMode::Defer => Mode::Defer,
+        }),
+        rules,
+        grants: grants(&args.approval.grant)?,
+        budget: args
+            .budget
+            .budget
+            .iter()
+            .try_fold(Budget::default(), |budget, text| budget.and(text))
+            .map_err(|error| Complaint::wrong(format!("--budget: {error}")))?,
+        ..RunOptions::default()
+    };
+    Ok(Settings { request: args.into(), run, ..surrounded()? })
+}
+
+/// `--grant CAPABILITY`.
+pub(crate) fn grants(given: &[String]) -> Result<Vec<Grant>, Complaint> {
+    let wrong = |BadGrant { text, reason }| Complaint::wrong(format!("`--grant {text}`: {reason}"));
+    given.iter().map(|text| Grant::parse(text).map_err(wrong)).collect()
+}
+
+/// `--set KEY=VALUE`.
+fn model_settings(set: &[String]) -> Result<ModelSettings, Complaint> {
+    let mut map = Map::new();
+    for (key, value) in meant::pairs("--set", set)? {
+        let key = key.strip_prefix("model_settings.").unwrap_or(&key).to_owned();
+        let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
+        map.insert(key, value);
+    }
+    serde_json::from_value(Value::Object(map)).map_err(|error| {
+        Complaint::wrong(format!("--set: {error}"))
+            .hint("for example --set temperature=0.2 or --set max_tokens=500")
+    })
+}
+
+/// Carries a run out, to the exit code.
+pub(crate) fn carry_out(
+    start: impl FnOnce(Option<Arc<dyn Operator>>, Arc<dyn EventSink>) -> Result<Run, Problem>,
+    asked: &mut Asked,
+    interrupts: &Interrupts,
+    output: &Output,
+) -> Result<Exit, NotReady> {
+    // One thread: calls wait for models and people far more than they compute, and nothing is started that isn't used.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    let canceller = Arc::new(OnceLock::<llm_do::runs::Canceller>::new());
+    let cancel = {
+        let canceller = Arc::clone(&canceller);
+        move || {
+            if let Some(canceller) = canceller.get() {
+                canceller.cancel();
+            }
+        }
+    };
+    let renderer = Renderer::new(output.clone(), cancel.clone());
+    let events = Arc::clone(&renderer) as Arc<dyn EventSink>;
+    let run = {
+        let _context = runtime.enter();
+        start(asked.operator(output)?, events)?
+    };
+    // Set once, here.
+    let _ = canceller.set(run.canceller());
+    interrupts.on_first(cancel);
+    let report = runtime.block_on(run.finish());
+    renderer.stop();
+    show_report(output, &report, renderer.streamed().as_deref());
+    // A model that is cut off in the middle of its work is not waited for.
+    runtime.shutdown_background();
+    Ok(Exit::from(&report))
+}
+
+/// The folder of the local models.
+#[cfg(feature = "local")]
+pub(crate) fn store() -> llm_do_inference::Store {
+    llm_do_inference::Store::new(home().join("models"))
+}
+
+/// The model that runs here, if it is here.
+#[cfg(feature = "local")]
+fn local_model() -> Option<ModelName> {
+    crate::commands::models::is_here(&store())
+        .then(|| format!("local:{}", llm_do_inference::catalogue::DEFAULT).parse().ok())?
+}
+
+#[cfg(not(feature = "local"))]
+fn local_model() -> Option<ModelName> {
+    None
+}
+
+/// Adds `local:`.
+#[cfg(feature = "local")]
+fn with_local(providers: Providers) -> Providers {
+    use llm_do::core::model::{ModelError, ModelErrorKind};
+    providers.with("local", |name| {
+        let missing = |error: llm_do_inference::NotInstalled| {
+            ModelError::new(ModelErrorKind::NotFound, error.to_string())
+        };
+        let path = store().locate(name.model()).map_err(missing)?;
+        Ok(Arc::new(llm_do_inference::LocalModel::open(path)?))
+    })
+}
+
+#[cfg(not(feature = "local"))]
+fn with_local(providers: Providers) -> Providers {
+    use llm_do::core::model::{ModelError, ModelErrorKind};
+    providers.with("local", |_| {
+        let message = "this build runs no local models: build it with the feature `local`";
+        Err(ModelError::new(ModelErrorKind::Unsupported, message))
+    })
+}

@@ -1,0 +1,188 @@
+//! `list` and `show`, and files that run without their project.
+
+use crate::scenario::Story;
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use std::process::Command;
+
+const SCRIPT: &str = "answers: [{text: Done.}]\n";
+
+/// A project with workers in folders, a library, and settings at every layer.
+fn project() -> Story {
+    Story::new()
+        .file(
+            "project.yaml",
+            "name: demo\nmodel: anthropic:claude-haiku-4-5\ndependencies: [utils]\nlimits: {max_turns: 10, timeout: 5m}\n\
+             sandbox: {paths: {notes: ./notes}}\n",
+        )
+        .file(
+            "main.worker",
+            "---\ndescription: Starts.\nparameters: {topic: string}\nallow_workers: [reports/short, 'utils:judge']\n\
+             toolsets: {filesystem: {tools: [read_file]}}\nlimits: {max_turns: 30}\n---\nWrite about {{ topic }}.\n",
+        )
+        .file("workers/reports/short.worker", "---\ndescription: Is brief.\nmodel: openai:gpt-5\n---\nBe brief.\n")
+        .file("workers/reports/long.worker", "---\ntoolsets: {filesystem: {}}\n---\nBe long.\n")
+        .file("workers/broken.worker", "---\nmode: [\n---\nX\n")
+        .file("notes/a.txt", "a")
+        .file("libs/utils/lib.yaml", "name: utils\nversion: 1.0.0\nexports: [judge]\n")
+        .file("libs/utils/workers/judge.worker", "---\ndescription: Judges.\n---\nJudge.\n")
+}
+
+#[test]
+fn list_prints_the_program_as_a_tree() {
+    let story = project();
+    assert_snapshot!(story.run(&["list", "--lib", "libs"]), @r#"
+    exit 0
+    --- stdout
+    broken     workers/broken.worker:2:7: invalid YAML: unclosed bracket '['
+    main       Starts.
+    reports/
+    ├── long   workers/reports/long.worker
+    └── short  Is brief.  openai:gpt-5
+    utils:
+    └── judge  Judges.
+    "#);
+    let listed = story.run(&["list", "--lib", "libs", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    assert_eq!(listed["workers"][4]["id"], "utils:judge");
+    assert_eq!(listed["workers"][2]["model"], Value::Null);
+}
+
+#[test]
+fn show_prints_the_source_of_each_value() {
+    let story = project();
+    assert_snapshot!(story.run(&["show", "--lib", "libs"]), @r#"
+    exit 0
+    --- stdout
+    main(topic: string)
+    main.worker
+
+    name: main                                   # default
+    description: Starts.                         # main.worker:2
+    model: anthropic:claude-haiku-4-5            # project.yaml:2
+    mode: single                                 # default
+    parameters: {topic: string}                  # main.worker:3
+    toolsets:
+      filesystem:
+        tools: [read_file]                       # main.worker:5
+      workers: {}                                # main.worker:4
+    allow_workers: [reports/short, utils:judge]  # main.worker:4
+    sandbox:
+      paths:
+        notes: {root: ./notes, mode: ro}         # project.yaml:5
+    allow_empty_input: true                      # default
+    interaction: none                            # default
+    limits:
+      max_turns: 10                              # project.yaml:4
+      timeout: "5m"                              # project.yaml:4
+      max_repeats: 5                             # default
+      request_retries: 4                         # default
+      output_retries: 2                          # default
+    locked: false                                # default
+
+    instructions at main.worker:8
+    "#);
+    // The output is YAML that can serve as front matter.
+    assert_snapshot!(story.run(&["show", "reports/short", "--lib", "libs"]), @r#"
+    exit 0
+    --- stdout
+    reports/short(input: any?)
+    workers/reports/short.worker
+
+    name: reports/short                   # default
+    description: Is brief.                # workers/reports/short.worker:2
+    model: openai:gpt-5                   # workers/reports/short.worker:3
+    mode: single                          # default
+    sandbox:
+      paths:
+        notes: {root: ./notes, mode: ro}  # project.yaml:5
+    allow_empty_input: true               # default
+    interaction: none                     # default
+    limits:
+      max_turns: 10                       # project.yaml:4
+      timeout: "5m"                       # project.yaml:4
+      max_repeats: 5                      # default
+      request_retries: 4                  # default
+      output_retries: 2                   # default
+    locked: false                         # default
+
+    instructions at workers/reports/short.worker:5
+    "#);
+    let shown = story.run(&["show", "utils:judge", "--lib", "libs", "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    assert_eq!((&shown["id"], &shown["pure"]), (&json!("utils:judge"), &json!(true)));
+    assert_snapshot!(story.run(&["show", "nobody", "--lib", "libs"]), @r#"
+    exit 2
+    --- stderr
+    error[E0305]: the entry `nobody` does not exist
+     |
+     = note: tried workers/nobody.worker, workers/nobody/worker.worker, workers/nobody.yaml, workers/nobody.yml
+     = help: available workers: broken, main, reports/long, reports/short, utils:judge
+    "#);
+}
+
+#[test]
+fn show_prompt_prints_the_request_without_sending_it() {
+    let story = project().file("script.yaml", SCRIPT);
+    let shown =
+        story.run(&["show", ".", "bees", "--lib", "libs", "--prompt", "--model", "script:script.yaml"]);
+    assert_snapshot!(shown, @r#"
+    exit 0
+    --- stdout
+    == model
+    script:script.yaml
+
+    == instructions
+    Write about bees.
+
+    == message
+    bees
+
+    == tools (3)
+    read_file  Read a text file. A long file comes in pages: the end of a page says with which `offset` to read on. Binary files are described instead of shown.
+      {"type":"object","properties":{"path":{"type":"string","minLength":1,"description":"Path of the file, for example `/notes/plan.md`"},"offset":{"type":"integer","minimum":0,"default":0,"description":"Characters to skip from the beginning"},"max_chars":{"type":"integer","minimum":1,"default":20000,"description":"Most characters to return"}},"required":["path"],"additionalProperties":false}
+    reports__short  Is brief.
+      {"type":"object","properties":{"input":{"description":"What to work on: text, or any JSON."},"instructions":{"type":"string","description":"Instructions beyond its own."},"attachments":{"type":"array","items":{"type":"string"},"description":"Paths of files to give it."}},"additionalProperties":false}
+    utils__judge  Judges.
+      {"type":"object","properties":{"input":{"description":"What to work on: text, or any JSON."},"instructions":{"type":"string","description":"Instructions beyond its own."},"attachments":{"type":"array","items":{"type":"string"},"description":"Paths of files to give it."}},"additionalProperties":false}
+    "#);
+    assert!(!story.project().join(".llm-do").exists(), "nothing ran");
+    // No API key is needed.
+    let shown = story.run(&["show", "main", "--prompt", "--param", "topic=bees", "--lib", "libs", "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap_or_else(|_| panic!("{shown}"));
+    assert_eq!(
+        (&shown["model"], &shown["instructions"]),
+        (&json!("anthropic:claude-haiku-4-5"), &json!("Write about bees."))
+    );
+    assert_eq!(shown["tools"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn standalone_file_with_imports_runs_from_any_folder() {
+    let story = Story::new()
+        .file(
+            "workers/start.worker",
+            "---\nimports: {workers: [reports/short]}\nallow_workers: [reports/short]\n---\nStart.\n",
+        )
+        .file("workers/reports/short.worker", "---\n---\nBe brief.\n")
+        // The surrounding project does not load.
+        .file("project.yaml", "nonsense: [\n")
+        .file(
+            "script.yaml",
+            "answers:\n\
+             - {when: {worker: start, turn: 0}, calls: [{tool: reports__short, arguments: {input: hi}}]}\n\
+             - {when: {worker: reports/short}, text: Brief.}\n\
+             - {when: {worker: start, turn: 1}, text: All done.}\n",
+        );
+    let project = story.project();
+    let file = project.join("workers/start.worker");
+    let script = format!("script:{}", project.join("script.yaml").display());
+    let words = [file.to_str().expect("UTF-8"), "go", "--no-project", "--model", &script];
+    let here = story.run(&words);
+    let mut elsewhere: Command = story.command(&words);
+    let elsewhere = story.told(elsewhere.current_dir(std::env::temp_dir()).output().expect("it starts"));
+    assert_eq!((here.code, here.stdout.as_str()), (Some(0), "All done.\n"), "{here}");
+    assert_eq!((elsewhere.code, elsewhere.stdout), (here.code, here.stdout), "{}", elsewhere.stderr);
+    // With its project, the error is in the project.
+    assert_eq!(story.run(&[file.to_str().expect("UTF-8"), "go"]).code, Some(2));
+}

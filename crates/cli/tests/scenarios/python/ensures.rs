@@ -1,0 +1,83 @@
+//! Python functions that check a worker's output before it is returned (`ensures`, docs/reference/worker-files.md).
+
+use super::fixture::{failure, has_python, holds, output, succeed};
+use crate::scenario::Story;
+use serde_json::json;
+
+const TOOLS: &str = r#"
+def has_points(output: dict, input: dict) -> list[str]:
+    """Says what is wrong with a summary."""
+    problems = []
+    if len(output["points"]) > input["most"]:
+        problems.append(f"{len(output['points'])} points, and at most {input['most']} were asked for")
+    return problems
+
+
+def is_polite(output: dict) -> None:
+    if "!" in output["title"]:
+        raise ValueError("no exclamation marks in a title")
+"#;
+
+/// A worker whose model gives these summaries, one after the other.
+fn summing_up(summaries: &[serde_json::Value]) -> Story {
+    let answers: Vec<serde_json::Value> = summaries
+        .iter()
+        .enumerate()
+        .map(|(turn, value)| json!({"when": {"turn": turn}, "text": value.to_string()}))
+        .collect();
+    Story::new()
+        .file(
+            "main.worker",
+            "---\nmodel: script:s.yaml\ntoolsets: [custom]\nparameters: {text: string, most: integer}\n\
+             returns: {title: string, points: array<string>}\nensures: [has_points, is_polite]\n---\nSum up {{ text }}.\n",
+        )
+        .file("tools.py", TOOLS)
+        .file("s.yaml", &json!({"answers": answers}).to_string())
+}
+
+const ASK: [&str; 5] = [".", "--param", "text=bees", "--param", "most=1"];
+
+#[test]
+fn failed_check_is_returned_to_the_model() {
+    if !has_python() {
+        return;
+    }
+    let good = json!({"title": "Bees", "points": ["they fly"]});
+    let story = summing_up(&[json!({"title": "Bees!", "points": ["a", "b"]}), good.clone()]);
+    let told = succeed(&story, &ASK);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&told.stdout).unwrap(), good);
+    let journal = story.journal();
+    let repair = journal.iter().find(|record| record["kind"] == "message_added").unwrap();
+    holds(
+        &repair.to_string(),
+        &[
+            "`has_points`: 2 points, and at most 1 were asked for",
+            "`is_polite`: ",
+            "no exclamation marks in a title",
+        ],
+    );
+    holds(&failure(&story, "0/ensures.0.1"), &["no exclamation marks in a title"]);
+    assert_eq!(output(&story, "0/ensures.1.0"), json!([]));
+
+    // A replay needs only the journal, and takes the results of the functions from it.
+    let story =
+        story.file("tools.py", &TOOLS.replace("problems = []", "problems = [] if len(input) else None"));
+    let told = story.run(&["runs", "replay", "last"]);
+    assert_eq!(told.code, Some(0), "{told}");
+}
+
+#[test]
+fn check_that_needs_an_approval_can_be_resumed() {
+    if !has_python() {
+        return;
+    }
+    let good = json!({"title": "Bees", "points": ["they fly"]});
+    let story = summing_up(std::slice::from_ref(&good));
+    let told = story.run(&[&ASK[..], &["--ask", "has_points", "--approval", "defer"]].concat());
+    assert_eq!(told.code, Some(5), "{told}");
+    let told = story.run(&["runs", "resume", "last", "--approve", "0/ensures.0.0"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&told.stdout).unwrap(), good);
+    let requests = story.journal().iter().filter(|record| record["kind"] == "model_requested").count();
+    assert_eq!(requests, 1, "the answer was not asked for once more");
+}

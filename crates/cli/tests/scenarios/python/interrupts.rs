@@ -1,0 +1,123 @@
+//! Runs that are interrupted while Python is running: exit code 130, a closed journal, no process left.
+
+use super::fixture::{
+    Running, WRITER, assert_no_process_is_left, has_python, output, processes_of, script, succeed, wait_for,
+    writing,
+};
+use crate::scenario::Story;
+use rustix::process::Signal;
+use serde_json::json;
+
+const STARTED: &str = "import time\nfrom pathlib import Path\nfrom llm_do import ToolContext\n\n\
+                       def started(out):\n    (out / 'draft').touch()\n    (out / 'draft').rename(out / 'started')\n\n";
+
+/// Interrupts the run as soon as its function has started.
+fn interrupted(story: &Story) {
+    let running = Running::start(story, &["."]);
+    wait_for("the function works", || story.read("out/started").is_some());
+    assert!(processes_of(story).len() > 1, "the host can be seen");
+    running.signal(Signal::INT);
+    let told = running.end(story);
+    assert_eq!(told.code, Some(130), "{told}");
+    let journal = story.journal();
+    let last = journal.last().expect("a record");
+    assert_eq!((&last["kind"], &last["status"]), (&json!("run_ended"), &json!("interrupted")));
+    assert_no_process_is_left(story);
+}
+
+#[test]
+fn interrupt_stops_a_running_function() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def f(ctx: ToolContext) -> int:\n    started(ctx.sandbox.path('/out'))\n    time.sleep(100_000)\n    return 1\n";
+    interrupted(&writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {}})]));
+}
+
+#[test]
+fn function_stopped_at_its_timeout_runs_finally() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def f(out: Path) -> int:\n    try:\n        time.sleep(100_000)\n    finally:\n        started(out)\n    return 1\n\n\
+                 def g(out: Path) -> bool:\n    for _ in range(6000):\n        if (out / 'started').exists():\n            return True\n        \
+                 time.sleep(0.01)\n    return False\n";
+    let arguments = json!({"out": "/out"});
+    let calls = [json!({"tool": "f", "arguments": arguments}), json!({"tool": "g", "arguments": arguments})];
+    let worker = WRITER.replace("---\nGo.", "tool_rules: {f: {timeout: 300ms}}\n---\nGo.");
+    let story = writing(&format!("{STARTED}{tools}"), &calls).file("main.worker", &worker);
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/1.0"), true, "`finally` has run");
+}
+
+#[test]
+fn interrupted_function_runs_finally() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def f(out: Path) -> int:\n    started(out)\n    try:\n        time.sleep(100_000)\n    finally:\n        \
+                 (out / 'cleaned').touch()\n    return 1\n";
+    let story = writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {"out": "/out"}})]);
+    interrupted(&story);
+    assert!(story.read("out/cleaned").is_some(), "`finally` has run");
+}
+
+#[test]
+fn interrupt_stops_a_loop_that_ignores_it() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def f(out: Path) -> int:\n    started(out)\n    while True:\n        try:\n            while True:\n                pass\n        \
+                 except BaseException:\n            pass\n";
+    interrupted(&writing(
+        &format!("{STARTED}{tools}"),
+        &[json!({"tool": "f", "arguments": {"out": "/out"}})],
+    ));
+}
+
+#[test]
+fn interrupt_stops_a_function_that_waits_for_its_call() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def f(ctx: ToolContext) -> str:\n    return ctx.call('slow')\n\n\
+                 def g(ctx: ToolContext) -> int:\n    started(ctx.sandbox.path('/out'))\n    time.sleep(100_000)\n    return 1\n";
+    let slow = "---\nmodel: script:slow.yaml\ntoolsets: [custom]\n---\nBe slow.\n";
+    let story = writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {}})])
+        .file("main.worker", WRITER)
+        .file("project.yaml", "sandbox: {paths: {out: {root: ./out, mode: rw}}}\n")
+        .file("workers/slow.worker", slow)
+        .file("slow.yaml", &script(&[json!({"tool": "g", "arguments": {}})]));
+    interrupted(&story);
+    // Nested calls end once in the journal or not at all.
+    let ends = story.journal().iter().filter(|record| record["kind"] == "run_ended").count();
+    assert_eq!(ends, 1);
+}
+
+#[test]
+fn interrupt_stops_async_functions_and_their_threads() {
+    if !has_python() {
+        return;
+    }
+    let tools = "import asyncio\n\nasync def f(out: Path) -> int:\n    started(out)\n    \
+                 await asyncio.get_running_loop().run_in_executor(None, time.sleep, 100_000)\n    return 1\n";
+    interrupted(&writing(
+        &format!("{STARTED}{tools}"),
+        &[json!({"tool": "f", "arguments": {"out": "/out"}})],
+    ));
+}
+
+#[test]
+fn killed_run_leaves_no_process() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def f(out: Path) -> int:\n    started(out)\n    while True:\n        time.sleep(1)\n";
+    let story = writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {"out": "/out"}})]);
+    let running = Running::start(&story, &["."]);
+    wait_for("the function works", || story.read("out/started").is_some());
+    assert!(processes_of(&story).len() > 1, "the host can be seen");
+    running.signal(Signal::KILL);
+    assert_eq!(running.end(&story).code, None);
+    assert_no_process_is_left(&story);
+}

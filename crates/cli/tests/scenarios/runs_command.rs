@@ -1,0 +1,225 @@
+//! The command `runs`: one call, the timeline, a run that is still running, cleaning and export.
+
+use crate::scenario::{Story, lines};
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    os::unix::net::UnixListener,
+    process::Stdio,
+    thread::{self, JoinHandle},
+};
+
+/// A run that writes a file and ends.
+fn writer() -> Story {
+    Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: written\n",
+        )
+}
+
+#[test]
+fn runs_show_prints_one_call_and_the_timeline() {
+    let story = writer();
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let told = story.run(&["runs", "show", "--call", "0/0.0"]);
+    assert!(
+        told.stdout.contains("0/0.0  write_file  done") && told.stdout.contains("content: \"a\""),
+        "{told}"
+    );
+    let told = story.run(&["runs", "show", "last", "--call", "0", "--json"]);
+    let call: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!((&call["output"], &call["records"][0]["kind"]), (&json!("written"), &json!("call_started")));
+    assert_snapshot!(story.run(&["runs", "show", "last", "--call", "0/7.0"]), @"
+    exit 2
+    --- stderr
+    error: no call at `0/7.0` in run [RUN]
+    hint: `llm-do runs show RUN --timeline` shows the place of each call
+    ");
+    let told = story.run(&["runs", "show", "last", "--timeline"]);
+    assert!(told.code == Some(0) && told.stdout.contains("0/0.0    write_file"), "{told}");
+    let told = story.run(&["runs", "show", "last", "--timeline", "--json"]);
+    let timeline: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(timeline["rows"][1]["spans"][0]["kind"], "tool");
+    assert_eq!(story.run(&["runs", "show", "--timeline", "--follow"]).code, Some(2));
+}
+
+#[test]
+fn runs_show_follows_a_running_run() {
+    let story = writer();
+    let path = story.home().join("operator.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let channel = format!("unix:{}", path.display());
+    let mut run = story.command(&[".", "--operator", &channel]);
+    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut operator = BufReader::new(listener.accept().expect("the run").0);
+    let mut hears = |line: &mut String| operator.read_line(line).expect("a line");
+    let mut asked = String::new();
+    hears(&mut asked);
+    asked.clear();
+    hears(&mut asked);
+    assert!(asked.contains("\"ask\""), "{asked}");
+
+    let mut follow = story.command(&["runs", "show", "--follow"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut shown =
+        BufReader::new(follow.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
+    // The run waits for its answer, so this output comes while it is running.
+    let waits = shown.by_ref().find(|line| line.contains("waits for approval")).expect("the question");
+    assert!(waits.contains("? write_file at 0/0.0"), "{waits}");
+    let told = story.run(&["runs", "export", "--html"]);
+    assert!(told.stdout.contains("The run was going on when this page was made."), "{told}");
+
+    operator
+        .get_mut()
+        .write_all(b"{\"call\": \"0/0.0\", \"step\": \"ask\", \"answer\": \"approve\"}\n")
+        .expect("it listens");
+    let rest: Vec<String> = shown.collect();
+    assert!(rest[0].contains("write_file approved"), "{rest:?}");
+    assert!(rest.last().is_some_and(|line| line.ends_with("  done")), "{rest:?}");
+    assert_eq!(follow.wait().expect("it ends").code(), Some(0));
+    assert_eq!(run.wait_with_output().expect("it ends").status.code(), Some(0));
+}
+
+#[test]
+fn following_a_truncated_journal_reports_the_cut() {
+    let story = writer();
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let told = story.run(&["runs", "show", "--follow", "--output", "stream-json"]);
+    let events = lines(&told.stdout);
+    assert_eq!(events.len(), story.journal().len());
+    assert_eq!(events.last().expect("an event")["record"]["kind"], "run_ended");
+    let told = story.run(&["runs", "show", "--follow", "--json"]);
+    let tree: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(tree["state"], "done");
+
+    let path = story.runs().remove(0).join("journal.jsonl");
+    let text = fs::read_to_string(&path).expect("a journal");
+    fs::write(&path, &text[..text.len() - 20]).expect("a file");
+    let told = story.run(&["runs", "show", "--follow"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(told.stdout.ends_with("cut off: nobody is writing the journal any more\n"), "{told}");
+}
+
+#[test]
+fn runs_clean_keeps_suspended_runs() {
+    let story = writer();
+    for approval in ["approve_all", "approve_all", "defer"] {
+        story.run(&[".", "--approval", approval]);
+    }
+    let told = story.run(&["runs", "clean", ".", "--keep", "0", "--dry-run"]);
+    assert_eq!(story.runs().len(), 3);
+    assert_eq!(told.stdout.matches("[RUN]  done  ").count(), 2, "{told}");
+    assert!(
+        told.stderr.contains("note: would remove 2 runs and free ")
+            && told.stderr.ends_with(" kB, 1 run left\n"),
+        "{told}"
+    );
+    let told = story.run(&["runs", "clean", ".", "--keep", "0", "--json"]);
+    let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(report["removed"].as_array().map(Vec::len), Some(2), "{report}");
+    assert!(report["freed_bytes"].as_u64().is_some_and(|bytes| bytes > 500), "{report}");
+    assert_eq!(story.runs().len(), 1);
+    assert_snapshot!(story.run(&["runs", "clean", ".", "--older-than", "0s", "--keep", "1"]), @"
+    exit 0
+    --- stderr
+    note: nothing to remove: 1 run in [DIR]/project/.llm-do/runs
+    ");
+    let told = story.run(&["runs", "clean", "."]);
+    assert!(told.code == Some(2) && told.stderr.contains("--older-than"), "{told}");
+    assert_eq!(story.run(&["runs", "clean", ".", "--keep", "0", "--suspended"]).code, Some(0));
+    assert!(story.runs().is_empty());
+
+    // A project from elsewhere may contain a link.
+    let other = story.home().join("other/runs");
+    fs::create_dir_all(other.join("20240101-000000-aaaa")).expect("folders");
+    fs::remove_dir_all(story.project().join(".llm-do")).expect("a folder");
+    std::os::unix::fs::symlink(story.home().join("other"), story.project().join(".llm-do")).expect("a link");
+    assert_snapshot!(story.run(&["runs", "clean", "--keep", "0"]), @"
+    exit 1
+    --- stderr
+    error: cannot clean ./.llm-do/runs: `.llm-do` is a link, and none is followed
+    ");
+    assert!(other.join("20240101-000000-aaaa").exists());
+}
+
+/// A collector for one request: answers it, and returns its head and body.
+fn collect(
+    listener: TcpListener,
+    status: &'static str,
+    answer: &'static str,
+) -> JoinHandle<(String, String)> {
+    thread::spawn(move || {
+        let mut stream = BufReader::new(listener.accept().expect("a sender").0);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(stream.read_line(&mut head).expect("a line") > 0, "{head}");
+        }
+        let length =
+            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        let mut body = vec![0; length.expect("a length")];
+        stream.read_exact(&mut body).expect("a body");
+        let length = answer.len();
+        let response =
+            format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}");
+        stream.get_mut().write_all(response.as_bytes()).expect("a reader");
+        (head, String::from_utf8(body).expect("text"))
+    })
+}
+
+#[test]
+fn runs_export_writes_a_trace_to_a_file_or_a_collector() {
+    let story = writer()
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=blue%20sky")
+        .env("HTTP_PROXY", "http://127.0.0.1:9");
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let export = |to: &str| story.run(&["runs", "export", "last", ".", "--otel", to]);
+    let told = export("-");
+    let shown: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(shown["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"], "invoke_agent main");
+    assert_eq!(told.stderr, "");
+    assert_eq!(export("trace.json").code, Some(0));
+    let written = story.read("trace.json").expect("a file");
+    assert_eq!(story.steady(&written), told.stdout);
+
+    let listen = || {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        (listener, address)
+    };
+    let (listener, address) = listen();
+    let collector = collect(listener, "200 OK", "{\"partialSuccess\":{}}");
+    let sent = export(&address.replace("//", "//ada:secret@"));
+    assert_eq!((sent.code, sent.stderr), (Some(0), format!("note: sent to {address}/v1/traces\n")));
+    let (head, body) = collector.join().expect("it came");
+    assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+    for header in ["content-type: application/json\r\n", "x-team: blue sky\r\n"] {
+        assert!(head.contains(header), "{head}");
+    }
+    assert_eq!(body, written.trim_end());
+
+    for (status, answer, says) in [
+        (
+            "200 OK",
+            "{\"partialSuccess\":{\"rejectedSpans\":\"2\",\"errorMessage\":\"too old\"}}",
+            "2 spans were not taken: too old",
+        ),
+        ("400 Bad Request", "what is this", "400 Bad Request what is this"),
+        ("307 Temporary Redirect", "", "307"),
+    ] {
+        let (listener, address) = listen();
+        let collector = collect(listener, status, answer);
+        let told = export(&address);
+        assert!(told.code == Some(1) && told.stderr.contains(says), "{told}");
+        collector.join().expect("it came");
+    }
+    let (listener, address) = listen();
+    drop(listener);
+    let told = export(&address);
+    assert!(told.code == Some(1) && told.stderr.contains("hint: is a collector listening there?"), "{told}");
+    assert_eq!(story.run(&["runs", "export", "--otel", "-", "--html"]).code, Some(2));
+}

@@ -1,0 +1,209 @@
+//! A process on a pseudo-terminal.
+
+use rustix::{
+    process::{ioctl_tiocsctty, setsid},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A timeout that only a hang exceeds, on any machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Written after the process has ended: when it is read, all output has been read.
+const END: &str = "[end of the session]";
+
+/// A process whose controlling terminal the test reads and types on.
+pub(crate) struct Session {
+    terminal: File,
+    /// Kept open, so that the last output can still be read.
+    line: OwnedFd,
+    child: Child,
+    output: Receiver<Vec<u8>>,
+    /// The output so far, without escape sequences.
+    shown: String,
+    raw: Vec<u8>,
+    /// The position up to which `expect` has searched.
+    seen: usize,
+}
+
+impl Session {
+    /// Starts the command on a new terminal, which is its stdin, stdout and stderr too where these aren't redirected.
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_with(command, true)
+    }
+
+    /// Starts the command with the stdout that the caller has set.
+    pub(crate) fn start_keeping_stdout(command: Command) -> Self {
+        Self::start_with(command, false)
+    }
+
+    fn start_with(mut command: Command, stdout: bool) -> Self {
+        let terminal =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+        grantpt(&terminal).expect("its other end");
+        unlockpt(&terminal).expect("its other end");
+        let name = ptsname(&terminal, Vec::new()).expect("its name").into_string().expect("a plain name");
+        let line: OwnedFd =
+            OpenOptions::new().read(true).write(true).open(name).expect("its other end").into();
+        let size = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&terminal, size).expect("a size");
+        let handle = || Stdio::from(line.try_clone().expect("a handle"));
+        command.stdin(handle()).stderr(handle()).env("TERM", "xterm-256color");
+        if stdout {
+            command.stdout(handle());
+        }
+        // SAFETY: between fork and exec only these two system calls are made.
+        unsafe {
+            command.pre_exec(|| {
+                setsid()?;
+                // Stdin is the terminal.
+                Ok(ioctl_tiocsctty(rustix::stdio::stdin())?)
+            });
+        }
+        let child = command.spawn().expect("the process starts");
+        let terminal = File::from(terminal);
+        let mut reading = terminal.try_clone().expect("a handle");
+        let (send, output) = channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reading.read(&mut buffer) {
+                if send.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { terminal, line, child, output, shown: String::new(), raw: Vec::new(), seen: 0 }
+    }
+
+    /// Types keys.
+    pub(crate) fn type_keys(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).expect("the terminal takes it");
+    }
+
+    /// Waits until a text is shown, after the texts expected before.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.shown[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.take(&bytes),
+                Err(error) => panic!("{text:?} did not appear ({error}); shown:\n{}", self.shown),
+            }
+        }
+    }
+
+    /// Waits until a prompt is shown and reads single keys.
+    pub(crate) fn expect_prompt(&mut self) {
+        self.expect("[?] more ");
+        self.wait_for_keys();
+    }
+
+    /// Waits until the terminal is in the mode for single keys.
+    pub(crate) fn wait_for_keys(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.reads_keys() {
+            assert!(Instant::now() < deadline, "the prompt does not read");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether the terminal is in the mode of a prompt.
+    pub(crate) fn reads_keys(&self) -> bool {
+        !tcgetattr(&self.line)
+            .expect("its mode")
+            .local_modes
+            .intersects(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// The process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Closes the terminal while the process runs, and waits for its end.
+    #[track_caller]
+    pub(crate) fn close(self) -> Option<i32> {
+        let Self { terminal, line, mut child, output, .. } = self;
+        // The reading thread holds the terminal too, and exits when it reads something after its receiver is gone.
+        drop(output);
+        File::from(line).write_all(b"closed").expect("it takes it");
+        drop(terminal);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait().expect("a process") {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        panic!("it does not end");
+    }
+
+    /// Waits for the end. Returns the exit code and the output.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a process") {
+                break status;
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                panic!("it does not end; shown:\n{}", self.shown);
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert!(!self.reads_keys(), "the terminal is left in the mode of a prompt");
+        File::from(self.line.try_clone().expect("a handle")).write_all(END.as_bytes()).expect("it takes it");
+        self.expect(END);
+        let shown = self.shown.strip_suffix(END).expect("nobody else writes").to_owned();
+        (status.code(), shown)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.raw.extend_from_slice(bytes);
+        // A sequence or a character may be incomplete at the end; only complete ones are shown.
+        let text = String::from_utf8_lossy(&self.raw);
+        let whole = match text.rfind('\u{1b}') {
+            Some(escape)
+                if text[escape..].len() < 8
+                    && !text[escape..].contains(|c: char| c.is_ascii_alphabetic()) =>
+            {
+                &text[..escape]
+            }
+            _ => &text,
+        };
+        self.shown = plain(whole.trim_end_matches('\u{fffd}'));
+    }
+}
+
+/// The text without escape sequences and carriage returns.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => {
+                if chars.next_if_eq(&'[').is_some() {
+                    while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
+                }
+            }
+            '\r' => {}
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,305 @@
+//! Calls that code makes while it works for a worker (`docs/guides/python-tools.md`). They go through the same
+//! engine, on the tool's behalf.
+
+use crate::{
+    call_path::CallPath,
+    definition::WorkerDefinition,
+    driver::{CutOff, Step, StepEnd},
+    engine::{Call, Engine, Frame},
+    function::{Function, FunctionMeta, tool_name},
+    journal::{RecordKind, UsedDefinition},
+    ledger::{Wanted, reserve},
+    outcome::Ending,
+    outcome::{Failure, FailureKind, Halt, Outcome, Stop},
+    question::Settlement,
+    risk::Risk,
+    schema::{canonical, sha256},
+    send::{BoxFuture, MaybeSend},
+    source::FunctionSource,
+    step_name::StepName,
+    worker,
+};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+/// Maximum nesting of calls by code. Infinite recursion of code stops here, since only workers count for the depth of
+/// delegation.
+const MOST_NESTED: usize = 64;
+
+/// The calls that one execution of a function of code makes. The key of each consists of the function, the arguments
+/// and an occurrence count, so that threads may interleave and a resumed run finds its records
+/// (`docs/reference/journal.md`).
+pub struct CodeCalls<'a> {
+    engine: &'a Engine,
+    frame: Frame,
+    path: &'a CallPath,
+    package: FunctionSource,
+    made: Mutex<HashMap<String, u32>>,
+    /// How many times the engine has waited for the code.
+    worked: AtomicU32,
+}
+
+/// One call that code is about to make.
+pub struct CodeCall {
+    path: CallPath,
+    function: Function,
+    definition: Option<Arc<WorkerDefinition>>,
+    input: Arc<Value>,
+}
+
+impl<'a> CodeCalls<'a> {
+    /// For the execution of `function` at `path`, called from `frame`.
+    pub fn new(engine: &'a Engine, frame: &Frame, path: &'a CallPath, function: &FunctionMeta) -> Self {
+        let package = match &function.source {
+            FunctionSource::Toolset(_) => FunctionSource::Program,
+            source => source.clone(),
+        };
+        Self {
+            engine,
+            frame: frame.on_behalf(function),
+            path,
+            package,
+            made: Mutex::default(),
+            worked: AtomicU32::new(0),
+        }
+    }
+
+    /// A key for an effect of code, distinct from earlier effects of the same name.
+    fn key(&self, name: &str) -> String {
+        format!("{name}.{}", self.count(name))
+    }
+
+    /// How many times code has done that before.
+    fn count(&self, name: &str) -> u32 {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = made.entry(name.to_owned()).or_default();
+        let before = *count;
+        *count += 1;
+        before
+    }
+
+    /// Resolves a name that code calls: a tool of the worker that it works for, or a worker by the rules of its own
+    /// package. Library code can't use its caller's tools: neither author knows the other.
+    ///
+    /// # Errors
+    /// The name does not resolve, or the arguments don't fit. The code receives the error.
+    pub fn find(&self, name: &str, input: Value, only_tools: bool) -> Result<CodeCall, Failure> {
+        let refuse = |kind, message: String| Err(Failure::new(kind, message));
+        if self.path.depth() >= MOST_NESTED {
+            let message =
+                format!("`{name}` would be the {MOST_NESTED}th call within a call; that is too deep");
+            return refuse(FailureKind::Limit, message);
+        }
+        let own: Vec<&Function> = match self.package {
+            FunctionSource::Library(_) => {
+                self.frame.functions().iter().filter(|f| f.meta.source == self.package).collect()
+            }
+            _ => self.frame.functions().iter().collect(),
+        };
+        let is_tool = |f: &&&Function| only_tools || f.meta.risk != Risk::Delegate;
+        let is_named = |f: &&&Function| *f.meta.name == *name || *f.meta.tool_name == *name;
+        let (function, definition, input) = match own.iter().filter(is_tool).find(is_named) {
+            Some(function) => {
+                let input = if input.is_null() { Value::Object(Default::default()) } else { input };
+                ((**function).clone(), None, input)
+            }
+            None if only_tools => {
+                let names: Vec<&str> = own.iter().map(|f| &*f.meta.name).collect();
+                let message = format!("there is no tool `{name}`; there are: {}", names.join(", "));
+                return refuse(FailureKind::Definition, message);
+            }
+            None => match self.engine.host().definitions.named_by(&self.package, name) {
+                Ok(callee) => {
+                    let input = match callee.signature.arguments(Some(&input)) {
+                        Ok(arguments) => Value::Object(arguments),
+                        Err(error) => {
+                            return refuse(FailureKind::InvalidInput, format!("`{name}`: {error}."));
+                        }
+                    };
+                    (worker::function(&callee, name, false, None), Some(callee), input)
+                }
+                Err(error) => {
+                    let names: Vec<&str> = own.iter().map(|f| &*f.meta.name).collect();
+                    let message = format!("{error}\nTools are: {}", names.join(", "));
+                    return refuse(FailureKind::Definition, message);
+                }
+            },
+        };
+        let hash = sha256(canonical(&input).as_bytes());
+        // Worker names contain slashes, which separate the components of a path.
+        let key = self.key(&format!("{}#{}", tool_name(name), &hash[..12]));
+        Ok(CodeCall { path: self.path.keyed(&key), function, definition, input: Arc::new(input) })
+    }
+
+    /// Makes the call.
+    ///
+    /// # Errors
+    /// Only what ends the run.
+    pub async fn make(&self, call: CodeCall) -> Result<Outcome, Halt> {
+        if let Some(account) = self.frame.ledger() {
+            let driver = &*self.engine.host().driver;
+            let wanted = Wanted { calls: 1, ..Wanted::default() };
+            if let Err(stop) = reserve(account, driver, &call.path, StepName::ReserveCall, wanted).await {
+                return Ok(Outcome::free(stop.end()?));
+            }
+        }
+        if let Some(callee) = &call.definition {
+            let used = UsedDefinition {
+                worker: Arc::clone(&callee.id),
+                file: Arc::clone(&callee.instructions.file),
+                sha256: sha256(callee.text.as_bytes()),
+                text: Arc::clone(&callee.text),
+            };
+            self.engine.host().driver.record(
+                &call.path,
+                "definition".into(),
+                RecordKind::Definition(used),
+            )?;
+        }
+        self.engine
+            .call(Call {
+                path: call.path.clone(),
+                function: &call.function,
+                input: call.input,
+                frame: &self.frame,
+                attachments: &[],
+                starts_run: false,
+            })
+            .await
+    }
+
+    /// Waits for the code's next call or its end. `limit` and the deadlines of its callers apply; `None` if one of
+    /// them expired first.
+    ///
+    /// This is a step, `work.0`, `work.1` and so on, because a time limit is a decision. A live run measures the time
+    /// and records whether it sufficed. A resumed run reads that from the record and waits for as long as the code
+    /// takes, so that a slower machine gives the same result. Each execution must wait in the same order: once for
+    /// each call that the code makes, and once for its end.
+    ///
+    /// # Errors
+    /// Only what ends the run.
+    pub async fn work<T: MaybeSend>(
+        &self,
+        limit: Duration,
+        mut code: BoxFuture<'_, T>,
+    ) -> Result<Option<T>, Halt> {
+        let driver = &*self.engine.host().driver;
+        let name = StepName::Work(self.worked.fetch_add(1, Ordering::Relaxed));
+        let left = self.frame.remaining(driver.now_ms());
+        let mut result = None;
+        let stepped = driver
+            .step(Step {
+                path: self.path,
+                name: name.clone(),
+                intent: None,
+                deadline: Some(left.map_or(limit, |left| left.min(limit))),
+                cut_off: CutOff::Again,
+                run: Box::pin(async {
+                    result = Some((&mut code).await);
+                    RecordKind::Worked
+                }),
+            })
+            .await?;
+        match stepped.end {
+            StepEnd::TimedOut => return Ok(None),
+            StepEnd::Done(RecordKind::Worked) => {}
+            StepEnd::Done(other) => return Err(Halt::unexpected(self.path, &name, &other)),
+        }
+        if result.is_none() {
+            driver.unrecorded(Box::pin(async { result = Some(code.await) })).await?;
+        }
+        Ok(result)
+    }
+
+    /// Runs an effect of the code as a named step: once, also when the run is resumed
+    /// (`docs/guides/python-tools.md`). The approval of the call covers the step, and the step has the call's risk.
+    /// `run` is not polled if its record exists. The deadlines of its callers apply, with a failure of the kind
+    /// [`FailureKind::Timeout`].
+    ///
+    /// # Errors
+    /// The effect failed, the step was interrupted and waits for the operator, or the run can't continue.
+    pub async fn step(
+        &self,
+        function: &FunctionMeta,
+        name: &str,
+        run: BoxFuture<'_, Result<Value, String>>,
+    ) -> Result<Arc<Value>, Stop> {
+        let host = self.engine.host();
+        let path = self.path.keyed(&self.key(&format!("step-{}", tool_name(name))));
+        let step = name;
+        let name: Arc<str> = name.into();
+        host.driver.record(
+            &path,
+            StepName::Call,
+            RecordKind::CallStarted {
+                function: Arc::clone(&name),
+                source: function.source.clone(),
+                principal: self.frame.principal(),
+                input: Arc::new(Value::Null),
+            },
+        )?;
+        let question = |risk| Settlement {
+            chain: self.frame.chain(),
+            function: Arc::clone(&name),
+            risk,
+            input: Arc::new(Value::Null),
+        };
+        let cut_off = self.engine.settle(&self.frame, &path, question, async || None).await?;
+        let stepped = host
+            .driver
+            .step(Step {
+                path: &path,
+                name: StepName::Tool,
+                intent: Some(RecordKind::ToolStarted {
+                    function: Arc::clone(&name),
+                    risk: function.risk,
+                    idempotency_key: format!("{}:{path}", host.run).into(),
+                }),
+                deadline: self.frame.remaining(host.driver.now_ms()),
+                cut_off,
+                run: Box::pin(async move {
+                    let ending = match run.await {
+                        Ok(value) => Ending::Output(Arc::new(host.redact.value(value))),
+                        Err(message) => {
+                            let message = host.redact.text(&message).into_owned();
+                            Ending::Failure(Failure::new(FailureKind::Tool, message))
+                        }
+                    };
+                    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None }
+                }),
+            })
+            .await?;
+        match stepped.end {
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), .. }) => Ok(value),
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
+                Err(failure.into())
+            }
+            StepEnd::Done(other) => Err(Halt::unexpected(&path, &StepName::Tool, &other).into()),
+            StepEnd::TimedOut => {
+                let message = format!("the step `{step}` did not end within the time left to its worker");
+                Err(Stop::failed(FailureKind::Timeout, message))
+            }
+        }
+    }
+
+    /// Writes the code's printed output to the journal.
+    ///
+    /// # Errors
+    /// The journal can't be written.
+    pub fn print(&self, text: &str) -> Result<(), Halt> {
+        let text = self.engine.host().redact.text(text).into_owned();
+        let number = self.count("log");
+        self.engine.host().driver.record(
+            self.path,
+            StepName::Log(number),
+            RecordKind::Note { text: text.into() },
+        )
+    }
+}

@@ -1,0 +1,239 @@
+//! Launching a run: one top-level call, from the start record to the end record.
+//!
+//! Every host launches in the same way, whether it is a terminal, a server, a replay or a browser: see
+//! `docs/architecture.md`. The host supplies the driver, the models, the files and the date; this module has none.
+
+mod counts;
+mod preview;
+
+pub use counts::{Counts, Tally};
+
+use crate::{
+    authority::Authority,
+    budget::Budget,
+    call_path::CallPath,
+    definition::WorkerDefinition,
+    engine::{Call, Engine, Explained, Frame, RunContext},
+    journal::{FORMAT, RecordKind, RunStatus, Runtime, UsedDefinition},
+    ledger::{Account, Left},
+    model::{Blob, Usage},
+    outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
+    send::BoxFuture,
+    step_name::StepName,
+    worker,
+};
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// Everything that one top-level call needs.
+pub struct Launch {
+    /// What the host injects. The start record takes the run's ID, its date and its mode from here.
+    pub context: RunContext,
+    /// The worker that is called: any worker of the program.
+    pub entry: Arc<WorkerDefinition>,
+    /// Its input, complete and valid.
+    pub input: Arc<Value>,
+    /// Files that the operator attaches.
+    pub attachments: Vec<Blob>,
+    /// What the call may touch.
+    pub authority: Authority,
+    /// What the run may use.
+    pub budget: Budget,
+    /// Which records the launch writes itself.
+    pub records: RunRecords,
+    /// Counts the run's records. The host passes each record to it.
+    pub tally: Arc<Tally>,
+}
+
+/// The records that a launch writes around the call.
+#[derive(Clone, Debug)]
+pub enum RunRecords {
+    /// A new run: the start record and the end record.
+    New(RunStart),
+    /// A run that was suspended or interrupted: only a further end record, since its journal has a start.
+    Resumed,
+    /// None: a replay compares with the records of another run, and a preview is discarded.
+    None,
+}
+
+/// What the start record says beyond the [`RunContext`].
+#[derive(Clone, Debug, Default)]
+pub struct RunStart {
+    /// Version of the program that runs it.
+    pub version: Arc<str>,
+    /// What was run, as the operator named it.
+    pub target: Arc<str>,
+    /// The definitions that are loaded.
+    pub definitions: Vec<UsedDefinition>,
+    /// What runs the code of tools.
+    pub runtimes: Vec<Runtime>,
+    /// How the host can start the same run again.
+    pub invocation: Option<Arc<Value>>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct LaunchReport {
+    /// In one word.
+    pub status: RunStatus,
+    /// The output or the failure; for a suspended run its open questions.
+    pub end: End,
+    /// Tokens of the whole run.
+    pub usage: Usage,
+    /// What the tally counted.
+    pub counts: Counts,
+    /// From the first record to the last.
+    pub took: Duration,
+    /// What is left of the run's budget, if it has one.
+    pub left: Option<Left>,
+    /// Why the run stopped early, if it did.
+    pub halt: Option<Halt>,
+}
+
+impl Launch {
+    /// Makes the call and writes the records around it. Every toolset is told when the call has ended, however it ends.
+    pub async fn run(self) -> LaunchReport {
+        self.run_within(|call| call).await
+    }
+
+    /// Like [`Launch::run`], with the call polled inside `within`. A host whose driver can stop polling a run (because
+    /// the journal can't be written) passes that driver's wrapper; the end of the run stays outside of it.
+    pub async fn run_within<F>(
+        self,
+        within: impl FnOnce(BoxFuture<'static, Result<Outcome, Halt>>) -> F,
+    ) -> LaunchReport
+    where
+        F: Future<Output = Result<Outcome, Halt>>,
+    {
+        let driver = Arc::clone(&self.context.driver);
+        let toolsets = Arc::clone(&self.context.toolsets);
+        let run = Arc::clone(&self.context.run);
+        let tally = Arc::clone(&self.tally);
+        let has_end_record = !matches!(self.records, RunRecords::None);
+        let started_ms = driver.now_ms();
+        let account = Account::of_run(self.budget, &*driver);
+        // Boxed: a run spends nearly all of its time in this future, and the rest need not be as large.
+        let result = within(Box::pin(self.start_and_call(account.clone()))).await;
+        toolsets.ended(&run).await;
+
+        let (status, end, usage, mut halt) = match result {
+            Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
+            Err(halt) => {
+                let status = match halt {
+                    Halt::Cancelled => RunStatus::Interrupted,
+                    _ => RunStatus::Failed,
+                };
+                let failure = Failure::new(FailureKind::Tool, halt.to_string());
+                (status, End::Failed(failure), tally.counts().usage, Some(halt))
+            }
+        };
+        if has_end_record {
+            // The operator can remove the cause of a halt (a full disk, a changed program). Then the run can be resumed.
+            let recorded = match &halt {
+                Some(Halt::Journal(_) | Halt::Diverged { .. }) => RunStatus::Interrupted,
+                Some(Halt::Cancelled | Halt::Aborted { .. }) | None => status,
+            };
+            let ended = RecordKind::RunEnded { status: recorded, ending: end.to_ending(), usage };
+            let written = driver.record(&CallPath::root(), StepName::Run, ended);
+            halt = halt.or(written.err());
+        }
+        LaunchReport {
+            status,
+            end,
+            usage,
+            counts: tally.counts(),
+            took: Duration::from_millis(driver.now_ms().saturating_sub(started_ms)),
+            left: account.map(|account| account.left()),
+            halt,
+        }
+    }
+
+    /// Makes the call alone, for a host that makes several calls in one run. That host calls
+    /// [`crate::toolset::ToolsetRegistry::ended`] after the last one.
+    ///
+    /// # Errors
+    /// Only what stops the run.
+    pub async fn call(self) -> Result<Outcome, Halt> {
+        let account = Account::of_run(self.budget, &*self.context.driver);
+        self.call_within(account).await
+    }
+
+    async fn start_and_call(self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
+        if let RunRecords::New(start) = &self.records {
+            let RunStart { version, target, definitions, runtimes, invocation } = start.clone();
+            let started = RecordKind::RunStarted {
+                format: FORMAT,
+                run: Arc::clone(&self.context.run),
+                version,
+                target,
+                entry: Arc::clone(&self.entry.id),
+                approval: self.context.gate.mode,
+                date: Arc::clone(&self.context.date),
+                definitions,
+                runtimes,
+                invocation,
+            };
+            self.context.driver.record(&CallPath::root(), StepName::Run, started)?;
+        }
+        self.call_within(account).await
+    }
+
+    async fn call_within(self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
+        let function = worker::function(&self.entry, &self.entry.id, false, None);
+        let frame = Frame::operator(Arc::new(self.authority)).within(account);
+        let engine = Engine::new(self.context);
+        let call = Call {
+            path: CallPath::root(),
+            function: &function,
+            input: self.input,
+            frame: &frame,
+            attachments: &self.attachments,
+            starts_run: true,
+        };
+        engine.call(call).await
+    }
+
+    /// What the entry's model would be sent first: the record that begins the conversation, with the rendered
+    /// instructions, the first message and the tools. Sends nothing and writes nothing: the driver, the budget and the
+    /// records of this launch are not used.
+    ///
+    /// # Errors
+    /// Why the run would fail before its first request.
+    pub async fn preview(self) -> Result<RecordKind, Failure> {
+        preview::first_request(self).await
+    }
+
+    /// What the gate would decide about a call that the entry's model makes, and by which rule. Sends, asks and runs
+    /// nothing, and writes nothing.
+    ///
+    /// # Errors
+    /// Why the run would fail before its first request, or that the entry has no such tool.
+    pub async fn explain(self, tool: &str, arguments: &Value) -> Result<Explained, Failure> {
+        let Self { context, entry, input, authority, .. } = preview::discarding(self).0;
+        let (toolsets, run) = (Arc::clone(&context.toolsets), Arc::clone(&context.run));
+        let engine = Engine::new(context);
+        let frame = Frame::operator(Arc::new(authority));
+        let explained = worker::explain(&engine, &entry, &frame, &input, tool, arguments).await;
+        toolsets.ended(&run).await;
+        explained.map_err(|stop| match stop {
+            Stop::Failed(failure) => failure,
+            Stop::Suspended(_) => {
+                Failure::new(FailureKind::Denied, "the entry waits for the operator before its first request")
+            }
+            Stop::Halt(halt) => Failure::new(FailureKind::Tool, halt.to_string()),
+        })
+    }
+}
+
+/// What the end of the top-level call means for the run.
+fn status_of(end: &End) -> RunStatus {
+    match end {
+        End::Done(_) => RunStatus::Done,
+        End::Suspended(_) => RunStatus::Suspended,
+        End::Failed(failure) => match failure.kind {
+            FailureKind::Limit | FailureKind::Timeout => RunStatus::Limit,
+            FailureKind::Blocked | FailureKind::Denied => RunStatus::Refused,
+            _ => RunStatus::Failed,
+        },
+    }
+}

@@ -1,0 +1,255 @@
+//! The questions to the operator, and the answers (`docs/reference/approvals.md`).
+//!
+//! Approvals, inputs and settlements are one exchange: a question, identified by call and step, and one answer.
+
+use crate::{call_path::CallPath, risk::Risk, rule::DecidedBy, step_name::StepName};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{fmt, str::FromStr, sync::Arc};
+
+/// Default of [`Given::by`]: the person who runs the program.
+pub const OPERATOR: &str = "operator";
+/// [`Given::via`] of a remembered answer.
+pub use crate::rule::MEMORY;
+/// [`Given::via`] of a settlement that the state of the files decides.
+pub const FILES: &str = "files";
+/// [`Given::via`] in an unattended run that does not wait.
+pub const UNATTENDED: &str = "unattended";
+
+/// A question to the operator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(tag = "question", rename_all = "snake_case")]
+pub enum Question {
+    /// May this call be made?
+    Approval(Approval),
+    /// A worker, or a server behind a tool, wants text or a form from the user.
+    Input(Input),
+    /// A tool was interrupted, and only the operator can know whether its effect took place.
+    Settlement(Settlement),
+}
+
+/// A call that needs the operator's approval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Approval {
+    /// The workers from the root down to the caller.
+    pub chain: Vec<Arc<str>>,
+    /// The function's name.
+    pub function: Arc<str>,
+    /// Its risk.
+    pub risk: Risk,
+    /// The arguments.
+    pub input: Arc<Value>,
+    /// The effect of the arguments, if the tool can preview it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Preview>,
+    /// The rule that asks.
+    pub rule: DecidedBy,
+}
+
+/// The preview for the operator in addition to the arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(tag = "preview", rename_all = "snake_case")]
+pub enum Preview {
+    /// A file before and after; shown as a diff.
+    Change {
+        /// Virtual path.
+        path: String,
+        /// Content now; absent for a new file.
+        before: Option<String>,
+        /// Content after; absent if it is removed.
+        after: Option<String>,
+    },
+}
+
+/// Text or a form that a call wants from the user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Input {
+    /// The workers from the root down to the one that asks.
+    pub chain: Vec<Arc<str>>,
+    /// The question to the user.
+    pub prompt: Arc<str>,
+    /// JSON Schema of the answer; absent for free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Arc<Value>>,
+}
+
+/// A tool that had started and not ended when the run was interrupted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Settlement {
+    /// The workers from the root down to the caller.
+    pub chain: Vec<Arc<str>>,
+    /// The function's name.
+    pub function: Arc<str>,
+    /// Its risk.
+    pub risk: Risk,
+    /// The arguments.
+    pub input: Arc<Value>,
+}
+
+/// The identity of a question: the call it belongs to, and the step within the call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct QuestionId {
+    /// The call.
+    pub call: CallPath,
+    /// The step within the call.
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
+    pub step: StepName,
+}
+
+impl QuestionId {
+    /// The question of that call at that step.
+    pub fn new(call: &CallPath, step: &StepName) -> Self {
+        Self { call: call.clone(), step: step.clone() }
+    }
+}
+
+/// `CALL:STEP`, for example `0/2.0:ask`.
+impl fmt::Display for QuestionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.call, self.step)
+    }
+}
+
+/// A text that is not `CALL:STEP`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a question is named CALL:STEP, for example 0/2.0:ask")]
+pub struct BadQuestionId;
+
+impl FromStr for QuestionId {
+    type Err = BadQuestionId;
+
+    fn from_str(text: &str) -> Result<Self, BadQuestionId> {
+        let (call, step) = text.rsplit_once(':').ok_or(BadQuestionId)?;
+        if call.is_empty() || step.is_empty() {
+            return Err(BadQuestionId);
+        }
+        Ok(Self { call: CallPath::typed(call), step: step.into() })
+    }
+}
+
+/// A question that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Waiting {
+    /// Which question.
+    #[serde(flatten)]
+    pub id: QuestionId,
+    /// What is asked.
+    #[serde(flatten)]
+    pub question: Question,
+}
+
+/// An answer to a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// To an approval: make the call; `remember`: also the same call later in this session.
+    Approve {
+        /// Whether to remember.
+        #[serde(default)]
+        remember: bool,
+    },
+    /// To an approval: refuse the call; the model receives the reason.
+    Deny {
+        /// Why, in the operator's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Whether to remember.
+        #[serde(default)]
+        remember: bool,
+    },
+    /// To an approval: make the call with these arguments. They pass every step again except the question.
+    Edit {
+        /// The new arguments.
+        input: Arc<Value>,
+    },
+    /// To an input: the user's text, or the form in the shape of its schema.
+    Give {
+        /// The text as a string, or the form.
+        value: Arc<Value>,
+    },
+    /// To an input: the user declines.
+    Decline {
+        /// Why, in the operator's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// To a settlement: run the tool again.
+    Again,
+    /// To a settlement: the tool counts as done, with this result.
+    Done {
+        /// The result.
+        result: Arc<Value>,
+    },
+    /// To a settlement: end the run.
+    Abort,
+}
+
+impl Answer {
+    /// Whether it answers a question of that kind.
+    pub fn fits(&self, question: &Question) -> bool {
+        match self {
+            Self::Approve { .. } | Self::Deny { .. } | Self::Edit { .. } => {
+                matches!(question, Question::Approval(_))
+            }
+            Self::Give { .. } | Self::Decline { .. } => matches!(question, Question::Input(_)),
+            Self::Again | Self::Done { .. } | Self::Abort => matches!(question, Question::Settlement(_)),
+        }
+    }
+}
+
+/// An answer, with the person or program that gave it and the channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Given {
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: Answer,
+    /// Who gave it: `operator`, or a name that the host knows.
+    pub by: Arc<str>,
+    /// The channel: `terminal`, `command line`, `operator protocol`, `memory`.
+    pub via: Arc<str>,
+}
+
+impl Given {
+    /// An answer of the person who runs the program, through that channel.
+    pub fn operator(answer: Answer, via: &str) -> Self {
+        Self { answer, by: OPERATOR.into(), via: via.into() }
+    }
+
+    /// Whether it is a remembered answer.
+    pub fn is_remembered(&self) -> bool {
+        *self.via == *MEMORY
+    }
+}
+
+/// An operator's reply to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// An answer.
+    Given(Given),
+    /// No answer now: the run is suspended. Never recorded.
+    Later,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_named_by_call_and_step() {
+        let id = QuestionId::new(&CallPath::root().call(2, 0), &StepName::Ask);
+        assert_eq!(id.to_string(), "0/2.0:ask");
+        assert_eq!("0/2.0:ask".parse(), Ok(id));
+        for wrong in ["", "0/2.0", ":ask", "0:"] {
+            assert_eq!(wrong.parse::<QuestionId>(), Err(BadQuestionId), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Names of steps. A step name and a path in the call tree are the key of every record.
+//!
+//! One printer ([`StepName`]'s `Display`) and one parser ([`FromStr`]). The text form is part of the journal's format
+//! (`docs/reference/journal.md`): names may be added but never changed.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
+
+/// One request of a conversation: the turn, and the attempt at it. Both count from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Attempt {
+    /// The turn of the conversation.
+    pub turn: u32,
+    /// The attempt at this turn.
+    pub attempt: u32,
+}
+
+/// What happened within a call. Unique within the call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepName {
+    /// `run`: the run's own start, resume and end.
+    Run,
+    /// `call`: the call has started.
+    Call,
+    /// `definition`: a worker that was loaded for this call.
+    Definition,
+    /// `links`, `links.N`: the real places of the call's paths. N counts edits of the arguments by the operator.
+    Links(u32),
+    /// `rule`, `rule.N`: the answer of the function's own approval code. N as in [`StepName::Links`].
+    Rule(u32),
+    /// `ask`: the operator is asked to approve the call.
+    Ask,
+    /// `verdict`: the gate's decision.
+    Verdict,
+    /// `foresee`: what the call will change.
+    Foresee,
+    /// `settle`: the settlement of an interrupted tool.
+    Settle,
+    /// `tool`: a leaf's execution.
+    Tool,
+    /// `input.N`: text that the call wants from the operator. N counts within the call.
+    Input(u32),
+    /// `conversation`: a worker's conversation begins.
+    Conversation,
+    /// `reserve.T.A`: the budget for a request.
+    Reserve(Attempt),
+    /// `reserve.T.calls`: the budget for the calls of a turn.
+    ReserveCalls(u32),
+    /// `reserve.T.ensures`: the budget for the tools that check the output of a turn.
+    ReserveEnsures(u32),
+    /// `calls`: the budget for a call that code makes.
+    ReserveCall,
+    /// `model.T.A`: a request to a model.
+    Model(Attempt),
+    /// `jitter.T.A`: the random part of the wait before the next attempt.
+    Jitter(Attempt),
+    /// `wait.T.A`: the wait before the next attempt.
+    Wait(Attempt),
+    /// `repair.T`: a message that asks for a better answer.
+    Repair(u32),
+    /// `truncated`: the answer was cut off.
+    Truncated,
+    /// `limit`: a limit was reached.
+    Limit,
+    /// `kept`: the place where a generated worker was saved.
+    Kept,
+    /// `work.N`: whether code that makes calls was in time for its next call or its end. N counts within the call.
+    Work(u32),
+    /// `log.N`: what code printed. N counts within the call.
+    Log(u32),
+    /// `end`: the call has ended.
+    End,
+    /// Another name: of an embedding program, or of a later version.
+    Other(Arc<str>),
+}
+
+impl StepName {
+    /// Whether the step reserves budget.
+    pub fn is_reservation(&self) -> bool {
+        matches!(self, Self::Reserve(_) | Self::ReserveCalls(_) | Self::ReserveEnsures(_) | Self::ReserveCall)
+    }
+
+    /// The turn of a conversation that the step belongs to, if it belongs to one.
+    pub fn turn(&self) -> Option<u32> {
+        match self {
+            Self::Reserve(of) | Self::Model(of) | Self::Jitter(of) | Self::Wait(of) => Some(of.turn),
+            Self::ReserveCalls(turn) | Self::ReserveEnsures(turn) | Self::Repair(turn) => Some(*turn),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for StepName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attempt = |f: &mut fmt::Formatter<'_>, name, Attempt { turn, attempt }: &Attempt| {
+            write!(f, "{name}.{turn}.{attempt}")
+        };
+        match self {
+            Self::Run => f.write_str("run"),
+            Self::Call => f.write_str("call"),
+            Self::Definition => f.write_str("definition"),
+            Self::Links(0) => f.write_str("links"),
+            Self::Links(edits) => write!(f, "links.{edits}"),
+            Self::Rule(0) => f.write_str("rule"),
+            Self::Rule(edits) => write!(f, "rule.{edits}"),
+            Self::Ask => f.write_str("ask"),
+            Self::Verdict => f.write_str("verdict"),
+            Self::Foresee => f.write_str("foresee"),
+            Self::Settle => f.write_str("settle"),
+            Self::Tool => f.write_str("tool"),
+            Self::Input(number) => write!(f, "input.{number}"),
+            Self::Conversation => f.write_str("conversation"),
+            Self::Reserve(of) => attempt(f, "reserve", of),
+            Self::ReserveCalls(turn) => write!(f, "reserve.{turn}.calls"),
+            Self::ReserveEnsures(turn) => write!(f, "reserve.{turn}.ensures"),
+            Self::ReserveCall => f.write_str("calls"),
+            Self::Model(of) => attempt(f, "model", of),
+            Self::Jitter(of) => attempt(f, "jitter", of),
+            Self::Wait(of) => attempt(f, "wait", of),
+            Self::Repair(turn) => write!(f, "repair.{turn}"),
+            Self::Truncated => f.write_str("truncated"),
+            Self::Limit => f.write_str("limit"),
+            Self::Kept => f.write_str("kept"),
+            Self::Work(number) => write!(f, "work.{number}"),
+            Self::Log(number) => write!(f, "log.{number}"),
+            Self::End => f.write_str("end"),
+            Self::Other(name) => f.write_str(name),
+        }
+    }
+}
+
+impl FromStr for StepName {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(parse(text).unwrap_or_else(|| Self::Other(text.into())))
+    }
+}
+
+/// The name that is printed as this text; `None` if there is none.
+fn parse(text: &str) -> Option<StepName> {
+    use StepName as S;
+    /// Accepts only the printed form: `007` and `+7` are other names.
+    fn number(text: &str) -> Option<u32> {
+        let number: u32 = text.parse().ok()?;
+        let canonical = text == "0" || !(text.starts_with('0') || text.starts_with('+'));
+        canonical.then_some(number)
+    }
+    let Some((name, rest)) = text.split_once('.') else {
+        return Some(match text {
+            "run" => S::Run,
+            "call" => S::Call,
+            "definition" => S::Definition,
+            "links" => S::Links(0),
+            "rule" => S::Rule(0),
+            "ask" => S::Ask,
+            "verdict" => S::Verdict,
+            "foresee" => S::Foresee,
+            "settle" => S::Settle,
+            "tool" => S::Tool,
+            "conversation" => S::Conversation,
+            "calls" => S::ReserveCall,
+            "truncated" => S::Truncated,
+            "limit" => S::Limit,
+            "kept" => S::Kept,
+            "end" => S::End,
+            _ => return None,
+        });
+    };
+    if let Some((turn, rest)) = rest.split_once('.') {
+        let turn = number(turn)?;
+        match (name, rest) {
+            ("reserve", "calls") => return Some(S::ReserveCalls(turn)),
+            ("reserve", "ensures") => return Some(S::ReserveEnsures(turn)),
+            _ => {}
+        }
+        let of = Attempt { turn, attempt: number(rest)? };
+        return match name {
+            "reserve" => Some(S::Reserve(of)),
+            "model" => Some(S::Model(of)),
+            "jitter" => Some(S::Jitter(of)),
+            "wait" => Some(S::Wait(of)),
+            _ => None,
+        };
+    }
+    let number = number(rest)?;
+    match name {
+        "links" if number > 0 => Some(S::Links(number)),
+        "rule" if number > 0 => Some(S::Rule(number)),
+        "input" => Some(S::Input(number)),
+        "repair" => Some(S::Repair(number)),
+        "work" => Some(S::Work(number)),
+        "log" => Some(S::Log(number)),
+        _ => None,
+    }
+}
+
+impl From<&str> for StepName {
+    fn from(text: &str) -> Self {
+        let Ok(name) = text.parse();
+        name
+    }
+}
+
+impl Serialize for StepName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StepName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from(&*String::deserialize(deserializer)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_name_is_read_back_as_it_was_printed() {
+        use StepName as S;
+        let of = Attempt { turn: 3, attempt: 12 };
+        let names = [
+            (S::Run, "run"),
+            (S::Call, "call"),
+            (S::Definition, "definition"),
+            (S::Links(0), "links"),
+            (S::Links(2), "links.2"),
+            (S::Rule(0), "rule"),
+            (S::Rule(1), "rule.1"),
+            (S::Ask, "ask"),
+            (S::Verdict, "verdict"),
+            (S::Foresee, "foresee"),
+            (S::Settle, "settle"),
+            (S::Tool, "tool"),
+            (S::Input(0), "input.0"),
+            (S::Conversation, "conversation"),
+            (S::Reserve(of), "reserve.3.12"),
+            (S::ReserveCalls(3), "reserve.3.calls"),
+            (S::ReserveEnsures(3), "reserve.3.ensures"),
+            (S::ReserveCall, "calls"),
+            (S::Model(of), "model.3.12"),
+            (S::Jitter(of), "jitter.3.12"),
+            (S::Wait(of), "wait.3.12"),
+            (S::Repair(3), "repair.3"),
+            (S::Truncated, "truncated"),
+            (S::Limit, "limit"),
+            (S::Kept, "kept"),
+            (S::Work(7), "work.7"),
+            (S::Log(4), "log.4"),
+            (S::End, "end"),
+            (S::Other("elicit.1.2".into()), "elicit.1.2"),
+        ];
+        for (name, text) in names {
+            assert_eq!(name.to_string(), text);
+            assert_eq!(StepName::from(text), name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_name_that_prints_as_itself(text in "[a-z]{0,12}(\\.[0-9a-z+]{0,4}){0,3}|.*") {
+            prop_assert_eq!(StepName::from(&*text).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The way into a worker, the same for everyone who calls one: the operator, a worker, code, a preview, an explanation.
+
+use super::input::Input;
+use crate::{
+    authority::{Access, Approvals, Authority, Located, Mount, VirtualPath},
+    definition::{WorkerDefinition, attachments_root},
+    engine::{Engine, Frame},
+    function::{CompositeCall, Function},
+    outcome::{End, FailureKind, Stop},
+    toolset::{Configuration, ToolsetContext},
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A worker that has been entered: what it may touch and call, and what it was given.
+pub(super) struct Entered {
+    pub(super) frame: Frame,
+    /// Its functions, whether a model is shown them or not.
+    pub(super) functions: Vec<Function>,
+    pub(super) handed: Vec<Handed>,
+    pub(super) attached: Vec<Located>,
+    pub(super) input: Input,
+}
+
+/// A mount that hands a caller's path to a callee.
+pub(super) struct Handed {
+    /// The parameter, and the mount's name.
+    pub(super) name: Arc<str>,
+    /// The path as the caller wrote it.
+    pub(super) callers: String,
+    /// What it is.
+    pub(super) place: Located,
+}
+
+/// Binds what the caller hands over, narrows its authority, and makes the worker's functions.
+///
+/// # Errors
+/// The caller can't hand that over, or a toolset can't be made.
+pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>) -> Result<Entered, Stop> {
+    let (handed, attached) = hand_over(worker, call);
+    let authority = narrow(worker, call, &handed, &attached)?;
+    let frame = call.frame.enter(worker, authority, call.path, &*call.engine.host().driver);
+    let functions = tools(call.engine, worker, &frame).await?;
+    frame.offer(&functions);
+    let input = Input::new(worker, call.input, &handed);
+    Ok(Entered { frame, functions, handed, attached, input })
+}
+
+/// Pairs the places that the engine located with the parameters and attachments they stand for: the order is that of
+/// the worker's effects.
+fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed>, Vec<Located>) {
+    let mut places = call.places.iter();
+    let mut handed = Vec::new();
+    for parameter in worker.signature.parameters.iter().filter(|p| p.path.is_some()) {
+        if let Some(path) = call.input.get(&*parameter.name).and_then(Value::as_str)
+            && let Some(place) = places.next()
+        {
+            handed.push(Handed {
+                name: Arc::clone(&parameter.name),
+                callers: path.to_owned(),
+                place: place.clone(),
+            });
+        }
+    }
+    (handed, places.cloned().collect())
+}
+
+fn narrow(
+    worker: &WorkerDefinition,
+    call: &CompositeCall<'_>,
+    handed: &[Handed],
+    attached: &[Located],
+) -> Result<Authority, Stop> {
+    let mut narrowing = worker.sandbox.narrowing.clone();
+    narrowing.foreign |= worker.source.is_foreign();
+    for Handed { name, place, .. } in handed {
+        let at = VirtualPath::root().join(name);
+        // What the caller sees over a part of it comes along: its rules hold there under the new name too.
+        for over in call.frame.authority().view().mounts() {
+            if let Some(rest) = over.at.rest(&place.path).filter(|rest| !rest.is_empty()) {
+                let access = over.access.min(place.access);
+                narrowing.handed.push(Mount { at: at.join(rest), access, ..over.clone() });
+            }
+        }
+        narrowing.handed.push(Mount {
+            at,
+            place: place.place(),
+            access: place.access,
+            ..place.mount.clone()
+        });
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for place in attached {
+        // Two attachments of one name: the first is mounted, both are shown to the model.
+        let name = place.path.name();
+        if !names.contains(&name) {
+            names.push(name);
+            narrowing.handed.push(Mount {
+                approvals: Approvals::default(),
+                ..Mount::new(attachments_root().join(name), place.place(), Access::Read)
+            });
+        }
+    }
+    call.frame
+        .authority()
+        .narrow(&worker.id, &narrowing)
+        .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))
+}
+
+/// The functions of a worker's toolsets.
+async fn tools(
+    engine: &Engine,
+    worker: &Arc<WorkerDefinition>,
+    frame: &Frame,
+) -> Result<Vec<Function>, Stop> {
+    let mut made = Ok(Vec::new());
+    let work = async { made = make_tools(engine, worker, frame).await };
+    engine.host().driver.unrecorded(Box::pin(work)).await?;
+    made.map_err(|reason| Stop::failed(FailureKind::Definition, reason))
+}
+
+async fn make_tools(
+    engine: &Engine,
+    worker: &Arc<WorkerDefinition>,
+    frame: &Frame,
+) -> Result<Vec<Function>, String> {
+    let host = engine.host();
+    let configured = host.toolsets.of(worker);
+    let mut functions: Vec<Function> = Vec::new();
+    for (name, configuration) in &configured {
+        let kind = host.toolsets.get(name).ok_or_else(|| {
+            let known: Vec<&str> = host.toolsets.names().collect();
+            format!(
+                "`{}` names the toolset `{name}`, which does not exist; there are: {}",
+                worker.id,
+                known.join(", ")
+            )
+        })?;
+        let origin = format!("{}: toolsets.{name}.approval", worker.id);
+        let configuration = Configuration::parse(configuration, &origin)
+            .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
+        let context = ToolsetContext {
+            run: &host.run,
+            worker,
+            authority: frame.authority(),
+            definitions: &host.definitions,
+            kinds: &host.toolsets,
+            policy: configuration.policy.clone(),
+        };
+        let made = kind
+            .build(&configuration.own, &context)
+            .await
+            .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
+        for wanted in configuration.tools.iter().flatten() {
+            if !made.iter().any(|f| *f.meta.name == **wanted || *f.meta.tool_name == **wanted) {
+                let known: Vec<&str> = made.iter().map(|f| &*f.meta.name).collect();
+                return Err(format!(
+                    "toolset `{name}` of `{}` has no tool `{wanted}`; there are: {}",
+                    worker.id,
+                    known.join(", ")
+                ));
+            }
+        }
+        functions.extend(made.into_iter().filter(|f| {
+            configuration
+                .tools
+                .as_ref()
+                .is_none_or(|names| names.iter().any(|n| **n == *f.meta.name || **n == *f.meta.tool_name))
+        }));
+    }
+    Ok(functions)
+}
+
+/// Paths in an output, as the caller knows them: those below what it handed over.
+pub(super) fn translate_back(returned_paths: &[String], handed: &[Handed], end: End) -> End {
+    let End::Done(value) = &end else { return end };
+    if returned_paths.is_empty() || handed.is_empty() {
+        return end;
+    }
+    let mut value = (**value).clone();
+    for name in returned_paths {
+        let place = if name.is_empty() { Some(&mut value) } else { value.get_mut(name) };
+        if let Some(Value::String(path)) = place
+            && let Some(back) = handed.iter().find_map(|handed| {
+                let rest = path.trim_start_matches('/').strip_prefix(&*handed.name)?;
+                (rest.is_empty() || rest.starts_with('/'))
+                    .then(|| format!("{}{rest}", handed.callers.trim_end_matches('/')))
+            })
+        {
+            *path = back;
+        }
+    }
+    End::Done(Arc::new(value))
+}

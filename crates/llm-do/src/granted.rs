@@ -1,0 +1,92 @@
+//! The third phase of opening a program: the models are chosen, and everything that it asks for is granted.
+
+use crate::{
+    grant::Grant,
+    loaded::{Loaded, apply},
+    missing,
+    model_choice::{self, DetectedModel},
+    problem::Problem,
+    settings::RunOptions,
+};
+use llm_do_core::{
+    model::{ModelName, Models},
+    worker::ModelChoice,
+};
+use std::sync::Arc;
+
+/// Where the models of a session come from.
+#[derive(Clone)]
+pub enum ModelSource {
+    /// From the providers that are configured.
+    Providers,
+    /// From here, whatever the workers name. Nothing is sent to a provider, so that none needs a grant or a key.
+    Given {
+        /// The models.
+        models: Arc<dyn Models>,
+        /// The model of workers that name none.
+        default: Option<ModelName>,
+    },
+}
+
+/// A program that has everything it asks for. [`Granted::open`] opens its models.
+pub struct Granted {
+    pub(crate) loaded: Loaded,
+    pub(crate) options: RunOptions,
+    /// The grants of the options, and those that the grantor added.
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) choice: ModelChoice,
+    pub(crate) detected: Option<DetectedModel>,
+    pub(crate) source: ModelSource,
+}
+
+impl Loaded {
+    /// Chooses the models, and asks the grantor for what the grants of `options` lack.
+    ///
+    /// # Errors
+    /// Nothing names a model, or a grant is missing.
+    pub fn grant(&self, options: RunOptions, source: ModelSource) -> Result<Granted, Problem> {
+        self.grant_beyond(options, &[], source)
+    }
+
+    /// Like [`Loaded::grant`], with grants that were obtained before and are no part of the options.
+    pub(crate) fn grant_beyond(
+        &self,
+        mut options: RunOptions,
+        held: &[Grant],
+        source: ModelSource,
+    ) -> Result<Granted, Problem> {
+        let machinery = &*self.machinery;
+        options.model = options.model.map(|name| machinery.recorded.settled(name));
+        let default = match &source {
+            ModelSource::Given { default, .. } => default.clone(),
+            ModelSource::Providers => {
+                model_choice::default(&self.program, &machinery.environment, &machinery.user)?
+            }
+        };
+        let (choice, detected) = model_choice::choose(
+            &self.workers,
+            ModelChoice { forced: options.model.clone(), default },
+            &machinery.providers,
+            machinery.fallback_model.clone(),
+        )?;
+        let mut grants = options.grants.clone();
+        grants.extend(held.iter().filter(|held| !options.grants.contains(held)).cloned());
+        apply(&grants, &machinery.confiner, &machinery.python)?;
+        let mut missing = missing::places(&self.program, &grants);
+        missing.extend(missing::packages(&self.workers, &machinery.toolsets, &machinery.python));
+        missing.extend(missing::confinement(
+            &self.workers,
+            &machinery.toolsets,
+            &machinery.confiner,
+            &grants,
+        ));
+        if matches!(source, ModelSource::Providers) {
+            missing.extend(missing::endpoints(&machinery.declared, &self.workers, &choice, &grants));
+        }
+        if !missing.is_empty() {
+            grants.extend(missing::obtain(&*machinery.grantor, &self.identity, missing)?);
+            apply(&grants, &machinery.confiner, &machinery.python)?;
+        }
+        Ok(Granted { loaded: self.clone(), options, grants, choice, detected, source })
+    }
+}

@@ -1,0 +1,113 @@
+//! How a run was started, as its journal records it, so that it can be resumed and replayed.
+
+use crate::{
+    grant::Grant,
+    settings::{Input, RunOptions, Settings},
+};
+use llm_do_core::{
+    gate::{Mode, Pattern, Rule, RuleLine},
+    ledger::Budget,
+    model::{ModelName, ModelSettings},
+};
+use llm_do_program::target::Request;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What the operator said, and where.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Invocation {
+    /// The program.
+    pub request: Request,
+    /// The current directory.
+    pub here: PathBuf,
+    /// [`RunOptions::model`].
+    pub model: Option<ModelName>,
+    /// [`RunOptions::set`].
+    pub set: ModelSettings,
+    /// [`RunOptions::mode`].
+    pub mode: Option<Mode>,
+    /// [`RunOptions::rules`].
+    pub rules: Vec<RuleGiven>,
+    /// [`RunOptions::grants`].
+    pub grants: Vec<String>,
+    /// [`RunOptions::budget`].
+    pub budget: Budget,
+    /// What the entry was given.
+    pub input: Input,
+}
+
+/// One rule of the operator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleGiven {
+    /// The pattern.
+    pub pattern: String,
+    /// What it says.
+    pub rule: Rule,
+    /// Where it came from.
+    pub origin: Arc<str>,
+}
+
+/// A rule or grant of a recorded invocation that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadInvocation(pub String);
+
+impl Invocation {
+    /// How runs with these options are started, without the input.
+    pub(crate) fn new(request: &Request, here: &Path, options: &RunOptions) -> Self {
+        let rules = options.rules.iter().map(|line| RuleGiven {
+            pattern: line.pattern.to_string(),
+            rule: line.rule,
+            origin: Arc::clone(&line.origin),
+        });
+        Self {
+            request: request.clone(),
+            here: here.to_owned(),
+            model: options.model.clone(),
+            set: options.set.clone(),
+            mode: options.mode,
+            rules: rules.collect(),
+            grants: options.grants.iter().map(ToString::to_string).collect(),
+            budget: options.budget,
+            input: Input::default(),
+        }
+    }
+
+    /// The settings that it was started with; `base` gives what belongs to this machine and moment.
+    ///
+    /// # Errors
+    /// A rule or grant that can't be read.
+    pub(crate) fn settings(&self, base: Settings) -> Result<Settings, BadInvocation> {
+        let Invocation { request, here, model, set, mode, rules, grants, budget, .. } = self.clone();
+        let rules = rules.into_iter().map(|RuleGiven { pattern, rule, origin }| {
+            let pattern = Pattern::parse(&pattern).map_err(|error| BadInvocation(error.to_string()))?;
+            Ok(RuleLine { pattern, rule, origin })
+        });
+        let grants =
+            grants.iter().map(|text| Grant::parse(text).map_err(|error| BadInvocation(error.to_string())));
+        let run = RunOptions {
+            model,
+            set,
+            mode,
+            budget,
+            rules: rules.collect::<Result<_, _>>()?,
+            grants: grants.collect::<Result<_, _>>()?,
+            ..base.run
+        };
+        let mut around = base.around;
+        around.here = here;
+        Ok(Settings { request, around, run, ..base })
+    }
+
+    /// With the input, for the journal.
+    pub(crate) fn with(&self, input: &Input) -> Arc<Value> {
+        let whole = Self { input: input.clone(), ..self.clone() };
+        // A path that is not Unicode can't be recorded; a run with one can't be resumed.
+        Arc::new(serde_json::to_value(whole).unwrap_or(Value::Null))
+    }
+}

@@ -1,0 +1,38 @@
+//! The kinds of toolsets that llm-do adds to the built-in ones: the one list of them.
+
+use crate::{python::wait, settings::Environment};
+use llm_do_core::{journal::Runtime, toolset::ToolsetRegistry, worker::WorkerDefinition};
+use llm_do_python::{Custom, Python};
+use llm_do_sandbox::{confine::Confiner, shell::Shell};
+use std::sync::Arc;
+
+/// What the kinds need to run their tools.
+pub(crate) struct Host<'a> {
+    pub(crate) python: &'a Arc<Python>,
+    pub(crate) environment: &'a Environment,
+    pub(crate) confiner: &'a Arc<Confiner>,
+}
+
+/// Registers the kinds. Without a host their tools can't be made: that is enough for reading programs.
+pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Host<'_>>) {
+    let custom = host.map_or_else(Custom::unbound, |host| Custom::new(Arc::clone(host.python)));
+    let shell = host.map_or_else(Shell::unbound, |host| {
+        Shell::new(Arc::clone(host.environment), Arc::clone(host.confiner))
+    });
+    kinds.register(Arc::new(custom));
+    kinds.register(Arc::new(shell));
+}
+
+/// The kinds of toolsets that llm-do has, for reading programs: none of their tools can be called. A [`crate::Session`]
+/// brings what runs them.
+pub fn toolset_kinds() -> ToolsetRegistry {
+    let mut kinds = ToolsetRegistry::built_in();
+    register(&mut kinds, None);
+    kinds
+}
+
+/// What runs the tools of these workers. A runtime that can't run is reported where it is needed.
+pub(crate) fn runtimes(kinds: &ToolsetRegistry, workers: &[Arc<WorkerDefinition>]) -> Vec<Runtime> {
+    let used = kinds.kinds().filter(|kind| workers.iter().any(|worker| kind.starts_processes(worker)));
+    used.filter_map(|kind| wait(kind.runtime()).ok()?).collect()
+}

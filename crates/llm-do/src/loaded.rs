@@ -1,0 +1,263 @@
+//! The second phase of opening a program: its definitions are read, and what runs its tools is ready.
+
+use crate::{
+    grant::{Grant, Grantor},
+    kinds,
+    located::Located,
+    model_choice,
+    problem::Problem,
+    python::{PythonFor, code_reader, prepare},
+    recorded_model::RecordedRuns,
+    settings::{Environment, RunOptions},
+};
+use globset::{Glob, GlobMatcher};
+use llm_do_core::{
+    authority::Place, journal::UsedDefinition, model::ModelName, schema::sha256, toolset::ToolsetRegistry,
+    vfs::FileSystem, worker::WorkerDefinition,
+};
+use llm_do_models::Providers;
+use llm_do_program::{
+    Diagnostic, LoadOptions, Program, Source, Start, UserConfig, manifest::Provider, target::Request,
+};
+use llm_do_python::Python;
+use llm_do_records::{NoFiles, Redactor};
+use llm_do_runs::SealKey;
+use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+/// Whether the runs of a program may have effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effects {
+    /// They read and write files, and their processes do what their workers may do.
+    Allowed,
+    /// They see no file, and their processes can neither change anything nor reach the network. For a replay, and for a
+    /// function that is tried against recorded cases.
+    Denied,
+}
+
+/// A program that is loaded. [`Loaded::grant`] checks what it asks for.
+#[derive(Clone)]
+pub struct Loaded {
+    pub(crate) machinery: Arc<Machinery>,
+    pub(crate) program: Arc<Program>,
+    /// The definitions that were read when it was loaded. More are read while it runs.
+    pub(crate) workers: Arc<[Arc<WorkerDefinition>]>,
+    pub(crate) used: Arc<[UsedDefinition]>,
+    /// The program as grants know it: its root, or the lone file.
+    pub(crate) identity: Arc<Path>,
+    pub(crate) request: Arc<Request>,
+    pub(crate) message: Option<String>,
+    pub(crate) warnings: Arc<[Diagnostic]>,
+    source: Source,
+    load_options: LoadOptions,
+}
+
+/// What all runs of a program in this process share, whatever their options.
+pub(crate) struct Machinery {
+    pub(crate) environment: Environment,
+    pub(crate) current_dir: PathBuf,
+    /// The current directory as the program knows it.
+    pub(crate) here: Option<Place>,
+    pub(crate) confiner: Arc<Confiner>,
+    pub(crate) python: Arc<Python>,
+    pub(crate) toolsets: Arc<ToolsetRegistry>,
+    pub(crate) files: Arc<dyn FileSystem>,
+    pub(crate) providers: Arc<Providers>,
+    /// The providers that the manifest declared when the program was loaded first: those that `providers` holds.
+    pub(crate) declared: BTreeMap<String, Provider>,
+    pub(crate) fallback_model: Option<ModelName>,
+    pub(crate) user: UserConfig,
+    pub(crate) recorded: RecordedRuns,
+    pub(crate) grantor: Arc<dyn Grantor>,
+    pub(crate) redactor: Arc<Redactor>,
+    home: PathBuf,
+    seal_key: OnceLock<Option<SealKey>>,
+}
+
+impl Located {
+    /// Loads the program. `options` name the grants that count for reading its Python code.
+    ///
+    /// # Errors
+    /// The program is wrong, or the user's configuration can't be read.
+    pub fn load(self, effects: Effects, options: &RunOptions) -> Result<Loaded, Problem> {
+        let Self { settings, target, runs_dir } = self;
+        let (environment, home, around) = (settings.environment, settings.home, settings.around);
+        let recorded = RecordedRuns { runs_dir, here: around.here.clone() };
+        let lookup = Arc::clone(&environment);
+        let providers = (settings.providers)(Providers::new(move |name| lookup(name)));
+        let providers = recorded.clone().among(providers);
+        let confiner = Arc::new(Confiner::default());
+        let python = PythonFor {
+            project: target.source.tree.root(),
+            home: &home,
+            environment: &environment,
+            confiner: Arc::clone(&confiner),
+            only_looks: effects == Effects::Denied,
+        };
+        let python = python.python();
+        let mut toolsets = settings.toolsets;
+        let host = kinds::Host { python: &python, environment: &environment, confiner: &confiner };
+        kinds::register(&mut toolsets, Some(&host));
+        apply(&options.grants, &confiner, &python)?;
+
+        let names = providers.names().into_iter().map(str::to_owned).collect();
+        let mut load_options = settings.request.host(&around, toolsets.clone(), names);
+        load_options.code = Some(code_reader(Arc::clone(&python)));
+        let identity = PathBuf::from(target.source.identity().as_str());
+        let source = target.source;
+        let loaded = Program::load(source.clone(), load_options.clone()).map_err(Problem::Program)?;
+        let program = loaded.program;
+        let mut warnings = target.warnings;
+        warnings.extend(loaded.warnings);
+
+        let user = user_config(&home)?;
+        let declared = program.providers().clone();
+        let providers = user.prices.iter().fold(providers, |all, (key, terms)| all.price(key, *terms));
+        let providers = declared
+            .iter()
+            .fold(providers, |providers, (name, declared)| model_choice::declare(providers, name, declared));
+        let secrets = key_variables(&program, &environment, &user.secrets);
+        let machinery = Machinery {
+            here: place_of(&around.here).ok(),
+            current_dir: around.here,
+            confiner,
+            python,
+            toolsets: Arc::new(toolsets),
+            files: match effects {
+                Effects::Allowed => Arc::new(NativeFileSystem::new()),
+                Effects::Denied => Arc::new(NoFiles),
+            },
+            providers: Arc::new(providers),
+            declared,
+            fallback_model: settings.fallback_model,
+            user,
+            recorded,
+            grantor: settings.grantor,
+            redactor: Arc::new(Redactor::for_environment(std::env::vars_os(), secrets)),
+            environment,
+            home,
+            seal_key: OnceLock::new(),
+        };
+        let workers: Arc<[Arc<WorkerDefinition>]> = program.loaded().into();
+        Ok(Loaded {
+            used: used(&workers),
+            workers,
+            machinery: Arc::new(machinery),
+            program,
+            identity: identity.into(),
+            request: Arc::new(settings.request),
+            message: target.message,
+            warnings: warnings.into(),
+            source,
+            load_options,
+        })
+    }
+}
+
+impl Loaded {
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// Warnings of the loader.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// The same program with another worker of the project as its entry. The definitions are read again, and everything
+    /// else is shared.
+    ///
+    /// # Errors
+    /// There is no such worker, its definition is wrong, or the program is a lone file.
+    pub fn worker(&self, id: &str) -> Result<Self, Problem> {
+        if *self.program.entry().id == *id {
+            return Ok(self.clone());
+        }
+        if self.source.work.is_some() {
+            return Err(Problem::NoProject { worker: id.to_owned() });
+        }
+        let source = Source { start: Start::Entry(Some(id.to_owned())), ..self.source.clone() };
+        let loaded = Program::load(source.clone(), self.load_options.clone()).map_err(Problem::Program)?;
+        // An empty message keeps the first word from being read as one.
+        let positionals = vec![loaded.program.root().as_str().to_owned(), String::new()];
+        let request =
+            Request { positionals, project: None, entry: Some(id.to_owned()), ..(*self.request).clone() };
+        let workers: Arc<[Arc<WorkerDefinition>]> = loaded.program.loaded().into();
+        Ok(Self {
+            machinery: Arc::clone(&self.machinery),
+            used: used(&workers),
+            workers,
+            program: loaded.program,
+            identity: Arc::clone(&self.identity),
+            request: Arc::new(request),
+            message: None,
+            warnings: loaded.warnings.into(),
+            source,
+            load_options: self.load_options.clone(),
+        })
+    }
+}
+
+impl Machinery {
+    /// The key that seals journals. Without one (the user's folder can't be written) runs can't be resumed.
+    pub(crate) fn seal_key(&self) -> Option<&SealKey> {
+        self.seal_key.get_or_init(|| SealKey::of(&self.home).ok()).as_ref()
+    }
+
+    /// Folder of the journals.
+    pub(crate) fn runs_dir(&self) -> &Path {
+        &self.recorded.runs_dir
+    }
+}
+
+/// Applies the grants that concern the process and not one run's authority.
+pub(crate) fn apply(grants: &[Grant], confiner: &Confiner, python: &Arc<Python>) -> Result<(), Problem> {
+    if grants.contains(&Grant::Unconfined) {
+        confiner.allow_unconfined();
+    }
+    if grants.contains(&Grant::Uv)
+        && let Some(wanted) = python.unprepared()
+    {
+        prepare(python, &wanted).map_err(Problem::Packages)?;
+    }
+    Ok(())
+}
+
+fn used(workers: &[Arc<WorkerDefinition>]) -> Arc<[UsedDefinition]> {
+    let used = workers.iter().map(|worker| UsedDefinition {
+        worker: Arc::clone(&worker.id),
+        file: Arc::clone(&worker.instructions.file),
+        sha256: sha256(worker.text.as_bytes()),
+        text: Arc::clone(&worker.text),
+    });
+    used.collect()
+}
+
+/// The user's own configuration. A file that does not exist says nothing.
+fn user_config(home: &Path) -> Result<UserConfig, Problem> {
+    let path = home.join("config.yaml");
+    match fs::read_to_string(&path) {
+        Ok(text) => UserConfig::parse(&path.display().to_string(), &text).map_err(Problem::Program),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(UserConfig::default()),
+        Err(error) => Err(Problem::UserConfig { path, reason: error.to_string() }),
+    }
+}
+
+/// Variables that the manifest names as keys, and those that the user lists as secret.
+fn key_variables(program: &Program, environment: &Environment, listed: &[String]) -> Vec<(String, String)> {
+    let named = program.providers().values().filter_map(|provider| provider.api_key_env.clone());
+    let found = named.filter_map(|name| Some((name.clone(), environment(&name)?)));
+    let globs: Vec<GlobMatcher> =
+        listed.iter().filter_map(|name| Some(Glob::new(name).ok()?.compile_matcher())).collect();
+    let listed = std::env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        globs.iter().any(|glob| glob.is_match(&name)).then_some((name, value))
+    });
+    found.chain(listed).collect()
+}

@@ -1,0 +1,50 @@
+//! The first phase of opening a program: its files are found, and nothing of them is read.
+
+use crate::{problem::Problem, settings::Settings};
+use llm_do_program::target::{self, Target};
+use llm_do_runs::CreateError;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A program that has been found, and the folder of its runs. [`Located::load`] reads it.
+pub struct Located {
+    pub(crate) settings: Settings,
+    pub(crate) target: Target,
+    pub(crate) runs_dir: PathBuf,
+}
+
+impl Located {
+    /// Finds the program that the settings name.
+    ///
+    /// # Errors
+    /// There is none, or its folder of runs is not its own.
+    pub fn find(settings: Settings) -> Result<Self, Problem> {
+        let target = target::find(&settings.request, &settings.around).map_err(Problem::Program)?;
+        let runs_dir = match target.source.work {
+            Some(_) => settings.home.join("runs"),
+            None => own_runs(Path::new(target.source.tree.root().as_str()))?,
+        };
+        Ok(Self { settings, target, runs_dir })
+    }
+
+    /// Folder of the journals of its runs.
+    pub fn runs_dir(&self) -> &Path {
+        &self.runs_dir
+    }
+}
+
+/// The folder of a project's runs. It must be the project's own: a symbolic link in its place, which a cloned project may
+/// bring along, would send journals wherever it leads.
+fn own_runs(root: &Path) -> Result<PathBuf, CreateError> {
+    let (home, runs) = (root.join(".llm-do"), root.join(".llm-do").join("runs"));
+    for folder in [home, runs.clone()] {
+        if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_symlink()) {
+            let source =
+                io::Error::other("it is a symbolic link, and a project keeps its runs in its own folder");
+            return Err(CreateError { path: folder, source });
+        }
+    }
+    Ok(runs)
+}

@@ -1,0 +1,140 @@
+//! Which model each worker gets, and the providers that the manifest declares.
+
+use crate::{grant::Grant, missing, problem::Problem, settings::Environment};
+use llm_do_core::{
+    model::{BadModelName, Model, ModelError, ModelErrorKind, ModelName, Models, Terms},
+    worker::{ModelChoice, WorkerDefinition},
+};
+use llm_do_models::{Api, CustomProvider, Providers};
+use llm_do_program::{Program, UserConfig, manifest::Provider};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A model that nothing names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetectedModel {
+    /// The model.
+    pub name: ModelName,
+    /// Why this one.
+    pub because: String,
+}
+
+/// What workers get that name no model: by the environment, by the program, by the user's configuration.
+pub(crate) fn default(
+    program: &Program,
+    environment: &Environment,
+    user: &UserConfig,
+) -> Result<Option<ModelName>, Problem> {
+    match environment("LLM_DO_MODEL").filter(|name| !name.trim().is_empty()) {
+        Some(name) => name.parse().map(Some).map_err(|error: BadModelName| Problem::Model {
+            worker: Arc::clone(&program.entry().id),
+            model: None,
+            message: format!("LLM_DO_MODEL: {error}"),
+        }),
+        None => Ok(program.model().or(user.model.as_ref()).cloned()),
+    }
+}
+
+/// The choice, completed by what can be found where a worker would be left without a model; and why it was that one.
+pub(crate) fn choose(
+    workers: &[Arc<WorkerDefinition>],
+    mut choice: ModelChoice,
+    providers: &Providers,
+    fallback: Option<ModelName>,
+) -> Result<(ModelChoice, Option<DetectedModel>), Problem> {
+    let lacks = |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.model.is_none();
+    let must = workers.iter().any(lacks);
+    // Code may call workers that nobody has loaded yet.
+    let has_code = |worker: &Arc<WorkerDefinition>| worker.code.is_some() || !worker.tools.is_empty();
+    let may = choice.forced.is_none() && workers.iter().any(has_code);
+    if choice.default.is_some() || !(must || may) {
+        return Ok((choice, None));
+    }
+    let found = providers.default_model();
+    let found = found.map(|found| DetectedModel { name: found.name, because: found.because });
+    let fallback =
+        fallback.map(|name| DetectedModel { name, because: "no provider is configured".to_owned() });
+    let detected = found.or(fallback);
+    if must && detected.is_none() {
+        return Err(Problem::NoModel);
+    }
+    choice.default = detected.as_ref().map(|detected| detected.name.clone());
+    Ok((choice, detected))
+}
+
+/// Adds a provider of the manifest.
+pub(crate) fn declare(providers: Providers, name: &str, declared: &Provider) -> Providers {
+    providers.custom(name, custom(declared))
+}
+
+/// The providers as a run with these grants may use them. A declared provider that is not granted refuses: a worker that
+/// is loaded late must not reach an address that the operator never saw.
+pub(crate) fn granted(
+    providers: &Arc<Providers>,
+    declared: &BTreeMap<String, Provider>,
+    grants: &[Grant],
+) -> Arc<dyn Models> {
+    let refused = declared.iter().filter_map(|(name, provider)| {
+        let missing = missing::endpoint(provider, grants)?;
+        let grants: Vec<String> = missing.grants.iter().map(|grant| format!("`{grant}`")).collect();
+        let message =
+            format!("the program wants {}; the grant {} is missing", missing.what, grants.join(" "));
+        Some((name.clone(), message))
+    });
+    Arc::new(GrantedModels { providers: Arc::clone(providers), refused: refused.collect() })
+}
+
+/// The providers, without those that a run may not use.
+struct GrantedModels {
+    providers: Arc<Providers>,
+    /// Why each provider is refused, by its name.
+    refused: BTreeMap<String, String>,
+}
+
+impl Models for GrantedModels {
+    fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        match self.refused.get(name.provider()) {
+            Some(message) => Err(ModelError::new(ModelErrorKind::Auth, message.clone())),
+            None => self.providers.open(name),
+        }
+    }
+
+    fn terms(&self, name: &ModelName) -> Terms {
+        self.providers.terms(name)
+    }
+}
+
+fn custom(declared: &Provider) -> CustomProvider {
+    CustomProvider {
+        api: match declared.api.as_str() {
+            "anthropic" => Api::Anthropic,
+            "openai_resp" => Api::OpenAiResponses,
+            "gemini" => Api::Gemini,
+            "ollama" => Api::Ollama,
+            _ => Api::OpenAi,
+        },
+        api_key_env: declared.api_key_env.clone(),
+        headers: declared.headers.iter().cloned().collect(),
+        stream: declared.stream,
+        ..CustomProvider::new(declared.base_url.clone())
+    }
+}
+
+/// Opens a worker's model and checks that it takes the worker's settings: everything that would fail at its first
+/// turn and can be known now.
+pub(crate) fn open(
+    worker: &Arc<WorkerDefinition>,
+    choice: &ModelChoice,
+    models: &dyn Models,
+) -> Result<(), Problem> {
+    let fail = |model: Option<&ModelName>, message: String| Problem::Model {
+        worker: Arc::clone(&worker.id),
+        model: model.cloned(),
+        message,
+    };
+    let name = choice.of(worker).map_err(|failure| fail(None, failure.message))?;
+    let model = models.open(&name).map_err(|ModelError { message, .. }| fail(Some(&name), message))?;
+    match model.refused_settings(&worker.settings).into_iter().next() {
+        Some(refused) => Err(fail(Some(&name), refused)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,74 @@
+//! Why a run can't start.
+
+use crate::{
+    grant::{BadGrantsFile, MissingGrant},
+    resume::ResumeError,
+};
+use llm_do_core::model::ModelName;
+use llm_do_program::{Diagnostics, signature::InputError};
+use llm_do_runs::CreateError;
+use std::{path::PathBuf, sync::Arc};
+
+/// Why a run can't start. Nothing has been sent to a model.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The program is wrong.
+    #[error("{}", .0.0.first().map(|d| d.message.as_str()).unwrap_or_default())]
+    Program(Diagnostics),
+    /// It asks for what the operator has not granted.
+    #[error("the program asks for more than its own folder")]
+    Grants(Vec<MissingGrant>),
+    /// What was granted before can't be read.
+    #[error("cannot read what was granted before: {0}")]
+    GrantsFile(#[from] BadGrantsFile),
+    /// The input doesn't fit the entry.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A file to attach can't be read.
+    #[error("cannot attach `{}`: {reason}", path.display())]
+    Attachment {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The user's configuration can't be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    UserConfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A model can't be used.
+    #[error("`{worker}`: {message}")]
+    Model {
+        /// The worker whose model it is.
+        worker: Arc<str>,
+        /// The model, if one was named.
+        model: Option<ModelName>,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// Nothing names a model and none was found.
+    #[error("no model: nothing names one, and no provider is configured")]
+    NoModel,
+    /// Another worker of a lone file was asked for.
+    #[error("`{worker}` can't be called: the program is a single worker file")]
+    NoProject {
+        /// The worker.
+        worker: String,
+    },
+    /// A run would fail before its first request.
+    #[error("{0}")]
+    Preview(llm_do_core::engine::Failure),
+    /// The packages of its Python tools can't be installed.
+    #[error("cannot prepare the program's Python environment: {0}")]
+    Packages(String),
+    /// The run can't be resumed.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+    /// The journal can't be made.
+    #[error(transparent)]
+    Journal(#[from] CreateError),
+}

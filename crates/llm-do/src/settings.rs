@@ -1,0 +1,115 @@
+//! What opening a program needs to know, and what belongs to one run.
+
+use crate::grant::{Grant, Grantor, RememberedGrants};
+use llm_do_core::{
+    gate::{Mode, RuleLine},
+    ledger::Budget,
+    model::{ModelName, ModelSettings},
+    toolset::ToolsetRegistry,
+};
+use llm_do_models::Providers;
+use llm_do_program::target::{Request, Surroundings};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{path::PathBuf, sync::Arc};
+
+/// Looks a variable of the environment up. Injected, so that nothing reads the process's own environment directly.
+pub type Environment = llm_do_python::Environment;
+
+/// What opening a program needs to know.
+pub struct Settings {
+    /// Which program.
+    pub request: Request,
+    /// Where it was named.
+    pub around: Surroundings,
+    /// The environment.
+    pub environment: Environment,
+    /// Folder for runs of lone files, models and grants: `LLM_DO_HOME`, default `~/.llm-do`.
+    pub home: PathBuf,
+    /// The kinds of toolsets: [`ToolsetRegistry::built_in`] and more. Those that start processes are added here.
+    pub toolsets: ToolsetRegistry,
+    /// Registers providers beside those over HTTP.
+    pub providers: Box<dyn FnOnce(Providers) -> Providers + Send>,
+    /// Used where nothing names a model and none is detected.
+    pub fallback_model: Option<ModelName>,
+    /// Decides about what the grants of a run lack.
+    pub grantor: Arc<dyn Grantor>,
+    /// Options of the runs that are given no others.
+    pub run: RunOptions,
+}
+
+/// What belongs to one run and not to the process that runs it.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Replaces the model of every worker that is not locked.
+    pub model: Option<ModelName>,
+    /// Replaces sampling settings of every worker that is not locked.
+    pub set: ModelSettings,
+    /// What `ask` does; interactive if it is absent. The program's manifest can only tighten it.
+    pub mode: Option<Mode>,
+    /// Whether somebody can be asked.
+    pub can_ask: bool,
+    /// What `interactive` means where nobody can be asked: `auto_deny`. A resumed run that was once interactive waits
+    /// for its operator instead. See `docs/reference/approvals.md`.
+    pub unattended: Mode,
+    /// The operator's rules.
+    pub rules: Vec<RuleLine>,
+    /// What the program may reach beyond its own folder.
+    pub grants: Vec<Grant>,
+    /// What the run may use.
+    pub budget: Budget,
+}
+
+impl Default for RunOptions {
+    /// No overrides, and nobody to ask: a call that needs an approval is refused.
+    fn default() -> Self {
+        Self {
+            model: None,
+            set: ModelSettings::default(),
+            mode: None,
+            can_ask: false,
+            unattended: Mode::AutoDeny,
+            rules: Vec::new(),
+            grants: Vec::new(),
+            budget: Budget::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// Settings for one target, with this process's environment and nobody to ask: what needs an approval is refused.
+    pub fn for_target(target: &str) -> Self {
+        let user = std::env::home_dir();
+        let home = std::env::var_os("LLM_DO_HOME")
+            .map_or_else(|| user.clone().unwrap_or_default().join(".llm-do"), PathBuf::from);
+        Self {
+            request: Request { positionals: vec![target.to_owned()], ..Request::default() },
+            around: Surroundings {
+                here: std::env::current_dir().unwrap_or_default(),
+                home: user,
+                ..Surroundings::default()
+            },
+            environment: Arc::new(|name| std::env::var(name).ok()),
+            grantor: Arc::new(RememberedGrants::of(&home)),
+            home,
+            toolsets: ToolsetRegistry::built_in(),
+            providers: Box::new(|providers| providers),
+            fallback_model: None,
+            run: RunOptions::default(),
+        }
+    }
+}
+
+/// The input of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Input {
+    /// A plain message.
+    pub message: Option<String>,
+    /// The whole input as JSON.
+    pub json: Option<Value>,
+    /// Parameters as text, by name.
+    pub parameters: Vec<(String, String)>,
+    /// Files to attach.
+    pub attachments: Vec<PathBuf>,
+}

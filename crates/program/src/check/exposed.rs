@@ -1,0 +1,86 @@
+//! The Python tools that the workers of a program have.
+
+use crate::{
+    code::{CodeProblemKind, CodeTool, ModuleTools},
+    effective::Effective,
+    load_options::LoadOptions,
+};
+use llm_do_core::{
+    function::tool_name,
+    worker::{CodePackage, ToolLevel, ToolModule},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// The tools of all levels of a program. Each level is inspected once.
+#[derive(Default)]
+pub(super) struct Exposed {
+    levels: HashMap<Key, Vec<ModuleTools>>,
+    /// The tools of each list of levels, by its address; `None` if not all of them are known. Workers of one folder
+    /// share a list.
+    lists: HashMap<usize, Option<Tools>>,
+}
+
+/// The identity of a level: its package and modules. Its name depends on the worker.
+pub(super) type Key = (Arc<CodePackage>, Vec<ToolModule>);
+
+/// Python tools by the names that a model sees, the nearest of each.
+pub(super) type Tools = BTreeMap<String, Tool>;
+
+/// A Python tool and its level.
+pub(super) struct Tool {
+    pub(super) level: ToolLevel,
+    pub(super) code: CodeTool,
+}
+
+pub(super) fn key(level: &ToolLevel) -> Key {
+    (Arc::clone(&level.package), level.modules.clone())
+}
+
+impl Exposed {
+    /// Inspects the levels of all workers.
+    pub(super) fn by<'a>(workers: impl Iterator<Item = &'a Arc<Effective>>, host: &LoadOptions) -> Self {
+        let mut exposed = Self::default();
+        for levels in workers.map(|effective| &effective.definition.tools) {
+            if exposed.lists.contains_key(&levels.as_ptr().addr()) {
+                continue;
+            }
+            if let Some(reader) = &host.code {
+                for level in levels.iter() {
+                    exposed.levels.entry(key(level)).or_insert_with(|| reader.tools(level));
+                }
+            }
+            let tools = exposed.aggregated(levels);
+            exposed.lists.insert(levels.as_ptr().addr(), tools);
+        }
+        exposed
+    }
+
+    fn aggregated(&self, levels: &[ToolLevel]) -> Option<Tools> {
+        let mut tools = Tools::new();
+        for level in levels {
+            for module in self.of(level)? {
+                if module.problem.as_ref().is_some_and(|problem| problem.kind != CodeProblemKind::Nothing) {
+                    return None;
+                }
+                for code in &module.tools {
+                    let tool = || Tool { level: level.clone(), code: code.clone() };
+                    tools.entry(tool_name(&code.name)).or_insert_with(tool);
+                }
+            }
+        }
+        Some(tools)
+    }
+
+    /// The tools of the modules of a level, if it was inspected.
+    pub(super) fn of(&self, level: &ToolLevel) -> Option<&[ModuleTools]> {
+        self.levels.get(&key(level)).map(Vec::as_slice)
+    }
+
+    /// The Python tools of a worker; `None` where not all of them are known.
+    pub(super) fn tools(&self, effective: &Effective) -> Option<&Tools> {
+        self.lists.get(&effective.definition.tools.as_ptr().addr())?.as_ref()
+    }
+}

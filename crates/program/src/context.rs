@@ -1,0 +1,22 @@
+//! What a worker's file is read with: its package, the other packages, the host.
+
+use crate::{
+    load_options::LoadOptions,
+    package::{Package, Packages},
+    source::SourceTree,
+};
+
+/// What a worker's file is read with.
+pub(crate) struct Context<'a> {
+    pub(crate) packages: &'a Packages,
+    /// Whose worker it is.
+    pub(crate) package: &'a Package,
+    pub(crate) host: &'a LoadOptions,
+}
+
+impl Context<'_> {
+    /// The files of the worker's package.
+    pub(crate) fn tree(&self) -> &dyn SourceTree {
+        self.package.tree.as_ref()
+    }
+}

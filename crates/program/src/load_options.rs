@@ -1,0 +1,39 @@
+//! Options of the host for loading a program.
+
+use crate::{
+    code::CodeReader,
+    library::{Libraries, NoLibraries},
+};
+use llm_do_core::toolset::ToolsetRegistry;
+use std::sync::Arc;
+
+/// The capabilities and permissions of the host. Definitions are checked against them.
+#[derive(Clone)]
+pub struct LoadOptions {
+    /// The kinds of toolsets.
+    pub toolsets: ToolsetRegistry,
+    /// Names of providers in addition to those of the manifest. If empty, any name is valid.
+    pub providers: Vec<String>,
+    /// The installed libraries.
+    pub libraries: Arc<dyn Libraries>,
+    /// Whether Python tools may be loaded at all (`--no-import-tools` says no).
+    pub import_tools: bool,
+    /// Whether workers may name tools by module (`--allow-module-imports`), whatever the manifest says.
+    pub module_imports: bool,
+    /// The reader for Python code, if any. `check` and references to schemas use it.
+    pub code: Option<Arc<dyn CodeReader>>,
+}
+
+impl Default for LoadOptions {
+    /// No toolsets, any provider, no libraries.
+    fn default() -> Self {
+        Self {
+            toolsets: ToolsetRegistry::default(),
+            providers: Vec::new(),
+            libraries: Arc::new(NoLibraries),
+            import_tools: true,
+            module_imports: false,
+            code: None,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What a resumed run did before, found by the keys of its steps (`docs/reference/journal.md`).
+
+use llm_do_core::{
+    call_path::CallPath,
+    function::Risk,
+    journal::{Ending, Record, RecordKind},
+    ledger::Reserved,
+    question::{Given, Question, QuestionId, Settlement, Waiting},
+    step_name::StepName,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// The records of a run so far, each under the place of its call and the name of its step.
+///
+/// Times are those of the run's work: the gaps in which nothing happened, because the run was suspended or cut off, are
+/// left out, so that no deadline runs while nobody works.
+#[derive(Debug, Default)]
+pub struct History {
+    steps: HashMap<CallPath, BTreeMap<StepName, Past>>,
+    /// The steps that set something aside in the ledger.
+    reserved: Vec<(CallPath, StepName)>,
+    /// When the run began.
+    pub began_ms: u64,
+    /// How long nothing happened, all gaps together.
+    pub idle_ms: u64,
+    last_ms: u64,
+}
+
+/// One step, as far as it came.
+#[derive(Debug, Default)]
+struct Past {
+    begun: Option<(RecordKind, u64)>,
+    ended: Option<(RecordKind, u64)>,
+    /// Whether the resumed run has come by.
+    seen: AtomicBool,
+}
+
+/// What is known of a step.
+pub enum Found<'a> {
+    /// It never began.
+    Nothing,
+    /// It began at that time.
+    Begun(&'a RecordKind, u64),
+    /// It began, if it has a beginning, and ended.
+    Ended {
+        /// The record of its end.
+        body: &'a RecordKind,
+        /// When it began.
+        began_ms: u64,
+        /// When it ended.
+        at_ms: u64,
+    },
+}
+
+impl History {
+    /// That of a run that begins at that time: there is none.
+    pub fn none(began_ms: u64) -> Self {
+        Self { began_ms, ..Self::default() }
+    }
+
+    /// That of a run that was suspended or cut off.
+    pub fn of(records: Vec<Record>) -> Self {
+        let mut history = Self {
+            began_ms: records.first().map_or(0, |record| record.at_ms),
+            last_ms: records.last().map_or(0, |record| record.at_ms),
+            ..Self::default()
+        };
+        for Record { at_ms, path, step, body, .. } in records {
+            if let RecordKind::RunResumed { idle_ms, .. } = body {
+                history.idle_ms += idle_ms;
+                continue;
+            }
+            let at_ms = at_ms.saturating_sub(history.idle_ms);
+            if matches!(body, RecordKind::Reserved(_)) {
+                history.reserved.push((path.clone(), step.clone()));
+            }
+            let steps = history.steps.entry(path).or_default();
+            if matches!(body, RecordKind::ToolStarted { .. }) {
+                // A new attempt: what was decided of the one before does not count for it.
+                steps.remove(&StepName::Settle);
+            }
+            let past = steps.entry(step).or_default();
+            match body {
+                // The run's own frame, and ends that only say that the run stopped there.
+                RecordKind::RunStarted { .. }
+                | RecordKind::RunEnded { .. }
+                | RecordKind::CallEnded { ending: Ending::Suspended, .. } => {}
+                // What was cut off counts as not ended.
+                RecordKind::Cancelled => past.ended = None,
+                begun @ (RecordKind::Asked(_)
+                | RecordKind::ToolStarted { .. }
+                | RecordKind::ModelRequested { .. }) => {
+                    past.begun = Some((begun, at_ms));
+                    past.ended = None;
+                }
+                ended => past.ended = Some((ended, at_ms)),
+            }
+        }
+        history
+    }
+
+    /// How long nothing happened until `now_ms`.
+    pub fn idle_until(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.last_ms)
+    }
+
+    /// The questions that wait: those that were asked and have no answer, and those about leaves that were cut off and
+    /// may have had their effect. Sorted by call and step.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let mut waiting: Vec<Waiting> = self
+            .steps
+            .iter()
+            .flat_map(|(path, steps)| {
+                let asked = steps.iter().filter_map(move |(step, past)| match past {
+                    Past { begun: Some((RecordKind::Asked(question), _)), ended: None, .. } => {
+                        Some(Waiting { id: QuestionId::new(path, step), question: question.clone() })
+                    }
+                    _ => None,
+                });
+                asked.chain(self.cut_off(path, steps))
+            })
+            .collect();
+        waiting.sort_by(|a, b| a.id.cmp(&b.id));
+        waiting.dedup_by(|a, b| a.id == b.id);
+        waiting
+    }
+
+    /// The question of that call and step, if it has no answer and may be decided.
+    pub fn question(&self, id: &QuestionId) -> Option<Question> {
+        let steps = self.steps.get(&id.call)?;
+        match steps.get(&id.step) {
+            Some(Past { begun: Some((RecordKind::Asked(question), _)), ended: None, .. }) => {
+                Some(question.clone())
+            }
+            Some(_) => None,
+            None if id.step == StepName::Settle => self.settlement(&id.call, steps).map(Question::Settlement),
+            None => None,
+        }
+    }
+
+    /// The question about a leaf at `path` that had begun and not ended, if it may have had its effect and nothing
+    /// tells whether it had.
+    fn cut_off(&self, path: &CallPath, steps: &BTreeMap<StepName, Past>) -> Option<Waiting> {
+        let foreseen = steps.get(&StepName::Foresee).and_then(|past| past.ended.as_ref());
+        let known = matches!(foreseen, Some((RecordKind::Foreseen { foreseen: Some(_) }, _)));
+        let decided = steps.get(&StepName::Settle).is_some_and(|past| past.ended.is_some());
+        if known || decided {
+            return None;
+        }
+        let question = Question::Settlement(self.settlement(path, steps)?);
+        Some(Waiting { id: QuestionId::new(path, &StepName::Settle), question })
+    }
+
+    /// The leaf at `path`, if it had begun and not ended and may have had its effect.
+    fn settlement(&self, path: &CallPath, steps: &BTreeMap<StepName, Past>) -> Option<Settlement> {
+        let tool = steps.get(&StepName::Tool)?;
+        let (Some((RecordKind::ToolStarted { function, risk, .. }, _)), None) = (&tool.begun, &tool.ended)
+        else {
+            return None;
+        };
+        if *risk == Risk::Read {
+            return None;
+        }
+        let input = match steps.get(&StepName::Call).and_then(|past| past.ended.as_ref()) {
+            Some((RecordKind::CallStarted { input, .. }, _)) => Arc::clone(input),
+            _ => Arc::default(),
+        };
+        let above = std::iter::successors(path.parent(), CallPath::parent);
+        let mut chain: Vec<Arc<str>> = above.filter_map(|path| self.function_at(&path).cloned()).collect();
+        chain.reverse();
+        Some(Settlement { chain, function: Arc::clone(function), risk: *risk, input })
+    }
+
+    /// The answer to a question, if it has one.
+    pub fn answer_to(&self, id: &QuestionId) -> Option<&Given> {
+        match &self.steps.get(&id.call)?.get(&id.step)?.ended {
+            Some((RecordKind::Answered(given), _)) => Some(given),
+            _ => None,
+        }
+    }
+
+    /// Whether a conversation was begun by that call.
+    pub fn has_conversation(&self, path: &CallPath) -> bool {
+        let is_start = |past: &Past| matches!(past.ended, Some((RecordKind::ConversationStarted { .. }, _)));
+        self.steps.get(path).is_some_and(|steps| steps.values().any(is_start))
+    }
+
+    /// Whether the end of that call, or of one above it, is recorded: then everything that it did is.
+    pub fn is_over(&self, path: &CallPath) -> bool {
+        let ended = |path: &CallPath| {
+            self.steps
+                .get(path)
+                .and_then(|steps| steps.get(&StepName::End))
+                .is_some_and(|end| end.ended.is_some())
+        };
+        std::iter::successors(Some(path.clone()), CallPath::parent).any(|path| ended(&path))
+    }
+
+    /// The function that was called there.
+    pub fn function_at(&self, path: &CallPath) -> Option<&Arc<str>> {
+        match &self.steps.get(path)?.get(&StepName::Call)?.ended {
+            Some((RecordKind::CallStarted { function, .. }, _)) => Some(function),
+            _ => None,
+        }
+    }
+
+    /// What is recorded of the step of that name in the call at `path`. The step then counts as seen again.
+    pub fn find(&self, path: &CallPath, step: &StepName) -> Found<'_> {
+        let Some(past) = self.steps.get(path).and_then(|steps| steps.get(step)) else {
+            return Found::Nothing;
+        };
+        past.seen.store(true, Ordering::Relaxed);
+        match (&past.begun, &past.ended) {
+            (begun, Some((body, at_ms))) => {
+                let began_ms = begun.as_ref().map_or(*at_ms, |(_, at_ms)| *at_ms);
+                Found::Ended { body, began_ms, at_ms: *at_ms }
+            }
+            (Some((body, at_ms)), None) => Found::Begun(body, *at_ms),
+            (None, None) => Found::Nothing,
+        }
+    }
+
+    /// What was begun under that key, whether it ended or not.
+    pub fn begun(&self, path: &CallPath, step: &StepName) -> Option<&RecordKind> {
+        self.steps.get(path)?.get(step)?.begun.as_ref().map(|(body, _)| body)
+    }
+
+    /// What the call at `path` and those below it had reserved, each with the end of its request if that has one.
+    pub fn reserved_below(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
+        let ended = |at: &CallPath, step: &StepName| {
+            let past = self.steps.get(at)?.get(step)?;
+            past.ended.as_ref().map(|(body, _)| body.clone())
+        };
+        let below = self.reserved.iter().filter(|(at, _)| at.is_within(path));
+        below
+            .filter_map(|(at, step)| {
+                let Some(RecordKind::Reserved(reserved)) = ended(at, step) else { return None };
+                let end = match step {
+                    StepName::Reserve(request) => ended(at, &StepName::Model(*request)),
+                    _ => None,
+                };
+                Some((reserved, end))
+            })
+            .collect()
+    }
+
+    /// A call below `path` that the run made before and that it has not come by again: its code went another way.
+    pub fn left_out(&self, path: &CallPath) -> Option<&CallPath> {
+        let below = |other: &CallPath| other.parent().is_some_and(|parent| parent == *path);
+        let unseen = |steps: &BTreeMap<StepName, Past>| {
+            steps
+                .get(&StepName::Call)
+                .is_some_and(|call| call.ended.is_some() && !call.seen.load(Ordering::Relaxed))
+        };
+        self.steps.iter().find(|(other, steps)| below(other) && unseen(steps)).map(|(other, _)| other)
+    }
+
+    /// A step at `path` itself, or a call right below it, that was recorded and that nobody has come by: the first by name.
+    pub fn passed_over(&self, path: &CallPath) -> Option<(&CallPath, &StepName, &RecordKind)> {
+        let own = self.steps.get_key_value(path).into_iter();
+        let own = own.flat_map(|(path, steps)| steps.iter().map(move |(step, past)| (path, step, past)));
+        // The end is what is being looked at, what was decided of a leaf that was cut off follows from nothing, and a
+        // question need not come up again where an earlier answer covers it by now: the verdict tells.
+        // A missing wait for code belongs to a missing call, and the difference in the call says more.
+        let own = own.filter(|(_, step, _)| {
+            !matches!(step, StepName::End | StepName::Settle | StepName::Ask | StepName::Work(_))
+        });
+        let below =
+            self.steps.iter().filter(|(other, _)| other.parent().is_some_and(|parent| parent == *path));
+        let below = below.filter_map(|(other, steps)| {
+            let (step, past) = steps.get_key_value(&StepName::Call)?;
+            Some((other, step, past))
+        });
+        let passed = own.chain(below).filter_map(|(path, step, past)| match &past.ended {
+            Some((body, _))
+                if !past.seen.load(Ordering::Relaxed) && !matches!(body, RecordKind::Note { .. }) =>
+            {
+                Some((path, step, body))
+            }
+            _ => None,
+        });
+        passed.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))
+    }
+
+    /// A call that was recorded, that nobody has come by, and whose caller did not stop because the record does, at one
+    /// of these places.
+    pub fn never_made(&self, stopped: &[CallPath]) -> Option<(&CallPath, &RecordKind)> {
+        let calls = self.steps.iter().filter_map(|(path, steps)| {
+            let call = steps.get(&StepName::Call)?;
+            let (body, _) = call.ended.as_ref()?;
+            (!call.seen.load(Ordering::Relaxed)).then_some((path, body))
+        });
+        let unseen: BTreeMap<&CallPath, &RecordKind> = calls.collect();
+        let mut topmost = unseen.iter().filter_map(|(path, body)| {
+            let parent = path.parent().filter(|parent| !unseen.contains_key(parent))?;
+            let inside = |place: &CallPath| {
+                std::iter::successors(Some(place.clone()), CallPath::parent).any(|above| above == parent)
+            };
+            (!stopped.iter().any(inside)).then_some((*path, *body))
+        });
+        topmost.next()
+    }
+}
+
+/// Whether two intents of one step mean the same: a model was sent the same, a tool is the same.
+pub fn same_intent(recorded: &RecordKind, now: &RecordKind) -> bool {
+    match (recorded, now) {
+        (
+            RecordKind::ModelRequested { head: a, digest: b, .. },
+            RecordKind::ModelRequested { head: c, digest: d, .. },
+        ) => a == c && b == d,
+        (RecordKind::ToolStarted { function: a, .. }, RecordKind::ToolStarted { function: b, .. }) => a == b,
+        _ => false,
+    }
+}

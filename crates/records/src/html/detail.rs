@@ -1,0 +1,264 @@
+//! One call in full.
+
+use super::{
+    calls::Rows,
+    conversation,
+    markup::Markup,
+    value::{blob, json_block, preview, text_block, value},
+};
+use crate::{
+    render::{caller, duration, moment, source, thousands},
+    whole::{WholeCall, WholeRun},
+};
+use llm_do_core::{
+    authority::Place,
+    engine::{Failure, FailureKind},
+    gate::Rule,
+    journal::{Record, RecordKind},
+    question::{Answer, FILES, Given, Question},
+    step_name::StepName,
+};
+
+/// The content below a call's row.
+pub(super) fn call(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
+    facts(m, run, call);
+    m.ours("<h3>Input</h3>");
+    value(m, &call.node.input);
+    approvals(m, &call.records);
+    conversation::section(m, run, call, rows);
+    effect(m, &call.records);
+    if let Some(output) = call.output {
+        m.ours("<h3>Output</h3>");
+        value(m, output);
+    }
+    call.blobs.iter().for_each(|returned| blob(m, returned));
+    if let Some(failed) = &call.node.failure {
+        m.ours("<h3>Failure</h3>");
+        failure(m, failed);
+    }
+}
+
+fn facts(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>) {
+    let node = call.node;
+    m.class("dl", "facts", |m| {
+        let mut fact = |name: &'static str, text: &str| {
+            m.with("div", &[], |m| {
+                m.ours("<dt>");
+                m.ours(name);
+                m.ours("</dt>");
+                m.with("dd", &[], |m| m.text(text));
+            });
+        };
+        fact("place", node.path.as_str());
+        fact("of", &source(&node.source));
+        fact("called by", &caller(&node.principal));
+        if let Some(model) = &node.model {
+            fact("model", model.as_str());
+        }
+        let after = node.started_ms.saturating_sub(run.tree().started_ms);
+        fact("began", &format!("{} (+{})", moment(node.started_ms), duration(after)));
+        fact("took", &duration(node.took_ms));
+        if node.waited_ms > 0 {
+            fact("waited for an answer", &duration(node.waited_ms));
+        }
+        if node.requests > 0 {
+            let failed = match node.failed_requests {
+                0 => String::new(),
+                failed => format!(", {failed} failed"),
+            };
+            fact("requests", &format!("{}{failed}", node.requests));
+        }
+        if let Some(usage) = node.usage {
+            let parts = [
+                (usage.input_tokens, "in"),
+                (usage.cached_tokens, "of these cached"),
+                (usage.output_tokens, "out"),
+            ];
+            let parts: Vec<String> = parts
+                .into_iter()
+                .filter_map(|(count, what)| Some(format!("{} {what}", thousands(count?))))
+                .collect();
+            if !parts.is_empty() {
+                fact("tokens, with calls below", &parts.join(", "));
+            }
+            if let Some(cost) = usage.cost_usd {
+                fact("cost, with calls below", &cost.to_string());
+            }
+        }
+    });
+}
+
+/// The decisions of the gate and the operator, in order.
+fn approvals(m: &mut Markup, records: &[&Record]) {
+    let about_it = |record: &&&Record| {
+        matches!(
+            record.body,
+            RecordKind::LinksFollowed { elsewhere: true, .. }
+                | RecordKind::RuleStated { .. }
+                | RecordKind::Verdict { .. }
+                | RecordKind::Asked(_)
+                | RecordKind::Answered(_)
+        )
+    };
+    let mut said = records.iter().filter(about_it).peekable();
+    if said.peek().is_none() {
+        return;
+    }
+    m.ours("<h3>Approval</h3><ul class=\"said\">");
+    for record in said {
+        m.with("li", &[], |m| match &record.body {
+            RecordKind::LinksFollowed { places, .. } => {
+                m.ours("links lead to ");
+                let places: Vec<&str> = places.iter().map(Place::as_str).collect();
+                m.with("code", &[], |m| m.text(&places.join(", ")));
+            }
+            RecordKind::RuleStated { rule, reason } => {
+                m.text(&format!("the tool's author says {rule}"));
+                because(m, reason.as_deref());
+            }
+            RecordKind::Verdict { rule, by, reason } => {
+                m.ours(match rule {
+                    Rule::PreApproved => "<b class=\"good\">allowed</b> by ",
+                    Rule::Ask => "<b class=\"notice\">to be asked</b> by ",
+                    Rule::Blocked => "<b class=\"bad\">refused</b> by ",
+                });
+                m.worded("span", "rule", &by.to_string());
+                because(m, reason.as_deref());
+            }
+            RecordKind::Asked(question) => asked(m, question),
+            RecordKind::Answered(given) => answered(m, given),
+            _ => {}
+        });
+    }
+    m.ours("</ul>");
+}
+
+fn asked(m: &mut Markup, question: &Question) {
+    match question {
+        Question::Approval(approval) => {
+            m.ours("<b class=\"notice\">asked</b>, risk ");
+            m.text(&approval.risk.to_string());
+            m.ours(", because of ");
+            m.worded("span", "rule", &approval.rule.to_string());
+            m.ours(". Who wants it: ");
+            m.text(&approval.chain.join(" → "));
+            if let Some(change) = &approval.preview {
+                preview(m, change);
+            }
+        }
+        Question::Input(input) => {
+            m.ours("<b class=\"notice\">asked for input</b> by ");
+            m.text(&input.chain.join(" → "));
+            m.ours(": ");
+            m.text(&input.prompt);
+        }
+        Question::Settlement(_) => {
+            m.ours(
+                "<b class=\"notice\">cut off</b> before it ended; the operator was asked what became of it",
+            );
+        }
+    }
+}
+
+fn answered(m: &mut Markup, given: &Given) {
+    let remembered = |m: &mut Markup, remember: bool| {
+        if remember {
+            m.ours(", for the rest of the session too");
+        }
+    };
+    match &*given.via {
+        _ if given.is_remembered() => m.ours("an earlier answer covers it: "),
+        FILES => m.ours("the state of the files says: "),
+        via => {
+            m.text(&format!("{} answered ({via}): ", given.by));
+        }
+    }
+    let answer = &given.answer;
+    match answer {
+        Answer::Approve { remember } => {
+            m.ours("<b class=\"good\">approved</b>");
+            remembered(m, *remember);
+        }
+        Answer::Deny { reason, remember } => {
+            m.ours("<b class=\"bad\">denied</b>");
+            remembered(m, *remember);
+            because(m, reason.as_deref());
+        }
+        Answer::Edit { input } => {
+            m.ours("<b class=\"notice\">with other arguments</b>");
+            value(m, input);
+        }
+        Answer::Give { value: words } => {
+            m.ours("<b class=\"good\">gave</b>");
+            value(m, words);
+        }
+        Answer::Decline { reason } => {
+            m.ours("<b class=\"bad\">gave no answer</b>");
+            because(m, reason.as_deref());
+        }
+        Answer::Again => m.ours("run it again"),
+        Answer::Done { result } => {
+            m.ours("it is done");
+            value(m, result);
+        }
+        Answer::Abort => m.ours("<b class=\"bad\">end the run</b>"),
+    }
+}
+
+fn because(m: &mut Markup, reason: Option<&str>) {
+    if let Some(reason) = reason {
+        m.ours(": ");
+        m.with("q", &[], |m| m.text(reason));
+    }
+}
+
+/// The recorded effects of a leaf's code.
+fn effect(m: &mut Markup, records: &[&Record]) {
+    for record in records {
+        match &record.body {
+            RecordKind::ToolStarted { risk, idempotency_key, .. } => {
+                m.class("p", "dim small", |m| {
+                    m.text(&format!("ran with risk {risk}, as {idempotency_key}"));
+                });
+            }
+            RecordKind::ToolEnded { log: Some(log), .. } => {
+                m.ours("<h3>Log</h3>");
+                text_block(m, log);
+            }
+            RecordKind::TimedOut { after_ms } if record.step == StepName::Tool => {
+                m.worded("p", "bad", &format!("stopped after {}", duration(*after_ms)));
+            }
+            RecordKind::Cancelled => m.ours("<p class=\"bad\">given up when the run was ended</p>"),
+            _ => {}
+        }
+    }
+}
+
+/// The reason of a failure, and the partial answer if there is one.
+pub(super) fn failure(m: &mut Markup, failure: &Failure) {
+    m.class("div", "failure", |m| {
+        m.worded("span", "kind", kind(failure.kind));
+        m.worded("pre", "text", &failure.message);
+    });
+    if let Some(partial) = &failure.partial {
+        m.ours("<h3>What there was of an answer</h3>");
+        json_block(m, partial);
+    }
+}
+
+fn kind(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Definition => "definition",
+        FailureKind::InvalidInput => "invalid input",
+        FailureKind::Authority => "authority",
+        FailureKind::Blocked => "blocked",
+        FailureKind::Denied => "denied",
+        FailureKind::Tool => "tool",
+        FailureKind::Timeout => "timeout",
+        FailureKind::Limit => "limit",
+        FailureKind::Model => "model",
+        FailureKind::Refusal => "refusal",
+        FailureKind::InvalidOutput => "invalid output",
+        FailureKind::Postcondition => "postcondition",
+    }
+}

@@ -1,0 +1,312 @@
+//! One call in full, as lines of text.
+
+use super::{Line, Tone, caller, duration, ending, moment, shown, source, thousands, tokens};
+use crate::{
+    diff::{DiffLine, diff},
+    whole::{WholeCall, WholeRun},
+};
+use llm_do_core::{
+    authority::Place,
+    function::Preview,
+    gate::Rule,
+    journal::{Record, RecordKind},
+    model::{Arguments, Blob, Message, Part, Role, Usage},
+    question::{Answer, FILES, Given, OPERATOR, Question},
+    step_name::StepName,
+};
+use serde_json::Value;
+
+/// A call in full: all its records, as text.
+pub fn render_call(run: &WholeRun, call: &WholeCall<'_>) -> Vec<Line> {
+    let mut page = Text { began_ms: run.tree().started_ms, lines: Vec::new() };
+    page.facts(call);
+    page.heading("input");
+    page.value(&call.node.input);
+    page.records("approval", call, Text::decision);
+    let worker = call.node.model.is_some();
+    page.records(if worker { "conversation" } else { "noted" }, call, Text::said);
+    page.records("tool", call, Text::effect);
+    if let Some(output) = call.output {
+        page.heading("output");
+        page.value(output);
+    }
+    call.blobs.iter().for_each(|blob| page.blob(blob));
+    if let Some(failure) = &call.node.failure {
+        page.heading("failure");
+        page.block(Tone::Bad, &failure.message);
+        if let Some(partial) = &failure.partial {
+            page.line(Tone::Dim, "what there was of an answer:");
+            page.value(partial);
+        }
+    }
+    page.lines
+}
+
+/// Lines being written. Text of models and tools passes through [`shown`].
+struct Text {
+    began_ms: u64,
+    lines: Vec<Line>,
+}
+
+impl Text {
+    /// A line of our words and of foreign text.
+    fn line(&mut self, tone: Tone, text: &str) {
+        self.lines.push(Line(vec![(Tone::Plain, "  ".to_owned()), (tone, shown(text))]));
+    }
+
+    fn heading(&mut self, name: &str) {
+        self.lines.push(Line::default());
+        self.lines.push(Line(vec![(Tone::Strong, name.to_owned())]));
+    }
+
+    /// A text with its own lines.
+    fn block(&mut self, tone: Tone, text: &str) {
+        for line in text.lines() {
+            self.lines.push(Line(vec![(Tone::Dim, "  │ ".to_owned()), (tone, shown(line))]));
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Object(fields) if !fields.is_empty() => {
+                for (name, field) in fields {
+                    let text = match field {
+                        Value::String(text) if text.contains('\n') => text.clone(),
+                        Value::Object(_) | Value::Array(_) if field.to_string().len() > 80 => {
+                            format!("{field:#}")
+                        }
+                        other => {
+                            self.line(Tone::Plain, &format!("{name}: {other}"));
+                            continue;
+                        }
+                    };
+                    self.line(Tone::Plain, &format!("{name}:"));
+                    self.block(Tone::Plain, &text);
+                }
+            }
+            Value::String(text) if !text.is_empty() => self.block(Tone::Plain, text),
+            other => self.block(Tone::Plain, &format!("{other:#}")),
+        }
+    }
+
+    fn blob(&mut self, blob: &Blob) {
+        let about =
+            format!("file {}, {}, {} bytes", blob.name, blob.media_type, thousands(blob.data.len() as u64));
+        self.line(Tone::Dim, &about);
+    }
+
+    fn facts(&mut self, call: &WholeCall<'_>) {
+        let node = call.node;
+        let (tone, state) = ending(node).unwrap_or((Tone::Good, "done".to_owned()));
+        self.lines.push(Line(vec![
+            (Tone::Dim, format!("{}  ", shown(node.path.as_str()))),
+            (Tone::Strong, shown(&node.function)),
+            (tone, format!("  {state}")),
+        ]));
+        let (source, caller) = (source(&node.source), caller(&node.principal));
+        self.line(Tone::Dim, &format!("of {source}, called by {caller}"));
+        let after = duration(node.started_ms.saturating_sub(self.began_ms));
+        let mut times =
+            format!("began {} (+{after}), took {}", moment(node.started_ms), duration(node.took_ms));
+        if node.waited_ms > 0 {
+            times.push_str(&format!(", waited {} for an answer", duration(node.waited_ms)));
+        }
+        self.line(Tone::Dim, &times);
+        if let Some(model) = &node.model {
+            let mut asked = format!("{model}, {} requests", node.requests);
+            if node.failed_requests > 0 {
+                asked.push_str(&format!(", {} failed", node.failed_requests));
+            }
+            if let Some(usage) = node.usage.filter(|usage| *usage != Usage::default()) {
+                asked.push_str(&format!(", {} with the calls below", tokens(usage)));
+            }
+            self.line(Tone::Dim, &asked);
+        }
+    }
+
+    /// The lines that `tell` writes for the records, below a heading if there are any.
+    fn records(&mut self, heading: &str, call: &WholeCall<'_>, tell: fn(&mut Self, &Record)) {
+        let before = self.lines.len();
+        self.heading(heading);
+        let without = self.lines.len();
+        call.records.iter().for_each(|record| tell(self, record));
+        if self.lines.len() == without {
+            self.lines.truncate(before);
+        }
+    }
+
+    fn decision(&mut self, record: &Record) {
+        let because = |reason: Option<&str>| reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        match &record.body {
+            RecordKind::LinksFollowed { places, elsewhere: true } => {
+                let places: Vec<&str> = places.iter().map(Place::as_str).collect();
+                self.line(Tone::Dim, &format!("links lead to {}", places.join(", ")));
+            }
+            RecordKind::RuleStated { rule, reason } => {
+                self.line(Tone::Dim, &format!("the tool's author says {rule}{}", because(reason.as_deref())));
+            }
+            RecordKind::Verdict { rule, by, reason } => {
+                let (tone, word) = match rule {
+                    Rule::PreApproved => (Tone::Good, "allowed"),
+                    Rule::Ask => (Tone::Notice, "to be asked"),
+                    Rule::Blocked => (Tone::Bad, "refused"),
+                };
+                self.line(tone, &format!("{word} by {by}{}", because(reason.as_deref())));
+            }
+            RecordKind::Asked(question) => self.question(question),
+            RecordKind::Answered(given) => self.answer(given),
+            _ => {}
+        }
+    }
+
+    fn question(&mut self, question: &Question) {
+        match question {
+            Question::Approval(approval) => {
+                let (chain, risk) = (approval.chain.join(" → "), approval.risk);
+                let text = format!("{chain} asked, risk {risk}, because of {}", approval.rule);
+                self.line(Tone::Notice, &text);
+                if let Some(Preview::Change { path, before, after }) = &approval.preview {
+                    self.diff(path, before.as_deref(), after.as_deref());
+                }
+            }
+            Question::Input(input) => {
+                let chain = input.chain.join(" → ");
+                self.line(Tone::Notice, &format!("{chain} asked for input: {}", input.prompt));
+            }
+            Question::Settlement(_) => {
+                self.line(Tone::Notice, "cut off before it ended; the operator was asked what became of it");
+            }
+        }
+    }
+
+    fn answer(&mut self, given: &Given) {
+        let because =
+            |reason: &Option<String>| reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let who = match &*given.via {
+            _ if given.is_remembered() => "an earlier answer".to_owned(),
+            FILES => "the state of the files".to_owned(),
+            via if *given.by == *OPERATOR => format!("the operator ({via})"),
+            via => format!("{} ({via})", given.by),
+        };
+        match &given.answer {
+            Answer::Approve { .. } => self.line(Tone::Good, &format!("{who} approved")),
+            Answer::Deny { reason, .. } => {
+                self.line(Tone::Bad, &format!("{who} denied{}", because(reason)));
+            }
+            Answer::Edit { input } => {
+                self.line(Tone::Notice, &format!("{who} approved other arguments"));
+                self.value(input);
+            }
+            Answer::Give { value } => {
+                self.line(Tone::Good, &format!("{who} answered"));
+                self.value(value);
+            }
+            Answer::Decline { reason } => {
+                self.line(Tone::Bad, &format!("{who} gave no answer{}", because(reason)));
+            }
+            Answer::Again => self.line(Tone::Notice, &format!("{who} let it run again")),
+            Answer::Done { .. } => self.line(Tone::Notice, &format!("{who} counts it as done")),
+            Answer::Abort => self.line(Tone::Bad, &format!("{who} ended the run")),
+        }
+    }
+
+    fn diff(&mut self, path: &str, before: Option<&str>, after: Option<&str>) {
+        self.line(Tone::Strong, &format!("--- {}", before.map_or("(new file)", |_| path)));
+        self.line(Tone::Strong, &format!("+++ {}", after.map_or("(removed)", |_| path)));
+        for (line, text) in diff(before.unwrap_or_default(), after.unwrap_or_default()) {
+            let tone = match line {
+                DiffLine::Hunk | DiffLine::Remark => Tone::Dim,
+                DiffLine::Removed => Tone::Bad,
+                DiffLine::Added => Tone::Good,
+                DiffLine::Same => Tone::Plain,
+            };
+            self.line(tone, &text);
+        }
+    }
+
+    /// A line with a time.
+    fn at(&mut self, record: &Record, tone: Tone, text: &str) {
+        let after = duration(record.at_ms.saturating_sub(self.began_ms));
+        self.lines.push(Line(vec![(Tone::Dim, format!("  +{after}  ")), (tone, shown(text))]));
+    }
+
+    fn said(&mut self, record: &Record) {
+        match &record.body {
+            RecordKind::ConversationStarted { system, tools, message, .. } => {
+                self.at(record, Tone::Strong, "instructions");
+                self.block(Tone::Plain, system);
+                if !tools.is_empty() {
+                    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+                    self.at(record, Tone::Dim, &format!("tools: {}", names.join(", ")));
+                }
+                self.message(record, message, "");
+            }
+            RecordKind::MessageAdded { message } => self.message(record, message, ""),
+            RecordKind::ModelAnswered { message, usage, .. } => {
+                let used = tokens(*usage);
+                self.message(record, message, &if used.is_empty() { used } else { format!("  {used}") });
+            }
+            RecordKind::ModelFailed { error } => {
+                self.at(record, Tone::Bad, &format!("the request failed: {}", error.message));
+            }
+            RecordKind::TimedOut { after_ms } if record.step != StepName::Tool => {
+                let what = if matches!(record.step, StepName::Work(_)) { "next call" } else { "answer" };
+                self.at(record, Tone::Bad, &format!("no {what} within {}", duration(*after_ms)));
+            }
+            RecordKind::Slept { ms } => self.at(record, Tone::Dim, &format!("waited {}", duration(*ms))),
+            RecordKind::Limit { what } => self.at(record, Tone::Bad, what),
+            RecordKind::Note { text } => self.at(record, Tone::Notice, text),
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, record: &Record, message: &Message, used: &str) {
+        let who = match message.role {
+            Role::User => "to the model",
+            Role::Assistant => "the model",
+            Role::Tool => "results",
+        };
+        self.at(record, Tone::Strong, &format!("{who}{used}"));
+        for part in &message.parts {
+            match part {
+                Part::Text { text } => self.block(Tone::Plain, text),
+                Part::Attachment { name, text } => {
+                    self.line(Tone::Dim, &format!("[{name}]"));
+                    self.block(Tone::Plain, text);
+                }
+                Part::Reasoning { text } => self.block(Tone::Dim, text),
+                Part::Blob(blob) => self.blob(blob),
+                Part::Call(call) => match &call.arguments {
+                    Arguments::Json(arguments) => {
+                        self.line(Tone::Notice, &format!("→ {} {arguments}", call.name));
+                    }
+                    Arguments::Invalid { text, reason } => {
+                        self.line(Tone::Bad, &format!("→ {}, not JSON ({reason}): {text}", call.name));
+                    }
+                },
+                Part::Result(result) => self.block(Tone::Plain, &result.content),
+                Part::Opaque { .. } => {}
+            }
+        }
+    }
+
+    fn effect(&mut self, record: &Record) {
+        match &record.body {
+            RecordKind::ToolStarted { risk, .. } => {
+                self.at(record, Tone::Dim, &format!("started, risk {risk}"));
+            }
+            RecordKind::ToolEnded { log, .. } => {
+                self.at(record, Tone::Dim, "ended");
+                if let Some(log) = log {
+                    self.line(Tone::Dim, "log:");
+                    self.block(Tone::Plain, log);
+                }
+            }
+            RecordKind::TimedOut { after_ms } if record.step == StepName::Tool => {
+                self.at(record, Tone::Bad, &format!("stopped after {}", duration(*after_ms)));
+            }
+            RecordKind::Cancelled => self.at(record, Tone::Bad, "given up when the run was ended"),
+            _ => {}
+        }
+    }
+}

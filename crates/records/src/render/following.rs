@@ -1,0 +1,145 @@
+//! A run's records as lines of its tree, one after another as they come.
+
+use super::{Line, Tone, argument, duration, first_line, shown, state_of_ending, tokens};
+use crate::{
+    render::tone_of,
+    run_state::{Open, RunState},
+};
+use llm_do_core::{
+    call_path::CallPath,
+    gate::Rule,
+    journal::{Ending, Record, RecordKind},
+    question::{Answer, Question},
+    step_name::StepName,
+};
+use std::{collections::HashMap, sync::Arc};
+
+/// Makes lines of records. Lines of parallel calls are mixed; each line is indented by its call's depth and names its
+/// function.
+#[derive(Default)]
+pub struct Following {
+    began_ms: Option<u64>,
+    calls: HashMap<CallPath, Going>,
+}
+
+struct Going {
+    function: Arc<str>,
+    started_ms: u64,
+    asked_ms: Option<u64>,
+    waited_ms: u64,
+}
+
+impl Following {
+    /// The line of a record; most records have none.
+    pub fn line(&mut self, record: &Record) -> Option<Line> {
+        let began_ms = *self.began_ms.get_or_insert(record.at_ms);
+        if let RecordKind::CallStarted { function, .. } = &record.body {
+            let going = Going {
+                function: Arc::clone(function),
+                started_ms: record.at_ms,
+                asked_ms: None,
+                waited_ms: 0,
+            };
+            self.calls.insert(record.path.clone(), going);
+        }
+        let (tone, text) = self.said(record)?;
+        let after = duration(record.at_ms.saturating_sub(began_ms));
+        let indent = "  ".repeat(record.path.depth().min(24));
+        Some(Line(vec![(Tone::Dim, format!("{:>7}  {indent}", format!("+{after}"))), (tone, text)]))
+    }
+
+    fn said(&mut self, record: &Record) -> Option<(Tone, String)> {
+        let going = self.calls.get_mut(&record.path);
+        let name = going.as_ref().map(|going| shown(&going.function)).unwrap_or_default();
+        Some(match &record.body {
+            RecordKind::RunStarted { entry, .. } => (Tone::Strong, format!("run of {}", shown(entry))),
+            RecordKind::RunResumed { .. } => (Tone::Strong, "goes on".to_owned()),
+            RecordKind::CallStarted { function, input, .. } => {
+                let argument = argument(input);
+                let space = if argument.is_empty() { "" } else { " " };
+                (Tone::Plain, format!("▸ {}{space}{argument}", shown(function)))
+            }
+            RecordKind::Asked(question) => {
+                going?.asked_ms = Some(record.at_ms);
+                let place = shown(record.path.as_str());
+                let waits_for = match question {
+                    Question::Approval(approval) => {
+                        format!("waits for approval: {}", shown(&approval.rule.to_string()))
+                    }
+                    Question::Input(input) => format!("waits for input: {}", first_line(&input.prompt)),
+                    Question::Settlement(_) => "was cut off and waits for a decision".to_owned(),
+                };
+                (Tone::Notice, format!("? {name} at {place} {waits_for}"))
+            }
+            RecordKind::Answered(given) => {
+                let going = going?;
+                let asked = going.asked_ms.take().unwrap_or(record.at_ms);
+                going.waited_ms += record.at_ms.saturating_sub(asked);
+                let because = |reason: &Option<String>| {
+                    reason.as_ref().map(|reason| format!(": {}", shown(reason))).unwrap_or_default()
+                };
+                match &given.answer {
+                    Answer::Approve { .. } => (Tone::Notice, format!("{name} approved")),
+                    Answer::Edit { .. } => (Tone::Notice, format!("{name} approved with other arguments")),
+                    Answer::Deny { reason, .. } => (Tone::Bad, format!("{name} denied{}", because(reason))),
+                    Answer::Give { .. } => (Tone::Notice, format!("{name} got its input")),
+                    Answer::Decline { reason } => {
+                        (Tone::Bad, format!("{name} got no input{}", because(reason)))
+                    }
+                    Answer::Again => (Tone::Notice, format!("{name} runs again")),
+                    Answer::Done { .. } => (Tone::Notice, format!("{name} counts as done")),
+                    Answer::Abort => (Tone::Bad, format!("{name}: the operator ended the run")),
+                }
+            }
+            RecordKind::Verdict { rule: Rule::Blocked, by, .. } => {
+                (Tone::Bad, format!("⊘ {name} refused: {}", shown(&by.to_string())))
+            }
+            RecordKind::ToolEnded { ending, .. } => self.ended(record, ending, String::new())?,
+            RecordKind::CallEnded { ending, usage, .. } => self.ended(record, ending, tokens(*usage))?,
+            RecordKind::TimedOut { .. } if record.step == StepName::Tool => {
+                (Tone::Bad, format!("✗ {name} timed out"))
+            }
+            RecordKind::Cancelled => {
+                (Tone::Bad, format!("✗ {name} cancelled: {}", shown(&record.step.to_string())))
+            }
+            RecordKind::ModelFailed { error } => {
+                (Tone::Bad, format!("{name}: a request failed: {}", first_line(&error.message)))
+            }
+            RecordKind::Limit { what } => (Tone::Bad, first_line(what)),
+            RecordKind::Note { text } => (Tone::Dim, first_line(text)),
+            RecordKind::RunEnded { status, ending, .. } => {
+                let state = RunState::Ended(*status);
+                let why = match ending {
+                    Ending::Failure(failure) => format!(": {}", first_line(&failure.message)),
+                    _ => String::new(),
+                };
+                (tone_of(state), format!("{}{why}", state.as_str()))
+            }
+            _ => return None,
+        })
+    }
+
+    fn ended(&self, record: &Record, ending: &Ending, tokens: String) -> Option<(Tone, String)> {
+        let going = self.calls.get(&record.path)?;
+        let (tone, sign) = state_of_ending(ending);
+        let worked = record.at_ms.saturating_sub(going.started_ms).saturating_sub(going.waited_ms);
+        let mut text = format!("{sign} {} {}", shown(&going.function), duration(worked));
+        if !tokens.is_empty() {
+            text.push_str(&format!("  {tokens}"));
+        }
+        if let Ending::Failure(failure) = ending {
+            text.push_str(&format!("  {}", first_line(&failure.message)));
+        }
+        Some((tone, text))
+    }
+
+    /// The last line of a run that has no record of its end.
+    pub fn last_line(state: RunState) -> Option<Line> {
+        match state {
+            RunState::Open(Open::CutOff) => {
+                Some(Line(vec![(Tone::Bad, "cut off: nobody is writing the journal any more".to_owned())]))
+            }
+            RunState::Open(Open::Running) | RunState::Ended(_) => None,
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! The driver of a replay: every step comes from the record, and what the program does now is compared with it.
+//!
+//! The same history that a resumed run goes on with, but nothing follows it: what the record doesn't hold is a divergence,
+//! or, where the record breaks off, the end. Nothing is written and no step is run but one, the beginning of a
+//! conversation, which only renders what a model would be sent.
+
+use crate::{
+    history::{Found, History, same_intent},
+    line::as_recorded,
+    redactor::Redactor,
+    sent::messages_sent,
+};
+use futures_util::{StreamExt, stream::FuturesOrdered};
+use llm_do_core::{
+    call_path::CallPath,
+    driver::{Driver, Exchanged, Step, StepEnd, StepName, Stepped},
+    engine::{Halt, Outcome},
+    event::Event,
+    journal::{Ending, Record, RecordKind},
+    ledger::Reserved,
+    model::{
+        Blob, Capabilities, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
+        ModelResponse, Models, Part,
+    },
+    operator::Recall,
+    question::{Approval, Question, Reply},
+    send::BoxFuture,
+};
+use serde::Serialize;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// How much a replay has compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// Calls of workers and tools.
+    pub calls: u64,
+    /// Requests to models.
+    pub requests: u64,
+    /// Steps of tools whose results came from the record.
+    pub tools: u64,
+}
+
+/// Where a program does something else than its record tells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Divergence {
+    /// The call.
+    pub path: CallPath,
+    /// The functions from the root down to that call, as far as they are recorded.
+    pub chain: Vec<Arc<str>>,
+    /// The step within the call.
+    pub step: StepName,
+    /// What differs.
+    pub what: Difference,
+}
+
+/// How it differs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Difference {
+    /// The step is there and is another.
+    Changed {
+        /// Its record.
+        recorded: RecordKind,
+        /// What the record would be now.
+        now: RecordKind,
+    },
+    /// A model would be sent other messages.
+    Sent {
+        /// Those that it was sent.
+        recorded: Vec<Arc<Message>>,
+        /// Those that it would be sent now.
+        now: Vec<Arc<Message>>,
+    },
+    /// The record has no such step.
+    Added {
+        /// What would be recorded, where that is known without doing it.
+        now: Option<RecordKind>,
+    },
+    /// The step is not made any more.
+    Gone {
+        /// Its record.
+        recorded: RecordKind,
+        /// How the call that made it ends now, if it has ended.
+        ended: Option<Ending>,
+    },
+}
+
+impl Divergence {
+    /// The turn of the conversation that it is about, if it is about one: of the call itself, or, for a call that a model
+    /// has made, of its caller.
+    pub fn turn(&self) -> Option<u32> {
+        let of_call = || {
+            let (_, last) = self.path.as_str().rsplit_once('/')?;
+            last.trim_start_matches("ensures.").split('.').next()?.parse().ok()
+        };
+        self.step.turn().or_else(of_call)
+    }
+}
+
+/// The result of a replay.
+#[derive(Clone, Debug)]
+pub struct ReplayReport {
+    /// What was compared.
+    pub compared: Compared,
+    /// Whether the record goes to the end of the run. If not, it was compared as far as it goes.
+    pub whole: bool,
+    /// The first place where the program differs from its record.
+    pub divergence: Option<Divergence>,
+}
+
+/// Runs a program over a record, without its effects.
+pub struct ReplayDriver {
+    history: History,
+    records: Arc<[Record]>,
+    redactor: Arc<Redactor>,
+    asked: Asked,
+    state: Mutex<State>,
+    now_ms: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    compared: Compared,
+    divergence: Option<Divergence>,
+    /// Where the record breaks off.
+    stopped: Vec<CallPath>,
+}
+
+impl ReplayDriver {
+    /// Over these records.
+    pub fn new(records: Arc<[Record]>, redactor: Arc<Redactor>) -> Self {
+        let history = History::of(records.to_vec());
+        let now_ms = AtomicU64::new(history.began_ms);
+        let asked = Asked { capabilities: capabilities(&records), requests: Arc::default() };
+        Self { history, records, redactor, asked, state: Mutex::default(), now_ms }
+    }
+
+    /// The models of the record: they can what those could, and answer nothing.
+    pub fn models(&self) -> Arc<dyn Models> {
+        Arc::new(self.asked.clone())
+    }
+
+    /// The comparison. To be called when the program has ended.
+    pub fn report(&self) -> ReplayReport {
+        let state = self.state();
+        let gone = || {
+            let (path, recorded) = self.history.never_made(&state.stopped)?;
+            let what = Difference::Gone { recorded: recorded.clone(), ended: None };
+            Some(self.divergence(path, &StepName::Call, what))
+        };
+        let divergence = state.divergence.clone().or_else(gone);
+        let whole = self.history.is_over(&CallPath::root());
+        ReplayReport { compared: state.compared, whole, divergence }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reach(&self, at_ms: u64) {
+        self.now_ms.fetch_max(at_ms, Ordering::AcqRel);
+    }
+
+    fn divergence(&self, path: &CallPath, step: &StepName, what: Difference) -> Divergence {
+        let places = std::iter::successors(Some(path.clone()), CallPath::parent);
+        let mut chain: Vec<Arc<str>> =
+            places.filter_map(|place| self.history.function_at(&place).cloned()).collect();
+        chain.reverse();
+        Divergence { path: path.clone(), chain, step: step.clone(), what }
+    }
+
+    /// Notes a divergence, if it is the first, and ends the replay.
+    fn diverges(&self, path: &CallPath, step: &StepName, what: Difference) -> Halt {
+        let divergence = self.divergence(path, step, what);
+        self.state().divergence.get_or_insert(divergence);
+        Halt::Diverged { path: path.clone(), step: step.clone(), reason: "see the divergence".into() }
+    }
+
+    /// The record holds nothing of a step: it has no such step, or breaks off before it.
+    fn beyond(&self, path: &CallPath, step: &StepName, now: Option<RecordKind>) -> Halt {
+        if self.history.is_over(path) {
+            return self.diverges(path, step, Difference::Added { now });
+        }
+        self.breaks_off(path)
+    }
+
+    fn breaks_off(&self, path: &CallPath) -> Halt {
+        self.state().stopped.push(path.clone());
+        Halt::Cancelled
+    }
+
+    /// Compares what would be recorded with what is.
+    fn compare(
+        &self,
+        path: &CallPath,
+        step: &StepName,
+        recorded: &RecordKind,
+        now: &RecordKind,
+    ) -> Result<(), Halt> {
+        // In the form of a record, which knows no difference between 1.0 and what is read back for it.
+        let read_back = as_recorded(&self.redactor, path, step, now);
+        if same(recorded, now) || read_back.as_ref().is_ok_and(|now| same(recorded, now)) {
+            return Ok(());
+        }
+        let what = Difference::Changed { recorded: recorded.clone(), now: read_back.unwrap_or(now.clone()) };
+        Err(self.diverges(path, step, what))
+    }
+
+    /// Compares what a model would be sent: by the digest, and where that differs message by message.
+    async fn compare_sent(
+        &self,
+        path: &CallPath,
+        step: &StepName,
+        recorded: &RecordKind,
+        now: &RecordKind,
+        run: BoxFuture<'_, RecordKind>,
+    ) -> Result<(), Halt> {
+        if same_intent(recorded, now) {
+            return Ok(());
+        }
+        // The model of a replay notes what it is asked, and that is all that asking it does.
+        run.await;
+        let asked = self.asked.requests().remove(path);
+        let what = match (messages_sent(&self.records, path, step), asked) {
+            (Some(recorded), Some(now)) if recorded != now => Difference::Sent { recorded, now },
+            _ => Difference::Changed { recorded: recorded.clone(), now: now.clone() },
+        };
+        Err(self.diverges(path, step, what))
+    }
+}
+
+impl Driver for ReplayDriver {
+    fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>> {
+        Box::pin(async move {
+            let Step { path, name, intent, run, .. } = step;
+            let begins = name == StepName::Conversation;
+            let begun = self.history.begun(path, &name);
+            match (begun, &intent) {
+                (Some(recorded @ RecordKind::ModelRequested { .. }), Some(now)) => {
+                    self.state().compared.requests += 1;
+                    self.compare_sent(path, &name, recorded, now, run).await?;
+                    return self.recorded_end(path, &name);
+                }
+                (Some(recorded @ RecordKind::ToolStarted { function: before, .. }), Some(now)) => {
+                    if !matches!(now, RecordKind::ToolStarted { function, .. } if function == before) {
+                        self.compare(path, &name, recorded, now)?;
+                    }
+                    self.state().compared.tools += 1;
+                }
+                (Some(recorded), Some(now)) => self.compare(path, &name, recorded, now)?,
+                _ => {}
+            }
+            if !begins {
+                return match self.history.find(path, &name) {
+                    // A limit that came after the record: what it leaves is compared no more than what others leave.
+                    Found::Nothing if name.is_reservation() => {
+                        let (end, at_ms) = (StepEnd::Done(run.await), self.now_ms());
+                        Ok(Stepped { end, at_ms, took: Duration::ZERO })
+                    }
+                    Found::Nothing => Err(self.beyond(path, &name, intent)),
+                    _ => self.recorded_end(path, &name),
+                };
+            }
+            match self.history.find(path, &name) {
+                Found::Nothing => Err(self.beyond(path, &name, Some(run.await))),
+                Found::Ended { body: RecordKind::TimedOut { .. }, .. } | Found::Begun(..) => {
+                    self.recorded_end(path, &name)
+                }
+                Found::Ended { body: recorded, .. } => {
+                    self.compare(path, &name, recorded, &run.await)?;
+                    self.recorded_end(path, &name)
+                }
+            }
+        })
+    }
+
+    fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt> {
+        match &body {
+            RecordKind::CallStarted { .. } => self.state().compared.calls += 1,
+            // Where a run waits, it has no end.
+            RecordKind::CallEnded { ending: Ending::Suspended, .. } => return Ok(()),
+            RecordKind::CallEnded { ending, .. } => {
+                if let Some((place, step, recorded)) = self.history.passed_over(path) {
+                    let what = Difference::Gone { recorded: recorded.clone(), ended: Some(ending.clone()) };
+                    return Err(self.diverges(place, step, what));
+                }
+            }
+            _ => {}
+        }
+        match self.history.find(path, &name) {
+            Found::Ended { body: recorded, at_ms, .. } => {
+                self.reach(at_ms);
+                self.compare(path, &name, recorded, &body)
+            }
+            // What code prints is no part of what it does, and a worker that it calls is told of by the call, which follows.
+            _ if matches!(body, RecordKind::Note { .. } | RecordKind::Definition(_)) => Ok(()),
+            _ => Err(self.beyond(path, &name, Some(body))),
+        }
+    }
+
+    fn all<'a>(
+        &'a self,
+        batch: Vec<BoxFuture<'a, Result<Outcome, Halt>>>,
+    ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>> {
+        Box::pin(batch.into_iter().collect::<FuturesOrdered<_>>().collect())
+    }
+
+    fn exchange<'a>(
+        &'a self,
+        path: &'a CallPath,
+        name: StepName,
+        question: Question,
+        _: &'a dyn Recall,
+    ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
+        Box::pin(async move {
+            if let Some(recorded @ RecordKind::Asked(before)) = self.history.begun(path, &name) {
+                // What is shown of files is how they are, and they may have changed.
+                let now = with_preview_of(before, &question);
+                self.compare(path, &name, recorded, &RecordKind::Asked(now))?;
+            }
+            let (reply, began_ms, at_ms) = match self.history.find(path, &name) {
+                Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
+                    (Reply::Given(given.clone()), began_ms, at_ms)
+                }
+                Found::Begun(_, at_ms) => (Reply::Later, at_ms, at_ms),
+                Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
+                Found::Nothing => {
+                    return Err(self.beyond(path, &name, Some(RecordKind::Asked(question))));
+                }
+            };
+            self.reach(at_ms);
+            let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
+            Ok(Exchanged { reply, waited })
+        })
+    }
+
+    fn sleep<'a>(
+        &'a self,
+        path: &'a CallPath,
+        name: StepName,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<(), Halt>> {
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let slept = self.record(path, name, RecordKind::Slept { ms });
+        Box::pin(async { slept })
+    }
+
+    fn random(&self, path: &CallPath, name: StepName) -> Result<u64, Halt> {
+        match self.history.find(path, &name) {
+            Found::Ended { body: RecordKind::Random { value }, at_ms, .. } => {
+                self.reach(at_ms);
+                Ok(*value)
+            }
+            _ => Err(self.beyond(path, &name, None)),
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::Acquire)
+    }
+
+    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
+        self.history.reserved_below(path)
+    }
+
+    fn cancelled(&self) -> bool {
+        self.state().divergence.is_some()
+    }
+
+    fn cancellation(&self) -> BoxFuture<'_, ()> {
+        // Only a divergence ends a replay, and then the next step says so.
+        Box::pin(std::future::pending())
+    }
+
+    fn emit(&self, _: Event) {}
+
+    fn listens(&self) -> bool {
+        false
+    }
+}
+
+impl ReplayDriver {
+    /// How a step ended, by its record.
+    fn recorded_end(&self, path: &CallPath, name: &StepName) -> Result<Stepped, Halt> {
+        let Found::Ended { body, began_ms, at_ms } = self.history.find(path, name) else {
+            return Err(self.breaks_off(path));
+        };
+        self.reach(at_ms);
+        let end = match body {
+            RecordKind::TimedOut { .. } => StepEnd::TimedOut,
+            body => StepEnd::Done(body.clone()),
+        };
+        Ok(Stepped { end, at_ms, took: Duration::from_millis(at_ms.saturating_sub(began_ms)) })
+    }
+}
+
+/// Whether two records mean the same for whoever reads what comes of them.
+fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
+    match (recorded, now) {
+        // Threads of a program's code print in any order.
+        (RecordKind::Note { .. }, RecordKind::Note { .. }) => true,
+        // A text may change without changing anything that is sent.
+        (RecordKind::Definition(before), RecordKind::Definition(now)) => before.worker == now.worker,
+        (RecordKind::ConversationStarted { .. }, RecordKind::ConversationStarted { .. }) => {
+            comparable(recorded) == comparable(now)
+        }
+        _ => recorded == now,
+    }
+}
+
+/// The beginning of a conversation without what replays don't compare: which model answers is the operator's choice as
+/// much as the program's, and what lies in attached files belongs to neither.
+pub(crate) fn comparable(started: &RecordKind) -> RecordKind {
+    let mut started = started.clone();
+    if let RecordKind::ConversationStarted { model, message, .. } = &mut started {
+        if let Ok(any) = "any:any".parse() {
+            *model = any;
+        }
+        let parts = message.parts.iter().map(|part| attached(part).map_or(part.clone(), Part::text));
+        *message = Arc::new(Message { parts: parts.collect(), ..(**message).clone() });
+    }
+    started
+}
+
+/// What is left of an attached file: its name.
+fn attached(part: &Part) -> Option<String> {
+    match part {
+        Part::Blob(Blob { name, .. }) | Part::Attachment { name, .. } => {
+            Some(format!("<attachment name=\"{}\">", name.replace('"', "'")))
+        }
+        _ => None,
+    }
+}
+
+/// The question as it is asked now, with what the recorded one showed of files.
+fn with_preview_of(before: &Question, now: &Question) -> Question {
+    match (before, now) {
+        (Question::Approval(before), Question::Approval(now)) => {
+            Question::Approval(Approval { preview: before.preview.clone(), ..now.clone() })
+        }
+        _ => now.clone(),
+    }
+}
+
+/// What the models of a record can.
+pub(crate) fn capabilities(records: &[Record]) -> Capabilities {
+    let recorded = records.iter().rev().find_map(|record| match &record.body {
+        RecordKind::ConversationStarted { can, .. } => Some(*can),
+        _ => None,
+    });
+    recorded.unwrap_or(Capabilities { native_schema: true, tools: true, sees: Default::default() })
+}
+
+/// The models of a replay: they note what they are asked.
+#[derive(Clone)]
+struct Asked {
+    capabilities: Capabilities,
+    requests: Arc<Mutex<HashMap<CallPath, Vec<Arc<Message>>>>>,
+}
+
+impl Asked {
+    fn requests(&self) -> MutexGuard<'_, HashMap<CallPath, Vec<Arc<Message>>>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Models for Asked {
+    fn open(&self, _: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Model for Asked {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn respond<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        _: &'a dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        self.requests().insert(request.conversation.clone(), request.messages.to_vec());
+        Box::pin(async { Err(ModelError::new(ModelErrorKind::Unsupported, "nothing is sent in a replay")) })
+    }
+}

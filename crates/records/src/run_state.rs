@@ -1,0 +1,40 @@
+//! What a run is doing, or how it ended.
+
+use llm_do_core::journal::RunStatus;
+use serde::Serialize;
+
+/// What a run is doing, or how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", untagged)]
+pub enum RunState {
+    /// It has ended.
+    Ended(RunStatus),
+    /// It goes on, or was cut off.
+    Open(Open),
+}
+
+/// A journal without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Open {
+    /// A process is writing it.
+    Running,
+    /// Nobody is: the process was killed, or the machine went down.
+    CutOff,
+}
+
+impl RunState {
+    /// One or two words for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended(RunStatus::Done) => "done",
+            Self::Ended(RunStatus::Failed) => "failed",
+            Self::Ended(RunStatus::Limit) => "limit reached",
+            Self::Ended(RunStatus::Refused) => "refused",
+            Self::Ended(RunStatus::Suspended) => "waiting for approval",
+            Self::Ended(RunStatus::Interrupted) => "interrupted",
+            Self::Open(Open::Running) => "running",
+            Self::Open(Open::CutOff) => "cut off",
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The port through which screens and other programs follow a run.
+
+use llm_do_core::event::Event;
+use llm_do_records::RecordRef;
+use std::sync::Arc;
+
+/// Shows what happens in a run.
+pub trait EventSink: Send + Sync {
+    /// Takes one event. Records come in the order of the journal, each after it was written. Must not block for long
+    /// and must not call the driver: the journal waits.
+    fn event(&self, event: Event);
+    /// Takes a record. Whoever only looks need not have a copy made.
+    fn record(&self, record: RecordRef<'_>) {
+        self.event(Event::Record { record: Arc::new(record.to_record()) });
+    }
+    /// Whether a record must be with the kernel before it is shown: others may act on what they see. Who only counts can
+    /// do without, which spares many writes.
+    fn wants_written(&self) -> bool {
+        true
+    }
+    /// Whether it shows deltas; if not, none are made.
+    fn wants_deltas(&self) -> bool {
+        true
+    }
+}

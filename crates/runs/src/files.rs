@@ -1,0 +1,33 @@
+//! Files and folders that only their owner may read.
+
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    path::Path,
+};
+
+/// Makes a folder, and those above it, that only its owner may enter.
+pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+/// Opens a file to read it, and nothing that would never end or never begin: a run's folder may have come with a
+/// project from anywhere.
+pub(crate) fn open_regular(path: &Path) -> io::Result<fs::File> {
+    if fs::metadata(path)?.is_file() {
+        fs::File::open(path)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+    }
+}
+
+/// A file that, if it is created, only its owner may read.
+pub(crate) fn private_file(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}

@@ -1,0 +1,99 @@
+//! A recorded run replayed.
+
+use crate::{
+    files::RunFiles,
+    project::{Host, Project},
+};
+use llm_do_core::{
+    call_path::CallPath,
+    engine::Halt,
+    journal::{Record, RecordKind},
+    launch::RunRecords,
+    step_name::StepName,
+};
+use llm_do_records::{Compared, NoFiles, Redactor, ReplayDriver, Section, sections};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What is to be replayed.
+#[derive(Deserialize)]
+pub(crate) struct ReplayRequest {
+    /// Definition files by path.
+    program: BTreeMap<String, String>,
+    /// The files of the run.
+    files: RunFiles,
+    /// Values of secrets by name.
+    #[serde(default)]
+    secrets: BTreeMap<String, String>,
+}
+
+/// The result of the replay.
+#[derive(Serialize)]
+pub(crate) struct Replayed {
+    compared: Compared,
+    whole: bool,
+    divergence: Option<Diverged>,
+}
+
+/// The first difference.
+#[derive(Serialize)]
+struct Diverged {
+    path: CallPath,
+    step: StepName,
+    sections: Vec<Section>,
+}
+
+impl ReplayRequest {
+    pub(crate) fn report(self) -> Result<Replayed, String> {
+        let records = self.files.read()?.records;
+        let (run, date, mode) = records
+            .iter()
+            .find_map(|record| match &record.body {
+                RecordKind::RunStarted { run, date, approval, .. } => {
+                    Some((Arc::clone(run), Arc::clone(date), *approval))
+                }
+                _ => None,
+            })
+            .ok_or("the journal has no beginning")?;
+        let input = records
+            .iter()
+            .find_map(|record| match record {
+                Record { path, body: RecordKind::CallStarted { input, .. }, .. }
+                    if *path == CallPath::root() =>
+                {
+                    Some(Arc::clone(input))
+                }
+                _ => None,
+            })
+            .ok_or("the journal has no call of the entry")?;
+        let model = records.iter().find_map(|record| match &record.body {
+            RecordKind::ConversationStarted { model, .. } => Some(model.clone()),
+            _ => None,
+        });
+        let redactor = Arc::new(Redactor::new(self.secrets));
+        let driver = Arc::new(ReplayDriver::new(records.into(), Arc::clone(&redactor)));
+        let host = Host {
+            run,
+            date,
+            mode,
+            driver: Arc::clone(&driver) as _,
+            models: driver.models(),
+            model,
+            files: Arc::new(NoFiles),
+            redact: redactor,
+        };
+        let ended = Project::load(self.program)?.launch(host, input, RunRecords::None)?;
+        let report = driver.report();
+        if let (Some(halt @ (Halt::Journal(_) | Halt::Aborted { .. } | Halt::Diverged { .. })), None) =
+            (ended.halt, &report.divergence)
+        {
+            return Err(halt.to_string());
+        }
+        let divergence = report.divergence.map(|divergence| Diverged {
+            sections: sections(&divergence.what),
+            path: divergence.path,
+            step: divergence.step,
+        });
+        Ok(Replayed { compared: report.compared, whole: report.whole, divergence })
+    }
+}
