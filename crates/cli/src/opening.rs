@@ -1,4 +1,4 @@
-//! What every command that opens a session has in common: its settings, whom it can ask, and how a run is carried out.
+//! Shared by all commands that open a session: settings, operators, and running to an exit code.
 
 use crate::{
     args::{ApprovalMode, RunArgs},
@@ -60,7 +60,7 @@ impl Asked {
     }
 }
 
-/// Says why a run does not start.
+/// Shows why a run does not start.
 pub(crate) fn said(not_ready: NotReady, output: &Output) -> Exit {
     match not_ready {
         NotReady::Problem(problem) => show_problem(&problem, output),
@@ -97,7 +97,7 @@ pub(crate) fn asking(mut settings: Settings, asked: &Asked, output: &Output) -> 
     settings
 }
 
-/// Reads what the entry is given.
+/// Reads the input of the entry worker.
 pub(crate) fn given(args: &RunArgs, session: &Session) -> Result<Input, NotReady> {
     let message = match (session.message(), &args.input.message) {
         (Some(word), Some(_)) => {
@@ -119,7 +119,7 @@ pub(crate) fn given(args: &RunArgs, session: &Session) -> Result<Input, NotReady
     Ok(input)
 }
 
-/// What this machine and moment give, for a run of which nothing is said yet and in which nobody can be asked.
+/// Settings from the environment alone: no target, no options, no operator.
 pub(crate) fn surrounded() -> Result<Settings, Complaint> {
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
@@ -136,7 +136,7 @@ pub(crate) fn surrounded() -> Result<Settings, Complaint> {
     })
 }
 
-/// What a command line says of a run, where nobody can be asked.
+/// Settings from the options of a run, without an operator.
 pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
     let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
     let mut rules = Vec::new();
@@ -193,7 +193,7 @@ fn model_settings(set: &[String]) -> Result<ModelSettings, Complaint> {
     })
 }
 
-/// Carries a run out, to the exit code.
+/// Runs to the end and returns the exit code.
 pub(crate) fn carry_out(
     start: impl FnOnce(Option<Arc<dyn Operator>>, Arc<dyn EventSink>) -> Result<Run, Problem>,
     asked: &mut Asked,

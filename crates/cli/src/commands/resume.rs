@@ -5,7 +5,7 @@ use crate::{
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, said, surrounded},
-    program::{home, show_complaint},
+    program::{home, quoted, show_complaint},
     render::{Output, show_how_to_answer, show_waiting},
     visible,
 };
@@ -47,7 +47,9 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Ex
         if asks_in_vain || waits_as_before {
             // The run would only come to the same end.
             show_waiting(output, &undecided);
-            show_how_to_answer(output, &visible::line(&args.run), &undecided);
+            let target =
+                args.target.as_deref().map(|target| format!(" {}", quoted(target))).unwrap_or_default();
+            show_how_to_answer(output, &visible::line(&format!("{}{target}", args.run)), &undecided);
             return Ok(Exit::Suspended);
         }
         let settings = past.settings(surrounded()?).map_err(Problem::from)?;

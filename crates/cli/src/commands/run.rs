@@ -69,7 +69,7 @@ pub(crate) fn ready(args: &RunArgs, asked: &Asked, output: &Output) -> Result<(S
     Ok((session, input))
 }
 
-/// What is worth knowing before the run begins.
+/// Shows warnings and notes before the run begins.
 fn say(session: &Session, output: &Output) {
     if !output.quiet && !session.warnings().is_empty() {
         output.screen.line(&findings(session.warnings(), output.err));

@@ -37,6 +37,11 @@ fn approved_deferred_call_resumes_the_run() {
       0/0.1  main wants to call write_file {"path":"a.txt","content":"a"}
     hint: decide with `llm-do runs resume last --approve 0/0.1` or `--deny 0/0.1`
     "#);
+    let told = story.run(&["runs", "resume", "last", "."]);
+    assert!(
+        told.stderr.contains("`llm-do runs resume last . --approve 0/0.1`"),
+        "the hint works as it stands: {told}"
+    );
     assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.0"]), @"
     exit 2
     --- stderr
