@@ -309,7 +309,7 @@ impl Default for Delegation {
     }
 }
 
-/// What an input is called that has no other name (`docs/reference/worker-files.md`).
+/// The name of an input that has no other name (`docs/reference/worker-files.md`).
 pub const INPUT: &str = "input";
 /// Schema properties every worker accepts beside its own (`docs/reference/worker-files.md`).
 pub const INSTRUCTIONS: &str = "instructions";
@@ -334,7 +334,7 @@ pub struct BoundPath {
 /// Which model a worker runs with, as far as the host decides it (`docs/guides/models.md`).
 #[derive(Clone, Debug, Default)]
 pub struct ModelChoice {
-    /// `--model`: replaces what workers that are not locked name.
+    /// Replaces the model that a worker names, unless the worker is locked.
     pub forced: Option<ModelName>,
     /// For workers that name none: environment, project, user or detection, in that order.
     pub default: Option<ModelName>,

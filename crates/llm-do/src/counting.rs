@@ -5,7 +5,7 @@ use llm_do_records::RecordRef;
 use llm_do_runs::EventSink;
 use std::sync::Arc;
 
-/// Passes each record to the run's tally, and everything to whoever listens.
+/// Adds each record to the run's tally, and passes all events on to the listener.
 pub(crate) struct Counting {
     pub(crate) tally: Arc<Tally>,
     pub(crate) next: Option<Arc<dyn EventSink>>,

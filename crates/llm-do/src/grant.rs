@@ -30,7 +30,7 @@ pub enum Grant {
     Unconfined,
 }
 
-/// What a program asks for beyond its own tree, and nobody has granted.
+/// Grants that a program needs for things outside its folder, and does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingGrant {
     /// What it is, for people.

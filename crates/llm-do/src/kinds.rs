@@ -31,7 +31,7 @@ pub fn toolset_kinds() -> ToolsetRegistry {
     kinds
 }
 
-/// What runs the tools of these workers. A runtime that can't run is reported where it is needed.
+/// The runtimes that run the tools of these workers. One that can't run is reported when a tool needs it.
 pub(crate) fn runtimes(kinds: &ToolsetRegistry, workers: &[Arc<WorkerDefinition>]) -> Vec<Runtime> {
     let used = kinds.kinds().filter(|kind| workers.iter().any(|worker| kind.starts_processes(worker)));
     used.filter_map(|kind| wait(kind.runtime()).ok()?).collect()

@@ -198,7 +198,7 @@ impl PastRun {
     }
 }
 
-/// What the operator has decided about the questions that a run waits for.
+/// The operator's answers to the questions that a run waits for.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions(pub HashMap<QuestionId, Given>);
 

@@ -68,7 +68,7 @@ impl Run {
     }
 }
 
-/// A driver whose records are counted on their way to whoever listens.
+/// A driver that counts its records before it passes them to the listener.
 pub(crate) fn counted(
     driver: LocalDriver,
     events: Option<Arc<dyn EventSink>>,

@@ -1,4 +1,4 @@
-//! What authority costs where it is looked at most: reading a file through the file system port, beside reading it
+//! The cost of authority where it is checked most: reading a file through the file system port, beside reading it
 //! without, and the gate's decision among many rules. Prints one JSON object; `bench/authority` asks for it.
 
 use futures_util::FutureExt;
