@@ -5,7 +5,8 @@
 //! [`View`] is the set of mounts that one worker sees. The worker can reach its view intersected with its bounds.
 //!
 //! Only the program loader and the host's grant resolver construct an [`Authority`]. `narrow` is the only operation
-//! on it. Nothing here touches a disk: places are names, and [`crate::vfs::FileSystem`] opens them.
+//! on it. A driver that makes calls in several processes writes one down and reads it back
+//! ([`call_spec`](crate::call_spec)). Nothing here touches a disk: places are names, and [`crate::vfs::FileSystem`] opens them.
 
 mod domain;
 mod place;
@@ -253,7 +254,7 @@ pub struct Narrowing {
 }
 
 /// What one call may touch: its bounds and its view.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Authority {
     bounds: Bounds,
     view: View,

@@ -2,13 +2,15 @@
 //! engine, on the tool's behalf.
 
 use crate::{
+    account::Wanted,
     call_path::CallPath,
+    call_spec::{CallSpec, Callee},
     definition::WorkerDefinition,
     driver::{CutOff, Step, StepEnd},
-    engine::{Call, Engine, Frame},
+    engine::{Engine, Frame},
     function::{Function, FunctionMeta, tool_name},
     journal::{RecordKind, UsedDefinition},
-    ledger::{Wanted, reserve},
+    ledger::reserve,
     outcome::Ending,
     outcome::{Failure, FailureKind, Halt, Outcome, Stop},
     question::Settlement,
@@ -48,10 +50,9 @@ pub struct CodeCalls<'a> {
 
 /// One call that code is about to make.
 pub struct CodeCall {
-    path: CallPath,
+    spec: CallSpec,
     function: Function,
     definition: Option<Arc<WorkerDefinition>>,
-    input: Arc<Value>,
 }
 
 impl<'a> CodeCalls<'a> {
@@ -63,7 +64,7 @@ impl<'a> CodeCalls<'a> {
         };
         Self {
             engine,
-            frame: frame.on_behalf(function),
+            frame: frame.on_behalf(function.id()),
             path,
             package,
             made: Mutex::default(),
@@ -105,10 +106,10 @@ impl<'a> CodeCalls<'a> {
         };
         let is_tool = |f: &&&Function| only_tools || f.meta.risk != Risk::Delegate;
         let is_named = |f: &&&Function| *f.meta.name == *name || *f.meta.tool_name == *name;
-        let (function, definition, input) = match own.iter().filter(is_tool).find(is_named) {
+        let (function, definition, callee, input) = match own.iter().filter(is_tool).find(is_named) {
             Some(function) => {
                 let input = if input.is_null() { Value::Object(Default::default()) } else { input };
-                ((**function).clone(), None, input)
+                ((**function).clone(), None, Callee::Function(function.meta.id()), input)
             }
             None if only_tools => {
                 let names: Vec<&str> = own.iter().map(|f| &*f.meta.name).collect();
@@ -123,7 +124,9 @@ impl<'a> CodeCalls<'a> {
                             return refuse(FailureKind::InvalidInput, format!("`{name}`: {error}."));
                         }
                     };
-                    (worker::function(&callee, name, false, None), Some(callee), input)
+                    let function = worker::function(&callee, name, false, None);
+                    let named = Callee::Named { package: self.package.clone(), reference: name.into() };
+                    (function, Some(callee), named, input)
                 }
                 Err(error) => {
                     let names: Vec<&str> = own.iter().map(|f| &*f.meta.name).collect();
@@ -135,7 +138,8 @@ impl<'a> CodeCalls<'a> {
         let hash = sha256(canonical(&input).as_bytes());
         // Worker names contain slashes, which separate the components of a path.
         let key = self.key(&format!("{}#{}", tool_name(name), &hash[..12]));
-        Ok(CodeCall { path: self.path.keyed(&key), function, definition, input: Arc::new(input) })
+        let spec = CallSpec { path: self.path.keyed(&key), callee, input: Arc::new(input) };
+        Ok(CodeCall { spec, function, definition })
     }
 
     /// Makes the call.
@@ -146,7 +150,8 @@ impl<'a> CodeCalls<'a> {
         if let Some(account) = self.frame.ledger() {
             let driver = &*self.engine.host().driver;
             let wanted = Wanted { calls: 1, ..Wanted::default() };
-            if let Err(stop) = reserve(account, driver, &call.path, StepName::ReserveCall, wanted).await {
+            if let Err(stop) = reserve(account, driver, &call.spec.path, StepName::ReserveCall, wanted).await
+            {
                 return Ok(Outcome::free(stop.end()?));
             }
         }
@@ -158,21 +163,12 @@ impl<'a> CodeCalls<'a> {
                 text: Arc::clone(&callee.text),
             };
             self.engine.host().driver.record(
-                &call.path,
+                &call.spec.path,
                 "definition".into(),
                 RecordKind::Definition(used),
             )?;
         }
-        self.engine
-            .call(Call {
-                path: call.path.clone(),
-                function: &call.function,
-                input: call.input,
-                frame: &self.frame,
-                attachments: &[],
-                starts_run: false,
-            })
-            .await
+        worker::caller::call(self.engine, &self.frame, call.spec, Some(&call.function)).await
     }
 
     /// Waits for the code's next call or its end. `limit` and the deadlines of its callers apply; `None` if one of
@@ -192,7 +188,7 @@ impl<'a> CodeCalls<'a> {
     ) -> Result<Option<T>, Halt> {
         let driver = &*self.engine.host().driver;
         let name = StepName::Work(self.worked.fetch_add(1, Ordering::Relaxed));
-        let left = self.frame.remaining(driver.now_ms());
+        let left = self.frame.remaining(driver).await;
         let mut result = None;
         let stepped = driver
             .step(Step {
@@ -252,6 +248,7 @@ impl<'a> CodeCalls<'a> {
             input: Arc::new(Value::Null),
         };
         let cut_off = self.engine.settle(&self.frame, &path, question, async || None).await?;
+        let deadline = self.frame.remaining(&*host.driver).await;
         let stepped = host
             .driver
             .step(Step {
@@ -262,7 +259,7 @@ impl<'a> CodeCalls<'a> {
                     risk: function.risk,
                     idempotency_key: format!("{}:{path}", host.run).into(),
                 }),
-                deadline: self.frame.remaining(host.driver.now_ms()),
+                deadline,
                 cut_off,
                 run: Box::pin(async move {
                     let ending = match run.await {

@@ -11,7 +11,7 @@ use crate::{
     model::{ModelName, ModelSettings},
     outcome::{Failure, FailureKind},
     schema::Schema,
-    source::FunctionSource,
+    source::{FunctionId, FunctionSource},
     template::TemplateSource,
 };
 use serde_json::{Map, Value, json};
@@ -280,6 +280,10 @@ pub trait Definitions: crate::send::MaybeSend + crate::send::MaybeSync {
         reference: &str,
     ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
         Err(DefinitionError { message: format!("there is no worker `{reference}`") })
+    }
+    /// The worker with that identity, if it is one of the program or of its libraries.
+    fn identified(&self, worker: &FunctionId) -> Option<Arc<WorkerDefinition>> {
+        self.named_by(&worker.source, &worker.name).ok()
     }
     /// The manifest's mount of that name, for a `path` parameter of `worker` that its caller left out
     /// (`docs/reference/worker-files.md`). None for a library's worker, whose parameters the program doesn't know.

@@ -8,16 +8,20 @@ mod memory;
 
 pub use memory::MemoryDriver;
 
-pub use crate::step_name::{Attempt, StepName};
 use crate::{
     budget::Reserved,
     call_path::CallPath,
+    call_spec::{CallSpec, FrameSpec},
     event::Event,
     journal::RecordKind,
-    operator::Recall,
     outcome::{Halt, Outcome},
     question::{Question, Reply},
     send::{BoxFuture, MaybeSend, MaybeSync},
+    shared::Shared,
+};
+pub use crate::{
+    question::Known,
+    step_name::{Attempt, StepName},
 };
 use std::time::Duration;
 
@@ -45,6 +49,15 @@ pub enum CutOff {
     Again,
     /// It counts as done, with the record that it would have written.
     Done(RecordKind),
+}
+
+/// The caller of a batch of calls, for the driver that starts them.
+pub trait Caller: MaybeSend + MaybeSync {
+    /// The frame from which the calls are made, for a driver that makes them in another process
+    /// ([`worker::make_from_spec`](crate::worker::make_from_spec)).
+    fn frame(&self) -> FrameSpec;
+    /// Makes one of the calls in this process.
+    fn make<'a>(&'a self, call: CallSpec) -> BoxFuture<'a, Result<Outcome, Halt>>;
 }
 
 /// How an exchange with the operator ended.
@@ -85,19 +98,23 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// Records something that follows from earlier records (a call has started, a rule gave a verdict). The record is
     /// written before this returns.
     fn record(&self, path: &CallPath, name: StepName, body: RecordKind) -> Result<(), Halt>;
-    /// Runs calls in parallel and returns the results in the given order. All run to their end even if one halts.
-    fn all<'a>(
+    /// Has calls made in parallel, each here ([`Caller::make`]) or in another process, and returns the outcomes in the
+    /// given order. All run to their end even if one halts.
+    fn calls<'a>(
         &'a self,
-        batch: Vec<BoxFuture<'a, Result<Outcome, Halt>>>,
+        calls: Vec<CallSpec>,
+        caller: &'a dyn Caller,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>>;
+    /// What the calls of this run share.
+    fn shared(&self) -> &dyn Shared;
     /// Puts a question to the operator and waits for the answer without a time limit. Question and answer are
-    /// recorded under this step. If `recall` has an answer at once, only the answer is recorded.
+    /// recorded under this step. If the answer is known at once, only the answer is recorded.
     fn exchange<'a>(
         &'a self,
         path: &'a CallPath,
         name: StepName,
         question: Question,
-        recall: &'a dyn Recall,
+        known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>>;
     /// Waits; recorded. The time does not count as work.
     fn sleep<'a>(
@@ -111,7 +128,8 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// Milliseconds since 1970 of the latest recorded event. Never differs between a run and its resume where that
     /// could matter.
     fn now_ms(&self) -> u64;
-    /// The intent of a step that had started and not ended when the run was interrupted.
+    /// The intent of a step that had started and not ended when the run was interrupted, also after this interruption was
+    /// settled ([`StepName::Settle`]): each execution takes the same steps.
     fn begun(&self, _path: &CallPath, _step: &StepName) -> Option<RecordKind> {
         None
     }

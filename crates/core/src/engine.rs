@@ -15,7 +15,7 @@ use crate::{
     authority::{Access, Located, Mount, Place, Refusal},
     call_path::CallPath,
     definition::{Definitions, ModelChoice},
-    driver::{CutOff, Driver, Exchanged, Step, StepEnd},
+    driver::{CutOff, Driver, Exchanged, Known, Step, StepEnd},
     event::Event,
     function::{
         CompositeCall, Effects, Function, FunctionMeta, Implementation, LeafCall, ToolError, ToolOutput,
@@ -24,11 +24,9 @@ use crate::{
     gate::{Gate, Query, Subject},
     journal::RecordKind,
     model::{Blob, Models},
-    operator::Recall,
     outcome::{Ending, timed_out},
     question::{
-        Answer, Approval, FILES, Given, Input, MEMORY, Preview, Question, QuestionId, Reply, Settlement,
-        Waiting,
+        Answer, Approval, FILES, Given, Input, Preview, Question, QuestionId, Reply, Settlement, Waiting,
     },
     redact::Redact,
     risk::Risk,
@@ -41,11 +39,7 @@ use crate::{
     vfs::FileSystem,
 };
 use serde_json::Value;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 /// Default time limit of a leaf (`docs/reference/loop.md`).
 pub const LEAF_TIMEOUT: Duration = Duration::from_secs(120);
@@ -83,8 +77,6 @@ pub struct RunContext {
 /// The engine of one run.
 pub struct Engine {
     host: RunContext,
-    /// Remembered answers, shared by every worker of the run and dropped with it.
-    memory: Mutex<HashMap<String, Given>>,
 }
 
 /// One call, ready to be made.
@@ -118,7 +110,7 @@ struct Admitted {
 impl Engine {
     /// An engine for one run.
     pub fn new(host: RunContext) -> Self {
-        Self { host, memory: Mutex::default() }
+        Self { host }
     }
 
     /// The host's dependencies.
@@ -381,11 +373,11 @@ impl Engine {
         rule: DecidedBy,
         record: &(impl Fn(Rule, DecidedBy, Option<&str>) -> Result<(), Halt> + MaybeSync),
     ) -> Result<Judged, Stop> {
-        let memory = Memory { engine: self, key: memory_key(call.function, admitted) };
+        let key: Arc<str> = memory_key(call.function, admitted).into();
         // The preview is only for display. It reads files but decides nothing.
-        let preview = match memory.recall() {
-            Some(_) => None,
-            None => self.preview(call, admitted).await,
+        let preview = match self.host.driver.shared().remembers(&key).await {
+            true => None,
+            false => self.preview(call, admitted).await,
         };
         let meta = &call.function.meta;
         let question = Question::Approval(Approval {
@@ -396,7 +388,8 @@ impl Engine {
             preview,
             rule,
         });
-        let given = self.exchange(call.frame, &call.path, StepName::Ask, question, &memory).await?;
+        let known = Known::Remembered(key);
+        let given = self.exchange(call.frame, &call.path, StepName::Ask, question, known).await?;
         let by = |given: &Given, edited| DecidedBy::Operator {
             by: Arc::clone(&given.by),
             via: Arc::clone(&given.via),
@@ -404,20 +397,13 @@ impl Engine {
         };
         let who = by(&given, false);
         match &given.answer {
-            Answer::Approve { remember } => {
-                if *remember {
-                    memory.keep(given);
-                }
+            Answer::Approve { .. } => {
                 record(Rule::PreApproved, who, None)?;
                 Ok(Judged::Run)
             }
-            Answer::Deny { reason, remember } => {
+            Answer::Deny { reason, .. } => {
                 record(Rule::Blocked, who, reason.as_deref())?;
-                let message = denied(&meta.name, reason.as_deref());
-                if *remember {
-                    memory.keep(given);
-                }
-                Err(Stop::failed(FailureKind::Denied, message))
+                Err(Stop::failed(FailureKind::Denied, denied(&meta.name, reason.as_deref())))
             }
             Answer::Edit { input } => Ok(Judged::Edited { input: Arc::clone(input), by: by(&given, true) }),
             _ => Err(misfit(&call.path, &StepName::Ask).into()),
@@ -431,12 +417,12 @@ impl Engine {
         path: &CallPath,
         step: StepName,
         question: Question,
-        recall: &dyn Recall,
+        known: Known,
     ) -> Result<Given, Stop> {
         let driver = &self.host.driver;
         let id = QuestionId::new(path, &step);
-        let Exchanged { reply, waited } = driver.exchange(path, step, question.clone(), recall).await?;
-        frame.waited(waited, driver.now_ms());
+        let Exchanged { reply, waited } = driver.exchange(path, step, question.clone(), known).await?;
+        frame.waited(waited, &**driver).await;
         match reply {
             Reply::Given(given) => Ok(given),
             Reply::Later => Err(Stop::Suspended(vec![Waiting { id, question }])),
@@ -460,7 +446,7 @@ impl Engine {
         let shown = schema.map(|schema| Arc::clone(schema.value()));
         let question = Question::Input(Input { chain: frame.chain(), prompt, schema: shown });
         let step = StepName::Input(number);
-        let given = self.exchange(frame, path, step.clone(), question, &()).await?;
+        let given = self.exchange(frame, path, step.clone(), question, Known::Nothing).await?;
         match given.answer {
             Answer::Give { value } => match schema.map(|schema| schema.validate(&value)) {
                 Some(Err(wrong)) => {
@@ -493,11 +479,12 @@ impl Engine {
         if risk == Risk::Read {
             return Ok(CutOff::Again);
         }
-        let evidence = found().await.map(|answer| Given::operator(answer, FILES));
+        let evidence = found().await.map(|answer| Known::Answer(Given::operator(answer, FILES)));
         let settlement = question(risk);
         let function = Arc::clone(&settlement.function);
         let question = Question::Settlement(settlement);
-        let given = self.exchange(frame, path, StepName::Settle, question, &evidence).await?;
+        let given =
+            self.exchange(frame, path, StepName::Settle, question, evidence.unwrap_or_default()).await?;
         match given.answer {
             Answer::Again => Ok(CutOff::Again),
             Answer::Done { result } => Ok(CutOff::Done(RecordKind::ToolEnded {
@@ -559,7 +546,7 @@ impl Engine {
             places: &admitted.places,
             authority: call.frame.authority(),
             files: &*self.host.files,
-            results: call.frame.results(),
+            results: call.frame.results(&*self.host.driver),
             run: &self.host.run,
             idempotency_key: key,
         }
@@ -572,11 +559,11 @@ impl Engine {
         admitted: &Admitted,
     ) -> Result<Outcome, Halt> {
         let meta = &call.function.meta;
-        let now = self.host.driver.now_ms();
         let own =
             call.frame.timeout_of(&names(call.function, call.frame), &admitted.subjects).or(meta.timeout);
         let own = own.unwrap_or(LEAF_TIMEOUT);
-        let deadline = call.frame.remaining(now).map_or(own, |left| left.min(own));
+        let left = call.frame.remaining(&*self.host.driver).await;
+        let deadline = left.map_or(own, |left| left.min(own));
         // The same for every attempt, now and after a resume: it is the path in this run's call tree.
         let key: Arc<str> = format!("{}:{}", self.host.run, call.path).into();
         let step_key = Arc::clone(&key);
@@ -719,26 +706,6 @@ impl Engine {
     /// Emits a provisional event, if anything listens.
     pub fn emit(&self, event: Event) {
         self.host.driver.emit(event);
-    }
-}
-
-/// The run's memory of one question.
-struct Memory<'a> {
-    engine: &'a Engine,
-    key: String,
-}
-
-impl Memory<'_> {
-    fn keep(&self, given: Given) {
-        let mut memory = self.engine.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.insert(self.key.clone(), given);
-    }
-}
-
-impl Recall for Memory<'_> {
-    fn recall(&self) -> Option<Given> {
-        let memory = self.engine.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.get(&self.key).map(|given| Given { via: MEMORY.into(), ..given.clone() })
     }
 }
 

@@ -11,13 +11,14 @@ use crate::{
     rule::{DecidedBy, Rule},
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
+    shared::Results,
     vfs::FileSystem,
 };
 pub use crate::{
     foreseen::{FileChange, FileState, Foreseen},
     question::Preview,
     risk::Risk,
-    source::FunctionSource,
+    source::{FunctionId, FunctionSource},
 };
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
@@ -52,6 +53,13 @@ pub struct FunctionMeta {
     pub wildcard: bool,
     /// The `approval` of the toolset that offers it.
     pub policy: Option<Arc<Policy>>,
+}
+
+impl FunctionMeta {
+    /// Its identity.
+    pub fn id(&self) -> FunctionId {
+        FunctionId { source: self.source.clone(), name: Arc::clone(&self.name) }
+    }
 }
 
 /// A function: what it is and how it runs.
@@ -164,7 +172,7 @@ pub struct LeafCall<'a> {
     /// The run's files.
     pub files: &'a dyn FileSystem,
     /// Texts cut from this conversation's results (`/results/N`).
-    pub results: &'a crate::results::Results,
+    pub results: Results<'a>,
     /// ID of the run.
     pub run: &'a str,
     /// The same for every attempt at this call, now and after a resume.

@@ -15,7 +15,7 @@ use crate::{
     definition::WorkerDefinition,
     engine::{Call, Engine, Explained, Frame, RunContext},
     journal::{FORMAT, RecordKind, RunStatus, Runtime, UsedDefinition},
-    ledger::{Account, Left},
+    ledger::{self, Account, Left},
     model::{Blob, Usage},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     send::BoxFuture,
@@ -111,7 +111,7 @@ impl Launch {
         let tally = Arc::clone(&self.tally);
         let has_end_record = !matches!(self.records, RunRecords::None);
         let started_ms = driver.now_ms();
-        let account = Account::of_run(self.budget, &*driver);
+        let account = ledger::open_run(self.budget, &*driver).await;
         // Boxed: a run spends nearly all of its time in this future, and the rest need not be as large.
         let result = within(Box::pin(self.start_and_call(account.clone()))).await;
         toolsets.ended(&run).await;
@@ -137,13 +137,17 @@ impl Launch {
             let written = driver.record(&CallPath::root(), StepName::Run, ended);
             halt = halt.or(written.err());
         }
+        let left = match &account {
+            Some(account) => Some(driver.shared().left(account).await),
+            None => None,
+        };
         LaunchReport {
             status,
             end,
             usage,
             counts: tally.counts(),
             took: Duration::from_millis(driver.now_ms().saturating_sub(started_ms)),
-            left: account.map(|account| account.left()),
+            left,
             halt,
         }
     }
@@ -154,7 +158,7 @@ impl Launch {
     /// # Errors
     /// Only what stops the run.
     pub async fn call(self) -> Result<Outcome, Halt> {
-        let account = Account::of_run(self.budget, &*self.context.driver);
+        let account = ledger::open_run(self.budget, &*self.context.driver).await;
         self.call_within(account).await
     }
 

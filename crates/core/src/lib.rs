@@ -4,9 +4,11 @@
 //! no file system, network, process, clock, randomness or runtime of its own. It asks a [`driver::Driver`], which
 //! executes, records, or replays. `docs/architecture.md` gives an overview.
 
+pub mod account;
 pub mod authority;
 pub mod budget;
 pub mod call_path;
+pub mod call_spec;
 pub mod code;
 pub mod code_calls;
 pub mod conversation;
@@ -34,6 +36,7 @@ pub mod risk;
 pub mod rule;
 pub mod schema;
 pub mod send;
+pub mod shared;
 pub mod source;
 pub mod step_name;
 pub mod template;

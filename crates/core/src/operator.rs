@@ -25,13 +25,6 @@ impl Recall for () {
     }
 }
 
-/// Always has this answer.
-impl Recall for Option<Given> {
-    fn recall(&self) -> Option<Given> {
-        self.clone()
-    }
-}
-
 /// A person or a program that answers questions.
 ///
 /// Several questions may arrive at once; wrap a person in [`OneAtATime`]. The future is dropped when the answer is no
@@ -166,7 +159,8 @@ mod tests {
     use super::*;
     use crate::{
         call_path::CallPath,
-        question::{Input, QuestionId},
+        question::{Input, Known, QuestionId},
+        shared::InProcess,
         step_name::StepName,
     };
     use futures_util::{FutureExt, future::join_all};
@@ -241,9 +235,9 @@ mod tests {
     fn an_answer_that_is_known_by_then_spares_the_question() {
         let line = OneAtATime::new(Person::default());
         let known = Given::operator(Answer::Decline { reason: None }, crate::question::MEMORY);
-        let recall = Some(known.clone());
+        let (shared, recall) = (InProcess::default(), Known::Answer(known.clone()));
         let waiting = question(0);
-        let reply = futures_executor(line.exchange(&waiting, &recall));
+        let reply = futures_executor(line.exchange(&waiting, &shared.known(&recall)));
         assert_eq!(reply, Reply::Given(known));
         assert!(line.operator.seen.lock().unwrap().is_empty());
     }

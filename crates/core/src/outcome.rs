@@ -105,7 +105,8 @@ pub enum Ending {
 }
 
 /// How a call ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum End {
     /// With a value.
     Done(Arc<Value>),
@@ -127,7 +128,7 @@ impl End {
 }
 
 /// How a call ended, and the token usage of it and all calls below it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub end: End,
@@ -149,7 +150,8 @@ impl Outcome {
 }
 
 /// Why a run can't continue. Only the infrastructure raises it; errors for a model are an [`Outcome`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Halt {
     /// The operator interrupted the run.
     #[error("interrupted")]

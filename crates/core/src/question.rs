@@ -91,6 +91,20 @@ pub struct Settlement {
     pub input: Arc<Value>,
 }
 
+/// What may answer a question in the operator's place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Known {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// This answer, which follows from the state of the files.
+    Answer(Given),
+    /// An answer that was remembered under this key when the question reaches the head of the operator's queue. An
+    /// answer that asks to be remembered is kept under it.
+    Remembered(Arc<str>),
+}
+
 /// The identity of a question: the call it belongs to, and the step within the call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -231,7 +245,8 @@ impl Given {
 }
 
 /// An operator's reply to a question.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// An answer.
     Given(Given),

@@ -7,7 +7,7 @@ use crate::{
     limits::Limits,
     model::{Blob, ToolResult},
     outcome::{Ending, timed_out},
-    results::{Results, show, show_failure},
+    results::{first_page, is_cut, keep, show, show_failure},
     schema::Schema,
     step_name::StepName,
 };
@@ -79,7 +79,7 @@ pub fn conversation_at(
                 fold = Some(Fold {
                     conversation: Conversation::new(setup, Arc::clone(message)),
                     path,
-                    results: Results::default(),
+                    results: Vec::new(),
                     can_read_on: *can_read_on,
                     judges: ensures.as_ref().map_or(0, |ensures| ensures.tools().count()),
                 });
@@ -104,7 +104,8 @@ type Ended<'a> = (Ending, &'a [Blob]);
 struct Fold<'a> {
     conversation: Conversation,
     path: &'a CallPath,
-    results: Results,
+    /// The results that the model has seen in part.
+    results: Vec<Arc<str>>,
     can_read_on: bool,
     /// The number of tools that check an output.
     judges: usize,
@@ -147,10 +148,11 @@ impl Fold<'_> {
                         Ending::Failure(failure) => (show_failure(failure), true),
                         Ending::Suspended => return None,
                     };
+                    let number = (self.can_read_on && is_cut(&text)).then(|| keep(&mut self.results, &text));
                     Some(ToolResult {
                         call_id: Arc::clone(&call.id),
                         name: Arc::clone(&call.name),
-                        content: self.results.show(&text, self.can_read_on).into(),
+                        content: first_page(&text, number).into(),
                         is_error,
                     })
                 }

@@ -26,3 +26,12 @@ impl FunctionSource {
         matches!(self, Self::Library(_) | Self::Generated)
     }
 }
+
+/// The identity of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FunctionId {
+    /// Where it comes from.
+    pub source: FunctionSource,
+    /// Its name there; a worker's ID.
+    pub name: Arc<str>,
+}

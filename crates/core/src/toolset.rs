@@ -108,6 +108,20 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     ) -> BoxFuture<'a, Result<Function, String>> {
         Box::pin(async { Err(format!("the toolset `{}` runs no code", self.name())) })
     }
+    /// A worker that `creator` has generated with these arguments, made again. Only a kind that generates workers has any.
+    ///
+    /// # Errors
+    /// The arguments don't make a worker.
+    fn generated(
+        &self,
+        _kinds: &ToolsetRegistry,
+        _run: &str,
+        _creator: &WorkerDefinition,
+        name: &str,
+        _arguments: &Value,
+    ) -> Result<Arc<WorkerDefinition>, String> {
+        Err(format!("the toolset `{}` generates no workers, and so not `{name}`", self.name()))
+    }
     /// What runs its tools, for the start record. Nothing where it starts no processes, or can't.
     fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
         Box::pin(async { None })
@@ -144,6 +158,20 @@ impl ToolsetRegistry {
     /// The kind that offers the callees of a worker, if the host has one.
     pub fn delegation(&self) -> Option<&Arc<dyn ToolsetKind>> {
         self.kinds().find(|kind| kind.delegates())
+    }
+    /// A worker that `creator` has generated with these arguments, made again.
+    ///
+    /// # Errors
+    /// The host has no kind that generates workers, or the arguments don't make one.
+    pub fn generated(
+        &self,
+        run: &str,
+        creator: &WorkerDefinition,
+        name: &str,
+        arguments: &Value,
+    ) -> Result<Arc<WorkerDefinition>, String> {
+        let kind = self.delegation().ok_or_else(|| format!("nothing here generates `{name}`"))?;
+        kind.generated(self, run, creator, name, arguments)
     }
     /// Whether any kind starts processes for that worker.
     pub fn starts_processes(&self, worker: &WorkerDefinition) -> bool {

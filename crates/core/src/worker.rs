@@ -1,7 +1,9 @@
 //! Workers: functions whose body is a conversation with a model.
 
+pub(crate) mod caller;
 mod retry;
 mod run;
 
 pub use crate::{code::*, definition::*, limits::*};
+pub use caller::make_from_spec;
 pub use run::{explain, function, media_type};

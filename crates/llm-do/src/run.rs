@@ -2,6 +2,7 @@
 
 use crate::counting::Counting;
 use llm_do_core::{
+    driver::Driver,
     engine::{End, Halt},
     journal::RunStatus,
     launch::{Counts, Launch, LaunchReport, Tally},
@@ -47,6 +48,14 @@ impl Run {
     pub(crate) fn new(driver: Arc<LocalDriver>, launch: Launch) -> Self {
         let (id, dir) = (Arc::clone(driver.journal().id()), driver.journal().dir().to_owned());
         Self { driver, launch, id, dir }
+    }
+
+    /// The same run over another driver, which is made of the one that keeps its journal: for a host that has calls made in
+    /// other processes, or that watches the steps.
+    #[must_use]
+    pub fn over(mut self, driver: impl FnOnce(Arc<LocalDriver>) -> Arc<dyn Driver>) -> Self {
+        self.launch.context.driver = driver(Arc::clone(&self.driver));
+        self
     }
 
     /// ID of the run.

@@ -18,7 +18,7 @@ use crate::{
 use llm_do_core::{
     authority::{Authority, Extent, Network},
     driver::{Driver, MemoryDriver},
-    engine::{Explained, RunContext},
+    engine::{Engine, Explained, RunContext},
     gate::{Gate, Mode},
     journal::{RecordKind, Runtime},
     launch::{Launch, RunRecords, RunStart},
@@ -255,6 +255,12 @@ impl Session {
         let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
         let launch = Launch { records: RunRecords::Resumed, tally, ..self.launch(context, start) };
         Ok(Run::new(driver, launch))
+    }
+
+    /// An engine for calls of the run with that ID and date, which another process has started with this program. The driver
+    /// reaches that process.
+    pub fn engine(&self, run: Arc<str>, date: Arc<str>, driver: Arc<dyn Driver>) -> Engine {
+        Engine::new(self.context(run, date, driver, Arc::clone(&self.opened.models)))
     }
 
     /// What the entry's model would be sent first for this input: the record of the conversation's start, with the

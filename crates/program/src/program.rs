@@ -18,9 +18,9 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
-    function::FunctionSource,
     gate::{Mode, Policy},
     model::ModelName,
+    source::{FunctionId, FunctionSource},
     worker::{BoundPath, CodeModule, DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
 use serde_json::Value;
@@ -398,6 +398,19 @@ impl Definitions for Program {
             }
         };
         definition(self.find(package, &[], reference))
+    }
+
+    fn identified(&self, worker: &FunctionId) -> Option<Arc<WorkerDefinition>> {
+        let FunctionId { source, name } = worker;
+        if let Some(known) = self.lock().get(name).filter(|known| known.definition.source == *source) {
+            return Some(Arc::clone(&known.definition));
+        }
+        // Within its own package a library's worker has no prefix.
+        let reference = match source {
+            FunctionSource::Library(library) => name.strip_prefix(&**library)?.strip_prefix(':')?,
+            _ => name,
+        };
+        self.named_by(source, reference).ok()
     }
 
     fn mount(&self, worker: &WorkerDefinition, name: &str) -> Option<Mount> {

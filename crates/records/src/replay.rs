@@ -13,7 +13,8 @@ use crate::{
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use llm_do_core::{
     call_path::CallPath,
-    driver::{Driver, Exchanged, Step, StepEnd, StepName, Stepped},
+    call_spec::CallSpec,
+    driver::{Caller, Driver, Exchanged, Known, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
     journal::{Ending, Record, RecordKind},
@@ -22,9 +23,9 @@ use llm_do_core::{
         Blob, Capabilities, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
         ModelResponse, Models, Part,
     },
-    operator::Recall,
     question::{Approval, Question, Reply},
     send::BoxFuture,
+    shared::{InProcess, Shared},
 };
 use serde::Serialize;
 use std::{
@@ -120,6 +121,7 @@ pub struct ReplayDriver {
     records: Arc<[Record]>,
     redactor: Arc<Redactor>,
     asked: Asked,
+    shared: InProcess,
     state: Mutex<State>,
     now_ms: AtomicU64,
 }
@@ -138,7 +140,8 @@ impl ReplayDriver {
         let history = History::of(records.to_vec());
         let now_ms = AtomicU64::new(history.began_ms);
         let asked = Asked { capabilities: capabilities(&records), requests: Arc::default() };
-        Self { history, records, redactor, asked, state: Mutex::default(), now_ms }
+        let (shared, state) = (InProcess::default(), Mutex::default());
+        Self { history, records, redactor, asked, shared, state, now_ms }
     }
 
     /// The models of the record: they can what those could, and answer nothing.
@@ -304,11 +307,16 @@ impl Driver for ReplayDriver {
         }
     }
 
-    fn all<'a>(
+    fn calls<'a>(
         &'a self,
-        batch: Vec<BoxFuture<'a, Result<Outcome, Halt>>>,
+        calls: Vec<CallSpec>,
+        caller: &'a dyn Caller,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>> {
-        Box::pin(batch.into_iter().collect::<FuturesOrdered<_>>().collect())
+        Box::pin(calls.into_iter().map(|call| caller.make(call)).collect::<FuturesOrdered<_>>().collect())
+    }
+
+    fn shared(&self) -> &dyn Shared {
+        &self.shared
     }
 
     fn exchange<'a>(
@@ -316,7 +324,7 @@ impl Driver for ReplayDriver {
         path: &'a CallPath,
         name: StepName,
         question: Question,
-        _: &'a dyn Recall,
+        known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
             if let Some(recorded @ RecordKind::Asked(before)) = self.history.begun(path, &name) {
@@ -326,6 +334,7 @@ impl Driver for ReplayDriver {
             }
             let (reply, began_ms, at_ms) = match self.history.find(path, &name) {
                 Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
+                    self.shared.known(&known).answered(given);
                     (Reply::Given(given.clone()), began_ms, at_ms)
                 }
                 Found::Begun(_, at_ms) => (Reply::Later, at_ms, at_ms),

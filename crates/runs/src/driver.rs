@@ -7,15 +7,17 @@ use crate::{
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use llm_do_core::{
     call_path::CallPath,
-    driver::{CutOff, Driver, Exchanged, Step, StepEnd, StepName, Stepped},
+    call_spec::CallSpec,
+    driver::{Caller, CutOff, Driver, Exchanged, Known, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
     journal::{Ending, RecordKind},
     ledger::Reserved,
     model::Delta,
-    operator::{Operator, Recall},
+    operator::{Operator, Recall as _},
     question::{Given, Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
+    shared::{InProcess, Shared},
 };
 use llm_do_records::{Found, History, as_recorded, same_intent};
 use std::{
@@ -67,6 +69,7 @@ pub struct LocalDriver {
     operator: Arc<dyn Operator>,
     /// Answers that were given with the command to resume.
     decisions: HashMap<QuestionId, Given>,
+    shared: InProcess,
     events: Option<Arc<dyn EventSink>>,
     canceller: Canceller,
     /// What the run did before it was resumed; empty for one that has just begun.
@@ -102,7 +105,8 @@ impl LocalDriver {
     fn over(journal: JournalWriter, operator: Arc<dyn Operator>, history: History) -> Self {
         let now_ms = AtomicU64::new(history.began_ms);
         let canceller = Canceller::new();
-        Self { journal, operator, decisions: HashMap::new(), events: None, canceller, history, now_ms }
+        let (decisions, shared) = (HashMap::new(), InProcess::default());
+        Self { journal, operator, decisions, events: None, canceller, history, shared, now_ms }
     }
 
     /// Notes that the engine has come to that time of the run's work.
@@ -297,12 +301,17 @@ impl Driver for LocalDriver {
         self.write(path, &name, body).map(drop)
     }
 
-    fn all<'a>(
+    fn calls<'a>(
         &'a self,
-        batch: Vec<BoxFuture<'a, Result<Outcome, Halt>>>,
+        calls: Vec<CallSpec>,
+        caller: &'a dyn Caller,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>> {
         // Polls only what was woken: a hundred children that each wake often must not poll each other.
-        Box::pin(batch.into_iter().collect::<FuturesOrdered<_>>().collect())
+        Box::pin(calls.into_iter().map(|call| caller.make(call)).collect::<FuturesOrdered<_>>().collect())
+    }
+
+    fn shared(&self) -> &dyn Shared {
+        &self.shared
     }
 
     fn exchange<'a>(
@@ -310,14 +319,16 @@ impl Driver for LocalDriver {
         path: &'a CallPath,
         name: StepName,
         question: Question,
-        recall: &'a dyn Recall,
+        known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
+            let recall = self.shared.known(&known);
             let id = QuestionId::new(path, &name);
             let (question, asked_ms) = match self.history.find(path, &name) {
                 Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
                     self.reach(at_ms);
+                    recall.answered(given);
                     let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
                     return Ok(Exchanged { reply: Reply::Given(given.clone()), waited });
                 }
@@ -341,9 +352,8 @@ impl Driver for LocalDriver {
                 None => {
                     self.journal.flush()?;
                     let waiting = Waiting { id, question };
-                    // The engine remembers an answer in the same poll in which it gets it, before the next in line is
-                    // served.
-                    let reply = self.operator.exchange(&waiting, recall);
+                    // An answer is remembered in the same poll in which it arrives, before the next in line is served.
+                    let reply = self.operator.exchange(&waiting, &recall);
                     match self.unless_cancelled(path, &name, reply).await? {
                         Reply::Given(given) if given.answer.fits(&waiting.question) => given,
                         // An operator that answers another question than it was asked has not answered this one.
@@ -353,6 +363,7 @@ impl Driver for LocalDriver {
                     }
                 }
             };
+            recall.answered(&given);
             let written = self.write(path, &name, RecordKind::Answered(given))?;
             let asked_ms = asked_ms.unwrap_or(written.at_ms);
             let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
@@ -393,6 +404,10 @@ impl Driver for LocalDriver {
     fn begun(&self, path: &CallPath, step: &StepName) -> Option<RecordKind> {
         match self.history.find(path, step) {
             Found::Begun(body, _) => Some(body.clone()),
+            // It has been settled since: every later execution takes the settlement, too.
+            Found::Ended { .. } if !matches!(self.history.find(path, &StepName::Settle), Found::Nothing) => {
+                self.history.begun(path, step).cloned()
+            }
             Found::Nothing | Found::Ended { .. } => None,
         }
     }

@@ -4,7 +4,8 @@
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     call_path::CallPath,
-    driver::{CutOff, Driver, Step, StepEnd},
+    call_spec::{CallSpec, Callee, FrameSpec},
+    driver::{Caller, CutOff, Driver, Known, Step, StepEnd},
     engine::{End, Halt, Outcome},
     event::Event,
     function::{Implementation, LeafCall, Risk},
@@ -12,9 +13,9 @@ use llm_do_core::{
     model::Delta,
     operator::{OneAtATime, Operator, Recall},
     question::{Answer, Approval, Given, MEMORY, Question, Reply, Waiting},
-    results::Results,
     rule::DecidedBy,
     send::BoxFuture,
+    shared::Results,
     step_name::StepName,
     toolsets::filesystem::Filesystem,
     vfs::MemoryFileSystem,
@@ -25,10 +26,7 @@ use serde_json::json;
 use std::{
     future::pending,
     path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -42,7 +40,7 @@ impl Operator for Slow {
         Box::pin(async move {
             self.0.lock().unwrap().push(waiting.id.call.clone());
             tokio::time::sleep(Duration::from_secs(1)).await;
-            Reply::Given(Given::operator(Answer::Approve { remember: false }, "test"))
+            Reply::Given(Given::operator(Answer::Approve { remember: true }, "test"))
         })
     }
 }
@@ -204,7 +202,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let work = async {
             match what {
                 "step" => run.driver.step(step(&path, pending())).await.map(drop),
-                "ask" => run.driver.exchange(&path, StepName::Ask, ask(), &()).await.map(drop),
+                "ask" => run.driver.exchange(&path, StepName::Ask, ask(), Known::Nothing).await.map(drop),
                 _ => run.driver.sleep(&path, "wait.0.0".into(), Duration::from_secs(9)).await,
             }
         };
@@ -215,7 +213,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let before = run.records().len();
         // Nothing new begins, and what ends the run can still be recorded.
         assert!(matches!(run.driver.step(step(&path, async { ended() })).await, Err(Halt::Cancelled)));
-        assert!(run.driver.exchange(&path, StepName::Ask, ask(), &()).await.is_err());
+        assert!(run.driver.exchange(&path, StepName::Ask, ask(), Known::Nothing).await.is_err());
         assert!(run.driver.sleep(&path, "wait".into(), Duration::ZERO).await.is_err());
         assert_eq!(run.records().len(), before);
         run.driver.record(&path, "end".into(), ended()).unwrap();
@@ -239,7 +237,7 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
     let tools = Filesystem::made_for(&authority, None);
     let search = tools.iter().find(|tool| &*tool.meta.name == "search_files").unwrap();
     let Implementation::Leaf(leaf) = &search.body else { panic!("it is a leaf") };
-    let (input, results) = (json!({"pattern": "gold"}), Results::default());
+    let input = json!({"pattern": "gold"});
     let places = [authority.locate("/", Access::Read).unwrap()];
     let call = LeafCall {
         run: "run",
@@ -247,7 +245,7 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
         places: &places,
         authority: &authority,
         files: &files,
-        results: &results,
+        results: Results::default(),
         idempotency_key: "k",
     };
     let path = CallPath::root();
@@ -264,7 +262,7 @@ async fn asks_are_answered_one_at_a_time_in_order_of_arrival() {
     let run = run();
     // Fifty, and not in the order of their places.
     let paths: Vec<CallPath> = (0..50).map(|index| CallPath::root().call(0, index * 7 % 50)).collect();
-    let asks = paths.iter().map(|path| run.driver.exchange(path, StepName::Ask, ask(), &()));
+    let asks = paths.iter().map(|path| run.driver.exchange(path, StepName::Ask, ask(), Known::Nothing));
     let answers = futures_util::future::join_all(asks).await;
     let waited: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().waited.as_secs()).collect();
     assert_eq!(waited, (1..=50).collect::<Vec<u64>>());
@@ -273,32 +271,18 @@ async fn asks_are_answered_one_at_a_time_in_order_of_arrival() {
     assert!(run.kinds()[..50].iter().all(|kind| kind == "asked"));
 }
 
-/// Knows the answer once it is set.
-struct Known(AtomicBool);
-
-impl Recall for Known {
-    fn recall(&self) -> Option<Given> {
-        let answer = Answer::Approve { remember: true };
-        self.0.load(Ordering::Relaxed).then(|| Given::operator(answer, MEMORY))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_question_whose_answer_is_known_when_its_turn_comes_is_not_put() {
     let run = run();
     let [one, two] = [0, 1].map(|index| CallPath::root().call(0, index));
-    let known = Known(AtomicBool::new(false));
-    let first = async {
-        let exchanged = run.driver.exchange(&one, StepName::Ask, ask(), &known).await.unwrap();
-        known.0.store(true, Ordering::Relaxed);
-        exchanged
-    };
-    let second = run.driver.exchange(&two, StepName::Ask, ask(), &known);
+    let known = Known::Remembered("the same call".into());
+    let first = run.driver.exchange(&one, StepName::Ask, ask(), known.clone());
+    let second = run.driver.exchange(&two, StepName::Ask, ask(), known);
     let (first, second) = tokio::join!(first, second);
-    let second = second.unwrap();
-    let approved = |remember, via| Reply::Given(Given::operator(Answer::Approve { remember }, via));
-    assert_eq!(first.reply, approved(false, "test"));
-    assert_eq!(second.reply, approved(true, MEMORY));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    let approved = |via| Reply::Given(Given::operator(Answer::Approve { remember: true }, via));
+    assert_eq!(first.reply, approved("test"));
+    assert_eq!(second.reply, approved(MEMORY));
     assert_eq!((first.waited.as_secs(), second.waited.as_secs()), (1, 1));
     assert_eq!(*run.operator.0.lock().unwrap(), [one]);
     assert_eq!(run.kinds(), ["asked", "asked", "answered", "answered"]);
@@ -315,22 +299,32 @@ async fn waits_and_random_numbers_are_recorded() {
     assert!(run.records()[1].at_ms >= run.records()[0].at_ms);
 }
 
+/// Makes calls that end in the reverse of their order. One halts.
+struct Sleeper;
+
+impl Caller for Sleeper {
+    fn frame(&self) -> FrameSpec {
+        unreachable!("this driver makes calls here")
+    }
+
+    fn make<'a>(&'a self, call: CallSpec) -> BoxFuture<'a, Result<Outcome, Halt>> {
+        Box::pin(async move {
+            let index = call.input.as_u64().unwrap();
+            tokio::time::sleep(Duration::from_millis(100 - index)).await;
+            if index == 7 { Err(Halt::Cancelled) } else { Ok(Outcome::free(End::Done(call.input))) }
+        })
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_batch_keeps_its_order_and_its_halts() {
     let run = run();
-    let batch: Vec<BoxFuture<'_, Result<Outcome, Halt>>> = (0..50_u64)
-        .map(|index| -> BoxFuture<'_, _> {
-            Box::pin(async move {
-                tokio::time::sleep(Duration::from_millis(100 - index)).await;
-                if index == 7 {
-                    Err(Halt::Cancelled)
-                } else {
-                    Ok(Outcome::free(End::Done(Arc::new(index.into()))))
-                }
-            })
-        })
-        .collect();
-    let results = run.driver.all(batch).await;
+    let calls = (0..50_u64).map(|index| CallSpec {
+        path: CallPath::root().call(0, index as usize),
+        callee: Callee::Code,
+        input: Arc::new(index.into()),
+    });
+    let results = run.driver.calls(calls.collect(), &Sleeper).await;
     assert_eq!(results.len(), 50);
     for (index, result) in results.into_iter().enumerate() {
         match result {
@@ -338,7 +332,7 @@ async fn a_batch_keeps_its_order_and_its_halts() {
             Err(halt) => assert_eq!((index, halt), (7, Halt::Cancelled)),
         }
     }
-    assert!(run.driver.all(Vec::new()).await.is_empty());
+    assert!(run.driver.calls(Vec::new(), &Sleeper).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

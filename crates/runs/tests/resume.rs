@@ -3,7 +3,7 @@
 
 use llm_do_core::{
     call_path::CallPath,
-    driver::{CutOff, Driver, Step, StepEnd},
+    driver::{CutOff, Driver, Known, Step, StepEnd},
     engine::Halt,
     function::Risk,
     journal::{Ending, RecordKind},
@@ -235,8 +235,8 @@ async fn a_decision_of_the_operator_counts_before_what_the_files_say_and_who_gav
             .await
     };
     let settled = async |driver: &LocalDriver, found: Option<Answer>| {
-        let found = found.map(|answer| Given::operator(answer, FILES));
-        driver.exchange(&place, StepName::Settle, cut_off(), &found).await.unwrap().reply
+        let found = found.map(|answer| Known::Answer(Given::operator(answer, FILES)));
+        driver.exchange(&place, StepName::Settle, cut_off(), found.unwrap_or_default()).await.unwrap().reply
     };
 
     let run = cut().await;
@@ -269,11 +269,12 @@ async fn what_was_decided_of_one_attempt_does_not_count_for_the_next() {
     })
     .await;
     let driver = run.resume(&[(&place, Answer::Again)]);
-    driver.exchange(&place, StepName::Settle, cut_off(), &()).await.unwrap();
+    driver.exchange(&place, StepName::Settle, cut_off(), Known::Nothing).await.unwrap();
     let cut = driver.step(step(&place, started("write", Risk::Write), std::future::pending()));
     assert!(futures_util::FutureExt::now_or_never(cut).is_none(), "it is cut off again");
     drop(driver);
-    let reply = run.resume(&[]).exchange(&place, StepName::Settle, cut_off(), &()).await.unwrap().reply;
+    let reply =
+        run.resume(&[]).exchange(&place, StepName::Settle, cut_off(), Known::Nothing).await.unwrap().reply;
     assert_eq!(reply, Reply::Later);
 }
 
@@ -281,7 +282,7 @@ async fn what_was_decided_of_one_attempt_does_not_count_for_the_next() {
 async fn a_question_stays_open_until_somebody_answers_and_the_wait_counts_for_no_deadline() {
     let place = call(0);
     let run = run(async |driver| {
-        let exchanged = driver.exchange(&place, StepName::Ask, ask(), &()).await.unwrap();
+        let exchanged = driver.exchange(&place, StepName::Ask, ask(), Known::Nothing).await.unwrap();
         assert_eq!(exchanged.reply, Reply::Later);
     })
     .await;
@@ -289,14 +290,14 @@ async fn a_question_stays_open_until_somebody_answers_and_the_wait_counts_for_no
     // The clock of the journal goes on with the tests' clock only within one process; between two the wall's counts.
     let driver = run.resume(&[]);
     let before = driver.now_ms();
-    let answered = driver.exchange(&place, StepName::Ask, ask(), &()).await.unwrap();
+    let answered = driver.exchange(&place, StepName::Ask, ask(), Known::Nothing).await.unwrap();
     let approved = Given::operator(Answer::Approve { remember: false }, "test");
     assert_eq!(answered.reply, Reply::Given(approved));
     assert_eq!(run.kinds(), ["asked", "run_resumed", "answered"]);
     assert!(driver.now_ms() - before < 1000);
     drop(driver);
     let driver = run.resume(&[]);
-    let again = driver.exchange(&place, StepName::Ask, ask(), &()).await.unwrap();
+    let again = driver.exchange(&place, StepName::Ask, ask(), Known::Nothing).await.unwrap();
     assert_eq!(again, answered);
 }
 

@@ -9,7 +9,7 @@ use llm_do::{
     core::{
         authority::{Authority, Network},
         function::{Function, Implementation, LeafCall},
-        results::Results,
+        shared::Results,
         toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
         vfs::FileSystem,
         worker::Definitions,
@@ -159,7 +159,7 @@ async fn just_python(interpreter: &Interpreter) -> Result<(), Failure> {
 struct Caller<'a> {
     authority: &'a Authority,
     files: &'a dyn FileSystem,
-    results: Results,
+    results: Results<'a>,
 }
 
 impl Caller<'_> {
@@ -174,7 +174,7 @@ impl Caller<'_> {
                 places: &[],
                 authority: self.authority,
                 files: self.files,
-                results: &self.results,
+                results: self.results,
                 idempotency_key: "bench:0",
             })
             .await?;

@@ -10,7 +10,7 @@ use llm_do_core::{
     authority::{Access, Authority},
     function::{Implementation, Leaf, LeafCall},
     gate::Rule,
-    results::Results,
+    shared::Results,
 };
 use llm_do_sandbox::{NativeFileSystem, confine::Confiner, shell::Shell};
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ impl<'a> Commander<'a> {
             places: &[],
             authority: &self.authority,
             files: &files,
-            results: &Results::default(),
+            results: Results::default(),
             idempotency_key: "",
         };
         let said = wait(self.leaf.run(call)).map(|output| output.value).map_err(|error| error.message);

@@ -4,7 +4,7 @@ use crate::attempt::{Escape, Need};
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     function::{Function, Implementation, Leaf, LeafCall},
-    results::Results,
+    shared::Results,
     toolsets::filesystem::Filesystem,
 };
 use llm_do_sandbox::NativeFileSystem;
@@ -54,7 +54,6 @@ pub(crate) struct World {
     /// Whether a process was started that may have left others behind.
     pub(crate) launched: AtomicBool,
     files: NativeFileSystem,
-    results: Results,
     /// The tools of the last view: creating them costs more than using them.
     tools: Mutex<Option<(Arc<Authority>, Vec<Function>)>>,
 }
@@ -121,7 +120,6 @@ impl World {
             launched: AtomicBool::new(false),
             sockets,
             files: NativeFileSystem::new(),
-            results: Results::default(),
             tools: Mutex::default(),
         }
     }
@@ -352,7 +350,7 @@ impl World {
             places: &places,
             authority,
             files: &self.files,
-            results: &self.results,
+            results: Results::default(),
             idempotency_key: "",
         };
         match leaf.run(call).await {

@@ -2,6 +2,7 @@
 //! invisible (`docs/reference/sandbox.md`).
 
 use super::Place;
+use serde::{Deserialize, Serialize};
 
 /// How a place is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum Class {
 }
 
 /// The places that define the program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protection {
     /// Root of the program.
     root: Place,

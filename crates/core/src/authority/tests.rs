@@ -478,6 +478,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
+    fn authority_is_the_same_after_it_was_written_down(authority in any_authority()) {
+        let written = serde_json::to_string(&authority).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Authority>(&written).unwrap(), authority);
+    }
+
+    #[test]
     fn narrowing_bounds_is_what_both_allow(a in any_bounds(), b in any_bounds(), c in any_bounds(), at in any_place(), access in any_access()) {
         let both = a.narrow(&b);
         prop_assert!(both.is_within(&a) && both.is_within(&b));

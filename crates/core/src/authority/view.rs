@@ -108,7 +108,8 @@ impl Approvals {
 }
 
 /// The mounts that one worker sees.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct View {
     /// Longest virtual path first, so that the first that matches is the innermost.
     mounts: Arc<[Mount]>,

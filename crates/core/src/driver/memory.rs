@@ -3,15 +3,17 @@
 //! For tests and for hosts that have no clock of their own (a worker in a browser tab). Deadlines are not enforced,
 //! since that takes a timer; waits end at once; random numbers are a fixed sequence.
 
-use super::{Driver, Exchanged, Step, StepEnd, StepName, Stepped};
+use super::{Caller, Driver, Exchanged, Known, Step, StepEnd, StepName, Stepped};
 use crate::{
     call_path::CallPath,
+    call_spec::CallSpec,
     event::Event,
     journal::{Record, RecordKind},
-    operator::{Operator, Recall, Unattended},
+    operator::{Operator, Recall as _, Unattended},
     outcome::{Halt, Outcome},
     question::{Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
+    shared::{InProcess, Shared},
 };
 use futures_util::future::join_all;
 use std::{
@@ -23,6 +25,7 @@ use std::{
 pub struct MemoryDriver {
     records: Mutex<Vec<Record>>,
     operator: Arc<dyn Operator>,
+    shared: InProcess,
     start_ms: u64,
 }
 
@@ -32,7 +35,13 @@ impl MemoryDriver {
     /// and settlements wait.
     pub fn new(start_ms: u64, operator: Option<Arc<dyn Operator>>) -> Self {
         let operator = operator.unwrap_or_else(|| Arc::new(Unattended));
-        Self { records: Mutex::default(), operator, start_ms }
+        Self { records: Mutex::default(), operator, shared: InProcess::default(), start_ms }
+    }
+
+    /// What the calls share.
+    #[cfg(test)]
+    pub(crate) fn in_process(&self) -> &InProcess {
+        &self.shared
     }
 
     /// The records so far.
@@ -66,11 +75,16 @@ impl Driver for MemoryDriver {
         Ok(())
     }
 
-    fn all<'a>(
+    fn calls<'a>(
         &'a self,
-        batch: Vec<BoxFuture<'a, Result<Outcome, Halt>>>,
+        calls: Vec<CallSpec>,
+        caller: &'a dyn Caller,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>> {
-        Box::pin(join_all(batch))
+        Box::pin(join_all(calls.into_iter().map(|call| caller.make(call))))
+    }
+
+    fn shared(&self) -> &dyn Shared {
+        &self.shared
     }
 
     fn exchange<'a>(
@@ -78,18 +92,20 @@ impl Driver for MemoryDriver {
         path: &'a CallPath,
         name: StepName,
         question: Question,
-        recall: &'a dyn Recall,
+        known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
+            let recall = self.shared.known(&known);
             let reply = match recall.recall() {
                 Some(given) => Reply::Given(given),
                 None => {
                     self.push(path, &name, RecordKind::Asked(question.clone()));
                     let waiting = Waiting { id: QuestionId::new(path, &name), question };
-                    self.operator.exchange(&waiting, recall).await
+                    self.operator.exchange(&waiting, &recall).await
                 }
             };
             if let Reply::Given(given) = &reply {
+                recall.answered(given);
                 self.push(path, &name, RecordKind::Answered(given.clone()));
             }
             Ok(Exchanged { reply, waited: Duration::ZERO })

@@ -1,31 +1,35 @@
-//! Frames carry authority, the chain of callers, deadlines and budgets down the call tree.
+//! Frames carry authority, the chain of callers and budgets down the call tree.
 
 use super::Principal;
 use crate::{
+    account::Account,
     authority::Authority,
     call_path::CallPath,
+    call_spec::{FrameSpec, WorkerCall},
     definition::WorkerDefinition,
     driver::Driver,
-    function::{Function, FunctionMeta},
+    function::Function,
     gate::{RuleLine, Subject},
-    ledger::Account,
-    results::Results,
-    source::FunctionSource,
+    ledger,
+    shared::Results,
+    source::{FunctionId, FunctionSource},
 };
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 /// The place in the tree from which calls are made.
+///
+/// A frame changes after its worker has been entered only once: when the worker's functions are known. What calls of one
+/// run share is the driver's ([`Driver::shared`]), so a frame can be written down ([`Frame::spec`]) and made again in
+/// another process.
 #[derive(Clone)]
 pub struct Frame {
     authority: Arc<Authority>,
     link: Option<Arc<Link>>,
-    results: Arc<Results>,
     /// Set when code calls on behalf of the innermost worker.
-    tool: Option<Arc<FunctionMeta>>,
+    on_behalf: Option<Arc<FunctionId>>,
     /// The budget account for calls from here, if anything limits them.
     account: Option<Arc<Account>>,
 }
@@ -33,18 +37,18 @@ pub struct Frame {
 /// One worker in the chain of callers.
 pub struct Link {
     worker: Arc<WorkerDefinition>,
+    /// The call in which it works.
+    path: CallPath,
     above: Option<Arc<Link>>,
     depth: u32,
     /// The functions that it may call, once they are known.
     functions: OnceLock<Arc<[Function]>>,
-    /// Workers that this call of it has generated.
-    generated: Mutex<BTreeMap<Arc<str>, Arc<WorkerDefinition>>>,
 }
 
 impl Frame {
     /// Where a run starts: the operator calls with the program's authority.
     pub fn operator(authority: Arc<Authority>) -> Self {
-        Self { authority, link: None, results: Arc::default(), tool: None, account: None }
+        Self { authority, link: None, on_behalf: None, account: None }
     }
 
     /// This frame with the budget of the whole run.
@@ -54,8 +58,7 @@ impl Frame {
     }
 
     /// The frame of a worker that this frame calls; `path` is the place of that call.
-    #[must_use]
-    pub fn enter(
+    pub async fn enter(
         &self,
         worker: &Arc<WorkerDefinition>,
         authority: Authority,
@@ -63,25 +66,55 @@ impl Frame {
         driver: &dyn Driver,
     ) -> Self {
         let (budget, above) = (worker.limits.budget(), self.account.as_ref());
-        Self {
-            account: Account::of_worker(&worker.id, budget, above, path, driver),
-            authority: Arc::new(authority),
-            link: Some(Arc::new(Link {
-                worker: Arc::clone(worker),
-                above: self.link.clone(),
-                depth: self.depth(),
-                functions: OnceLock::new(),
-                generated: Mutex::default(),
-            })),
-            results: Arc::default(),
-            tool: None,
+        let account = ledger::open_worker(&worker.id, budget, above, path, driver).await;
+        self.below(worker, path, Arc::new(authority), account)
+    }
+
+    fn below(
+        &self,
+        worker: &Arc<WorkerDefinition>,
+        path: &CallPath,
+        authority: Arc<Authority>,
+        account: Option<Arc<Account>>,
+    ) -> Self {
+        let link = Link {
+            worker: Arc::clone(worker),
+            path: path.clone(),
+            above: self.link.clone(),
+            depth: self.depth(),
+            functions: OnceLock::new(),
+        };
+        Self { account, authority, link: Some(Arc::new(link)), on_behalf: None }
+    }
+
+    /// The frame as data.
+    pub fn spec(&self) -> FrameSpec {
+        let mut workers: Vec<WorkerCall> = self.links().map(|link| link.call()).collect();
+        workers.reverse();
+        FrameSpec {
+            authority: Authority::clone(&self.authority),
+            workers,
+            on_behalf: self.on_behalf.as_deref().cloned(),
+            account: self.account.clone(),
         }
+    }
+
+    /// The frame that the data describes. `workers` are the definitions of its workers in their order. The functions of
+    /// the calling worker are still to be offered.
+    pub(crate) fn from_spec(spec: FrameSpec, workers: &[Arc<WorkerDefinition>]) -> Self {
+        let FrameSpec { authority, workers: calls, on_behalf, account } = spec;
+        let authority = Arc::new(authority);
+        let root = Self::operator(Arc::clone(&authority));
+        let frame = workers.iter().zip(&calls).fold(root, |above, (worker, WorkerCall { path, .. })| {
+            above.below(worker, path, Arc::clone(&authority), account.clone())
+        });
+        Self { on_behalf: on_behalf.map(Arc::new), account, ..frame }
     }
 
     /// The same place, with calls made by a tool on behalf of the worker.
     #[must_use]
-    pub fn on_behalf(&self, tool: &FunctionMeta) -> Self {
-        Self { tool: Some(Arc::new(tool.clone())), ..self.clone() }
+    pub fn on_behalf(&self, tool: FunctionId) -> Self {
+        Self { on_behalf: Some(Arc::new(tool)), ..self.clone() }
     }
 
     /// The authority of calls from here.
@@ -89,14 +122,19 @@ impl Frame {
         &self.authority
     }
 
+    /// The call in which the calling worker works, if it is a worker that calls.
+    pub fn path(&self) -> Option<&CallPath> {
+        self.link.as_ref().map(|link| &link.path)
+    }
+
     /// Long results of this worker's conversation.
-    pub fn results(&self) -> &Results {
-        &self.results
+    pub fn results<'a>(&'a self, driver: &'a dyn Driver) -> Results<'a> {
+        self.path().map_or_else(Results::default, |path| Results::new(driver.shared(), path))
     }
 
     /// The principal of calls from here.
     pub fn principal(&self) -> Principal {
-        match (&self.link, &self.tool) {
+        match (&self.link, &self.on_behalf) {
             (None, _) => Principal::Operator,
             (Some(link), None) => Principal::Worker(Arc::clone(&link.worker.id)),
             (Some(link), Some(tool)) => {
@@ -143,7 +181,7 @@ impl Frame {
 
     /// Whether the caller is a library's or a generated one: the worker, or the code that calls on its behalf.
     pub fn is_foreign(&self) -> bool {
-        let tool = self.tool.as_ref().map(|tool| &tool.source);
+        let tool = self.on_behalf.as_ref().map(|tool| &tool.source);
         let sources = self.worker().map(|worker| &worker.source).into_iter().chain(tool);
         sources.into_iter().any(FunctionSource::is_foreign)
     }
@@ -153,33 +191,16 @@ impl Frame {
         self.link.as_ref().and_then(|link| link.functions.get()).map_or(&[], |functions| functions)
     }
 
+    /// One of these functions.
+    pub fn function(&self, id: &FunctionId) -> Option<&Function> {
+        self.functions().iter().find(|f| f.meta.name == id.name && f.meta.source == id.source)
+    }
+
     /// Sets the functions that the worker may call. Called once.
     pub(crate) fn offer(&self, functions: &[Function]) {
         if let Some(link) = &self.link {
             let _ = link.functions.set(functions.into());
         }
-    }
-
-    /// A worker that the calling worker has generated in this call. No other caller can call it.
-    pub(crate) fn generated(&self, name: &str) -> Option<Arc<WorkerDefinition>> {
-        self.lock_generated()?.get(name).cloned()
-    }
-
-    /// The names of the generated workers.
-    pub(crate) fn generated_names(&self) -> Vec<String> {
-        self.lock_generated().map_or_else(Vec::new, |made| made.keys().map(ToString::to_string).collect())
-    }
-
-    /// Makes a worker known to its creator.
-    pub(crate) fn generate(&self, worker: Arc<WorkerDefinition>) {
-        if let Some(mut made) = self.lock_generated() {
-            made.insert(Arc::clone(&worker.id), worker);
-        }
-    }
-
-    fn lock_generated(&self) -> Option<MutexGuard<'_, BTreeMap<Arc<str>, Arc<WorkerDefinition>>>> {
-        let made = &self.link.as_ref()?.generated;
-        Some(made.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The `timeout` of the caller's rules for such a call.
@@ -192,20 +213,30 @@ impl Frame {
     }
 
     /// Working time left to the innermost of the chain's deadlines, if there are any.
-    pub fn remaining(&self, now_ms: u64) -> Option<Duration> {
-        self.account.as_ref()?.remaining(now_ms)
+    pub async fn remaining(&self, driver: &dyn Driver) -> Option<Duration> {
+        let account = self.account.as_ref().filter(|account| account.has_deadline())?;
+        driver.shared().remaining(account, driver.now_ms()).await
     }
 
     /// Excludes a wait that has just ended from the working time of every deadline.
-    pub fn waited(&self, time: Duration, now_ms: u64) {
-        let start = now_ms.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        if let Some(account) = &self.account {
-            account.waited(start, now_ms);
+    pub async fn waited(&self, time: Duration, driver: &dyn Driver) {
+        let now_ms = driver.now_ms();
+        let start_ms = now_ms.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        if let Some(account) = self.account.as_ref().filter(|account| account.has_deadline()) {
+            driver.shared().waited(account, start_ms, now_ms).await;
         }
     }
 
     /// The account that counts usage from here, if anything but time is limited.
     pub(crate) fn ledger(&self) -> Option<&Arc<Account>> {
         self.account.as_ref().filter(|account| account.counts())
+    }
+}
+
+impl Link {
+    fn call(&self) -> WorkerCall {
+        let Self { worker, path, .. } = self;
+        let worker = FunctionId { source: worker.source.clone(), name: Arc::clone(&worker.id) };
+        WorkerCall { worker, path: path.clone() }
     }
 }

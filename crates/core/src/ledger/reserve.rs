@@ -1,7 +1,8 @@
 //! Reservations as steps of a run.
 
-use super::{Account, Reserved, Wanted};
+use super::{Account, Reserved};
 use crate::{
+    account::Wanted,
     call_path::CallPath,
     driver::{CutOff, Driver, Step, StepEnd},
     journal::RecordKind,
@@ -30,9 +31,9 @@ impl Reservation {
 
     /// Replaces it by the usage of the request, from the record of its end. `asked` says whether the request was sent
     /// in this execution or was in the records with its end.
-    pub(crate) fn settle(self, end: &RecordKind, asked: bool) {
+    pub(crate) async fn settle(self, driver: &dyn Driver, end: &RecordKind, asked: bool) {
         if asked || !self.recorded {
-            self.account.settle(&self.reserved, end);
+            driver.shared().settle(&self.account, self.reserved, self.reserved.used(end)).await;
         }
     }
 }
@@ -46,15 +47,16 @@ pub(crate) async fn reserve(
     wanted: Wanted,
 ) -> Result<Reservation, Stop> {
     let live = AtomicBool::new(false);
+    let deadline = driver.shared().remaining(account, driver.now_ms()).await;
     let step = Step {
         path,
         name: name.clone(),
         intent: None,
-        deadline: account.remaining(driver.now_ms()),
+        deadline,
         cut_off: CutOff::Again,
         run: Box::pin(async {
             live.store(true, Ordering::Relaxed);
-            match account.take(wanted).await {
+            match driver.shared().reserve(account, wanted).await {
                 Ok(reserved) => RecordKind::Reserved(reserved),
                 Err(what) => RecordKind::NotReserved { what: what.into() },
             }

@@ -2,11 +2,20 @@
 
 use super::*;
 use crate::{
+    account::Wanted,
     driver::MemoryDriver,
     model::{FinishReason, Message, MessageId, Role, Usage},
+    price::{Price, Usd},
+    shared::{InProcess, Shared},
 };
 use proptest::{collection::vec, option, prelude::*};
-use std::{future::Future, pin::Pin, task::Context};
+use std::{
+    collections::HashMap,
+    future::Future,
+    pin::Pin,
+    sync::Mutex,
+    task::{Context, Poll, Waker},
+};
 
 /// One request: estimated input, wanted output, the error of the estimate, the percentage of the output that is used,
 /// and the duration of the answer.
@@ -32,18 +41,25 @@ fn price() -> Price {
 }
 
 /// The usage that providers have counted beyond reservations since an account last granted one.
-type Beyond = Mutex<Vec<Amount>>;
+type Beyond = Mutex<HashMap<CallPath, Amount>>;
+
+fn path(account: &Account) -> &CallPath {
+    match &account.owner {
+        Owner::Worker { path, .. } => path,
+        Owner::Run => unreachable!("no account of this tree is the run's"),
+    }
+}
 
 /// Sends one request after another until a limit is reached. Returns the number of answered requests.
-async fn work(account: Arc<Account>, asked: Vec<Asked>, beyond: &Beyond) -> usize {
+async fn work(shared: &InProcess, account: Arc<Account>, asked: Vec<Asked>, beyond: &Beyond) -> usize {
     let price = price();
     for (done, (input, output, off, percent, delay)) in asked.iter().copied().enumerate() {
         let wanted = Wanted { request: Some((input, output)), price: Some(price), ..Wanted::default() };
-        let Ok(reserved) = account.take(wanted).await else { return done };
+        let Ok(reserved) = shared.reserve(&account, wanted).await else { return done };
         let cap = reserved.output_tokens.unwrap();
         assert!(cap > 0 && cap <= output);
         for account in account.chain() {
-            beyond.lock().unwrap()[account.number] = Amount::default();
+            beyond.lock().unwrap().insert(path(account).clone(), Amount::default());
         }
         let mut left = delay;
         std::future::poll_fn(|_| {
@@ -53,18 +69,24 @@ async fn work(account: Arc<Account>, asked: Vec<Asked>, beyond: &Beyond) -> usiz
         .await;
         let end = answered(input + off, cap * percent / 100, &price);
         let over = reserved.used(&end).minus(reserved.held());
-        account.settle(&reserved, &end);
+        shared.settle(&account, reserved, reserved.used(&end)).await;
         for account in account.chain() {
             let mut beyond = beyond.lock().unwrap();
-            beyond[account.number] = beyond[account.number].plus(over);
-            let Spent { used, reserved } = account.book().accounts[account.number];
-            let (taken, beyond) = (used.plus(reserved), beyond[account.number]);
+            let beyond = beyond.entry(path(account).clone()).or_default();
+            *beyond = beyond.plus(over);
+            let Spent { used, reserved } = shared.spent(&account.owner);
+            let (taken, beyond) = (used.plus(reserved), *beyond);
             let Budget { max_tokens, max_cost_usd, .. } = account.budget;
             assert!(max_tokens.is_none_or(|max| taken.tokens <= max + beyond.tokens));
             assert!(max_cost_usd.is_none_or(|max| taken.cost <= max.plus(beyond.cost)));
         }
     }
     asked.len()
+}
+
+/// The value of a future that is ready at once.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    futures_util::FutureExt::now_or_never(future).expect("it is ready at once")
 }
 
 proptest! {
@@ -87,15 +109,16 @@ proptest! {
                 ..Budget::default()
             };
             let above = (number > 0).then(|| Arc::clone(above.get(&accounts)));
-            let (path, worker) = (CallPath::root(), Arc::from("w"));
-            accounts.push(Account::of_worker(&worker, budget, above.as_ref(), &path, &driver).unwrap());
+            let (path, worker) = (CallPath::root().call(0, number), Arc::from("w"));
+            let open = open_worker(&worker, budget, above.as_ref(), &path, &driver);
+            accounts.push(ready(open).unwrap());
         }
-        let beyond = Mutex::new(vec![Amount::default(); accounts.len()]);
+        let beyond = Beyond::default();
         let mut running: Vec<Pin<Box<dyn Future<Output = usize> + '_>>> = tasks
             .iter()
             .map(|(account, asked)| {
                 let account = Arc::clone(account.get(&accounts));
-                Box::pin(work(account, asked.clone(), &beyond)) as _
+                Box::pin(work(driver.in_process(), account, asked.clone(), &beyond)) as _
             })
             .collect();
         let mut context = Context::from_waker(Waker::noop());
@@ -113,7 +136,8 @@ proptest! {
             }
         }
         for account in &accounts {
-            prop_assert_eq!(account.book().accounts[account.number].reserved, Amount::default(), "all is settled");
+            let Spent { reserved, .. } = driver.in_process().spent(&account.owner);
+            prop_assert_eq!(reserved, Amount::default(), "all is settled");
         }
     }
 }
@@ -122,7 +146,8 @@ proptest! {
 fn what_is_left_is_told_for_what_is_limited() {
     let driver = MemoryDriver::new(0, None);
     let budget = Budget { max_turns: Some(3), max_tokens: Some(1_000), ..Budget::default() };
-    let account = Account::of_run(budget, &driver).unwrap();
-    assert_eq!(account.left(), Left { turns: Some(3), tokens: Some(1_000), ..Left::default() });
-    assert!(Account::of_run(Budget::default(), &driver).is_none());
+    let account = ready(open_run(budget, &driver)).unwrap();
+    let left = ready(driver.shared().left(&account));
+    assert_eq!(left, Left { turns: Some(3), tokens: Some(1_000), ..Left::default() });
+    assert!(ready(open_run(Budget::default(), &driver)).is_none());
 }

@@ -3,8 +3,8 @@
 mod generated;
 
 use crate::{
+    call_spec::{CallSpec, Callee},
     definition::{ATTACHMENTS, INSTRUCTIONS, WorkerDefinition},
-    engine::Call,
     function::{Composite, CompositeCall, Effects, Function, FunctionMeta, Implementation},
     gate::{Policy, Subject},
     journal::{RecordKind, UsedDefinition},
@@ -12,10 +12,10 @@ use crate::{
     risk::Risk,
     schema::{Schema, sha256},
     send::BoxFuture,
-    source::FunctionSource,
+    source::{FunctionId, FunctionSource},
     step_name::StepName,
-    toolset::{ToolsetContext, ToolsetKind},
-    worker,
+    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
+    worker::{self, caller},
 };
 use globset::GlobBuilder;
 use serde_json::{Value, json};
@@ -50,6 +50,16 @@ impl ToolsetKind for Workers {
     }
     fn delegates(&self) -> bool {
         true
+    }
+    fn generated(
+        &self,
+        kinds: &ToolsetRegistry,
+        run: &str,
+        creator: &WorkerDefinition,
+        name: &str,
+        arguments: &Value,
+    ) -> Result<Arc<WorkerDefinition>, String> {
+        generated::definition(kinds, run, creator, arguments, name)
     }
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({
@@ -175,6 +185,10 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool, 
     }
 }
 
+fn worker_call_id() -> FunctionId {
+    FunctionId { source: FunctionSource::Toolset(Workers.name().into()), name: "worker_call".into() }
+}
+
 /// Forwards a call to the worker that it names. The gate judges that call with all rules that apply to this one.
 struct WorkerCall {
     policy: Option<Arc<Policy>>,
@@ -193,12 +207,15 @@ impl Composite for WorkerCall {
                 return refuse("worker_call works only for workers".to_owned());
             };
             let host = call.engine.host();
-            let (callee, wildcard) = match call.frame.generated(reference) {
+            let (callee, wildcard) = match caller::generated(call.engine, call.frame, reference).await {
                 Some(callee) => (callee, false),
                 None => {
                     let Some(wildcard) = allowed(&caller.allow_workers, reference) else {
                         let mut names = caller.allow_workers.clone();
-                        names.extend(call.frame.generated_names());
+                        if let Some(path) = call.frame.path() {
+                            let made = host.driver.shared().generated(path).await;
+                            names.extend(made.into_iter().map(|(name, _)| name.to_string()));
+                        }
                         let list = names.join(", ");
                         return refuse(format!(
                             "`{reference}` is not among the workers you may call: {list}."
@@ -225,16 +242,9 @@ impl Composite for WorkerCall {
                 Err(message) => return refuse(message),
             };
             let function = worker::function(&callee, reference, wildcard, self.policy.clone());
-            call.engine
-                .call(Call {
-                    path: call.path.keyed("worker"),
-                    function: &function,
-                    input: Arc::new(input),
-                    frame: call.frame,
-                    attachments: &[],
-                    starts_run: false,
-                })
-                .await
+            let callee = Callee::Delegate { reference: reference.into(), by: worker_call_id(), wildcard };
+            let spec = CallSpec { path: call.path.keyed("worker"), callee, input: Arc::new(input) };
+            caller::call(call.engine, call.frame, spec, Some(&function)).await
         })
     }
 }

@@ -11,6 +11,7 @@ mod prepare;
 
 use super::retry::wait_before_retry;
 use crate::{
+    account::Wanted,
     authority::Access,
     call_path::CallPath,
     conversation::{Conversation, Next, PlannedCall},
@@ -22,7 +23,7 @@ use crate::{
     function::{Composite, CompositeCall, Effects, Function, FunctionMeta, Implementation, Touch, tool_name},
     gate::{Policy, Subject},
     journal::RecordKind,
-    ledger::{Wanted, reserve},
+    ledger::reserve,
     model::{Delta, DeltaSink, Model, ModelRequest, Usage},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     risk::Risk,
@@ -30,6 +31,7 @@ use crate::{
     step_name::{Attempt, StepName},
 };
 pub use attachments::media_type;
+pub(super) use enter::tools;
 pub use explain::explain;
 use prepare::Prepared;
 use serde_json::Value;
@@ -137,8 +139,8 @@ impl Composite for WorkerBody {
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
         Box::pin(async move {
             let mut usage = Usage::default();
-            if let Some(code) = &self.definition.code {
-                return Box::pin(code::run(&self.definition, code, &call)).await;
+            if self.definition.code.is_some() {
+                return Box::pin(code::run(&self.definition, &call)).await;
             }
             let end = match Box::pin(answer(&self.definition, &call, &mut usage)).await {
                 Ok(end) => end,
@@ -150,6 +152,7 @@ impl Composite for WorkerBody {
                 let what = RecordKind::Limit { what: failure.message.as_str().into() };
                 call.engine.host().driver.record(call.path, StepName::Limit, what)?;
             }
+            call.engine.host().driver.shared().ended(call.path).await;
             Ok(Outcome::of(end, usage))
         })
     }
@@ -302,6 +305,7 @@ async fn ask(
             output: prepared.native_output.as_ref(),
         };
         let asked = AtomicBool::new(false);
+        let deadline = frame.remaining(driver).await;
         let stepped = driver
             .step(Step {
                 path: call.path,
@@ -313,7 +317,7 @@ async fn ask(
                     digest: Arc::clone(conversation.digest()),
                     max_tokens: settings.max_tokens,
                 }),
-                deadline: frame.remaining(driver.now_ms()),
+                deadline,
                 cut_off: CutOff::Again,
                 run: Box::pin(async {
                     asked.store(true, Ordering::Relaxed);
@@ -336,7 +340,7 @@ async fn ask(
                 StepEnd::Done(end) => end,
                 StepEnd::TimedOut => &RecordKind::TimedOut { after_ms: 0 },
             };
-            reservation.settle(end, asked.into_inner());
+            reservation.settle(driver, end, asked.into_inner()).await;
         }
         let error = match stepped.end {
             StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage: used }) => {
@@ -378,7 +382,7 @@ async fn ask(
 async fn pause(call: &CompositeCall<'_>, frame: &Frame, of: Attempt, wait: Duration) -> Result<(), Halt> {
     let driver = &*call.engine.host().driver;
     driver.sleep(call.path, StepName::Wait(of), wait).await?;
-    frame.waited(wait, driver.now_ms());
+    frame.waited(wait, driver).await;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use llm_do_core::{
     engine::{Call, Engine, Frame, RunContext},
     function::{Function, FunctionSource, Implementation, Risk},
     gate::Gate,
-    ledger::{Account, Budget},
+    ledger::{self, Budget},
     model::{Model, ModelError, ModelName, Models},
     operator::Unattended,
     redact::NoSecrets,
@@ -155,7 +155,7 @@ impl Project {
         begun(driver.canceller());
         let budget =
             Budget { timeout_ms: self.timeout.map(|time| time.as_millis() as u64), ..Budget::default() };
-        let account = Account::of_run(budget, &*driver);
+        let account = ledger::open_run(budget, &*driver).await;
         let engine = Engine::new(RunContext {
             run: "run".into(),
             date: "2030-01-02".into(),

@@ -5,7 +5,7 @@ use llm_do_core::{
         Access, Authority, Bounds, Extent, Mount, Narrowing, Network, Place, Protection, View, VirtualPath,
     },
     function::{Implementation, Leaf, LeafCall, Preview},
-    results::Results,
+    shared::Results,
     toolsets::filesystem::Filesystem,
 };
 use llm_do_sandbox::{NativeFileSystem, place_of};
@@ -26,7 +26,6 @@ pub(crate) struct Program {
     pub(crate) top: PathBuf,
     pub(crate) authority: Arc<Authority>,
     pub(crate) files: NativeFileSystem,
-    results: Results,
 }
 
 #[allow(dead_code, reason = "each test file uses its part")]
@@ -55,13 +54,7 @@ impl Program {
             .collect();
         let protection = Arc::new(Protection::new(project, ["workers".to_owned()]));
         let authority = Authority::new(Bounds::new(extents, Network::Off), View::new(mounts), protection);
-        Self {
-            _dir: dir,
-            top,
-            authority: Arc::new(authority),
-            files: NativeFileSystem::new(),
-            results: Results::default(),
-        }
+        Self { _dir: dir, top, authority: Arc::new(authority), files: NativeFileSystem::new() }
     }
 
     /// The same program for a worker that asks for `narrowing`.
@@ -105,7 +98,7 @@ impl Program {
             places: &places,
             authority: &self.authority,
             files: &self.files,
-            results: &self.results,
+            results: Results::default(),
             idempotency_key: "",
         };
         leaf.run(call).await.map(|output| output.value).map_err(|error| error.message)
@@ -131,7 +124,7 @@ impl Program {
             places: &places,
             authority: &self.authority,
             files: &self.files,
-            results: &self.results,
+            results: Results::default(),
             idempotency_key: "",
         };
         leaf.preview(call).await

@@ -5,7 +5,7 @@ use llm_do_core::{
     authority::{Access, Authority},
     function::{Effects, Implementation, Leaf, LeafCall},
     gate::Rule,
-    results::Results,
+    shared::Results,
 };
 use llm_do_sandbox::{
     NativeFileSystem,
@@ -67,7 +67,7 @@ impl Worker {
             places: &[],
             authority: &self.authority,
             files: &files,
-            results: &Results::default(),
+            results: Results::default(),
             idempotency_key: "",
         };
         self.leaf.run(call).await.map(|output| output.value).map_err(|error| error.message)

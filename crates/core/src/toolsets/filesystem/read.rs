@@ -32,7 +32,7 @@ pub(super) async fn read(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
     let at = match results_path(path) {
         None => place(call, 0)?,
         Some(name) => {
-            if let Some(text) = call.results.get(&name) {
+            if let Some(text) = call.results.get(&name).await {
                 return Ok(ToolOutput::text(page(call, &name, &text)));
             }
             // A file that is only named like a result. It was not located, so its mount's approval rules were not

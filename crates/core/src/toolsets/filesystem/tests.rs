@@ -3,7 +3,9 @@
 use super::*;
 use crate::{
     authority::{Approvals, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
-    results::{Results, SHOWN_CHARS},
+    call_path::CallPath,
+    results::{SHOWN_CHARS, first_page},
+    shared::{InProcess, Results, Shared},
     vfs::MemoryFileSystem,
 };
 use futures_util::FutureExt;
@@ -11,7 +13,7 @@ use futures_util::FutureExt;
 struct Files {
     files: MemoryFileSystem,
     authority: Arc<Authority>,
-    results: Results,
+    shared: InProcess,
 }
 
 fn host(approvals: Approvals) -> Files {
@@ -21,7 +23,7 @@ fn host(approvals: Approvals) -> Files {
     let mount = Mount { approvals, ..Mount::new(VirtualPath::root(), root.clone(), Access::Write) };
     let bounds = Bounds::new(vec![Extent { place: root.clone(), access: Access::Write }], Network::Off);
     let authority = Authority::new(bounds, View::new(vec![mount]), Arc::new(Protection::new(root, [])));
-    Files { files, authority: Arc::new(authority), results: Results::default() }
+    Files { files, authority: Arc::new(authority), shared: InProcess::default() }
 }
 
 impl Files {
@@ -48,13 +50,14 @@ impl Files {
             .iter()
             .map(|t| self.authority.locate(&t.path, t.access).map_err(|refusal| refusal.to_string()))
             .collect::<Result<_, _>>()?;
+        let conversation = CallPath::root();
         let call = LeafCall {
             run: "run",
             input,
             places: &places,
             authority: &self.authority,
             files: &self.files,
-            results: &self.results,
+            results: Results::new(&self.shared, &conversation),
             idempotency_key: "",
         };
         Ok(work(&*leaf, call))
@@ -140,7 +143,8 @@ fn a_listing_of_a_mount_that_asks_is_asked_about() {
 fn a_cut_result_is_read_on() {
     let host = host(Approvals::default());
     let long = "0123456789".repeat(SHOWN_CHARS / 10 + 3);
-    let shown = host.results.show(&long, true);
+    let number = host.shared.keep_result(&CallPath::root(), &long).now_or_never();
+    let shown = first_page(&long, number);
     assert!(
         shown.ends_with(&format!("read_file(path=\"/results/1\", offset={SHOWN_CHARS}).]")),
         "{}",

@@ -20,6 +20,7 @@ use crate::{
     step_name::StepName,
     template::NoTemplates,
     toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
+    worker::caller,
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -103,11 +104,10 @@ impl Composite for WorkerCreate {
                 return refuse("worker_create works only for workers".to_owned());
             };
             let name = call.input.get("name").and_then(Value::as_str).unwrap_or_default();
-            if call.frame.generated(name).is_some() || host.definitions.worker(creator, name).is_ok() {
+            if caller::delegate(call.engine, call.frame, name).await.is_ok() {
                 return refuse(format!("there is a worker `{name}` already; choose another name"));
             }
-            let below = format!("generated/{}/{name}.worker", host.run);
-            let worker = match definition(&host.toolsets, creator, call.input, name, &below) {
+            let worker = match definition(&host.toolsets, &host.run, creator, call.input, name) {
                 Ok(worker) => worker,
                 Err(reason) => return refuse(reason),
             };
@@ -130,7 +130,7 @@ impl Composite for WorkerCreate {
                 cut_off: CutOff::Again,
                 run: Box::pin(async {
                     // The journal has it too, so a failure to save it elsewhere is not an error.
-                    let text = match host.files.keep(&below, &text).await {
+                    let text = match host.files.keep(&worker.instructions.file, &text).await {
                         Ok(Some(place)) => format!("kept as {place}"),
                         Ok(None) => "kept in the journal only".to_owned(),
                         Err(reason) => format!("kept in the journal only: {reason}"),
@@ -142,7 +142,9 @@ impl Composite for WorkerCreate {
                 StepEnd::Done(RecordKind::Note { .. }) | StepEnd::TimedOut => {}
                 StepEnd::Done(other) => return Err(Halt::unexpected(call.path, &StepName::Kept, &other)),
             }
-            call.frame.generate(worker);
+            if let Some(path) = call.frame.path() {
+                host.driver.shared().generate(path, name.into(), Arc::clone(call.input)).await;
+            }
             let output = json!({"worker": name, "call": "worker_call"});
             Ok(Outcome::free(End::Done(Arc::new(output))))
         })
@@ -150,12 +152,12 @@ impl Composite for WorkerCreate {
 }
 
 /// Builds the definition of a worker from the arguments, or returns the problem for the model.
-fn definition(
+pub(super) fn definition(
     kinds: &ToolsetRegistry,
+    run: &str,
     creator: &WorkerDefinition,
     input: &Value,
     name: &str,
-    file: &str,
 ) -> Result<Arc<WorkerDefinition>, String> {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let instructions = text("instructions").unwrap_or_default();
@@ -174,7 +176,7 @@ fn definition(
         description: text("description").map(Into::into),
         instructions: Instructions {
             text: instructions.into(),
-            file: file.into(),
+            file: format!("generated/{run}/{name}.worker").into(),
             line_offset: u32::try_from(lines).unwrap_or(u32::MAX),
             // Its author is a model, so its text may not read files of the program.
             templates: Arc::new(NoTemplates),

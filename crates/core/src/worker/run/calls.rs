@@ -3,13 +3,13 @@
 use super::Prepared;
 use crate::{
     call_path::CallPath,
+    call_spec::{CallSpec, Callee},
     conversation::{PlannedCall, batches},
-    engine::Call,
     function::CompositeCall,
     model::{Blob, ToolResult, Usage},
     outcome::{End, Outcome, Stop},
-    results::{show, show_failure},
-    send::BoxFuture,
+    results::{first_page, is_cut, show, show_failure},
+    worker::caller::FrameCaller,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -35,14 +35,15 @@ pub(super) async fn outcomes(
         let meta = &prepared.functions[call.function].meta;
         meta.risk.is_barrier() && !meta.parallel
     };
+    let driver = &*engine.host().driver;
+    let caller = FrameCaller::new(engine, &prepared.frame);
     for batch in batches(calls, is_barrier) {
-        let futures = batch.into_iter().map(|Making { path, function, input }| -> BoxFuture<'_, _> {
-            let function = &prepared.functions[function];
-            let frame = &prepared.frame;
-            Box::pin(engine.call(Call { path, function, input, frame, attachments: &[], starts_run: false }))
+        let specs = batch.into_iter().map(|Making { path, function, input }| {
+            let callee = Callee::Function(prepared.functions[function].meta.id());
+            CallSpec { path, callee, input }
         });
         let mut waiting = Vec::new();
-        for outcome in engine.host().driver.all(futures.collect()).await {
+        for outcome in driver.calls(specs.collect(), &caller).await {
             let outcome = outcome?;
             *usage = usage.plus(outcome.usage);
             if let End::Suspended(asks) = &outcome.end {
@@ -74,25 +75,33 @@ pub(super) async fn make(
     });
     let mut made = outcomes(prepared, parent, calls, usage).await?.into_iter();
     let mut blobs = Vec::new();
-    let results = planned.iter().map(|planned| match planned {
-        PlannedCall::Answered(result) => result.clone(),
-        PlannedCall::Make { call, .. } => {
-            let mut outcome = made.next();
-            blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
-            let (text, is_error) = match outcome.map(|outcome| outcome.end) {
-                Some(End::Done(value)) => (show(&value), false),
-                Some(End::Failed(failure)) => (show_failure(&failure), true),
-                // A lost call is reported as lost, because each call must be answered exactly once.
-                Some(End::Suspended(_)) | None => ("The call was interrupted.".to_owned(), true),
-            };
-            ToolResult {
-                call_id: call.id.clone(),
-                name: call.name.clone(),
-                content: prepared.frame.results().show(&text, prepared.can_read_on).into(),
-                is_error,
+    let mut results = Vec::with_capacity(planned.len());
+    for planned in planned {
+        let call = match planned {
+            PlannedCall::Answered(result) => {
+                results.push(result.clone());
+                continue;
             }
-        }
-    });
-    let results = results.collect();
+            PlannedCall::Make { call, .. } => call,
+        };
+        let mut outcome = made.next();
+        blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
+        let (text, is_error) = match outcome.map(|outcome| outcome.end) {
+            Some(End::Done(value)) => (show(&value), false),
+            Some(End::Failed(failure)) => (show_failure(&failure), true),
+            // A lost call is reported as lost, because each call must be answered exactly once.
+            Some(End::Suspended(_)) | None => ("The call was interrupted.".to_owned(), true),
+        };
+        let number = match prepared.can_read_on && is_cut(&text) {
+            true => Some(parent.engine.host().driver.shared().keep_result(parent.path, &text).await),
+            false => None,
+        };
+        results.push(ToolResult {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            content: first_page(&text, number).into(),
+            is_error,
+        });
+    }
     Ok((results, blobs))
 }

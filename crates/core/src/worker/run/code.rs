@@ -2,60 +2,25 @@
 
 use super::enter::{Entered, enter, translate_back};
 use crate::{
-    code::CodeEntry,
+    call_spec::{CallSpec, Callee},
     definition::WorkerDefinition,
-    engine::Call,
     function::CompositeCall,
-    outcome::{End, Failure, FailureKind, Halt, Outcome},
-    toolset::ToolsetContext,
+    outcome::{Halt, Outcome},
+    worker::caller,
 };
 use serde_json::json;
 use std::sync::Arc;
 
 /// Calls the code with what its caller may touch, narrowed as for any worker.
-pub(super) async fn run(
-    worker: &Arc<WorkerDefinition>,
-    code: &CodeEntry,
-    call: &CompositeCall<'_>,
-) -> Result<Outcome, Halt> {
-    let host = call.engine.host();
+pub(super) async fn run(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>) -> Result<Outcome, Halt> {
     let Entered { frame, handed, input, .. } = match enter(worker, call).await {
         Ok(entered) => entered,
         Err(stop) => return Ok(Outcome::free(stop.end()?)),
     };
-    let failed = |kind, message: String| Ok(Outcome::free(End::Failed(Failure::new(kind, message))));
-    let context = ToolsetContext {
-        run: &host.run,
-        worker,
-        authority: frame.authority(),
-        definitions: &host.definitions,
-        kinds: &host.toolsets,
-        policy: None,
-    };
-    let Some(kind) = host.toolsets.code() else {
-        let message = format!("`{}` is code, and this host runs none", worker.id);
-        return failed(FailureKind::Definition, message);
-    };
-    let mut made = None;
-    let work = async { made = Some(kind.entry(code, &context).await) };
-    host.driver.unrecorded(Box::pin(work)).await?;
-    let function = match made {
-        Some(Ok(function)) => function,
-        Some(Err(reason)) => return failed(FailureKind::Definition, reason),
-        None => return Err(Halt::Cancelled),
-    };
-    let outcome = call
-        .engine
-        .call(Call {
-            path: call.path.keyed("code"),
-            function: &function,
-            input: Arc::new(json!({"input": input.whole})),
-            frame: &frame,
-            attachments: &[],
-            // Who starts the program has allowed its entry. A call by a worker is judged like any code.
-            starts_run: call.frame.worker().is_none(),
-        })
-        .await?;
+    let input = Arc::new(json!({"input": input.whole}));
+    let spec = CallSpec { path: call.path.keyed("code"), callee: Callee::Code, input };
+    let outcome = caller::call(call.engine, &frame, spec, None).await?;
+    call.engine.host().driver.shared().ended(call.path).await;
     let end = translate_back(&worker.returned_paths, &handed, outcome.end);
     Ok(Outcome { end, ..outcome })
 }

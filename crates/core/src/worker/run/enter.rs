@@ -39,7 +39,7 @@ pub(super) struct Handed {
 pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>) -> Result<Entered, Stop> {
     let (handed, attached) = hand_over(worker, call);
     let authority = narrow(worker, call, &handed, &attached)?;
-    let frame = call.frame.enter(worker, authority, call.path, &*call.engine.host().driver);
+    let frame = call.frame.enter(worker, authority, call.path, &*call.engine.host().driver).await;
     let functions = tools(call.engine, worker, &frame).await?;
     frame.offer(&functions);
     let input = Input::new(worker, call.input, &handed);
@@ -108,7 +108,7 @@ fn narrow(
 }
 
 /// The functions of a worker's toolsets.
-async fn tools(
+pub(crate) async fn tools(
     engine: &Engine,
     worker: &Arc<WorkerDefinition>,
     frame: &Frame,

@@ -72,13 +72,14 @@ pub(super) async fn prepare(
         worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.value()));
     let can_read_on = host.toolsets.reads_results(&functions);
 
+    let deadline = frame.remaining(&*host.driver).await;
     let stepped = host
         .driver
         .step(Step {
             path: call.path,
             name: StepName::Conversation,
             intent: None,
-            deadline: frame.remaining(host.driver.now_ms()),
+            deadline,
             cut_off: CutOff::Again,
             run: Box::pin(async {
                 match begin(worker, call, &input, &attached, can).await {

@@ -1,0 +1,235 @@
+//! The shared state of a run whose calls are all made in one process, or the one copy for those that are not.
+
+use super::{Shared, deadline::Deadline};
+use crate::{
+    account::{Account, Amount, Decision, Left, Owner, Spent, Wanted},
+    budget::Reserved,
+    call_path::CallPath,
+    operator::Recall,
+    question::{Answer, Given, Known, MEMORY},
+    send::{BoxFuture, MaybeSend},
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    future::{poll_fn, ready},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+/// Shared state in memory. Every future but that of a reservation is ready at once.
+#[derive(Debug, Default)]
+pub struct InProcess {
+    ledger: Mutex<Ledger>,
+    answers: Mutex<HashMap<Arc<str>, Given>>,
+    generated: Mutex<HashMap<CallPath, Generated>>,
+    results: Mutex<HashMap<CallPath, Vec<Arc<str>>>>,
+}
+
+/// Generated workers: the name and the arguments of each.
+type Generated = BTreeMap<Arc<str>, Arc<Value>>;
+
+#[derive(Debug, Default)]
+struct Ledger {
+    run: State,
+    workers: HashMap<CallPath, State>,
+    /// Requests that wait for others to settle.
+    waiting: Vec<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    spent: Spent,
+    deadline: Option<Deadline>,
+}
+
+impl Ledger {
+    fn state(&self, owner: &Owner) -> Option<&State> {
+        match owner {
+            Owner::Run => Some(&self.run),
+            Owner::Worker { path, .. } => self.workers.get(path),
+        }
+    }
+
+    fn state_mut(&mut self, owner: &Owner) -> Option<&mut State> {
+        match owner {
+            Owner::Run => Some(&mut self.run),
+            Owner::Worker { path, .. } => self.workers.get_mut(path),
+        }
+    }
+
+    fn spent(&self, owner: &Owner) -> Spent {
+        self.state(owner).map(|state| state.spent).unwrap_or_default()
+    }
+
+    fn change(&mut self, account: &Account, change: impl Fn(&mut Spent)) {
+        for account in account.chain() {
+            if let Some(state) = self.state_mut(&account.owner) {
+                change(&mut state.spent);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn done<'a, T: MaybeSend + 'a>(value: T) -> BoxFuture<'a, T> {
+    Box::pin(ready(value))
+}
+
+impl InProcess {
+    /// The answer that is known, for an operator's queue and for the driver that gets the answer.
+    pub fn known<'a>(&'a self, known: &'a Known) -> KnownHere<'a> {
+        KnownHere { known, shared: self }
+    }
+
+    /// What an account has spent. Nothing, if it is not open.
+    pub fn spent(&self, owner: &Owner) -> Spent {
+        lock(&self.ledger).spent(owner)
+    }
+}
+
+/// The answer to a question that may be known in the operator's place.
+#[derive(Clone, Copy)]
+pub struct KnownHere<'a> {
+    known: &'a Known,
+    shared: &'a InProcess,
+}
+
+impl KnownHere<'_> {
+    /// Remembers an answer, if it asks for that and the question has a key.
+    pub fn answered(&self, given: &Given) {
+        if let Known::Remembered(key) = self.known
+            && let Answer::Approve { remember: true } | Answer::Deny { remember: true, .. } = given.answer
+        {
+            lock(&self.shared.answers).insert(Arc::clone(key), given.clone());
+        }
+    }
+}
+
+impl Recall for KnownHere<'_> {
+    fn recall(&self) -> Option<Given> {
+        match self.known {
+            Known::Nothing => None,
+            Known::Answer(given) => Some(given.clone()),
+            Known::Remembered(key) => {
+                let answers = lock(&self.shared.answers);
+                answers.get(key).map(|given| Given { via: MEMORY.into(), ..given.clone() })
+            }
+        }
+    }
+}
+
+impl Shared for InProcess {
+    fn open<'a>(&'a self, account: &'a Account, spent: Spent, now_ms: u64) -> BoxFuture<'a, ()> {
+        let deadline = account.budget.timeout_ms.map(|ms| Deadline::new(Duration::from_millis(ms), now_ms));
+        let mut ledger = lock(&self.ledger);
+        if let Owner::Worker { path, .. } = &account.owner {
+            ledger.workers.entry(path.clone()).or_default();
+        }
+        if let Some(state) = ledger.state_mut(&account.owner) {
+            *state = State { spent, deadline };
+        }
+        done(())
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        account: &'a Account,
+        wanted: Wanted,
+    ) -> BoxFuture<'a, Result<Reserved, String>> {
+        Box::pin(poll_fn(move |context| {
+            let mut ledger = lock(&self.ledger);
+            match account.decide(|owner| ledger.spent(owner), wanted) {
+                Decision::Granted(reserved) => {
+                    ledger.change(account, |spent| {
+                        spent.used = spent.used.plus(reserved.used_at_once());
+                        spent.reserved = spent.reserved.plus(reserved.held());
+                    });
+                    Poll::Ready(Ok(reserved))
+                }
+                Decision::Wait => {
+                    if !ledger.waiting.iter().any(|waiting| waiting.will_wake(context.waker())) {
+                        ledger.waiting.push(context.waker().clone());
+                    }
+                    Poll::Pending
+                }
+                Decision::Refused(what) => Poll::Ready(Err(what)),
+            }
+        }))
+    }
+
+    fn settle<'a>(&'a self, account: &'a Account, reserved: Reserved, used: Amount) -> BoxFuture<'a, ()> {
+        let mut ledger = lock(&self.ledger);
+        ledger.change(account, |spent| {
+            spent.reserved = spent.reserved.minus(reserved.held());
+            spent.used = spent.used.plus(used);
+        });
+        let waiting = std::mem::take(&mut ledger.waiting);
+        drop(ledger);
+        waiting.into_iter().for_each(Waker::wake);
+        done(())
+    }
+
+    fn remaining<'a>(&'a self, account: &'a Account, now_ms: u64) -> BoxFuture<'a, Option<Duration>> {
+        let ledger = lock(&self.ledger);
+        let deadlines = account.chain().filter(|account| account.budget.timeout_ms.is_some());
+        let deadlines = deadlines.filter_map(|account| ledger.state(&account.owner)?.deadline.as_ref());
+        done(deadlines.map(|deadline| deadline.remaining(now_ms)).min())
+    }
+
+    fn waited<'a>(&'a self, account: &'a Account, start_ms: u64, end_ms: u64) -> BoxFuture<'a, ()> {
+        let mut ledger = lock(&self.ledger);
+        for account in account.chain() {
+            if let Some(State { deadline: Some(deadline), .. }) = ledger.state_mut(&account.owner) {
+                deadline.waited(start_ms, end_ms);
+            }
+        }
+        done(())
+    }
+
+    fn left<'a>(&'a self, account: &'a Account) -> BoxFuture<'a, Left> {
+        done(account.left(self.spent(&account.owner)))
+    }
+
+    fn remembers<'a>(&'a self, question: &'a str) -> BoxFuture<'a, bool> {
+        done(lock(&self.answers).contains_key(question))
+    }
+
+    fn generate<'a>(
+        &'a self,
+        creator: &'a CallPath,
+        name: Arc<str>,
+        arguments: Arc<Value>,
+    ) -> BoxFuture<'a, ()> {
+        lock(&self.generated).entry(creator.clone()).or_default().insert(name, arguments);
+        done(())
+    }
+
+    fn generated<'a>(&'a self, creator: &'a CallPath) -> BoxFuture<'a, Vec<(Arc<str>, Arc<Value>)>> {
+        let all = lock(&self.generated);
+        let made = all.get(creator).into_iter().flatten();
+        done(made.map(|(name, arguments)| (Arc::clone(name), Arc::clone(arguments))).collect())
+    }
+
+    fn keep_result<'a>(&'a self, conversation: &'a CallPath, text: &'a str) -> BoxFuture<'a, usize> {
+        let mut results = lock(&self.results);
+        done(crate::results::keep(results.entry(conversation.clone()).or_default(), text))
+    }
+
+    fn result<'a>(&'a self, conversation: &'a CallPath, number: usize) -> BoxFuture<'a, Option<Arc<str>>> {
+        let results = lock(&self.results);
+        let kept = results.get(conversation).and_then(|kept| kept.get(number.checked_sub(1)?));
+        done(kept.cloned())
+    }
+
+    fn ended<'a>(&'a self, path: &'a CallPath) -> BoxFuture<'a, ()> {
+        lock(&self.generated).remove(path);
+        lock(&self.results).remove(path);
+        lock(&self.ledger).workers.remove(path);
+        done(())
+    }
+}

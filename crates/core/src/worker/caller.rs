@@ -1,0 +1,200 @@
+//! Has calls made, in this process or by a driver elsewhere.
+
+use super::run;
+use crate::{
+    call_spec::{CallSpec, Callee, FrameSpec, WorkerCall},
+    definition::WorkerDefinition,
+    driver::Caller,
+    engine::{Call, Engine, Frame},
+    function::Function,
+    outcome::{Failure, FailureKind, Halt, Outcome, Stop},
+    send::BoxFuture,
+    source::{FunctionId, FunctionSource},
+    step_name::StepName,
+    toolset::ToolsetContext,
+};
+use std::{borrow::Cow, sync::Arc};
+
+/// Makes calls from one frame.
+pub(crate) struct FrameCaller<'a> {
+    engine: &'a Engine,
+    frame: &'a Frame,
+    /// The called function, where it is known already.
+    known: Option<&'a Function>,
+}
+
+impl<'a> FrameCaller<'a> {
+    pub(crate) fn new(engine: &'a Engine, frame: &'a Frame) -> Self {
+        Self { engine, frame, known: None }
+    }
+}
+
+impl Caller for FrameCaller<'_> {
+    fn frame(&self) -> FrameSpec {
+        self.frame.spec()
+    }
+
+    fn make<'a>(&'a self, call: CallSpec) -> BoxFuture<'a, Result<Outcome, Halt>> {
+        Box::pin(make(self.engine, self.frame, call, self.known))
+    }
+}
+
+/// Has one call made. `known` is the called function, where the caller has it already.
+///
+/// # Errors
+/// Only what ends the run.
+pub(crate) async fn call(
+    engine: &Engine,
+    frame: &Frame,
+    call: CallSpec,
+    known: Option<&Function>,
+) -> Result<Outcome, Halt> {
+    let caller = FrameCaller { engine, frame, known };
+    let path = call.path.clone();
+    let mut outcomes = engine.host().driver.calls(vec![call], &caller).await;
+    outcomes.pop().unwrap_or_else(|| {
+        let reason = "the driver returned no outcome for the call".to_owned();
+        Err(Halt::Diverged { path, step: StepName::Call, reason })
+    })
+}
+
+/// Makes a call that another process has written down, for a driver that makes calls in several processes. The engine is
+/// one of this process for the same run, over the same program.
+///
+/// # Errors
+/// Only what ends the run. This includes a program without the workers or functions that the data names.
+pub async fn make_from_spec(engine: &Engine, frame: FrameSpec, call: CallSpec) -> Result<Outcome, Halt> {
+    let workers = workers(engine, &frame.workers, &call).await?;
+    let frame = Frame::from_spec(frame, &workers);
+    if let Some(worker) = frame.worker() {
+        match run::tools(engine, worker, &frame).await {
+            Ok(functions) => frame.offer(&functions),
+            Err(stop) => return Ok(Outcome::free(stop.end()?)),
+        }
+    }
+    make(engine, &frame, call, None).await
+}
+
+async fn make(
+    engine: &Engine,
+    frame: &Frame,
+    call: CallSpec,
+    known: Option<&Function>,
+) -> Result<Outcome, Halt> {
+    let function = match (known, &call.callee) {
+        (Some(function), _) => Cow::Borrowed(function),
+        (None, Callee::Function(id)) => match frame.function(id) {
+            Some(function) => Cow::Borrowed(function),
+            None => return Err(gone(&call, &id.name)),
+        },
+        (None, callee) => match called(engine, frame, callee).await {
+            Ok(function) => Cow::Owned(function),
+            Err(stop) => return Ok(Outcome::free(stop.end()?)),
+        },
+    };
+    // Who starts a program has allowed its entry, which may be code.
+    let starts_run = call.callee == Callee::Code && frame.depth() == 1;
+    let CallSpec { path, input, .. } = call;
+    engine.call(Call { path, function: &function, input, frame, attachments: &[], starts_run }).await
+}
+
+/// The program is not the one in which the call was written down.
+fn gone(call: &CallSpec, name: &str) -> Halt {
+    let reason = format!("`{name}` no longer exists");
+    Halt::Diverged { path: call.path.clone(), step: StepName::Call, reason }
+}
+
+/// Resolves what is not among the functions of the calling worker.
+async fn called(engine: &Engine, frame: &Frame, callee: &Callee) -> Result<Function, Stop> {
+    let failed = |message| Stop::failed(FailureKind::Definition, message);
+    let host = engine.host();
+    match callee {
+        Callee::Function(id) => Err(failed(format!("`{}` no longer exists", id.name))),
+        Callee::Delegate { reference, by, wildcard } => {
+            let worker = delegate(engine, frame, reference).await?;
+            let policy = frame.function(by).and_then(|function| function.meta.policy.clone());
+            Ok(run::function(&worker, reference, *wildcard, policy))
+        }
+        Callee::Named { package, reference } => {
+            let worker = host.definitions.named_by(package, reference);
+            let worker = worker.map_err(|error| failed(error.to_string()))?;
+            Ok(run::function(&worker, reference, false, None))
+        }
+        Callee::Code => code(engine, frame).await,
+    }
+}
+
+/// The worker that the calling worker names: one that it has generated, or one of the program.
+///
+/// # Errors
+/// There is none.
+pub(crate) async fn delegate(
+    engine: &Engine,
+    frame: &Frame,
+    reference: &str,
+) -> Result<Arc<WorkerDefinition>, Failure> {
+    let failed = |message| Failure::new(FailureKind::Definition, message);
+    let Some(caller) = frame.worker() else {
+        return Err(failed("only workers delegate".to_owned()));
+    };
+    if let Some(worker) = generated(engine, frame, reference).await {
+        return Ok(worker);
+    }
+    engine.host().definitions.worker(caller, reference).map_err(|error| failed(error.to_string()))
+}
+
+/// A worker that the calling worker has generated in this call. No other caller can call it.
+pub(crate) async fn generated(engine: &Engine, frame: &Frame, name: &str) -> Option<Arc<WorkerDefinition>> {
+    let (creator, path) = (frame.worker()?, frame.path()?);
+    let made = engine.host().driver.shared().generated(path).await;
+    let (name, arguments) = made.into_iter().find(|(made, _)| **made == *name)?;
+    engine.host().toolsets.generated(&engine.host().run, creator, &name, &arguments).ok()
+}
+
+/// The function that the calling worker is, since it has no prompt.
+async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Stop> {
+    let host = engine.host();
+    let failed = |message| Stop::failed(FailureKind::Definition, message);
+    let Some((worker, code)) = frame.worker().and_then(|worker| Some((worker, worker.code.as_ref()?))) else {
+        return Err(failed("this worker is not code".to_owned()));
+    };
+    let Some(kind) = host.toolsets.code() else {
+        return Err(failed(format!("`{}` is code, and this host runs none", worker.id)));
+    };
+    let context = ToolsetContext {
+        run: &host.run,
+        worker,
+        authority: frame.authority(),
+        definitions: &host.definitions,
+        kinds: &host.toolsets,
+        policy: None,
+    };
+    let mut made = Err(String::new());
+    let work = async { made = kind.entry(code, &context).await };
+    host.driver.unrecorded(Box::pin(work)).await?;
+    made.map_err(failed)
+}
+
+/// The definitions of the workers in a frame.
+async fn workers(
+    engine: &Engine,
+    calls: &[WorkerCall],
+    call: &CallSpec,
+) -> Result<Vec<Arc<WorkerDefinition>>, Halt> {
+    let host = engine.host();
+    let mut found: Vec<Arc<WorkerDefinition>> = Vec::with_capacity(calls.len());
+    for (at, WorkerCall { worker, .. }) in calls.iter().enumerate() {
+        let FunctionId { source, name } = worker;
+        let definition = match (source, found.last()) {
+            (FunctionSource::Generated, Some(creator)) => {
+                let made = host.driver.shared().generated(&calls[at - 1].path).await;
+                let arguments =
+                    made.into_iter().find(|(made, _)| made == name).map(|(_, arguments)| arguments);
+                arguments.and_then(|own| host.toolsets.generated(&host.run, creator, name, &own).ok())
+            }
+            _ => host.definitions.identified(worker),
+        };
+        found.push(definition.ok_or_else(|| gone(call, name))?);
+    }
+    Ok(found)
+}
