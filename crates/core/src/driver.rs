@@ -138,8 +138,8 @@ pub trait Driver: MaybeSend + MaybeSync {
     fn reserved_before(&self, _path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
         Vec::new()
     }
-    /// Waits for work that is not recorded because a resume repeats it (such as listing the tools), until it ends or
-    /// the run is cancelled.
+    /// Waits for work that is not recorded because a step has recorded its end in an earlier execution (such as making
+    /// the tools again), until it ends or the run is cancelled.
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
         Box::pin(async move {
             work.await;

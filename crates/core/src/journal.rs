@@ -322,7 +322,7 @@ pub enum RecordKind {
         #[serde(default)]
         usage: Usage,
     },
-    /// Code that makes calls has reached its next call or its end within its time limit. A resume doesn't measure
-    /// that time again.
+    /// Code that makes calls has reached its next call or its end within its time limit, or the functions of a worker
+    /// that is code were made in time. A resume doesn't measure that time again.
     Worked,
 }

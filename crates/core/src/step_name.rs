@@ -42,6 +42,8 @@ pub enum StepName {
     Input(u32),
     /// `conversation`: a worker's conversation begins.
     Conversation,
+    /// `tools`: the functions of a worker that is code are made.
+    Tools,
     /// `reserve.T.A`: the budget for a request.
     Reserve(Attempt),
     /// `reserve.T.calls`: the budget for the calls of a turn.
@@ -110,6 +112,7 @@ impl fmt::Display for StepName {
             Self::Tool => f.write_str("tool"),
             Self::Input(number) => write!(f, "input.{number}"),
             Self::Conversation => f.write_str("conversation"),
+            Self::Tools => f.write_str("tools"),
             Self::Reserve(of) => attempt(f, "reserve", of),
             Self::ReserveCalls(turn) => write!(f, "reserve.{turn}.calls"),
             Self::ReserveEnsures(turn) => write!(f, "reserve.{turn}.ensures"),
@@ -159,6 +162,7 @@ fn parse(text: &str) -> Option<StepName> {
             "settle" => S::Settle,
             "tool" => S::Tool,
             "conversation" => S::Conversation,
+            "tools" => S::Tools,
             "calls" => S::ReserveCall,
             "truncated" => S::Truncated,
             "limit" => S::Limit,
@@ -248,6 +252,7 @@ mod tests {
             (S::Repair(3), "repair.3"),
             (S::Truncated, "truncated"),
             (S::Limit, "limit"),
+            (S::Tools, "tools"),
             (S::Kept, "kept"),
             (S::Work(7), "work.7"),
             (S::Log(4), "log.4"),

@@ -2,6 +2,7 @@
 
 use super::run;
 use crate::{
+    call_path::CallPath,
     call_spec::{CallSpec, Callee, FrameSpec, WorkerCall},
     definition::WorkerDefinition,
     driver::Caller,
@@ -67,10 +68,7 @@ pub async fn make_from_spec(engine: &Engine, frame: FrameSpec, call: CallSpec) -
     let workers = workers(engine, &frame.workers, &call).await?;
     let frame = Frame::from_spec(frame, &workers);
     if let Some(worker) = frame.worker() {
-        match run::tools(engine, worker, &frame).await {
-            Ok(functions) => frame.offer(&functions),
-            Err(stop) => return Ok(Outcome::free(stop.end()?)),
-        }
+        run::tools_again(engine, worker, &frame, &call.path, StepName::Call).await?;
     }
     make(engine, &frame, call, None).await
 }
@@ -87,7 +85,7 @@ async fn make(
             Some(function) => Cow::Borrowed(function),
             None => return Err(gone(&call, &id.name)),
         },
-        (None, callee) => match called(engine, frame, callee).await {
+        (None, callee) => match called(engine, frame, callee, &call.path).await {
             Ok(function) => Cow::Owned(function),
             Err(stop) => return Ok(Outcome::free(stop.end()?)),
         },
@@ -105,7 +103,7 @@ fn gone(call: &CallSpec, name: &str) -> Halt {
 }
 
 /// Resolves what is not among the functions of the calling worker.
-async fn called(engine: &Engine, frame: &Frame, callee: &Callee) -> Result<Function, Stop> {
+async fn called(engine: &Engine, frame: &Frame, callee: &Callee, path: &CallPath) -> Result<Function, Stop> {
     let failed = |message| Stop::failed(FailureKind::Definition, message);
     let host = engine.host();
     match callee {
@@ -120,7 +118,7 @@ async fn called(engine: &Engine, frame: &Frame, callee: &Callee) -> Result<Funct
             let worker = worker.map_err(|error| failed(error.to_string()))?;
             Ok(run::function(&worker, reference, false, None))
         }
-        Callee::Code => code(engine, frame).await,
+        Callee::Code => Ok(code_again(engine, frame, path).await?),
     }
 }
 
@@ -152,9 +150,9 @@ pub(crate) async fn generated(engine: &Engine, frame: &Frame, name: &str) -> Opt
 }
 
 /// The function that the calling worker is, since it has no prompt.
-async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Stop> {
+pub(super) async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Failure> {
     let host = engine.host();
-    let failed = |message| Stop::failed(FailureKind::Definition, message);
+    let failed = |message| Failure::new(FailureKind::Definition, message);
     let Some((worker, code)) = frame.worker().and_then(|worker| Some((worker, worker.code.as_ref()?))) else {
         return Err(failed("this worker is not code".to_owned()));
     };
@@ -169,10 +167,15 @@ async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Stop> {
         kinds: &host.toolsets,
         policy: None,
     };
-    let mut made = Err(String::new());
-    let work = async { made = kind.entry(code, &context).await };
-    host.driver.unrecorded(Box::pin(work)).await?;
-    made.map_err(failed)
+    kind.entry(code, &context).await.map_err(failed)
+}
+
+/// The same function, which this or another execution has made in a step before.
+pub(super) async fn code_again(engine: &Engine, frame: &Frame, path: &CallPath) -> Result<Function, Halt> {
+    let mut made = None;
+    engine.host().driver.unrecorded(Box::pin(async { made = Some(code(engine, frame).await) })).await?;
+    let diverged = |reason| Halt::Diverged { path: path.clone(), step: StepName::Tools, reason };
+    made.ok_or(Halt::Cancelled)?.map_err(|failure| diverged(failure.message))
 }
 
 /// The definitions of the workers in a frame.

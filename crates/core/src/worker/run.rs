@@ -31,7 +31,7 @@ use crate::{
     step_name::{Attempt, StepName},
 };
 pub use attachments::media_type;
-pub(super) use enter::tools;
+pub(super) use enter::tools_again;
 pub use explain::explain;
 use prepare::Prepared;
 use serde_json::Value;

@@ -1,11 +1,15 @@
 //! A worker that is code: the same authority, callers and limits as one with a prompt, and no model.
 
-use super::enter::{Entered, enter, translate_back};
+use super::enter::{Entered, enter, tools, tools_again, translate_back};
 use crate::{
     call_spec::{CallSpec, Callee},
     definition::WorkerDefinition,
-    function::CompositeCall,
-    outcome::{Halt, Outcome},
+    driver::{CutOff, Step, StepEnd},
+    engine::Frame,
+    function::{CompositeCall, Function},
+    journal::RecordKind,
+    outcome::{End, Ending, FailureKind, Halt, Outcome, Stop},
+    step_name::StepName,
     worker::caller,
 };
 use serde_json::json;
@@ -17,10 +21,68 @@ pub(super) async fn run(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>
         Ok(entered) => entered,
         Err(stop) => return Ok(Outcome::free(stop.end()?)),
     };
+    let function = match make(worker, call, &frame).await {
+        Ok(function) => function,
+        Err(stop) => return Ok(Outcome::free(stop.end()?)),
+    };
     let input = Arc::new(json!({"input": input.whole}));
     let spec = CallSpec { path: call.path.keyed("code"), callee: Callee::Code, input };
-    let outcome = caller::call(call.engine, &frame, spec, None).await?;
+    let outcome = caller::call(call.engine, &frame, spec, Some(&function)).await?;
     call.engine.host().driver.shared().ended(call.path).await;
     let end = translate_back(&worker.returned_paths, &handed, outcome.end);
     Ok(Outcome { end, ..outcome })
+}
+
+/// Makes the tools that the code may call, and the function that it is. This is a step, since it may fail or take too
+/// long.
+async fn make(
+    worker: &Arc<WorkerDefinition>,
+    call: &CompositeCall<'_>,
+    frame: &Frame,
+) -> Result<Function, Stop> {
+    let driver = &*call.engine.host().driver;
+    let mut made = None;
+    let deadline = frame.remaining(driver).await;
+    let step = Step {
+        path: call.path,
+        name: StepName::Tools,
+        intent: None,
+        deadline,
+        cut_off: CutOff::Again,
+        run: Box::pin(async {
+            let making = async {
+                tools(call.engine, worker, frame).await?;
+                caller::code(call.engine, frame).await
+            };
+            match making.await {
+                Ok(function) => {
+                    made = Some(function);
+                    RecordKind::Worked
+                }
+                Err(failure) => RecordKind::CallEnded {
+                    ending: End::Failed(failure).to_ending(),
+                    usage: Default::default(),
+                    blobs: Vec::new(),
+                },
+            }
+        }),
+    };
+    match driver.step(step).await?.end {
+        StepEnd::Done(RecordKind::Worked) => {}
+        StepEnd::Done(RecordKind::CallEnded { ending: Ending::Failure(failure), .. }) => {
+            return Err(failure.into());
+        }
+        StepEnd::Done(other) => return Err(Halt::unexpected(call.path, &StepName::Tools, &other).into()),
+        StepEnd::TimedOut => {
+            let message = format!("`{}` ran out of time before its code began", worker.id);
+            return Err(Stop::failed(FailureKind::Timeout, message));
+        }
+    }
+    match made {
+        Some(function) => Ok(function),
+        None => {
+            tools_again(call.engine, worker, frame, call.path, StepName::Tools).await?;
+            Ok(caller::code_again(call.engine, frame, call.path).await?)
+        }
+    }
 }

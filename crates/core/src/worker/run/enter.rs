@@ -3,20 +3,20 @@
 use super::input::Input;
 use crate::{
     authority::{Access, Approvals, Authority, Located, Mount, VirtualPath},
+    call_path::CallPath,
     definition::{WorkerDefinition, attachments_root},
     engine::{Engine, Frame},
     function::{CompositeCall, Function},
-    outcome::{End, FailureKind, Stop},
+    outcome::{End, Failure, FailureKind, Halt, Stop},
+    step_name::StepName,
     toolset::{Configuration, ToolsetContext},
 };
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A worker that has been entered: what it may touch and call, and what it was given.
+/// A worker that has been entered: what it may touch, and what it was given.
 pub(super) struct Entered {
     pub(super) frame: Frame,
-    /// Its functions, whether a model is shown them or not.
-    pub(super) functions: Vec<Function>,
     pub(super) handed: Vec<Handed>,
     pub(super) attached: Vec<Located>,
     pub(super) input: Input,
@@ -32,18 +32,16 @@ pub(super) struct Handed {
     pub(super) place: Located,
 }
 
-/// Binds what the caller hands over, narrows its authority, and makes the worker's functions.
+/// Binds what the caller hands over, and narrows its authority. The worker's functions are made next ([`tools`]).
 ///
 /// # Errors
-/// The caller can't hand that over, or a toolset can't be made.
+/// The caller can't hand that over.
 pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>) -> Result<Entered, Stop> {
     let (handed, attached) = hand_over(worker, call);
     let authority = narrow(worker, call, &handed, &attached)?;
     let frame = call.frame.enter(worker, authority, call.path, &*call.engine.host().driver).await;
-    let functions = tools(call.engine, worker, &frame).await?;
-    frame.offer(&functions);
     let input = Input::new(worker, call.input, &handed);
-    Ok(Entered { frame, functions, handed, attached, input })
+    Ok(Entered { frame, handed, attached, input })
 }
 
 /// Pairs the places that the engine located with the parameters and attachments they stand for: the order is that of
@@ -107,16 +105,37 @@ fn narrow(
         .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))
 }
 
-/// The functions of a worker's toolsets.
-pub(crate) async fn tools(
+/// Makes the functions of a worker's toolsets, whether a model is shown them or not, and offers them to the calls of its
+/// frame. What stops it is a failure of the worker's call, so the step that calls this records it.
+///
+/// # Errors
+/// A toolset can't be made.
+pub(super) async fn tools(
     engine: &Engine,
     worker: &Arc<WorkerDefinition>,
     frame: &Frame,
-) -> Result<Vec<Function>, Stop> {
+) -> Result<Vec<Function>, Failure> {
+    let made = make_tools(engine, worker, frame).await;
+    let functions = made.map_err(|reason| Failure::new(FailureKind::Definition, reason))?;
+    frame.offer(&functions);
+    Ok(functions)
+}
+
+/// Makes the functions again that this or another execution has made in a step before.
+///
+/// # Errors
+/// The run was cancelled, or the toolsets are not what they were.
+pub(crate) async fn tools_again(
+    engine: &Engine,
+    worker: &Arc<WorkerDefinition>,
+    frame: &Frame,
+    path: &CallPath,
+    step: StepName,
+) -> Result<Vec<Function>, Halt> {
     let mut made = Ok(Vec::new());
-    let work = async { made = make_tools(engine, worker, frame).await };
+    let work = async { made = tools(engine, worker, frame).await };
     engine.host().driver.unrecorded(Box::pin(work)).await?;
-    made.map_err(|reason| Stop::failed(FailureKind::Definition, reason))
+    made.map_err(|failure| Halt::Diverged { path: path.clone(), step, reason: failure.message })
 }
 
 async fn make_tools(

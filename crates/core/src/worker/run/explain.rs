@@ -1,7 +1,7 @@
 //! Explains the gate's decision about a call of a worker's model.
 
 use super::{
-    enter::{Entered, enter},
+    enter::{Entered, enter, tools},
     function,
 };
 use crate::{
@@ -39,7 +39,8 @@ pub async fn explain(
     };
     let (input, places) = engine.accept(&call).await?;
     let call = CompositeCall { engine, frame, path: &root, input: &input, places: &places, attachments: &[] };
-    let Entered { frame, functions, .. } = enter(worker, &call).await?;
+    let Entered { frame, .. } = enter(worker, &call).await?;
+    let functions = tools(engine, worker, &frame).await?;
     let Some(called) = functions.iter().find(|f| *f.meta.tool_name == *tool || *f.meta.name == *tool) else {
         let names: Vec<&str> = functions.iter().map(|f| &*f.meta.tool_name).collect();
         let message = format!("`{}` has no tool `{tool}`; it has: {}", worker.id, names.join(", "));

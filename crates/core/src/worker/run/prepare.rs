@@ -3,7 +3,7 @@
 use super::{
     attachments,
     ensures::{self, Judging},
-    enter::{Entered, Handed, enter, translate_back},
+    enter::{Entered, Handed, enter, tools, tools_again, translate_back},
     input::Input,
 };
 use crate::{
@@ -58,20 +58,17 @@ pub(super) async fn prepare(
     if let Some(refused) = model.refused_settings(&settings).first() {
         return Err(Stop::failed(FailureKind::Definition, format!("`{}`: {refused}", worker.id)));
     }
-    let Entered { frame, functions, handed, attached, input } = enter(worker, call).await?;
+    let Entered { frame, handed, attached, input } = enter(worker, call).await?;
     let terms = host.models.terms(&model_name);
     if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit())
         && terms.price.is_none()
     {
         return Err(without_price(worker, &model_name, &whose, limit).into());
     }
-    let functions = offered(call.engine, worker, &frame, functions)
-        .map_err(|reason| Stop::failed(FailureKind::Definition, reason))?;
     let output = OutputContract::new(worker.returns.clone(), !can.native_schema && can.tools);
     let native_output =
         worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.value()));
-    let can_read_on = host.toolsets.reads_results(&functions);
-
+    let mut made = None;
     let deadline = frame.remaining(&*host.driver).await;
     let stepped = host
         .driver
@@ -82,24 +79,32 @@ pub(super) async fn prepare(
             deadline,
             cut_off: CutOff::Again,
             run: Box::pin(async {
-                match begin(worker, call, &input, &attached, can).await {
+                let begun = async {
+                    let functions = tools(call.engine, worker, &frame).await?;
+                    let functions = offered(call.engine, worker, &frame, functions)?;
+                    Ok((begin(worker, call, &input, &attached, can).await?, functions))
+                };
+                match begun.await {
                     Err(failure) => RecordKind::CallEnded {
                         ending: End::Failed(failure).to_ending(),
                         usage: Default::default(),
                         blobs: Vec::new(),
                     },
-                    Ok((mut system, parts)) => {
+                    Ok(((mut system, parts), functions)) => {
                         if worker.returns.is_some() && !can.native_schema && !output.uses_final_tool() {
                             system.push_str("\n\nAnswer with JSON that fits this schema, and nothing else: ");
                             system.push_str(
                                 &worker.returns.iter().map(|s| s.value().to_string()).collect::<String>(),
                             );
                         }
+                        let specs = specs(&functions, &output);
+                        let can_read_on = host.toolsets.reads_results(&functions);
+                        made = Some(functions);
                         RecordKind::ConversationStarted {
                             worker: Arc::clone(&worker.id),
                             model: model_name.clone(),
                             system: system.into(),
-                            tools: specs(&functions, &output),
+                            tools: specs,
                             output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
                             final_tool: output.uses_final_tool(),
                             ensures: (!worker.ensures.is_empty()).then(|| Ensures {
@@ -115,10 +120,15 @@ pub(super) async fn prepare(
             }),
         })
         .await?;
-    let (system, tools, ensures, first) = match stepped.end {
-        StepEnd::Done(RecordKind::ConversationStarted { system, tools, ensures, message, .. }) => {
-            (system, tools, ensures, message)
-        }
+    let (system, specs, ensures, can_read_on, first) = match stepped.end {
+        StepEnd::Done(RecordKind::ConversationStarted {
+            system,
+            tools,
+            ensures,
+            can_read_on,
+            message,
+            ..
+        }) => (system, tools, ensures, can_read_on, message),
         StepEnd::Done(RecordKind::CallEnded { ending: crate::outcome::Ending::Failure(failure), .. }) => {
             return Err(failure.into());
         }
@@ -130,9 +140,13 @@ pub(super) async fn prepare(
             return Err(Stop::failed(FailureKind::Timeout, message));
         }
     };
+    let functions = match made {
+        Some(functions) => functions,
+        None => tools_again(call.engine, worker, &frame, call.path, StepName::Conversation).await?,
+    };
     // What the record offers is what the model may call, in its order: on a resume too.
-    let mut offered = Vec::with_capacity(tools.len());
-    for spec in tools.iter().filter(|spec| &*spec.name != FINAL_TOOL) {
+    let mut offered = Vec::with_capacity(specs.len());
+    for spec in specs.iter().filter(|spec| &*spec.name != FINAL_TOOL) {
         let Some(function) = functions.iter().find(|f| f.meta.tool_name == spec.name) else {
             return Err(Halt::Diverged {
                 path: call.path.clone(),
@@ -156,7 +170,7 @@ pub(super) async fn prepare(
         frame,
         functions: offered,
         judges,
-        tools,
+        tools: specs,
         setup,
         system,
         first,
@@ -204,15 +218,16 @@ fn offered(
     worker: &WorkerDefinition,
     frame: &Frame,
     mut functions: Vec<Function>,
-) -> Result<Vec<Function>, String> {
+) -> Result<Vec<Function>, Failure> {
     functions.retain(|function| engine.could_pass(function, frame));
     functions.sort_by(|a, b| a.meta.tool_name.cmp(&b.meta.tool_name));
     for pair in functions.windows(2) {
         if pair[0].meta.tool_name == pair[1].meta.tool_name {
-            return Err(format!(
+            let message = format!(
                 "`{}` has two functions that a model would see as `{}`: `{}` and `{}`",
                 worker.id, pair[0].meta.tool_name, pair[0].meta.name, pair[1].meta.name
-            ));
+            );
+            return Err(Failure::new(FailureKind::Definition, message));
         }
     }
     Ok(functions)
