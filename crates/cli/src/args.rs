@@ -16,7 +16,7 @@ pub(crate) use program::{CheckArgs, InitArgs, MigrateArgs, ProgramArgs, ProgramF
 pub(crate) use run::{
     ApprovalFlags, ApprovalMode, ExplainArgs, GateCommand, GrantsCommand, InputFlags, ModelFlags, RunArgs,
 };
-pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsCommand};
+pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -129,8 +129,7 @@ Examples:
     #[command(subcommand)]
     Models(ModelsCommand),
     /// Show, resume, replay, export and remove runs
-    #[command(subcommand)]
-    Runs(RunsCommand),
+    Runs(RunsArgs),
     /// Test a Python function as a replacement for a worker, against the worker's recorded calls
     Harden(HardenArgs),
     /// Explain the gate's decisions
@@ -229,7 +228,7 @@ Examples:
 /// Parses the words of the command line. Mistakes, `--help` and `--version` return clap's error, which the caller prints.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command();
-    let (words, colour) = with_run(&command, words.into_iter().collect());
+    let (words, colour) = with_run(&command, words.into_iter().collect())?;
     let command = command.color(match colour {
         ColourChoice::Auto => clap::ColorChoice::Auto,
         ColourChoice::Always => clap::ColorChoice::Always,
@@ -238,9 +237,24 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
+/// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
+const PLANNED: &[&str] = &["acp", "chat", "lsp", "map", "mcp", "serve", "stubs", "test"];
+
+fn not_yet(name: &str) -> clap::Error {
+    let message = format!(
+        "this version of llm-do has no command `{name}` yet\n\n\
+         For a worker or a folder with this name, write the path: llm-do ./{name}\n\
+         For the commands that there are: llm-do --help\n"
+    );
+    Cli::command().error(clap::error::ErrorKind::InvalidSubcommand, message)
+}
+
 /// Inserts the `run` that `llm-do TARGET` omits, if the first word after the general flags is not a command. Working on
 /// the words keeps one grammar. Also reads `--color`, which help and error messages need before parsing.
-fn with_run(command: &clap::Command, mut words: Vec<OsString>) -> (Vec<OsString>, ColourChoice) {
+fn with_run(
+    command: &clap::Command,
+    mut words: Vec<OsString>,
+) -> Result<(Vec<OsString>, ColourChoice), clap::Error> {
     let colour_of = |word: Option<&OsString>| {
         word.and_then(|word| word.to_str()).and_then(|word| ColourChoice::from_str(word, true).ok())
     };
@@ -278,10 +292,13 @@ fn with_run(command: &clap::Command, mut words: Vec<OsString>) -> (Vec<OsString>
         matches!(word, "help" | "-h" | "--help" | "-V" | "--version")
             || command.find_subcommand(word).is_some()
     });
+    if let Some(planned) = words.get(at).and_then(|word| PLANNED.iter().find(|planned| word == **planned)) {
+        return Err(not_yet(planned));
+    }
     if !known {
         words.insert(at.min(words.len()), "run".into());
     }
-    (words, colour)
+    Ok((words, colour))
 }
 
 #[cfg(test)]
@@ -325,6 +342,20 @@ mod tests {
         assert!(
             matches!(parsed("llm-do x.worker list").command, Command::Run(run) if words(&run) == ["x.worker", "list"])
         );
+    }
+
+    #[test]
+    fn name_of_a_planned_command_is_no_target() {
+        for name in PLANNED {
+            assert!(
+                Cli::command().find_subcommand(name).is_none(),
+                "{name} is there: remove it from the list"
+            );
+            let error = parse(["llm-do", "-q", name].map(Into::into)).expect_err("it is not there yet");
+            assert!(error.to_string().contains(&format!("no command `{name}` yet")), "{error}");
+        }
+        assert!(matches!(parsed("llm-do ./chat").command, Command::Run(run) if words(&run) == ["./chat"]));
+        assert!(matches!(parsed("llm-do run chat").command, Command::Run(run) if words(&run) == ["chat"]));
     }
 
     #[test]

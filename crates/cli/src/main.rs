@@ -19,14 +19,13 @@ mod staged;
 mod terminal;
 mod visible;
 
-use args::{CheckArgs, Cli, Command, Format, GateCommand, GrantsCommand, RunsCommand};
+use args::{CheckArgs, Cli, Command, Format, GateCommand, GrantsCommand};
 use clap::CommandFactory;
 use exit::{Complaint, Exit};
 use render::Output;
 use std::{
     env,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
@@ -71,23 +70,8 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Init(init) => commands::init::run(init, &output),
         Command::Migrate(migrate) => commands::migrate::run(migrate, &output),
         Command::Models(command) => models(command, &output).map(|()| Exit::Done),
-        Command::Runs(RunsCommand::List { target, limit }) => folders(target.as_deref())
-            .and_then(|folders| commands::runs::list(&folders, *limit, &output))
-            .map(|()| Exit::Done),
-        Command::Runs(RunsCommand::Show(show)) => folders(show.target.as_deref())
-            .and_then(|folders| commands::runs::show(&folders, show, &output))
-            .map(|()| Exit::Done),
-        Command::Runs(RunsCommand::Clean(clean)) => folders(clean.target.as_deref())
-            .and_then(|folders| commands::runs::clean(&folders, clean, &output))
-            .map(|()| Exit::Done),
-        Command::Runs(RunsCommand::Export(export)) => {
-            commands::runs::export(export, &output).map(|()| Exit::Done)
-        }
-        Command::Runs(RunsCommand::Resume(resume)) => {
-            folders(resume.target.as_deref()).map(|folders| commands::resume::run(&folders, resume, &output))
-        }
+        Command::Runs(runs) => commands::runs::run(runs, &output),
         Command::Harden(harden) => Ok(commands::harden::run(harden, &output)),
-        Command::Runs(RunsCommand::Replay(replay)) => Ok(commands::replay::run(replay, &output)),
         Command::Gate(GateCommand::Explain(explain)) => commands::gate::explain(explain, &output),
         Command::Grants(GrantsCommand::List) => commands::grants::list(&output).map(|()| Exit::Done),
         Command::Grants(GrantsCommand::Revoke { target, all }) => {
@@ -108,10 +92,6 @@ fn carry_out(cli: Cli) -> Exit {
         }
     };
     done.unwrap_or_else(|complaint| program::show_complaint(&complaint, &output))
-}
-
-fn folders(target: Option<&str>) -> Result<Vec<PathBuf>, Complaint> {
-    commands::runs::folders(target)
 }
 
 #[cfg(feature = "local")]

@@ -7,7 +7,7 @@ use crate::{
     meant,
     operator::{Channel, Taken, TerminalGrantor, TerminalOperator},
     program::{home, show_complaint, show_problem, surroundings},
-    render::{Output, Renderer, show_report},
+    render::{Output, Refuses, Renderer, show_report},
     terminal::Terminal,
 };
 use llm_do::{
@@ -198,6 +198,7 @@ pub(crate) fn carry_out(
     start: impl FnOnce(Option<Arc<dyn Operator>>, Arc<dyn EventSink>) -> Result<Run, Problem>,
     asked: &mut Asked,
     interrupts: &Interrupts,
+    refuses: Refuses,
     output: &Output,
 ) -> Result<Exit, NotReady> {
     // One thread: calls wait for models and people far more than they compute, and nothing is started that isn't used.
@@ -214,7 +215,7 @@ pub(crate) fn carry_out(
             }
         }
     };
-    let renderer = Renderer::new(output.clone(), cancel.clone());
+    let renderer = Renderer::new(output.clone(), refuses, cancel.clone());
     let events = Arc::clone(&renderer) as Arc<dyn EventSink>;
     let run = {
         let _context = runtime.enter();

@@ -10,13 +10,20 @@ use crate::{
     screen::Screen,
 };
 use lines::Lines;
-use llm_do_core::event::Event;
+use llm_do_core::{
+    event::Event,
+    journal::RecordKind,
+    rule::{DecidedBy, Mode},
+};
 use llm_do_runs::EventSink;
 use progress::Progress;
 use serde_json::Value;
 use std::{
     io::{self, IsTerminal},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 pub(crate) use result::{show_how_to_answer, show_report, show_waiting};
@@ -100,23 +107,47 @@ impl Output {
     }
 }
 
+/// Why a run refuses calls that need an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refuses {
+    /// It asks, or the operator knows.
+    AsMeant,
+    /// There is no terminal to ask on, and the operator has not been told.
+    WithoutTerminal,
+}
+
+/// Explains why calls are refused, and what would allow them.
+pub(crate) fn say_no_terminal(output: &Output) {
+    output.note(
+        "no terminal to ask on: calls that need an approval are refused \
+         (`--allow RULE` lets some run, `--approval approve_all` all of them)",
+    );
+}
+
 /// Shows a run's events.
 pub(crate) struct Renderer {
     output: Output,
+    /// The note about the missing terminal is still to be shown, with the first refused call.
+    explains: AtomicBool,
     lines: Option<Lines>,
     progress: Option<Progress>,
 }
 
 impl Renderer {
     /// For one run. `gone` is called when nobody reads the events on stdout any more.
-    pub(crate) fn new(output: Output, gone: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(
+        output: Output,
+        refuses: Refuses,
+        gone: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<Self> {
         let lines =
             (output.format == Format::StreamJson).then(|| Lines::new(Arc::clone(&output.screen), gone));
         let progress = output.shows_progress().then(|| Progress::new(&output));
         if progress.is_some() && output.err_terminal {
             output.screen.go_live();
         }
-        Arc::new(Self { output, lines, progress })
+        let explains = AtomicBool::new(refuses == Refuses::WithoutTerminal);
+        Arc::new(Self { output, explains, lines, progress })
     }
 
     /// The text of the root's last turn, as far as it stands on the screen already.
@@ -126,7 +157,7 @@ impl Renderer {
 
     /// Nothing more will happen.
     pub(crate) fn stop(&self) {
-        self.output.screen.status(None);
+        self.output.screen.live(Vec::new());
     }
 }
 
@@ -134,6 +165,12 @@ impl EventSink for Renderer {
     fn event(&self, event: Event) {
         if let Some(lines) = &self.lines {
             lines.event(&event);
+        }
+        if let Event::Record { record } = &event
+            && matches!(record.body, RecordKind::Verdict { by: DecidedBy::Mode(Mode::AutoDeny), .. })
+            && self.explains.swap(false, Ordering::Relaxed)
+        {
+            say_no_terminal(&self.output);
         }
         if let Some(progress) = &self.progress {
             progress.event(&event);

@@ -2,15 +2,27 @@
 //! answer and prompts never run into each other.
 
 use std::{
-    io::{self, Write},
+    fmt::Write as _,
+    io::{self, Write as _},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
     time::{Duration, Instant},
 };
 
-/// How often the live line is drawn anew.
+/// How often the live rows are drawn.
 const TICK: Duration = Duration::from_millis(100);
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
+/// One live row: work under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Columns that it is indented by.
+    pub(crate) indent: usize,
+    /// The work.
+    pub(crate) text: String,
+    /// When it began.
+    pub(crate) since: Instant,
+}
 
 /// What is shown while something runs.
 pub(crate) struct Screen {
@@ -19,9 +31,9 @@ pub(crate) struct Screen {
 
 #[derive(Default)]
 struct State {
-    /// What the live line says, and since when.
-    status: Option<(String, Instant)>,
-    /// The live line is on the screen, with the cursor at its start.
+    /// The live rows.
+    live: Vec<Row>,
+    /// Live rows are on the screen, with the cursor at the start of the first.
     drawn: bool,
     /// Streamed text has left the cursor in the middle of a line.
     mid_line: bool,
@@ -41,16 +53,16 @@ enum Piece {
 pub(crate) struct Paused(Arc<Screen>);
 
 impl Screen {
-    /// A screen without a live line.
+    /// A screen without live rows.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { state: Mutex::default() })
     }
 
-    /// Keeps a line up on stderr, which is a terminal, that says what is going on ([`Screen::status`]).
+    /// Keeps rows on stderr, which is a terminal, that show the work under way ([`Screen::live`]).
     pub(crate) fn go_live(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         // It only decorates: without it the lines still come.
-        let _ = thread::Builder::new().name("live line".into()).spawn(move || spin(&weak));
+        let _ = thread::Builder::new().name("live rows".into()).spawn(move || spin(&weak));
     }
 
     /// Shows a whole line, or several, on stderr.
@@ -94,20 +106,16 @@ impl Screen {
         self.lock().broken
     }
 
-    /// Says on the live line what is going on; it appears with the next tick.
-    pub(crate) fn status(&self, text: Option<String>) {
+    /// Sets the live rows; they appear with the next tick.
+    pub(crate) fn live(&self, rows: Vec<Row>) {
         let mut state = self.lock();
-        match text {
-            None => {
-                state.clear();
-                state.status = None;
-            }
-            Some(text) if state.status.as_ref().is_some_and(|(shown, _)| *shown == text) => {}
-            Some(text) => state.status = Some((text, Instant::now())),
+        if rows.is_empty() {
+            state.clear();
         }
+        state.live = rows;
     }
 
-    /// Clears the live line and holds back what would be shown, until the guard is dropped.
+    /// Clears the live rows and holds back what would be shown, until the guard is dropped.
     pub(crate) fn pause(self: &Arc<Self>) -> Paused {
         let mut state = self.lock();
         state.end_line();
@@ -159,7 +167,7 @@ impl State {
 
     fn clear(&mut self) {
         if self.drawn {
-            let _ = io::stderr().lock().write_all(b"\r\x1b[2K");
+            let _ = io::stderr().lock().write_all(b"\r\x1b[0J");
             self.drawn = false;
         }
     }
@@ -168,22 +176,37 @@ impl State {
         if self.mid_line || self.paused.is_some() {
             return;
         }
-        let Some((text, since)) = &self.status else { return };
-        let elapsed = since.elapsed();
         // What is over before anyone could read it is not shown.
-        if elapsed < 2 * TICK {
-            return;
+        let rows: Vec<&Row> = self.live.iter().filter(|row| row.since.elapsed() >= 2 * TICK).collect();
+        if rows.is_empty() {
+            return self.clear();
         }
-        let seconds = elapsed.as_secs_f32();
         let spinner = SPINNER[self.tick % SPINNER.len()];
         self.tick += 1;
-        // Without automatic wrapping a long line is cut at the edge, so that one line is all there is to clear.
-        let _ = write!(
-            io::stderr().lock(),
-            "\r\x1b[2K\x1b[?7l\x1b[2m{spinner} {text} {seconds:.1}s\x1b[0m\x1b[?7h\r"
-        );
+        let columns = columns();
+        // Rows are no wider than the terminal and are not wrapped, so that the way back to the first is known.
+        let mut text = String::from("\r\x1b[0J\x1b[?7l\x1b[2m");
+        for (number, Row { indent, text: what, since }) in rows.iter().enumerate() {
+            let end = if number == 0 { "" } else { "\n" };
+            let row = format!("{:indent$}{spinner} {what} {:.1}s", "", since.elapsed().as_secs_f32());
+            let row = row.chars().take(columns).collect::<String>();
+            // Writing to a `String` does not fail.
+            let _ = write!(text, "{end}{row}");
+        }
+        text.push_str("\x1b[0m\x1b[?7h");
+        if rows.len() > 1 {
+            let _ = write!(text, "\x1b[{}A", rows.len() - 1);
+        }
+        text.push('\r');
+        let _ = io::stderr().lock().write_all(text.as_bytes());
         self.drawn = true;
     }
+}
+
+/// Columns of the terminal that stderr is.
+fn columns() -> usize {
+    rustix::termios::tcgetwinsize(io::stderr())
+        .map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
 }
 
 fn spin(screen: &Weak<Screen>) {

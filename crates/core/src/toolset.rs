@@ -88,6 +88,11 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn delegates(&self) -> bool {
         false
     }
+    /// Whether calls of its tools may need an approval, as far as this is known before the tools are made.
+    /// `configuration` is the toolset's, without what every toolset takes; `tools` are the names to which it is narrowed.
+    fn may_ask(&self, _worker: &WorkerDefinition, _configuration: &Value, _tools: Option<&[String]>) -> bool {
+        true
+    }
     /// Whether a worker can hand it on to a worker that it makes during a run.
     fn inheritable(&self) -> bool {
         !self.delegates()
@@ -172,6 +177,13 @@ impl ToolsetRegistry {
     ) -> Result<Arc<WorkerDefinition>, String> {
         let kind = self.delegation().ok_or_else(|| format!("nothing here generates `{name}`"))?;
         kind.generated(self, run, creator, name, arguments)
+    }
+    /// Whether calls of that worker's tools may need an approval, as far as this is known before the tools are made.
+    pub fn may_ask(&self, worker: &WorkerDefinition) -> bool {
+        self.of(worker).iter().any(|(name, whole)| {
+            let Configuration { own, tools, .. } = Configuration::parse(whole, name).unwrap_or_default();
+            self.get(name).is_none_or(|kind| kind.may_ask(worker, &own, tools.as_deref()))
+        })
     }
     /// Whether any kind starts processes for that worker.
     pub fn starts_processes(&self, worker: &WorkerDefinition) -> bool {

@@ -9,6 +9,13 @@ use std::{fs, io, path::PathBuf};
 
 /// Reads them, within what the entry takes.
 pub(crate) fn read(entry: &WorkerDefinition, paths: &[PathBuf]) -> Result<Vec<Blob>, Problem> {
+    if let (Some(path), true) = (paths.first(), entry.code.is_some()) {
+        let reason = format!(
+            "`{}` is Python code, and attachments are for models: give it the path as an input instead",
+            entry.id
+        );
+        return Err(Problem::Attachment { path: path.clone(), reason });
+    }
     let mut blobs = Vec::with_capacity(paths.len());
     for path in paths {
         let fail = |reason: String| Problem::Attachment { path: path.clone(), reason };

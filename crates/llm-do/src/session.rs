@@ -182,6 +182,12 @@ impl Session {
         self.opened.denies_unattended
     }
 
+    /// Whether calls of the loaded workers may need an approval, as far as this is known before a run. Code can ask without
+    /// that it is known.
+    pub fn may_ask(&self) -> bool {
+        self.program().loaded().iter().any(|worker| self.toolsets().may_ask(worker))
+    }
+
     /// Folder of the journals.
     pub fn runs_dir(&self) -> &Path {
         self.loaded.machinery.runs_dir()

@@ -77,12 +77,16 @@ impl Request {
 /// The roots of installed libraries, in search order: `--lib`, then `LLM_DO_LIBS`. If it is not set, `libs` in
 /// llm-do's own folder is used (`docs/guides/libraries.md`). The first root is where libraries are installed.
 pub fn library_roots(first: &[PathBuf], around: &Surroundings) -> Vec<PathBuf> {
-    let own = || around.own.clone().or_else(|| Some(around.home.as_ref()?.join(".llm-do")));
     let listed: Vec<PathBuf> = match &around.libraries {
         Some(list) => list.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect(),
-        None => own().map(|own| own.join("libs")).into_iter().collect(),
+        None => own(around).map(|own| own.join("libs")).into_iter().collect(),
     };
     first.iter().chain(&listed).map(|root| around.here.join(root)).collect()
+}
+
+/// llm-do's own folder: `LLM_DO_HOME`, or `.llm-do` in the home directory.
+fn own(around: &Surroundings) -> Option<PathBuf> {
+    around.own.clone().or_else(|| Some(around.home.as_ref()?.join(".llm-do")))
 }
 
 /// A resolved target.
@@ -295,14 +299,13 @@ fn workers_parent(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|ancestor| ancestor.file_name().is_some_and(|name| name == "workers"))?.parent()
 }
 
-/// A name in the flat registry: `LLM_DO_PATH`, by default `~/.llm-do/workers`.
+/// A name in the flat registry: `LLM_DO_PATH`, by default the folder `workers` in llm-do's own folder.
 fn registered(name: &str, request: &Request, around: &Surroundings) -> Result<PathBuf, Diagnostics> {
-    let folders: Vec<PathBuf> = match (&around.registry, &around.home) {
+    let folders: Vec<PathBuf> = match (&around.registry, own(around)) {
         (Some(list), _) => {
             list.split(':').filter(|part| !part.is_empty()).map(|part| around.here.join(part)).collect()
         }
-        (None, Some(home)) => vec![home.join(".llm-do/workers")],
-        (None, None) => Vec::new(),
+        (None, own) => own.iter().map(|own| own.join("workers")).collect(),
     };
     let mut tried = Vec::new();
     for folder in &folders {

@@ -67,6 +67,11 @@ impl ToolsetKind for Custom {
         true
     }
 
+    /// A plain function doesn't ask. Another risk is known only after the import.
+    fn may_ask(&self, _: &WorkerDefinition, _: &Value, _: Option<&[String]>) -> bool {
+        false
+    }
+
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({
             "type": "object",

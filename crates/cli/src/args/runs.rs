@@ -5,13 +5,26 @@ use crate::operator::Channel;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Args)]
 #[command(after_help = "\
+Without TARGET and --project, the runs are those of the project that LLM_DO_PROJECT names, else those of the current
+directory and those of lone worker files.
+
 Examples:
   llm-do runs list
+  llm-do runs list --project ../my-project
   llm-do runs show last
   llm-do runs show 20260102-1504 --json
   llm-do runs export last --html -o run.html")]
+pub(crate) struct RunsArgs {
+    /// The project's directory
+    #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) project: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: RunsCommand,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
     /// List the newest runs of a project
     #[command(after_help = "Examples:\n  llm-do runs list\n  llm-do runs list my-project -n 50 --json")]

@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 const MOST_RUNS: usize = 100_000;
 
 /// Carries out the command.
-pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<(), Complaint> {
+pub(crate) fn export(args: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     let Some(function) = &args.form.cases else { return Ok(()) };
     let folder = args.to.clone().unwrap_or_else(|| Path::new("cases").join(function));
     let mut cases = Cases::kept(&folder).map_err(|error| Complaint::wrong(error.to_string()))?;
     let kept = cases.list().len();
     for named in &args.runs {
         match named.as_str() {
-            "all" => add_all(&mut cases, &super::runs::folders(None)?, function, output)?,
-            run => add(&mut cases, &super::replay::folder(run, None)?, function)?,
+            "all" => add_all(&mut cases, &super::runs::folders(None, project)?, function, output)?,
+            run => add(&mut cases, &super::replay::folder(run, None, project)?, function)?,
         }
     }
     let new = cases.list().len() - kept;

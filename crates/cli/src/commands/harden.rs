@@ -42,7 +42,7 @@ fn hardened(args: &HardenArgs, output: &Output) -> Result<Exit, NotReady> {
         Some(path) => Cases::read(path).map_err(|error| Complaint::wrong(error.to_string()))?,
         None => {
             let mut cases = Cases::default();
-            let folders = super::runs::folders(args.target.as_deref())?;
+            let folders = super::runs::folders(args.target.as_deref(), None)?;
             super::cases::add_all(&mut cases, &folders, &args.worker, output)?;
             cases
         }

@@ -22,13 +22,13 @@ use std::{
 };
 
 /// Carries out the command: exit code 1 if the program does something else than the record.
-pub(crate) fn run(args: &ReplayArgs, output: &Output) -> Exit {
-    replayed(args, output).unwrap_or_else(|not_ready| said(not_ready, output))
+pub(crate) fn run(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Exit {
+    replayed(args, project, output).unwrap_or_else(|not_ready| said(not_ready, output))
 }
 
-fn replayed(args: &ReplayArgs, output: &Output) -> Result<Exit, NotReady> {
-    let recorded =
-        Recorded::open(&folder(&args.run, args.target.as_deref())?, &home()).map_err(Problem::from)?;
+fn replayed(args: &ReplayArgs, project: Option<&Path>, output: &Output) -> Result<Exit, NotReady> {
+    let recorded = Recorded::open(&folder(&args.run, args.target.as_deref(), project)?, &home())
+        .map_err(Problem::from)?;
     let mut base = surrounded()?;
     base.run.grants = grants(&args.grant)?;
     let settings = recorded.settings(base, args.against.as_deref()).map_err(Problem::from)?;
@@ -46,12 +46,12 @@ fn replayed(args: &ReplayArgs, output: &Output) -> Result<Exit, NotReady> {
 }
 
 /// The folder of a run that is named by its ID, or by the folder itself.
-pub(crate) fn folder(run: &str, target: Option<&str>) -> Result<PathBuf, Complaint> {
+pub(crate) fn folder(run: &str, target: Option<&str>, project: Option<&Path>) -> Result<PathBuf, Complaint> {
     let named = Path::new(run);
     if named.join(JOURNAL_FILE).is_file() {
         return Ok(named.to_owned());
     }
-    super::runs::find(&super::runs::folders(target)?, run)
+    super::runs::find(&super::runs::folders(target, project)?, run)
 }
 
 fn told(recorded: &Recorded, report: &ReplayReport, paint: Paint) -> String {

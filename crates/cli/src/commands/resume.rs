@@ -6,7 +6,7 @@ use crate::{
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, said, surrounded},
     program::{home, quoted, show_complaint},
-    render::{Output, show_how_to_answer, show_waiting},
+    render::{Output, Refuses, show_how_to_answer, show_waiting},
     visible,
 };
 use llm_do::{Decisions, PastRun, Problem, Session};
@@ -17,10 +17,14 @@ use llm_do_core::{
     step_name::StepName,
 };
 use serde_json::Value;
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Carries out the command.
-pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Exit {
+pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, project: Option<&Path>, output: &Output) -> Exit {
     let mut asked = match Asked::open(args.operator.as_ref()) {
         Ok(asked) => asked,
         Err(complaint) => return show_complaint(&complaint, output),
@@ -47,15 +51,18 @@ pub(crate) fn run(folders: &[PathBuf], args: &ResumeArgs, output: &Output) -> Ex
         if asks_in_vain || waits_as_before {
             // The run would only come to the same end.
             show_waiting(output, &undecided);
-            let target =
-                args.target.as_deref().map(|target| format!(" {}", quoted(target))).unwrap_or_default();
+            let target = match (args.target.as_deref(), project) {
+                (Some(target), _) => format!(" {}", quoted(target)),
+                (None, Some(project)) => format!(" --project {}", quoted(&project.to_string_lossy())),
+                (None, None) => String::new(),
+            };
             show_how_to_answer(output, &visible::line(&format!("{}{target}", args.run)), &undecided);
             return Ok(Exit::Suspended);
         }
         let settings = past.settings(surrounded()?).map_err(Problem::from)?;
         let session = Session::open(asking(settings, &asked, output))?;
         let start = |operator, events| session.resume(past, decisions, operator, Some(events));
-        carry_out(start, &mut asked, &interrupts, output)
+        carry_out(start, &mut asked, &interrupts, Refuses::AsMeant, output)
     };
     resumed().unwrap_or_else(|not_ready: NotReady| said(not_ready, output))
 }

@@ -6,12 +6,13 @@ use crate::{
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, given, said, settings},
     program::{findings, show_complaint},
-    render::Output,
+    render::{Output, Refuses, say_no_terminal},
     terminal::Terminal,
 };
 use clap::CommandFactory;
 use llm_do::{
-    DetectedModel, Input, Problem, Session,
+    DetectedModel, Input, Problem, RunOptions, Session,
+    core::model::ModelSettings,
     program::diagnostics::{codes, nearest},
 };
 
@@ -33,7 +34,15 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
     };
     say(&session, output);
     let start = |operator, events| session.start(&input, operator, Some(events));
-    match carry_out(start, &mut asked, &interrupts, output) {
+    let refuses = match (session.denies_unattended(), session.may_ask()) {
+        (true, true) => {
+            say_no_terminal(output);
+            Refuses::AsMeant
+        }
+        (true, false) => Refuses::WithoutTerminal,
+        (false, _) => Refuses::AsMeant,
+    };
+    match carry_out(start, &mut asked, &interrupts, refuses, output) {
         Ok(exit) => exit,
         Err(not_ready) => said(not_ready, output),
     }
@@ -77,13 +86,16 @@ fn say(session: &Session, output: &Output) {
     if let Some(DetectedModel { name, because }) = session.detected_model() {
         output.note(&format!("using {name}, because {because}"));
     }
-    // A program that can do nothing has nothing to approve.
-    let acts = session.program().loaded().iter().any(|worker| !worker.toolsets.is_empty());
-    if session.denies_unattended() && acts {
-        output.note(
-            "no terminal to ask on: calls that need an approval are refused \
-             (`--allow RULE` lets some run, `--approval approve_all` all of them)",
-        );
+    let RunOptions { model, set, .. } = session.options();
+    if model.is_some() || *set != ModelSettings::default() {
+        let given = match (model.is_some(), *set != ModelSettings::default()) {
+            (true, true) => "--model and --set do",
+            (true, false) => "--model does",
+            (false, _) => "--set does",
+        };
+        for worker in session.program().loaded().iter().filter(|worker| worker.locked) {
+            output.note(&format!("{given} not apply to `{}`, which is locked", worker.id));
+        }
     }
 }
 

@@ -5,9 +5,10 @@ mod collector;
 mod export;
 mod show;
 
+use super::{replay, resume};
 use crate::{
-    args::Format,
-    exit::Complaint,
+    args::{Format, RunsArgs, RunsCommand},
+    exit::{Complaint, Exit},
     paint::Paint,
     program::{home, only_target, surroundings},
     render::Output,
@@ -23,24 +24,47 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use clean::clean;
-pub(crate) use export::export;
-pub(crate) use show::show;
+use clean::clean;
+use export::export;
+use show::show;
 
-/// Where the runs lie that a command may mean: those of the target's project; without a target, those of the current
-/// directory and those of lone files, which no project keeps.
-pub(crate) fn folders(target: Option<&str>) -> Result<Vec<PathBuf>, Complaint> {
+/// Runs a subcommand.
+pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
+    let project = runs.project.as_deref();
+    let of = |target: &Option<String>| folders(target.as_deref(), project);
+    match &runs.command {
+        RunsCommand::List { target, limit } => list(&of(target)?, *limit, output)?,
+        RunsCommand::Show(args) => show(&of(&args.target)?, args, output)?,
+        RunsCommand::Clean(args) => clean(&of(&args.target)?, args, output)?,
+        RunsCommand::Export(args) => export(args, project, output)?,
+        RunsCommand::Resume(args) => return Ok(resume::run(&of(&args.target)?, args, project, output)),
+        RunsCommand::Replay(args) => return Ok(replay::run(args, project, output)),
+    }
+    Ok(Exit::Done)
+}
+
+/// The folders of the runs that a command may mean: those of the target's project. Without a target, a project and
+/// `LLM_DO_PROJECT`, those of the current directory and those of lone files, which no project keeps.
+pub(crate) fn folders(target: Option<&str>, project: Option<&Path>) -> Result<Vec<PathBuf>, Complaint> {
     let of_project = |root: &Path| root.join(".llm-do").join("runs");
-    let Some(target) = target else {
+    let around =
+        surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    if let (Some(target), Some(project)) = (target, project) {
+        let project = project.display();
+        return Err(Complaint::wrong(format!(
+            "the project is named twice: `{target}` and --project {project}"
+        ))
+        .hint("leave one of them out"));
+    }
+    if target.is_none() && project.is_none() && around.project.is_none() {
         let (here, lone) = (of_project(Path::new(".")), home().join("runs"));
         // In the user's own folder they are one.
         let one =
             fs::canonicalize(&here).is_ok_and(|here| fs::canonicalize(&lone).is_ok_and(|lone| here == lone));
         return Ok(if one { vec![lone] } else { vec![here, lone] });
-    };
-    let request = Request { positionals: only_target(Some(target)), ..Request::default() };
-    let around =
-        surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
+    }
+    let project = project.map(Path::to_owned);
+    let request = Request { positionals: only_target(target), project, ..Request::default() };
     let found = target::find(&request, &around).map_err(|found| Complaint::wrong(found.to_string()))?;
     Ok(vec![match found.source.work {
         Some(_) => home().join("runs"),

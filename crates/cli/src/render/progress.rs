@@ -1,15 +1,21 @@
-//! Calls as they come and go, on stderr; on a terminal with a live line of what is under way, and the root worker's
-//! answer on stdout while it is made.
+//! Calls as they come and go, on stderr, and the root worker's answer on stdout while it is made.
+//!
+//! On a terminal each call has one lasting line, which appears when the call has ended. Until then a live row shows it.
+//! Elsewhere a worker has a line when it begins, too, since nothing shows it meanwhile.
 
 use super::Output;
-use crate::{paint::Paint, screen::Screen, visible};
+use crate::{
+    paint::Paint,
+    screen::{Row, Screen},
+    visible,
+};
 use llm_do_core::{
     call_path::CallPath,
     engine::{Failure, FailureKind},
     event::Event,
     journal::{Ending, Record, RecordKind},
     model::{Delta, ModelName},
-    question::Question,
+    question::{Answer, Question},
     step_name::StepName,
 };
 use llm_do_records::duration;
@@ -17,10 +23,13 @@ use serde_json::Value;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 /// Characters of a call's arguments that are shown.
 const ARGUMENTS: usize = 60;
+/// Calls under way that are shown.
+const ROWS: usize = 6;
 /// Characters of a failure that are shown.
 const FAILURE: usize = 160;
 
@@ -52,10 +61,12 @@ struct Open {
     /// When it began to work, later by the time that it has waited for the operator.
     began_ms: u64,
     asked_ms: u64,
-    /// A worker, whose line stands above those of its calls.
     worker: bool,
-    /// What it is waiting for.
+    /// Its model, if that is another than the root's.
+    model: Option<ModelName>,
+    /// What it is doing or waiting for, and since when.
     doing: Option<String>,
+    since: Instant,
 }
 
 impl Progress {
@@ -98,7 +109,7 @@ impl Progress {
             }
         }
         if self.live {
-            self.screen.status(state.status());
+            self.screen.live(state.rows());
         }
     }
 
@@ -130,7 +141,9 @@ impl Progress {
                     began_ms: record.at_ms,
                     asked_ms: 0,
                     worker: false,
+                    model: None,
                     doing: None,
+                    since: Instant::now(),
                 };
                 state.open.insert(path.clone(), open);
             }
@@ -149,11 +162,14 @@ impl Progress {
                 }
                 if other_model {
                     line.push_str(&format!("  {}", self.paint.dim(visible::line(model.as_str()))));
+                    open.model = Some(model.clone());
                 }
                 if root {
                     state.model = Some(model.clone());
                 }
-                self.line(path, &line);
+                if root || !self.live {
+                    self.line(path, &line);
+                }
             }
             RecordKind::ModelRequested { attempt, .. } => {
                 let doing = if *attempt == 0 {
@@ -189,13 +205,16 @@ impl Progress {
                         Question::Input(_) => "waiting for your input",
                         Question::Settlement(_) => "waiting for your decision",
                     };
-                    open.doing = Some(waits_for.into());
+                    open.does(Some(waits_for.into()));
                     open.asked_ms = record.at_ms;
                 }
             }
-            RecordKind::Answered(_) => {
+            RecordKind::Answered(given) => {
                 if let Some(open) = state.open.get_mut(path) {
-                    open.doing = None;
+                    open.does(None);
+                    if let Answer::Edit { input } = &given.answer {
+                        open.input = Arc::clone(input);
+                    }
                     // Waiting for a person is no work.
                     open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
                 }
@@ -235,7 +254,11 @@ impl Progress {
         let took = self.paint.dim(duration(at_ms.saturating_sub(open.began_ms)));
         let name = name(open);
         let arguments = arguments(&open.input, self.verbose && !open.worker);
-        let what = if arguments.is_empty() { name } else { format!("{name} {}", self.paint.dim(arguments)) };
+        let mut what =
+            if arguments.is_empty() { name } else { format!("{name} {}", self.paint.dim(arguments)) };
+        if let (Some(model), true) = (&open.model, self.live) {
+            what.push_str(&format!("  {}", self.paint.dim(visible::line(model.as_str()))));
+        }
         let line = match ending {
             Ending::Output(_) => format!("{} {what}  {took}", self.paint.green("✓")),
             Ending::Suspended => {
@@ -265,25 +288,38 @@ impl Progress {
 impl State {
     fn doing(&mut self, path: &CallPath, doing: Option<String>) {
         if let Some(open) = self.open.get_mut(path) {
-            open.doing = doing;
+            open.does(doing);
         }
     }
 
-    /// What the live line says: the deepest of what is under way, and how much there is beside it.
-    fn status(&self) -> Option<String> {
-        // A worker whose calls are under way is waiting for them.
-        let busy = |path: &CallPath, open: &Open| !open.worker || open.doing.is_some() || path.depth() == 0;
-        let (path, open) =
-            self.open.iter().filter(|(path, open)| busy(path, open)).max_by_key(|(path, _)| path.depth())?;
-        let mut text = visible::line(&open.function).into_owned();
-        if let Some(doing) = &open.doing {
-            text = format!("{text}: {doing}");
+    /// The calls under way, in the order of the tree, and the number of those that find no place.
+    fn rows(&self) -> Vec<Row> {
+        // The root waits for its calls as long as there are any.
+        let alone = self.open.len() == 1;
+        let shown = |path: &CallPath, open: &Open| alone || path.depth() > 0 || open.doing.is_some();
+        let calls: Vec<_> = self.open.iter().filter(|(path, open)| shown(path, open)).collect();
+        let row = |(path, open): &(&CallPath, &Open)| {
+            let mut text = visible::line(&open.function).into_owned();
+            if let Some(doing) = &open.doing {
+                text = format!("{text}: {doing}");
+            }
+            Row { indent: 2 * path.depth(), text, since: open.since }
+        };
+        let mut rows: Vec<Row> = calls.iter().take(ROWS).map(row).collect();
+        if let Some(first) = calls.get(ROWS) {
+            let text = format!("and {} more", calls.len() - ROWS);
+            rows.push(Row { indent: 2 * first.0.depth(), text, since: first.1.since });
         }
-        let others = self.open.iter().filter(|(other, open)| *other != path && !open.worker).count();
-        if others > 0 {
-            text.push_str(&format!(" and {others} more"));
+        rows
+    }
+}
+
+impl Open {
+    fn does(&mut self, doing: Option<String>) {
+        if self.doing != doing {
+            self.doing = doing;
+            self.since = Instant::now();
         }
-        Some(text)
     }
 }
 

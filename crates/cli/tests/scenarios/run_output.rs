@@ -370,3 +370,80 @@ fn mistyped_command_gets_a_suggestion() {
     assert_eq!(told.code, Some(2));
     assert!(told.stderr.contains("help: did you mean the command `llm-do models`?"), "{told}");
 }
+
+#[test]
+fn run_says_that_overrides_do_not_reach_a_locked_worker() {
+    let story = Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\nlocked: true\n---\nGreet.\n")
+        .file("s.yaml", "answers: [{text: hello}]\n");
+    let note = |arguments: &[&str]| story.run(arguments).stderr;
+    assert!(!note(&[".", "hi"]).contains("locked"));
+    let told = story.run(&[".", "hi", "--model", "script:other.yaml", "--set", "temperature=1"]);
+    assert_snapshot!(told, @"
+    exit 0
+    --- stdout
+    hello
+
+    --- stderr
+    note: --model and --set do not apply to `main`, which is locked
+    ");
+    assert!(note(&[".", "hi", "--set", "temperature=1"]).contains("--set does not apply to `main`"));
+}
+
+#[test]
+fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
+    let mentioned = |front: &str, call: &str| {
+        let story = Story::new()
+            .file("main.worker", &format!("---\nmodel: script:s.yaml\n{front}\n---\nWork.\n"))
+            .file("workers/helper.worker", "---\n---\nHelp.\n")
+            .file(
+                "tools.py",
+                "from llm_do import tool\n\n@tool\ndef look() -> str:\n    return 'seen'\n\n\
+                 @tool(risk='network')\ndef send() -> str:\n    return 'sent'\n",
+            )
+            .file(
+                "s.yaml",
+                &format!(
+                    "answers:\n  - when: {{worker: main, turn: 0}}\n    calls: [{{tool: {call}}}]\n  - text: done\n"
+                ),
+            );
+        let told = story.run(&["."]);
+        assert_eq!(told.code, Some(0), "{told}");
+        told.stderr.matches("no terminal to ask on").count()
+    };
+    assert_eq!(mentioned("allow_workers: [helper]", "helper, arguments: {input: x}"), 0);
+    assert_eq!(mentioned("toolsets: {filesystem: {tools: [list_files]}}", "list_files"), 0);
+    assert_eq!(mentioned("toolsets: {filesystem: {}}", "list_files"), 1, "files can't be written");
+    assert_eq!(mentioned("toolsets: [custom]", "look"), 0);
+}
+
+#[test]
+fn attachment_for_code_is_an_error() {
+    let story = Story::new()
+        .file("project.yaml", "entry: flow.py:main\n")
+        .file("flow.py", "def main(input, ctx):\n    return 'done'\n")
+        .file("a.txt", "text");
+    let told = story.run(&[".", "--attach", "a.txt"]);
+    assert!(
+        told.code == Some(2) && told.stderr.contains("is Python code, and attachments are for models"),
+        "{told}"
+    );
+}
+
+#[test]
+fn registry_lies_in_the_folder_of_llm_do() {
+    let story = Story::new().file("own/workers/greet.worker", "---\nmodel: script:s.yaml\n---\nGreet.\n");
+    let story = story.file("s.yaml", "answers: [{text: hello}]\n").env("LLM_DO_HOME", "own");
+    let told = story.run(&["greet", "hi"]);
+    assert!(told.code == Some(0) && told.stdout == "hello\n", "{told}");
+}
+
+#[test]
+fn name_of_a_planned_command_is_no_target() {
+    let story = Story::new().file("chat/main.worker", "---\nmodel: script:s.yaml\n---\nTalk.\n");
+    let story = story.file("s.yaml", "answers: [{text: hello}]\n");
+    let told = story.run(&["chat", "hi"]);
+    assert!(told.code == Some(2) && told.stderr.contains("has no command `chat` yet"), "{told}");
+    let told = story.run(&["./chat", "hi"]);
+    assert!(told.code == Some(0) && told.stdout == "hello\n", "{told}");
+}

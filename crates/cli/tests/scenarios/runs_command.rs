@@ -223,3 +223,57 @@ fn runs_export_writes_a_trace_to_a_file_or_a_collector() {
     assert!(told.code == Some(1) && told.stderr.contains("hint: is a collector listening there?"), "{told}");
     assert_eq!(story.run(&["runs", "export", "--otel", "-", "--html"]).code, Some(2));
 }
+
+#[test]
+fn runs_of_another_folder_are_found_by_project_and_environment() {
+    let story = writer();
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let project = story.project();
+    let project = project.to_str().expect("UTF-8");
+    let from = |arguments: &[&str], env: Option<&str>| {
+        let mut command = story.command(arguments);
+        command.current_dir(elsewhere.path());
+        if let Some(project) = env {
+            command.env("LLM_DO_PROJECT", project);
+        }
+        story.told(command.output().expect("it ends"))
+    };
+    assert!(from(&["runs", "list"], None).stderr.contains("no runs in"));
+    for told in [
+        from(&["runs", "list", "--project", project], None),
+        from(&["runs", "--project", project, "list"], None),
+        from(&["runs", "list"], Some(project)),
+    ] {
+        assert!(told.code == Some(0) && told.stdout.contains("done"), "{told}");
+    }
+    for arguments in
+        [&["runs", "show"][..], &["runs", "replay"], &["runs", "export", "--html", "-o", "run.html"]]
+    {
+        let with_project = [arguments, &["--project", project]].concat();
+        assert_eq!(from(&with_project, None).code, Some(0), "{arguments:?}");
+        assert_eq!(from(arguments, Some(project)).code, Some(0), "{arguments:?}");
+        assert_eq!(from(arguments, None).code, Some(2), "{arguments:?}");
+    }
+    let twice = story.run(&["runs", "list", ".", "--project", "."]);
+    assert_snapshot!(twice, @"
+    exit 2
+    --- stderr
+    error: the project is named twice: `.` and --project .
+    hint: leave one of them out
+    ");
+}
+
+#[test]
+fn runs_list_shows_local_time() {
+    let story = writer().env("TZ", "Asia/Kathmandu");
+    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let run = story.run(&["runs", "list", "--json"]);
+    let run: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let started = run["runs"][0]["started_ms"].as_i64().expect("a time");
+    // Nepal is 5:45 ahead of UTC, the whole year.
+    let minutes = (started / 60_000 + 5 * 60 + 45) % (24 * 60);
+    let expected = format!("{:02}:{:02}", minutes / 60, minutes % 60);
+    let told = story.run(&["runs", "list"]);
+    assert!(told.stdout.contains(&expected), "{expected}: {told}");
+}

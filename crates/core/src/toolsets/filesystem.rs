@@ -10,6 +10,7 @@ mod search;
 
 use crate::{
     authority::{Access, Authority},
+    definition::WorkerDefinition,
     foreseen::Foreseen,
     function::{
         Effects, Function, FunctionMeta, Implementation, Leaf, LeafCall, ToolError, ToolOutput, Touch,
@@ -56,6 +57,12 @@ enum Tool {
 impl ToolsetKind for Filesystem {
     fn name(&self) -> &'static str {
         "filesystem"
+    }
+
+    fn may_ask(&self, _: &WorkerDefinition, _: &Value, tools: Option<&[String]>) -> bool {
+        let reads =
+            |name: &String| Tool::ALL.iter().any(|tool| tool.name() == *name && tool.risk() == Risk::Read);
+        !tools.is_some_and(|tools| tools.iter().all(reads))
     }
 
     fn tools(&self) -> &'static [&'static str] {

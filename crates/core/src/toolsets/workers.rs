@@ -51,6 +51,10 @@ impl ToolsetKind for Workers {
     fn delegates(&self) -> bool {
         true
     }
+    fn may_ask(&self, worker: &WorkerDefinition, configuration: &Value, _: Option<&[String]>) -> bool {
+        let dynamic = configuration.get("dynamic").and_then(Value::as_bool).unwrap_or(false);
+        dynamic || worker.allow_workers.iter().any(|name| is_glob(name))
+    }
     fn generated(
         &self,
         kinds: &ToolsetRegistry,

@@ -6,7 +6,7 @@ use super::{
     root::{Placed, Root},
     trouble::Trouble,
 };
-use crate::{exit::Complaint, render::Output};
+use crate::{exit::Complaint, render::Output, screen::Row};
 use llm_do::program::{
     Diagnostic,
     dependency::{Dependency, DependencyKind},
@@ -19,6 +19,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     path::{Path, PathBuf},
     rc::Rc,
+    time::Instant,
 };
 
 /// Most libraries of one program.
@@ -375,12 +376,13 @@ impl<'a> Resolver<'a> {
         let doing = format!("fetching {url}");
         if self.output.err_terminal && !self.output.quiet {
             self.output.screen.go_live();
-            self.output.screen.status(Some(crate::visible::line(&doing).into_owned()));
+            let text = crate::visible::line(&doing).into_owned();
+            self.output.screen.live(vec![Row { indent: 0, text, since: Instant::now() }]);
         } else {
             self.output.note(&doing);
         }
         let fetched = git::fetch(url, reference, subdir, scratch.path());
-        self.output.screen.status(None);
+        self.output.screen.live(Vec::new());
         let git::Fetched { files, commit } = fetched?;
         let subdir = subdir.map(|subdir| format!("#{subdir}")).unwrap_or_default();
         let shown = format!("git+{url}@{}{subdir}", git::short(&commit));

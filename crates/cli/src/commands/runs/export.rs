@@ -7,9 +7,9 @@ use llm_do_runs::read_run;
 use std::{fs, path::Path};
 
 /// Writes the run in the form that is asked for.
-pub(crate) fn export(export: &ExportArgs, output: &Output) -> Result<(), Complaint> {
+pub(super) fn export(export: &ExportArgs, project: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     if export.form.cases.is_some() {
-        return cases::export(export, output);
+        return cases::export(export, project, output);
     }
     let (run, target) = match export.runs.as_slice() {
         [run] => (run, None),
@@ -18,7 +18,7 @@ pub(crate) fn export(export: &ExportArgs, output: &Output) -> Result<(), Complai
             return Err(Complaint::wrong("one run is exported at a time").hint("several can be with --cases"));
         }
     };
-    let dir = find(&folders(target)?, run)?;
+    let dir = find(&folders(target, project)?, run)?;
     let run = read_run(&dir).map_err(|error| Complaint::failed(error.to_string()))?;
     match export.form.otel.as_deref() {
         None => deliver(&page(&run), export.to.as_deref(), output),
