@@ -9,7 +9,10 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Authority, Network},
-    function::{Function, FunctionMeta, FunctionSource, Implementation, Risk, RuleCode, tool_name},
+    function::{
+        Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk, RuleCode,
+        tool_name,
+    },
     gate::{Pattern, Policy, Rule, RuleLine},
     journal::Runtime,
     schema::Schema,
@@ -298,9 +301,17 @@ impl<'a> Building<'a> {
                 false => Arc::clone(&tool.description),
             },
             input: schema(&tool.input, "arguments")?,
-            output: tool.output.as_ref().map(|output| schema(output, "result")).transpose()?,
+            output: tool
+                .output
+                .as_ref()
+                .map(|output| schema(output, "result").map(OutputSchema::Derived))
+                .transpose()?,
             risk,
-            parallel: tool.parallel.unwrap_or(false),
+            // Its author expects the state of its module in the order of the calls.
+            concurrency: match tool.parallel {
+                Some(true) => Concurrency::Parallel,
+                Some(false) | None => Concurrency::Barrier,
+            },
             timeout: None,
             contained,
             wildcard: false,

@@ -3,6 +3,7 @@
 mod discovery;
 mod documentation;
 mod domain_lists;
+mod effects;
 mod ensures;
 mod examples;
 pub(crate) mod fixture;

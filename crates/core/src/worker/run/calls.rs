@@ -31,10 +31,7 @@ pub(super) async fn outcomes(
 ) -> Result<Vec<Outcome>, Stop> {
     let engine = parent.engine;
     let mut outcomes = Vec::new();
-    let is_barrier = |call: &Making| {
-        let meta = &prepared.functions[call.function].meta;
-        meta.risk.is_barrier() && !meta.parallel
-    };
+    let is_barrier = |call: &Making| prepared.functions[call.function].meta.is_barrier();
     for batch in batches(calls, is_barrier) {
         let futures = batch.into_iter().map(|Making { path, function, input }| -> BoxFuture<'_, _> {
             let function = &prepared.functions[function];

@@ -1,0 +1,104 @@
+//! Effects and state: a call that had its effects does not look failed, and the calls of a turn run in order.
+
+use super::fixture::{WORKER, call, calling, failure, has_python, holds, output, record, succeed, writing};
+use crate::scenario::Story;
+use serde_json::json;
+
+#[test]
+fn result_that_does_not_fit_its_annotation_is_handed_on_with_a_note() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from llm_do import ToolContext\n\n\
+                 def send(text: str) -> int:\n    open('out/sent.txt', 'a').write(text)\n    return 'sent'\n\n\
+                 def post(ctx: ToolContext, text: str) -> int:\n    open('out/sent.txt', 'a').write(text)\n    return 'posted'\n";
+    let story = writing(
+        tools,
+        &[
+            json!({"tool": "send", "arguments": {"text": "a"}}),
+            json!({"tool": "post", "arguments": {"text": "b"}}),
+        ],
+    );
+    succeed(&story, &["."]);
+    assert_eq!(story.read("out/sent.txt").as_deref(), Some("ab"));
+    assert_eq!(output(&story, "0/0.0"), "sent");
+    let log = record(&story, "0/0.0", "tool_ended")["log"].to_string();
+    holds(&log, &["the result of `send` does not fit its return type"]);
+    assert_eq!(output(&story, "0/1.0"), "posted");
+    holds(&record(&story, "0/1.0", "note")["text"].to_string(), &["the result of `post` does not fit"]);
+}
+
+#[test]
+fn result_without_a_json_form_is_handed_on_as_text() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def measure() -> dict:\n    return {'value': float('nan'), 'unit': 'm'}\n\n\
+                 def long() -> str:\n    return 'x' * 100_000_000\n\n\
+                 def cyclic() -> list:\n    a = []\n    a.append({'a': a})\n    return a\n\n\
+                 def lazy() -> list:\n    return (n for n in range(3))\n";
+    let story = calling(tools, &[call("measure"), call("long"), call("lazy"), call("cyclic")]);
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), json!({"value": "nan", "unit": "m"}));
+    holds(&record(&story, "0/0.0", "tool_ended")["log"].to_string(), &["['value'] is nan"]);
+    holds(&output(&story, "0/1.0").to_string(), &["the limit is 16 MiB"]);
+    // A generator has done nothing yet.
+    holds(&failure(&story, "0/2.0"), &["list(…)"]);
+    holds(&record(&story, "0/3.0", "tool_ended")["log"].to_string(), &["contains itself"]);
+}
+
+/// A story whose model makes all these calls in one turn.
+fn in_one_turn(tools: &str, calls: &[&str]) -> Story {
+    let calls: Vec<_> = calls.iter().map(|tool| call(tool)).collect();
+    let answers = json!({"answers": [{"when": {"turn": 0}, "calls": calls}, {"text": "done"}]});
+    Story::new().file("main.worker", WORKER).file("tools.py", tools).file("s.yaml", &answers.to_string())
+}
+
+#[test]
+fn functions_of_one_turn_run_in_order_in_one_process() {
+    if !has_python() {
+        return;
+    }
+    let tools = "import os, time\nfrom llm_do import tool\n\nSESSION = None\n\n\
+                 @tool\ndef login() -> int:\n    global SESSION\n    time.sleep(0.3)\n    SESSION = 'open'\n    return os.getpid()\n\n\
+                 @tool(risk='read')\ndef post() -> int:\n    assert SESSION == 'open', 'log in first'\n    return os.getpid()\n\n\
+                 @tool(parallel=False)\ndef count() -> int:\n    return os.getpid()\n";
+    let story = in_one_turn(tools, &["login", "post", "count"]);
+    succeed(&story, &["."]);
+    let first = output(&story, "0/0.0");
+    assert_eq!([output(&story, "0/0.1"), output(&story, "0/0.2")], [first.clone(), first]);
+}
+
+#[test]
+fn functions_that_say_parallel_run_beside_each_other() {
+    if !has_python() {
+        return;
+    }
+    // Each waits until the other has begun.
+    let tools = "import asyncio\nfrom llm_do import tool\n\nBEGUN = set()\n\n\
+                 async def meet(me, other):\n    BEGUN.add(me)\n    while other not in BEGUN:\n        await asyncio.sleep(0.01)\n    return me\n\n\
+                 @tool(parallel=True)\nasync def a() -> str:\n    return await meet('a', 'b')\n\n\
+                 @tool(parallel=True)\nasync def b() -> str:\n    return await meet('b', 'a')\n";
+    let story = in_one_turn(tools, &["a", "b"]);
+    succeed(&story, &["."]);
+    assert_eq!([output(&story, "0/0.0"), output(&story, "0/0.1")], [json!("a"), json!("b")]);
+}
+
+#[test]
+fn companion_schema_describes_the_whole_input_of_a_function() {
+    if !has_python() {
+        return;
+    }
+    let tools = "def greet(args: dict) -> str:\n    return 'Hello, ' + args['name']\n\n\
+                 greet_schema = {'type': 'object', 'properties': {'name': {'type': 'string'}}, 'required': ['name']}\n";
+    let story = calling(
+        tools,
+        &[
+            json!({"tool": "greet", "arguments": {"name": "Ada"}}),
+            json!({"tool": "greet", "arguments": {"name": 3}}),
+        ],
+    );
+    succeed(&story, &["."]);
+    assert_eq!(output(&story, "0/0.0"), "Hello, Ada");
+    holds(&failure(&story, "0/1.0"), &["/name"]);
+}
