@@ -2,7 +2,7 @@
 
 use crate::{interpreter::Interpreter, wire::MountGiven};
 use llm_do_core::{
-    authority::{Access, Authority, Network},
+    authority::{Access, Authority, Network, Protection},
     schema::sha256,
     worker::{CodeModule, CodePackage, ToolLevel},
 };
@@ -12,6 +12,9 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// Most bytes of code and data whose hash is worth a cached description.
+const MOST_FINGERPRINTED: u64 = 64 * 1024 * 1024;
 
 /// What the code of one package may touch when a worker calls it.
 #[derive(Clone)]
@@ -51,6 +54,12 @@ impl Reach {
         places
     }
 
+    /// Hash of everything local that decides what its modules define: all files that discovery can read. A helper module
+    /// that is changed or added changes it. `None` if there is too much to read.
+    pub(crate) fn fingerprint(&self) -> Option<String> {
+        fingerprint(&self.code)
+    }
+
     /// Whether a process may use the network.
     pub(crate) fn network(&self) -> Network {
         self.authority.as_ref().map_or(Network::Off, |authority| authority.bounds().network().clone())
@@ -64,12 +73,14 @@ pub(crate) fn can_write(authority: &Authority) -> bool {
         && authority.view().mounts().iter().any(|mount| mount.declared && mount.access == Access::Write)
 }
 
-/// The code that modules may import: everything in their own folders, and the modules and packages at the root of their
-/// package. The root also holds a worker's data, so other files there are left out.
+/// The files that modules may import and read: everything in their own folders, the modules and packages at the root of
+/// their package, and what the manifest names as data. The root also holds a worker's files, so other files there are left
+/// out.
 fn code_places(package: &CodePackage, modules: &[&CodeModule]) -> Vec<PathBuf> {
     let root = Path::new(package.root.as_str());
     let mut places = BTreeSet::new();
     importable(root, &mut places);
+    places.extend(package.data.iter().map(|place| PathBuf::from(place.as_str())));
     for module in modules {
         let CodeModule::File(place) = module else { continue };
         let path = Path::new(place.as_str());
@@ -82,7 +93,37 @@ fn code_places(package: &CodePackage, modules: &[&CodeModule]) -> Vec<PathBuf> {
     // A place inside another one is redundant.
     let all: Vec<PathBuf> = places.into_iter().collect();
     let inside = |path: &PathBuf| all.iter().any(|other| other != path && path.starts_with(other));
-    all.iter().filter(|path| !inside(path)).cloned().collect()
+    let mut visible = Vec::new();
+    for place in all.iter().filter(|path| !inside(path)) {
+        add_visible(place, &mut visible);
+    }
+    visible
+}
+
+/// Adds a place, or where it contains names that are invisible to tools, everything else in it.
+fn add_visible(place: &Path, visible: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(place) else {
+        visible.push(place.to_owned());
+        return;
+    };
+    let (mut parts, mut whole) = (Vec::new(), true);
+    for entry in entries.flatten() {
+        if Protection::is_invisible(&entry.file_name().to_string_lossy()) {
+            whole = false;
+            continue;
+        }
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => {
+                add_visible(&path, &mut parts);
+                whole &= parts.last() == Some(&path);
+            }
+            // A place that is given by itself is given with what a link leads to.
+            Ok(kind) if kind.is_symlink() => {}
+            _ => parts.push(path),
+        }
+    }
+    if whole { visible.push(place.to_owned()) } else { visible.append(&mut parts) }
 }
 
 /// The modules and packages directly in a folder.
@@ -97,6 +138,30 @@ fn importable(folder: &Path, places: &mut BTreeSet<PathBuf>) {
             places.insert(path);
         }
     }
+}
+
+/// Hash of the names and contents of all files in these places; `None` if there is too much to read.
+fn fingerprint(places: &[PathBuf]) -> Option<String> {
+    let mut left = MOST_FINGERPRINTED;
+    let mut facts = String::new();
+    let mut folders: Vec<PathBuf> = places.iter().rev().cloned().collect();
+    while let Some(path) = folders.pop() {
+        match fs::read_dir(&path) {
+            Ok(entries) => {
+                let mut inner: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+                inner.sort_unstable_by(|a, b| b.cmp(a));
+                // A link may lead back to a folder above it.
+                inner.retain(|path| !(path.is_symlink() && path.is_dir()));
+                folders.extend(inner);
+            }
+            Err(_) => {
+                left = left.checked_sub(fs::metadata(&path).map_or(0, |file| file.len()))?;
+                let content = fs::read(&path).ok().map(|content| sha256(&content));
+                facts.push_str(&format!("{path:?} {content:?}\n"));
+            }
+        }
+    }
+    Some(sha256(facts.as_bytes()))
 }
 
 /// The mounts of a process, for its `ToolContext`.

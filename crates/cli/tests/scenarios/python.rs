@@ -6,6 +6,7 @@ mod domain_lists;
 mod effects;
 mod ensures;
 mod examples;
+mod files;
 pub(crate) mod fixture;
 mod hostile;
 mod import_errors;

@@ -145,6 +145,7 @@ impl Project {
         let package = Arc::new(CodePackage {
             source: FunctionSource::Program,
             root: Place::new(self.root.path().to_str().unwrap()),
+            data: Vec::new(),
         });
         let module =
             ToolModule { module: CodeModule::File(package.root.join("tools.py")), names: vec![name.into()] };
