@@ -1,6 +1,7 @@
 //! A program: its resolved and merged definitions, as the engine requests them.
 
 use crate::{
+    check,
     context::Context,
     diagnostics::{Diagnostic, Diagnostics, tidy},
     effective::Effective,
@@ -179,6 +180,17 @@ impl Program {
     /// Definitions loaded so far, sorted by name.
     pub fn loaded(&self) -> Vec<Arc<WorkerDefinition>> {
         self.lock().values().map(|effective| Arc::clone(&effective.definition)).collect()
+    }
+
+    /// Inspects the code of the loaded workers. Reading code may run an interpreter, so a program loads without this.
+    ///
+    /// # Errors
+    /// What `check` calls an error in the code of these workers: a module that can't be imported or exposes nothing, a
+    /// function that can't be a tool, a rule for a tool that doesn't exist.
+    pub fn check_code(&self) -> Result<(), Diagnostics> {
+        let workers = self.lock().clone();
+        let found = check::code(&self.packages, &workers, &self.host);
+        if found.is_empty() { Ok(()) } else { Err(Diagnostics(found)) }
     }
 
     /// The grants that the loaded workers need beyond the program's own tree, each once

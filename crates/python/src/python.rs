@@ -47,7 +47,7 @@ pub struct Settings {
 /// Python, for one session. Nothing is started before it is needed.
 pub struct Python {
     settings: Settings,
-    interpreter: OnceCell<Result<Arc<Interpreter>, InterpreterError>>,
+    interpreter: OnceCell<Arc<Interpreter>>,
     /// Replaces a cache that is not writable. Removed with the session.
     instead_of_cache: OnceLock<Option<TempDir>>,
     described: Mutex<HashMap<PathBuf, Arc<OnceCell<Arc<Described>>>>>,
@@ -117,7 +117,8 @@ impl Python {
     /// # Errors
     /// There is none, or the chosen one can't be used.
     pub async fn interpreter(&self) -> Result<Arc<Interpreter>, InterpreterError> {
-        let found = self.interpreter.get_or_init(|| async {
+        // A failure is not kept: the operator may grant what it lacks.
+        let found = self.interpreter.get_or_try_init(|| async {
             let settings = &self.settings;
             let lookup = |name: &str| (settings.environment)(name);
             let prepared = match self.wanted() {
@@ -135,12 +136,12 @@ impl Python {
             })?;
             candidate.probe(self.cache(), confinement).await.map(Arc::new)
         });
-        found.await.clone()
+        found.await.cloned()
     }
 
     /// The interpreter, if it was looked for and found.
     pub(crate) fn known_interpreter(&self) -> Option<Arc<Interpreter>> {
-        self.interpreter.get()?.as_ref().ok().cloned()
+        self.interpreter.get().cloned()
     }
 
     /// What the modules of a level expose.

@@ -223,8 +223,9 @@ impl<'a> Building<'a> {
         found
     }
 
-    /// The usable functions of a level with their modules. A module that can't be imported is an error of the worker, because
-    /// its tools are not known.
+    /// The functions of a level with their modules. A module that can't be imported is an error of the worker, because its
+    /// tools are not known, and so is a function that can't be a tool. Workers that are found only when they are called
+    /// were not inspected before.
     async fn exposed<'m>(
         &self,
         level: &'m ToolLevel,
@@ -236,7 +237,15 @@ impl<'a> Building<'a> {
             if let Some(problem) = report.problem(&level.package.root, &interpreter) {
                 return Err(format!("its Python tools can't be imported: {problem}"));
             }
-            found.extend(report.functions.iter().filter(|f| f.refused.is_none()).map(|f| (module, f)));
+            if let Some(tool) = report.functions.iter().find(|tool| tool.refused.is_some()) {
+                let reason = tool.refused.as_deref().unwrap_or_default();
+                let place = place(tool, level);
+                return Err(format!(
+                    "the Python function `{}` ({place}) cannot be a tool: {reason}",
+                    tool.name
+                ));
+            }
+            found.extend(report.functions.iter().map(|f| (module, f)));
         }
         Ok(found)
     }
@@ -257,9 +266,7 @@ impl<'a> Building<'a> {
         let described = self.python.describe(&level).await.map_err(|error| error.to_string())?;
         let exposed = self.exposed(&level, &described).await?;
         let Some((_, tool)) = exposed.first() else {
-            let refused = described.modules.iter().flat_map(|m| &m.functions).find_map(|f| f.refused.clone());
-            let why = refused.unwrap_or_else(|| "there is no such function".to_owned());
-            return Err(format!("the entry `{}` can't be called: {why}", code.function));
+            return Err(format!("the entry `{}` can't be called: there is no such function", code.function));
         };
         let levels = self.context.worker.tools.iter().chain([&level]);
         let reach = Reach::new(&level.package, levels, Some((self.context.run, &self.authority)));

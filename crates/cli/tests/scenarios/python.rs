@@ -1,5 +1,6 @@
 //! Python functions as tools (docs/guides/python-tools.md): real programs and hosts, faulty and hostile code.
 
+mod agreement;
 mod discovery;
 mod documentation;
 mod domain_lists;
