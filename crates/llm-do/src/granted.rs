@@ -2,7 +2,7 @@
 
 use crate::{
     grant::Grant,
-    loaded::{Loaded, apply},
+    loaded::{Effects, Loaded, apply},
     missing,
     model_choice::{self, DetectedModel},
     problem::Problem,
@@ -87,6 +87,9 @@ impl Loaded {
         if !missing.is_empty() {
             grants.extend(missing::obtain(&*machinery.grantor, &self.identity, missing)?);
             apply(&grants, &machinery.confiner, &machinery.python)?;
+        }
+        if machinery.effects == Effects::Allowed {
+            missing::variables(&self.workers, &machinery.environment)?;
         }
         self.program.check_code().map_err(Problem::Program)?;
         Ok(Granted { loaded: self.clone(), options, grants, choice, detected, source })

@@ -203,6 +203,7 @@ pub const SANDBOX: &[Key] = &[
         Shape::Either(&[Shape::Flag, Shape::Texts]),
         "false, true, or a list of domains",
     ),
+    Key::new("env", Shape::Texts, "environment variables that its Python functions get"),
     Key::new("approval", Shape::Record(SANDBOX_APPROVAL), "rules for all mounts"),
 ];
 

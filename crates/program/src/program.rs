@@ -205,13 +205,19 @@ impl Program {
         grants
     }
 
-    /// The required grants that `granted` and `network` do not cover.
-    pub fn missing_grants(&self, granted: &[Extent], network: &Network) -> Vec<RequiredGrant> {
+    /// The required grants that `granted`, `network` and the names of `variables` do not cover.
+    pub fn missing_grants(
+        &self,
+        granted: &[Extent],
+        network: &Network,
+        variables: &[Arc<str>],
+    ) -> Vec<RequiredGrant> {
         let bounds = Bounds::new(granted.to_vec(), network.clone());
         let mut grants = self.required_grants();
         grants.retain(|grant| match &grant.what {
             Wanted::Place { place, access } => bounds.covering(place, *access).is_none(),
             Wanted::Network(wanted) => wanted.narrow(network) != *wanted,
+            Wanted::Variable(name) => !variables.contains(name),
         });
         grants
     }

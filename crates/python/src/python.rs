@@ -276,7 +276,8 @@ impl Python {
         let environment = &self.settings.environment;
         let view = given.view.clone().with_readable(reach.readable(&interpreter));
         let confinement = self.confiner().confinement().map_err(|error| HostError(error.to_string()))?;
-        let env = confine::env_allowlist(|name| environment(name));
+        let mut env = confine::env_allowlist(|name| environment(name));
+        env.extend(reach.env.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
         let mut args: Vec<OsString> = ["-I", "-B", "-X", "utf8"].into_iter().map(OsString::from).collect();
         args.extend([interpreter.host.clone().into(), "3".into()]);
         if !links.is_empty() {

@@ -150,7 +150,8 @@ impl<'a> Building<'a> {
         for level in levels.iter() {
             let described = self.python.describe(level).await.map_err(|error| error.to_string())?;
             let exposed = self.exposed(level, &described).await?;
-            let reach = Reach::new(&level.package, levels.iter(), Some((self.context.run, &self.authority)));
+            let reach = Reach::new(&level.package, levels.iter(), Some((self.context.run, &self.authority)))
+                .for_worker(self.context.worker);
             let mut made: Vec<Function> = Vec::new();
             let mut exposed: Vec<_> =
                 exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)).collect();
@@ -269,7 +270,8 @@ impl<'a> Building<'a> {
             return Err(format!("the entry `{}` can't be called: there is no such function", code.function));
         };
         let levels = self.context.worker.tools.iter().chain([&level]);
-        let reach = Reach::new(&level.package, levels, Some((self.context.run, &self.authority)));
+        let reach = Reach::new(&level.package, levels, Some((self.context.run, &self.authority)))
+            .for_worker(self.context.worker);
         self.python.warm(&reach);
         let mut function = self.function(&level, &module, tool, &reach, None)?;
         let schema = Arc::clone(&function.meta.input);

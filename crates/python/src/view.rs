@@ -4,7 +4,7 @@ use crate::{interpreter::Interpreter, wire::MountGiven};
 use llm_do_core::{
     authority::{Access, Authority, Network, Protection},
     schema::sha256,
-    worker::{CodeModule, CodePackage, ToolLevel},
+    worker::{CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
 use std::{
     collections::BTreeSet,
@@ -25,6 +25,8 @@ pub(crate) struct Reach {
     pub(crate) authority: Option<Arc<Authority>>,
     /// The files and folders that hold its code.
     code: Vec<PathBuf>,
+    /// The environment variables that its worker's file lists and the operator grants.
+    pub(crate) env: Vec<Arc<str>>,
     /// Hash that identifies it.
     pub(crate) key: Arc<str>,
 }
@@ -42,7 +44,22 @@ impl Reach {
             of_package.flat_map(|level| &level.modules).map(|module| &module.module).collect();
         let code = code_places(package, &modules);
         let key = sha256(format!("{code:?}\0{authority:?}").as_bytes()).into();
-        Self { package: Arc::clone(package), run: run.cloned(), authority: authority.cloned(), code, key }
+        let (package, run, authority) = (Arc::clone(package), run.cloned(), authority.cloned());
+        Self { package, run, authority, code, env: Vec::new(), key }
+    }
+
+    /// The same with the environment variables that a worker declares for the code of its own package, as far as the
+    /// operator grants them.
+    #[must_use]
+    pub(crate) fn for_worker(mut self, worker: &WorkerDefinition) -> Self {
+        if worker.source == self.package.source
+            && let Some(authority) = &self.authority
+        {
+            let granted = worker.sandbox.env.iter().filter(|name| authority.bounds().allows_variable(name));
+            self.env = granted.cloned().collect();
+            self.key = sha256(format!("{}\0{:?}", self.key, self.env).as_bytes()).into();
+        }
+        self
     }
 
     /// What it may read in addition to the worker's files.

@@ -16,6 +16,7 @@ mod nested_calls;
 mod packages;
 mod results;
 mod tool_failures;
+mod variables;
 mod without_namespaces;
 
 pub(crate) use fixture::has_python;
