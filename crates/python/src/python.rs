@@ -4,7 +4,7 @@ use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
     interpreter::{self, Interpreter, InterpreterError},
-    pool::{Key, Lease, Pool},
+    pool::{Key, Lease, Pool, Use},
     prepared::Wanted,
     view::Reach,
     wire::MountGiven,
@@ -208,11 +208,11 @@ impl Python {
     pub(crate) async fn lease(
         &self,
         reach: &Reach,
-        is_async: bool,
+        usage: Use,
         limit: Option<Duration>,
     ) -> Result<Lease, HostError> {
         let key = key(reach);
-        self.pool(reach).lease(&key, is_async, self.start(reach, limit)).await
+        self.pool(reach).lease(&key, usage, self.start(reach, limit)).await
     }
 
     /// Starts a host before the first call, while a model is asked.

@@ -5,6 +5,7 @@ use crate::{
     discovery::ExposedTool,
     explain,
     host::{Event, START},
+    pool::Use,
     python::{Given, Python},
     view::Reach,
     wire::{Answer, Context, Module, Op, PythonError, ToHost},
@@ -101,7 +102,12 @@ impl PythonTool {
         context: &Context,
         limit: Option<Duration>,
     ) -> Result<InFlight, ToolError> {
-        let lease = self.python.lease(&self.reach, self.tool.is_async, limit).await?;
+        let usage = Use {
+            in_turn: self.tool.parallel != Some(true),
+            shares: self.tool.is_async,
+            orchestrates: self.tool.context,
+        };
+        let lease = self.python.lease(&self.reach, usage, limit).await?;
         let needs_context = self.tool.context
             || !self.tool.plain
             || !self.tool.paths.is_empty()
@@ -214,7 +220,9 @@ pub(crate) struct PythonRule {
 impl RuleCode for PythonRule {
     fn rule<'a>(&'a self, input: &'a Value) -> BoxFuture<'a, Result<Rule, String>> {
         Box::pin(async move {
-            let lease = self.python.lease(&self.reach, false, Some(START)).await.map_err(|error| error.0)?;
+            // At once: the function that runs may wait for the call that the rule is about.
+            let usage = Use { in_turn: false, shares: false, orchestrates: false };
+            let lease = self.python.lease(&self.reach, usage, Some(START)).await.map_err(|error| error.0)?;
             let (module, function) = (&self.module, &*self.function);
             let mut flight =
                 InFlight::begin(lease, |id| ToHost::Approval { id, module, function, args: input });

@@ -128,7 +128,7 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     description: the description that the model sees, instead of the docstring.
     risk: the worst that the tool can do. It decides whether the operator is asked first.
     approval: a rule, or a function that takes the arguments by name, as JSON, and returns a rule.
-    parallel: whether it may run beside other calls although it has effects.
+    parallel: whether it may run beside other calls. Otherwise functions run one after another, in one process.
     schema: a JSON Schema or a class (a Pydantic model, a dataclass, a TypedDict) that describes the
     arguments.
     """

@@ -102,3 +102,53 @@ fn companion_schema_describes_the_whole_input_of_a_function() {
     assert_eq!(output(&story, "0/0.0"), "Hello, Ada");
     holds(&failure(&story, "0/1.0"), &["/name"]);
 }
+
+#[test]
+fn functions_of_parallel_workers_take_one_process_in_turns() {
+    if !has_python() {
+        return;
+    }
+    let tools = "import os, time\n\nCOUNT = 0\n\n\
+                 def count() -> list:\n    global COUNT\n    before = COUNT\n    time.sleep(0.2)\n    COUNT = before + 1\n    return [COUNT, os.getpid()]\n";
+    let workers = ["a", "b", "c"];
+    let calls: Vec<_> = workers.iter().map(|worker| json!({"tool": worker, "arguments": {}})).collect();
+    let answers = json!({"answers": [
+        {"when": {"worker": "main", "turn": 0}, "calls": calls},
+        {"when": {"worker": "main"}, "text": "done"},
+        {"when": {"turn": 0}, "calls": [call("count")]},
+        {"text": "counted"},
+    ]});
+    let mut story = Story::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [a, b, c]\n---\nGo.\n")
+        .file("tools.py", tools)
+        .file("s.yaml", &answers.to_string());
+    for worker in workers {
+        story = story.file(&format!("workers/{worker}.worker"), WORKER);
+    }
+    succeed(&story, &["."]);
+    let mut counted: Vec<_> = (0..3).map(|n| output(&story, &format!("0/0.{n}/0.0"))).collect();
+    counted.sort_by_key(|value| value[0].as_i64());
+    let process = &counted[0][1];
+    assert_eq!(counted, [json!([1, process]), json!([2, process]), json!([3, process])]);
+}
+
+#[test]
+fn function_that_a_waiting_function_leads_to_does_not_wait_for_it() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from llm_do import ToolContext\n\n\
+                 def leads(ctx: ToolContext) -> str:\n    return ctx.call('helper')\n\n\
+                 def answers() -> str:\n    return 'answered'\n";
+    let answers = json!({"answers": [
+        {"when": {"worker": "main", "turn": 0}, "calls": [call("leads")]},
+        {"when": {"worker": "helper", "turn": 0}, "calls": [call("answers")]},
+        {"text": "{{ last }}"},
+    ]});
+    let story = Story::new()
+        .file("main.worker", WORKER)
+        .file("workers/helper.worker", WORKER)
+        .file("tools.py", tools)
+        .file("s.yaml", &answers.to_string());
+    assert_eq!(succeed(&story, &["."]).stdout, "answered\n");
+}
