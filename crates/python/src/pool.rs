@@ -9,6 +9,7 @@
 
 use crate::host::{Host, HostError};
 use llm_do_core::worker::CodePackage;
+use serde_json::Value;
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -49,10 +50,32 @@ pub(crate) struct Pool {
     turns: Mutex<HashMap<Key, Arc<Turns>>>,
     /// A host was given back or has ended.
     freed: Notify,
+    /// `ctx.state` of each package.
+    states: Mutex<HashMap<Arc<CodePackage>, Arc<State>>>,
     /// Hosts that are started before the first call.
     warming: Mutex<HashMap<Key, Arc<Notify>>>,
     /// Calls that were given up and are being stopped.
     stopping: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// The values that the functions of one package share in a run.
+#[derive(Default)]
+pub(crate) struct State(Mutex<HashMap<String, Value>>);
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Value>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value of that name, or null.
+    pub(crate) fn get(&self, name: &str) -> Value {
+        self.lock().get(name).cloned().unwrap_or_default()
+    }
+
+    /// Sets a value.
+    pub(crate) fn set(&self, name: String, value: Value) {
+        self.lock().insert(name, value);
+    }
 }
 
 /// What the calls of a key wait for, in order of arrival.
@@ -141,6 +164,12 @@ impl Pool {
             slot.begin(usage);
         }
         Ok(lease(host))
+    }
+
+    /// The state of a package.
+    pub(crate) fn state(&self, package: &Arc<CodePackage>) -> Arc<State> {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(states.entry(Arc::clone(package)).or_default())
     }
 
     fn turns(&self, key: &Key) -> Arc<Turns> {

@@ -4,7 +4,7 @@ use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
     interpreter::{self, Interpreter, InterpreterError},
-    pool::{Key, Lease, Pool, Use},
+    pool::{Key, Lease, Pool, State, Use},
     prepared::Wanted,
     view::Reach,
     wire::MountGiven,
@@ -240,6 +240,11 @@ impl Python {
 
     fn pool(&self, reach: &Reach) -> Arc<Pool> {
         Arc::clone(self.pools().entry(reach.run.clone()).or_default())
+    }
+
+    /// The values that the functions of the reach's package share in its run.
+    pub(crate) fn state(&self, reach: &Reach) -> Arc<State> {
+        self.pool(reach).state(&reach.package)
     }
 
     /// The view of processes of a reach. Computed once.

@@ -246,6 +246,19 @@ pub(crate) enum Op {
         /// Its name.
         name: String,
     },
+    /// A value of the package's state.
+    StateGet {
+        /// Its name.
+        name: String,
+    },
+    /// A new value of the package's state.
+    StateSet {
+        /// Its name.
+        name: String,
+        /// The value; null removes it.
+        #[serde(default)]
+        value: Value,
+    },
 }
 
 /// A failure in a host.

@@ -152,3 +152,24 @@ fn function_that_a_waiting_function_leads_to_does_not_wait_for_it() {
         .file("s.yaml", &answers.to_string());
     assert_eq!(succeed(&story, &["."]).stdout, "answered\n");
 }
+
+#[test]
+fn state_of_a_package_is_shared_and_survives_a_resume() {
+    if !has_python() {
+        return;
+    }
+    let tools = "from llm_do import ToolContext, tool\n\n\
+                 @tool(risk='read')\ndef note(ctx: ToolContext, word: str) -> int:\n    \
+                 words = ctx.state.get('words', []) + [word]\n    ctx.state.set('words', words)\n    return len(words)\n\n\
+                 @tool(risk='read', approval='ask')\nasync def recall(ctx: ToolContext) -> list:\n    return await ctx.state.get('words', [])\n";
+    let note = |word: &str| json!({"tool": "note", "arguments": {"word": word}});
+    let story = calling(tools, &[note("a"), note("b"), call("recall")]);
+    let told = story.run(&[".", "--approval", "defer"]);
+    assert_eq!(told.code, Some(5), "{told}");
+    let told = story.run(&["runs", "resume", "last", "--approve", "0/2.0"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!([output(&story, "0/0.0"), output(&story, "0/1.0")], [json!(1), json!(2)]);
+    assert_eq!(output(&story, "0/2.0"), json!(["a", "b"]));
+    let replayed = story.run(&["runs", "replay", "last"]);
+    assert_eq!(replayed.code, Some(0), "{replayed}");
+}
