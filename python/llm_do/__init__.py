@@ -174,7 +174,7 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     description: the description that the model sees, instead of the docstring.
     risk: the worst that the tool can do. It decides whether the operator is asked first.
     approval: a rule, or a function that takes the arguments by name, as JSON, and returns a rule.
-    parallel: whether it may run beside other calls although it has effects.
+    parallel: whether it may run beside other calls. Otherwise functions run one after another, in one process.
     schema: a JSON Schema or a class (a Pydantic model, a dataclass, a TypedDict) that describes the
     arguments.
     """
@@ -339,6 +339,41 @@ class Approvals:
         self.mode = mode
 
 
+class State:
+    """JSON values that the functions of one package share in a run: `ctx.state.set("seen", 3)`.
+
+    Unlike the variables of a module, they survive a resume, and parallel workers see the same values.
+    """
+
+    def __init__(self, context: CallContext) -> None:
+        self._context = context
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of that name, or the default."""
+        found = self._context._get_state(name)
+        return default if found is None else found
+
+    def set(self, name: str, value: Any) -> None:
+        """Sets a value. It must be JSON, or something with a JSON form. `None` removes it."""
+        self._context._set_state(name, value)
+
+
+class AsyncState:
+    """The state of async functions: like `State`, but awaited."""
+
+    def __init__(self, context: CallContext) -> None:
+        self._context = context
+
+    async def get(self, name: str, default: Any = None) -> Any:
+        """The value of that name, or the default."""
+        found = await settled(self._context._get_state(name))
+        return default if found is None else found
+
+    async def set(self, name: str, value: Any) -> None:
+        """Sets a value. It must be JSON, or something with a JSON form. `None` removes it."""
+        await settled(self._context._set_state(name, value))
+
+
 class CallContext:
     """What both contexts know about their call."""
 
@@ -371,6 +406,7 @@ class CallContext:
         self._approvals = Approvals(mode)
         self._sandbox = Sandbox([Mount(at, os.fspath(path), "rw") for at, path in (mounts or {}).items()])
         self._cancelled = cancelled
+        self._values: Dict[str, Any] = {}
         #: The texts that the tool logged.
         self.logged: List[str] = []
 
@@ -422,6 +458,12 @@ class CallContext:
     def _run_step(self, _name: str, function: Callable[[], Any]) -> Any:
         return function()
 
+    def _get_state(self, name: str) -> Any:
+        return self._values.get(name)
+
+    def _set_state(self, name: str, value: Any) -> Any:
+        self._values[name] = value
+
 
 class ToolContext(CallContext):
     """What a tool knows about its call, and how it makes calls in the run. Take it as the first parameter.
@@ -431,6 +473,12 @@ class ToolContext(CallContext):
 
     An `async def` gets an `AsyncToolContext`, even where it is annotated with `ToolContext`.
     """
+
+    @property
+    def state(self) -> State:
+        """Values that the functions of this package share in the run."""
+        return State(self)
+
 
     def call(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
         """Calls a worker or a tool and returns its result: `ctx.call("summarizer", text=text)`.
@@ -478,6 +526,11 @@ class ToolContext(CallContext):
 
 class AsyncToolContext(CallContext):
     """The context of an async tool: like `ToolContext`, but its calls are awaited."""
+
+    @property
+    def state(self) -> AsyncState:
+        """Values that the functions of this package share in the run."""
+        return AsyncState(self)
 
     async def call(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
         """Calls a worker or a tool and returns its result: `await ctx.call("summarizer", text=text)`.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use llm_do::core::function::{
-    Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError, ToolOutput,
+    Concurrency, Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError,
+    ToolOutput,
 };
 use llm_do::core::gate::Policy;
 use llm_do::core::schema::Schema;
@@ -46,7 +47,7 @@ impl ToolsetKind for Lookup {
                 input: Arc::clone(&self.input),
                 output: None,
                 risk: Risk::Read,
-                parallel: false,
+                concurrency: Concurrency::ByRisk,
                 timeout: None,
                 contained: false,
                 wildcard: false,

@@ -19,7 +19,7 @@ pub use protection::{Class, Protection, TEMPORARY_PREFIX};
 pub use view::{Approvals, Located, Mount, View};
 
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -85,17 +85,21 @@ impl Network {
     }
 }
 
-/// The real places a chain of calls may touch, and whether it may use the network.
+/// The real places a chain of calls may touch, whether it may use the network, and which environment variables its code
+/// may get.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     extents: Vec<Extent>,
     network: Network,
+    /// The names of the environment variables that the operator grants.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    variables: BTreeSet<Arc<str>>,
 }
 
 impl Bounds {
     /// Bounds made of these subtrees. Only the program loader and the grant resolver call this.
     pub fn new(extents: Vec<Extent>, network: Network) -> Self {
-        let mut bounds = Self { extents: Vec::new(), network: network.normal() };
+        let mut bounds = Self { extents: Vec::new(), network: network.normal(), variables: BTreeSet::new() };
         for extent in extents {
             bounds.add(extent);
         }
@@ -123,10 +127,23 @@ impl Bounds {
         &self.network
     }
 
-    /// The intersection: what both allow. This is the only operation on authority.
+    /// These bounds with environment variables that the operator grants.
+    #[must_use]
+    pub fn with_variables(self, names: impl IntoIterator<Item = Arc<str>>) -> Self {
+        Self { variables: names.into_iter().collect(), ..self }
+    }
+
+    /// Whether code that declares this environment variable may get it.
+    pub fn allows_variable(&self, name: &str) -> bool {
+        self.variables.contains(name)
+    }
+
+    /// The intersection of places and network: what both allow. This is the only operation on authority. No worker names
+    /// the variables of its callees, so those of `self` stay: code gets only what its own package declares.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
-        let mut both = Self { extents: Vec::new(), network: self.network.narrow(&other.network) };
+        let network = self.network.narrow(&other.network);
+        let mut both = Self { extents: Vec::new(), network, variables: self.variables.clone() };
         for a in &self.extents {
             for b in &other.extents {
                 let place = if a.place.is_within(&b.place) {
@@ -149,6 +166,7 @@ impl Bounds {
             self.extents.iter().map(|e| Extent { place: e.place.clone(), access: Access::Read }).collect(),
             self.network.clone(),
         )
+        .with_variables(self.variables.iter().cloned())
     }
 
     /// The widest subtree that holds `place` and allows `access`.
@@ -165,6 +183,7 @@ impl Bounds {
     pub fn is_within(&self, other: &Self) -> bool {
         self.extents.iter().all(|e| other.covering(&e.place, e.access).is_some())
             && self.network.narrow(&other.network) == self.network
+            && self.variables.is_subset(&other.variables)
     }
 }
 
@@ -265,6 +284,12 @@ impl Authority {
     /// The authority that a program starts with. Only the program loader and the grant resolver call this.
     pub fn new(bounds: Bounds, view: View, protection: Arc<Protection>) -> Self {
         Self { bounds, view, protection }
+    }
+
+    /// This authority with environment variables that the operator grants. Only the grant resolver calls this.
+    #[must_use]
+    pub fn with_variables(self, names: impl IntoIterator<Item = Arc<str>>) -> Self {
+        Self { bounds: self.bounds.with_variables(names), ..self }
     }
 
     /// The real places.

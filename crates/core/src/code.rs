@@ -25,6 +25,8 @@ pub struct CodePackage {
     pub source: FunctionSource,
     /// Root of its files.
     pub root: Place,
+    /// Files and folders outside its tool folders that its code reads: `tools.data` of the manifest.
+    pub data: Vec<Place>,
 }
 
 /// Modules at one distance from a worker. Of two tools with one name the nearer level's is meant; within a level they are

@@ -191,6 +191,8 @@ pub struct Parameter {
 pub struct Sandbox {
     /// What narrowing it asks; `handed` is empty here, the engine fills it for each call.
     pub narrowing: Narrowing,
+    /// The environment variables that code of the worker's package gets, as far as the operator grants them.
+    pub env: Vec<Arc<str>>,
 }
 
 /// Files that may be attached to a call.

@@ -18,8 +18,8 @@ use crate::{
     driver::{CutOff, Driver, Exchanged, Known, Step, StepEnd},
     event::Event,
     function::{
-        CompositeCall, Effects, Function, FunctionMeta, Implementation, LeafCall, ToolError, ToolOutput,
-        Touch,
+        CompositeCall, Effects, Function, FunctionMeta, Implementation, LeafCall, OutputSchema, ToolError,
+        ToolOutput, Touch,
     },
     gate::{Gate, Query, Subject},
     journal::RecordKind,
@@ -153,11 +153,18 @@ impl Engine {
                         attachments: call.attachments,
                     })
                     .await?;
-                let outcome = match (&outcome.end, &meta.output) {
-                    (End::Done(value), Some(schema)) => match schema.validate(value) {
-                        Ok(()) => outcome,
-                        Err(wrong) => Outcome { end: invalid_output(&meta.name, &wrong), ..outcome },
-                    },
+                let outcome = match outcome.end {
+                    End::Done(value) => {
+                        let (end, note) = match Returned::of(meta, value) {
+                            Returned::Fits(value) => (End::Done(value), None),
+                            Returned::Noted(value, note) => (End::Done(value), Some(note)),
+                            Returned::Invalid(failure) => (End::Failed(failure), None),
+                        };
+                        if let Some(text) = note {
+                            driver.record(&call.path, StepName::Misfit, RecordKind::Note { text })?;
+                        }
+                        Outcome { end, ..outcome }
+                    }
                     _ => outcome,
                 };
                 self.ended(&call, outcome)
@@ -588,12 +595,15 @@ impl Engine {
                     let result = leaf.run(self.leaf_call(call, admitted, &step_key)).await;
                     let (ending, blobs, log) = match result {
                         Ok(ToolOutput { value, blobs, log }) => {
-                            let value = self.host.redact.value(value);
-                            let ending = match meta.output.as_ref().map(|schema| schema.validate(&value)) {
-                                Some(Err(wrong)) => invalid_output(&meta.name, &wrong).to_ending(),
-                                _ => Ending::Output(Arc::new(value)),
-                            };
-                            (ending, blobs, log)
+                            match Returned::of(meta, Arc::new(self.host.redact.value(value))) {
+                                Returned::Fits(value) => (Ending::Output(value), blobs, log),
+                                Returned::Noted(value, note) => {
+                                    let log =
+                                        log.map_or_else(|| Arc::clone(&note), |log| with_line(&log, &note));
+                                    (Ending::Output(value), blobs, Some(log))
+                                }
+                                Returned::Invalid(failure) => (Ending::Failure(failure), blobs, log),
+                            }
                         }
                         Err(ToolError { message, log }) => {
                             let message = self.host.redact.text(&message).into_owned();
@@ -811,7 +821,39 @@ fn invalid_input(name: &str, wrong: &[Violation]) -> Failure {
     Failure::new(FailureKind::InvalidInput, message)
 }
 
-fn invalid_output(name: &str, wrong: &[Violation]) -> End {
-    let message = format!("`{name}` returned something that doesn't fit its schema:{}", list(wrong));
-    End::Failed(Failure::new(FailureKind::InvalidOutput, message))
+/// The result of a function that ran to its end.
+enum Returned {
+    /// It fits its schema, or there is none.
+    Fits(Arc<Value>),
+    /// It doesn't fit a schema that only describes it.
+    Noted(Arc<Value>, Arc<str>),
+    /// It breaks a declared schema.
+    Invalid(Failure),
+}
+
+impl Returned {
+    fn of(meta: &FunctionMeta, value: Arc<Value>) -> Self {
+        let Some(output) = &meta.output else { return Self::Fits(value) };
+        let Err(wrong) = output.schema().validate(&value) else { return Self::Fits(value) };
+        let (name, wrong) = (&meta.name, list(&wrong));
+        match output {
+            OutputSchema::Derived(_) => {
+                let note = format!("the result of `{name}` does not fit its return type:{wrong}");
+                Self::Noted(value, note.into())
+            }
+            OutputSchema::Declared(_) => {
+                let message = format!(
+                    "`{name}` ran to its end, and its effects stay, but it returned something that doesn't fit its \
+                     schema:{wrong}"
+                );
+                let failure = Failure::new(FailureKind::InvalidOutput, message);
+                Self::Invalid(failure.with_partial(Some((*value).clone())))
+            }
+        }
+    }
+}
+
+fn with_line(log: &str, line: &str) -> Arc<str> {
+    let end = if log.ends_with('\n') { "" } else { "\n" };
+    format!("{log}{end}{line}").into()
 }

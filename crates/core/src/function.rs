@@ -39,11 +39,11 @@ pub struct FunctionMeta {
     /// Schema of its input: always an object schema.
     pub input: Arc<Schema>,
     /// Schema of its output, where there is one.
-    pub output: Option<Arc<Schema>>,
+    pub output: Option<OutputSchema>,
     /// Its risk.
     pub risk: Risk,
-    /// Safe in parallel with other calls of its turn although its risk makes it a barrier.
-    pub parallel: bool,
+    /// How its calls run beside the other calls of their turn.
+    pub concurrency: Concurrency,
     /// Its time limit; `None` means the default of 120 s for leaves and no limit for composites.
     pub timeout: Option<Duration>,
     /// Whether its process is confined to the mounts that the program declares, so that its effects stay inside them
@@ -55,10 +55,49 @@ pub struct FunctionMeta {
     pub policy: Option<Arc<Policy>>,
 }
 
+/// The schema of a function's output, and what it means for a result that does not fit.
+#[derive(Clone, Debug)]
+pub enum OutputSchema {
+    /// Declared as a contract: a result that does not fit is a failure.
+    Declared(Arc<Schema>),
+    /// Derived from the code, such as a return annotation. It describes: the call had its effects, so a result that does
+    /// not fit is handed on as it is, with a note in the journal.
+    Derived(Arc<Schema>),
+}
+
+impl OutputSchema {
+    /// The schema.
+    pub fn schema(&self) -> &Arc<Schema> {
+        match self {
+            Self::Declared(schema) | Self::Derived(schema) => schema,
+        }
+    }
+}
+
+/// How the calls of a function run beside the other calls of their turn (`docs/reference/loop.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concurrency {
+    /// As their risk says: a call that may change something is a barrier.
+    ByRisk,
+    /// Beside others, whatever the risk.
+    Parallel,
+    /// One after another, whatever the risk.
+    Barrier,
+}
+
 impl FunctionMeta {
     /// Its identity.
     pub fn id(&self) -> FunctionId {
         FunctionId { source: self.source.clone(), name: Arc::clone(&self.name) }
+    }
+
+    /// Whether a call of it starts after all earlier calls of its turn have ended, and later ones after it.
+    pub fn is_barrier(&self) -> bool {
+        match self.concurrency {
+            Concurrency::ByRisk => self.risk.is_barrier(),
+            Concurrency::Parallel => false,
+            Concurrency::Barrier => true,
+        }
     }
 }
 

@@ -70,6 +70,8 @@ pub enum StepName {
     Work(u32),
     /// `log.N`: what code printed. N counts within the call.
     Log(u32),
+    /// `misfit`: the result does not fit the schema that describes it.
+    Misfit,
     /// `end`: the call has ended.
     End,
     /// Another name: of an embedding program, or of a later version.
@@ -126,6 +128,7 @@ impl fmt::Display for StepName {
             Self::Kept => f.write_str("kept"),
             Self::Work(number) => write!(f, "work.{number}"),
             Self::Log(number) => write!(f, "log.{number}"),
+            Self::Misfit => f.write_str("misfit"),
             Self::End => f.write_str("end"),
             Self::Other(name) => f.write_str(name),
         }
@@ -167,6 +170,7 @@ fn parse(text: &str) -> Option<StepName> {
             "truncated" => S::Truncated,
             "limit" => S::Limit,
             "kept" => S::Kept,
+            "misfit" => S::Misfit,
             "end" => S::End,
             _ => return None,
         });
@@ -256,6 +260,7 @@ mod tests {
             (S::Kept, "kept"),
             (S::Work(7), "work.7"),
             (S::Log(4), "log.4"),
+            (S::Misfit, "misfit"),
             (S::End, "end"),
             (S::Other("elicit.1.2".into()), "elicit.1.2"),
         ];

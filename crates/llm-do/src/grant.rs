@@ -5,9 +5,9 @@ mod remembered;
 pub use remembered::{BadGrantsFile, RememberedGrant, RememberedGrants};
 
 use llm_do_core::authority::{Access, Domain, Extent, Network};
-use llm_do_program::mounts::Wanted;
+use llm_do_program::mounts::{Wanted, variable_refused};
 use llm_do_sandbox::place_of;
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, sync::Arc};
 
 /// One capability. As text it is what [`Grant::parse`] reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Grant {
         /// Name of the variable whose key is sent.
         variable: Option<String>,
     },
+    /// `env=NAME`: the program's Python functions may get that environment variable.
+    Variable(Arc<str>),
     /// `process=uv`: `uv` may fetch the packages that the program's Python tools ask for.
     Uv,
     /// `unconfined`: processes may run where the kernel can't confine them.
@@ -80,6 +82,12 @@ impl Grant {
             };
             return Ok(Self::Endpoint { host: host.to_owned(), variable });
         }
+        if let Some(name) = text.strip_prefix("env=") {
+            return match variable_refused(name) {
+                Some(reason) => Err(bad(reason.to_owned())),
+                None => Ok(Self::Variable(name.into())),
+            };
+        }
         if text == "unconfined" {
             return Ok(Self::Unconfined);
         }
@@ -94,7 +102,8 @@ impl Grant {
             Some((path, "rw")) => (path, Access::Write),
             _ => {
                 return Err(bad(
-                    "write PATH:ro, PATH:rw, network, network=DOMAIN[,DOMAIN], endpoint=HOST,VARIABLE, process=uv or unconfined"
+                    "write PATH:ro, PATH:rw, network, network=DOMAIN[,DOMAIN], endpoint=HOST,VARIABLE, env=NAME, process=uv or \
+                     unconfined"
                         .into(),
                 ));
             }
@@ -116,6 +125,7 @@ impl fmt::Display for Grant {
             Self::Network(_) => f.write_str("network"),
             Self::Endpoint { host, variable: Some(variable) } => write!(f, "endpoint={host},{variable}"),
             Self::Endpoint { host, variable: None } => write!(f, "endpoint={host}"),
+            Self::Variable(name) => write!(f, "env={name}"),
             Self::Uv => f.write_str("process=uv"),
             Self::Unconfined => f.write_str("unconfined"),
         }
@@ -127,6 +137,7 @@ impl From<&Wanted> for Grant {
         match wanted {
             Wanted::Place { place, access } => Self::Place(Extent { place: place.clone(), access: *access }),
             Wanted::Network(network) => Self::Network(network.clone()),
+            Wanted::Variable(name) => Self::Variable(Arc::clone(name)),
         }
     }
 }
@@ -140,6 +151,15 @@ pub(crate) fn places(grants: &[Grant]) -> Vec<Extent> {
             _ => None,
         })
         .collect()
+}
+
+/// The environment variables that the grants allow.
+pub(crate) fn variables(grants: &[Grant]) -> Vec<Arc<str>> {
+    let names = grants.iter().filter_map(|grant| match grant {
+        Grant::Variable(name) => Some(Arc::clone(name)),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// The network that the grants allow.
@@ -175,9 +195,15 @@ mod tests {
             Grant::parse("network=a.example"),
             Ok(Grant::Network(Network::domains(Domain::parse("a.example"))))
         );
-        for text in
-            ["/:ro", "/:rw", "network", "network=a.example,b.example", "endpoint=h:80,K", "endpoint=h"]
-        {
+        for text in [
+            "/:ro",
+            "/:rw",
+            "network",
+            "network=a.example,b.example",
+            "endpoint=h:80,K",
+            "endpoint=h",
+            "env=A_KEY",
+        ] {
             assert_eq!(Grant::parse(text).unwrap().to_string(), text);
         }
         let grants = ["network=b.example", "network=*.a.example", "network=A.example"];
@@ -187,6 +213,9 @@ mod tests {
         let left = Network::domains(["b.example", "x.a.example"].map(|d| Domain::parse(d).unwrap()));
         assert_eq!(network(&grants).narrow(&wanted), left);
         assert!(Grant::parse("network=https://a.example").unwrap_err().reason.contains("without a scheme"));
+        for name in ["PATH", "LD_PRELOAD", "PYTHONPATH", "GIT_SSH", "https_proxy", "A B", ""] {
+            assert!(Grant::parse(&format!("env={name}")).is_err(), "{name}");
+        }
         assert!(Grant::parse("/etc").unwrap_err().reason.contains("PATH:ro"));
         assert!(matches!(Grant::parse("/:ro"), Ok(Grant::Place(Extent { access: Access::Read, .. }))));
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     grant::Grant,
-    loaded::{Loaded, apply},
+    loaded::{Effects, Loaded, apply},
     missing,
     model_choice::{self, DetectedModel},
     problem::Problem,
@@ -40,10 +40,11 @@ pub struct Granted {
 }
 
 impl Loaded {
-    /// Chooses the models, and asks the grantor for what the grants of `options` lack.
+    /// Chooses the models, asks the grantor for what the grants of `options` lack, and inspects the code of the program's
+    /// tools.
     ///
     /// # Errors
-    /// Nothing names a model, or a grant is missing.
+    /// Nothing names a model, a grant is missing, or code of the program can't be used.
     pub fn grant(&self, options: RunOptions, source: ModelSource) -> Result<Granted, Problem> {
         self.grant_beyond(options, &[], source)
     }
@@ -87,6 +88,10 @@ impl Loaded {
             grants.extend(missing::obtain(&*machinery.grantor, &self.identity, missing)?);
             apply(&grants, &machinery.confiner, &machinery.python)?;
         }
+        if machinery.effects == Effects::Allowed {
+            missing::variables(&self.workers, &machinery.environment)?;
+        }
+        self.program.check_code().map_err(Problem::Program)?;
         Ok(Granted { loaded: self.clone(), options, grants, choice, detected, source })
     }
 }

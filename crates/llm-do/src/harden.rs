@@ -85,7 +85,11 @@ fn in_place_of(session: &Session, with: &str, here: &std::path::Path) -> Result<
     if !place.is_within(&root) {
         return Err(refuse(format!("`{file}` does not lie in the program, `{root}`")));
     }
-    let package = CodePackage { source: FunctionSource::Program, root };
+    // The program's own functions have the same package, and so the same data.
+    let known = entry.tools.iter().map(|level| &level.package);
+    let known = known.chain(entry.code.iter().map(|code| &code.package)).find(|package| package.root == root);
+    let data = known.map(|package| package.data.clone()).unwrap_or_default();
+    let package = CodePackage { source: FunctionSource::Program, root, data };
     let code =
         CodeEntry { package: Arc::new(package), module: CodeModule::File(place), function: function.into() };
     Ok(WorkerDefinition { code: Some(code), ..(**entry).clone() })

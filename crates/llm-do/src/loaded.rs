@@ -1,7 +1,7 @@
 //! The second phase of opening a program: its definitions are read, and what runs its tools is ready.
 
 use crate::{
-    grant::{Grant, Grantor},
+    grant::{self, Grant, Grantor},
     kinds,
     located::Located,
     model_choice,
@@ -24,7 +24,7 @@ use llm_do_records::{NoFiles, Redactor};
 use llm_do_runs::SealKey;
 use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -75,6 +75,9 @@ pub(crate) struct Machinery {
     pub(crate) recorded: RecordedRuns,
     pub(crate) grantor: Arc<dyn Grantor>,
     pub(crate) redactor: Arc<Redactor>,
+    /// The variables that code may get, as far as they are granted. The redactor knows their values.
+    pub(crate) variables: BTreeSet<Arc<str>>,
+    pub(crate) effects: Effects,
     home: PathBuf,
     seal_key: OnceLock<Option<SealKey>>,
 }
@@ -121,8 +124,15 @@ impl Located {
         let providers = declared
             .iter()
             .fold(providers, |providers, (name, declared)| model_choice::declare(providers, name, declared));
-        let secrets = key_variables(&program, &environment, &user.secrets);
+        let workers: Arc<[Arc<WorkerDefinition>]> = program.loaded().into();
+        let declared_variables = workers.iter().flat_map(|worker| worker.sandbox.env.iter().cloned());
+        let variables: BTreeSet<Arc<str>> =
+            declared_variables.chain(grant::variables(&options.grants)).collect();
+        let mut secrets = key_variables(&program, &environment, &user.secrets);
+        secrets.extend(variables.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
         let machinery = Machinery {
+            variables,
+            effects,
             here: place_of(&around.here).ok(),
             current_dir: around.here,
             confiner,
@@ -143,7 +153,6 @@ impl Located {
             home,
             seal_key: OnceLock::new(),
         };
-        let workers: Arc<[Arc<WorkerDefinition>]> = program.loaded().into();
         Ok(Loaded {
             used: used(&workers),
             workers,

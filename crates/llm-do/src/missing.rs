@@ -3,6 +3,7 @@
 use crate::{
     grant::{self, Grant, Grantor, MissingGrant},
     problem::Problem,
+    settings::Environment,
 };
 use llm_do_core::{
     authority::{Access, Network},
@@ -15,6 +16,7 @@ use llm_do_program::{
     mounts::{RequiredGrant, Wanted},
 };
 use llm_do_python::Python;
+use llm_do_records::SHORTEST_SECRET;
 use llm_do_sandbox::confine::Confiner;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -57,7 +59,8 @@ pub(crate) fn confinement(
 }
 
 pub(crate) fn places(program: &Program, grants: &[Grant]) -> Vec<MissingGrant> {
-    let missing = program.missing_grants(&grant::places(grants), &grant::network(grants));
+    let (places, network) = (grant::places(grants), grant::network(grants));
+    let missing = program.missing_grants(&places, &network, &grant::variables(grants));
     missing.iter().map(place).collect()
 }
 
@@ -71,10 +74,31 @@ pub(crate) fn place(required: &RequiredGrant) -> MissingGrant {
                 format!("to use the network: {}", domains.join(", "))
             }
             Wanted::Network(_) => "to use the network".into(),
+            Wanted::Variable(name) => {
+                format!("to give its Python functions the environment variable {name}")
+            }
         },
         asked_by: required.span.origin().to_string(),
         grants: vec![Grant::from(&required.what)],
     }
+}
+
+/// Checks that each variable that code gets can be given: the redactor must be able to find its value.
+pub(crate) fn variables(workers: &[Arc<WorkerDefinition>], environment: &Environment) -> Result<(), Problem> {
+    for (worker, name) in
+        workers.iter().flat_map(|worker| worker.sandbox.env.iter().map(move |name| (worker, name)))
+    {
+        let reason = match environment(name) {
+            None => "is not set",
+            Some(value) if value.trim().len() < SHORTEST_SECRET => {
+                "is shorter than 8 bytes, so that it can't be kept out of records"
+            }
+            Some(_) => continue,
+        };
+        let asked_by = Arc::clone(&worker.instructions.file);
+        return Err(Problem::Variable { name: Arc::clone(name), asked_by, reason });
+    }
+    Ok(())
 }
 
 /// A manifest that sends requests, and a key with them, somewhere else needs a grant for it.

@@ -40,6 +40,16 @@ pub enum Problem {
         /// Why.
         reason: String,
     },
+    /// An environment variable that the program's Python functions get can't be given to them.
+    #[error("the variable {name}, which {asked_by} lists in `sandbox.env`, {reason}")]
+    Variable {
+        /// Its name.
+        name: Arc<str>,
+        /// The worker that lists it.
+        asked_by: Arc<str>,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// A model can't be used.
     #[error("`{worker}`: {message}")]
     Model {

@@ -340,7 +340,16 @@ impl Session {
 
     /// What the entry may touch, where none of its parameters hands anything over.
     pub(crate) fn authority(&self) -> Authority {
-        self.program().authority(&grant::places(&self.opened.grants), self.network(), &[])
+        let places = grant::places(&self.opened.grants);
+        self.program().authority(&places, self.network(), &[]).with_variables(self.variables())
+    }
+
+    /// The granted variables whose values the redactor knows.
+    fn variables(&self) -> Vec<Arc<str>> {
+        let known = &self.loaded.machinery.variables;
+        let mut names = grant::variables(&self.opened.grants);
+        names.retain(|name| known.contains(name) && self.loaded.machinery.effects == Effects::Allowed);
+        names
     }
 
     fn network(&self) -> Network {
@@ -388,7 +397,7 @@ impl Session {
         let bound = bound.map_err(missing::unbound)?;
         let value = complete;
         signature::validate_input(&entry.id, &entry.signature, &value)?;
-        let authority = program.authority(&places, self.network(), &bound);
+        let authority = program.authority(&places, self.network(), &bound).with_variables(self.variables());
         let attached = if attach { &input.attachments[..] } else { &[] };
         let attachments = attachments::read(entry, attached)?;
         Ok(Start { input: value, attachments, authority })

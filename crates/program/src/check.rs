@@ -15,8 +15,8 @@ mod tools;
 use crate::{
     diagnostics::{Diagnostic, codes, tidy},
     load_options::LoadOptions,
-    loading::Loading,
-    package::Package,
+    loading::{Loading, Workers},
+    package::{Package, Packages},
     parallel::drop_in_background,
     resolve::WorkerFile,
     span::Span,
@@ -70,6 +70,17 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     tidy(&mut found);
     drop(scope);
     drop_in_background(loading);
+    found
+}
+
+/// The errors of the code of loaded workers. A run refuses what [`check`] calls an error in the closure of its entry.
+pub(crate) fn code(packages: &Packages, workers: &Workers, host: &LoadOptions) -> Vec<Diagnostic> {
+    let exposed = Exposed::by(workers.values(), host);
+    let scope = Scope { packages, workers, host, exposed, entry: None, scanned: &[], work: None };
+    let mut found = Vec::new();
+    tools::workers(&scope, &mut found);
+    found.retain(Diagnostic::is_error);
+    tidy(&mut found);
     found
 }
 

@@ -114,6 +114,7 @@ impl Context<'_> {
         if self.package.library.is_some() {
             // A library gets its caller's authority and needs no grant (`docs/reference/sandbox.md`).
             sandbox.grants.clear();
+            self.check_variables(&sandbox, found);
         }
         let declared = self.input(located, &keys, found);
         check_handed(&declared, &sandbox, found);
@@ -185,7 +186,10 @@ impl Context<'_> {
             allow_workers,
             rules: rules.into(),
             overrides,
-            sandbox: Sandbox { narrowing: sandbox.narrowing },
+            sandbox: Sandbox {
+                narrowing: sandbox.narrowing,
+                env: sandbox.env.into_iter().map(|(name, _)| name).collect(),
+            },
             attachments,
             allow_empty_input: keys.get("allow_empty_input").and_then(Node::as_flag).unwrap_or(true),
             limits: limits(&layers),
@@ -328,6 +332,20 @@ impl Context<'_> {
                 .note(format!("tried {}", candidates.join(", "))),
         );
         None
+    }
+
+    /// A library's code gets only variables that the program gives all of its workers.
+    fn check_variables(&self, sandbox: &mounts::Merged, found: &mut Vec<Diagnostic>) {
+        let program =
+            self.packages.program().manifest.sandbox.as_ref().and_then(|sandbox| sandbox.get("env"));
+        let given = |name: &str| program.is_some_and(|list| list.texts().any(|(given, _)| given == name));
+        for (name, span) in sandbox.env.iter().filter(|(name, _)| !given(name)) {
+            let message =
+                format!("this library asks for the variable `{name}`, which the program does not give");
+            found.push(Diagnostic::error(codes::BAD_VALUE, message).at(span).help(format!(
+                "if it may have it, add `sandbox: {{env: [{name}]}}` to the project's manifest"
+            )));
+        }
     }
 
     /// A model's name, its provider known.

@@ -117,6 +117,11 @@ pub const IMPORTS: &[Key] = &[
 pub const TOOLS: &[Key] = &[
     Key::new("roots", Shape::Texts, "folders with Python tools; default `tools`, `toolsets`"),
     Key::new("modules", Shape::Texts, "Python files with tools; default `tools.py`"),
+    Key::new(
+        "data",
+        Shape::Texts,
+        "files and folders that Python tools read, beside those in their own folders",
+    ),
     Key::new("allow_module_imports", Shape::Flag, "whether tools may be named by module"),
 ];
 
@@ -198,6 +203,7 @@ pub const SANDBOX: &[Key] = &[
         Shape::Either(&[Shape::Flag, Shape::Texts]),
         "false, true, or a list of domains",
     ),
+    Key::new("env", Shape::Texts, "environment variables that its Python functions get"),
     Key::new("approval", Shape::Record(SANDBOX_APPROVAL), "rules for all mounts"),
 ];
 

@@ -81,6 +81,8 @@ pub struct ToolPlaces {
     pub roots: Vec<String>,
     /// Modules, with the span that names each. A named module must exist; the default need not.
     pub modules: Vec<(String, Option<Span>)>,
+    /// Files and folders that the code of tools reads, with the span that names each.
+    pub data: Vec<(String, Span)>,
     /// Whether workers may name tools by module (`package.module:register`).
     pub allow_module_imports: bool,
 }
@@ -90,6 +92,7 @@ impl Default for ToolPlaces {
         Self {
             roots: vec!["tools".into(), "toolsets".into()],
             modules: vec![("tools.py".into(), None)],
+            data: Vec::new(),
             allow_module_imports: false,
         }
     }
@@ -326,6 +329,7 @@ impl Manifest {
     pub fn defining(&self) -> Vec<String> {
         let roots = [&self.workers_root, &self.prompts_root, &self.templates_root];
         let tools = self.tools.roots.iter().chain(self.tools.modules.iter().map(|(module, _)| module));
+        let tools = tools.chain(self.tools.data.iter().map(|(data, _)| data));
         // The root itself is excluded: otherwise everything would be read-only. Its worker files are protected by
         // name.
         roots
@@ -409,6 +413,10 @@ fn tool_places(node: &Node, found: &mut Vec<Diagnostic>) -> ToolPlaces {
         let modules = list.items().iter();
         places.modules =
             modules.filter_map(|path| Some((folder(path, found)?, Some(path.span.clone())))).collect();
+    }
+    if let Some(list) = node.get("data") {
+        let named = list.items().iter();
+        places.data = named.filter_map(|path| Some((folder(path, found)?, path.span.clone()))).collect();
     }
     if let Some(allow) = node.get("allow_module_imports").and_then(Node::as_flag) {
         places.allow_module_imports = allow;

@@ -11,6 +11,7 @@ use llm_do_core::{
     authority::{Access, Approvals, Domain, Mount, Narrowing, Network, Place, VirtualPath},
     gate::Rule,
 };
+use std::sync::Arc;
 
 /// `sandbox` of one file, checked by shape.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +43,8 @@ pub enum Wanted {
     },
     /// The network.
     Network(Network),
+    /// An environment variable, by name.
+    Variable(Arc<str>),
 }
 
 /// A worker's sandbox, merged.
@@ -53,6 +56,8 @@ pub struct Merged {
     pub read: Vec<(String, Span)>,
     /// `path` parameters that callers pass for writing.
     pub write: Vec<(String, Span)>,
+    /// The environment variables for its code, with their spans.
+    pub env: Vec<(Arc<str>, Span)>,
     /// Grants that the operator must give.
     pub grants: Vec<RequiredGrant>,
 }
@@ -91,6 +96,14 @@ pub fn merge(
     merged.narrowing.readonly = both.iter().any(|s| s.get("readonly").and_then(Node::as_flag) == Some(true));
     merged.narrowing.restrict = restrict(&both, found);
     merged.narrowing.network = network(&both, &mut merged.grants, found);
+    merged.env = last("env").map(|list| variables(list, found)).unwrap_or_default();
+    let wanted = merged.env.iter();
+    merged.grants.extend(
+        wanted.map(|(name, span)| RequiredGrant {
+            what: Wanted::Variable(Arc::clone(name)),
+            span: span.clone(),
+        }),
+    );
     merged
 }
 
@@ -357,6 +370,74 @@ fn network(both: &[&Node], grants: &mut Vec<RequiredGrant>, found: &mut Vec<Diag
         grants.push(RequiredGrant { what: Wanted::Network(network.clone()), span: span.clone() });
     }
     merged
+}
+
+/// The names of `env`. Those that decide what a process loads, or that the launcher sets itself, can't be given.
+fn variables(list: &Node, found: &mut Vec<Diagnostic>) -> Vec<(Arc<str>, Span)> {
+    let mut names: Vec<(Arc<str>, Span)> = Vec::new();
+    for (text, span) in list.texts() {
+        match variable_refused(text) {
+            Some(reason) => found.push(
+                Diagnostic::error(codes::BAD_VALUE, format!("`{text}` cannot be given to tools: {reason}"))
+                    .at(span)
+                    .help(
+                        "list the names of variables that hold settings or keys, such as `WEATHER_API_KEY`",
+                    ),
+            ),
+            None if names.iter().any(|(known, _)| **known == *text) => {}
+            None => names.push((text.into(), span.clone())),
+        }
+    }
+    names
+}
+
+/// Why a variable can't be given to code; `None` if it can.
+pub fn variable_refused(name: &str) -> Option<&'static str> {
+    const PREFIXES: &[&str] = &["LD_", "DYLD_", "PYTHON", "GIT_", "LLM_DO_", "LC_"];
+    const LOADERS: &[&str] = &[
+        "BASH_ENV",
+        "CLASSPATH",
+        "ENV",
+        "GCONV_PATH",
+        "GLIBC_TUNABLES",
+        "IFS",
+        "JAVA_TOOL_OPTIONS",
+        "MALLOC_CONF",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "OPENSSL_CONF",
+        "OPENSSL_ENGINES",
+        "OPENSSL_MODULES",
+        "PERL5LIB",
+        "PERL5OPT",
+        "RUBYLIB",
+        "RUBYOPT",
+    ];
+    const SET: &[&str] = &[
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "TERM",
+        "TZ",
+        "LANG",
+        "LANGUAGE",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+    ];
+    let upper = name.to_uppercase();
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_name {
+        Some("it is not the name of a variable")
+    } else if SET.contains(&upper.as_str()) || upper.starts_with("LC_") {
+        Some("llm-do sets it for each process")
+    } else if LOADERS.contains(&upper.as_str()) || PREFIXES.iter().any(|prefix| upper.starts_with(prefix)) {
+        Some("it decides what a process loads or runs")
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]

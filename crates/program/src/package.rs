@@ -94,7 +94,11 @@ impl Package {
         Self {
             library,
             own: vec![tree.root().clone()],
-            code: Arc::new(CodePackage { source, root: tree.root().clone() }),
+            code: Arc::new(CodePackage {
+                source,
+                root: tree.root().clone(),
+                data: tool_data(tree.as_ref(), &manifest, found),
+            }),
             tool_folders: ToolFolders::default(),
             pinned: None,
             changes: OnceLock::new(),
@@ -164,6 +168,30 @@ impl Package {
     pub(crate) fn scan(&self) -> Vec<WorkerFile> {
         scan::workers(self.tree.as_ref(), &self.manifest, &self.layout)
     }
+}
+
+/// The places that `tools.data` names. Each must exist and be visible.
+fn tool_data(tree: &dyn SourceTree, manifest: &Manifest, found: &mut Vec<Diagnostic>) -> Vec<Place> {
+    let mut places = Vec::new();
+    for (path, span) in &manifest.tools.data {
+        let wrong = |message: String| Diagnostic::error(codes::BAD_VALUE, message).at(span);
+        if path.split('/').any(Protection::is_invisible) {
+            found.push(
+                wrong(format!("`{path}` is invisible to tools"))
+                    .help("for a secret, give the tools a variable with `sandbox.env`"),
+            );
+            continue;
+        }
+        match tree.kind(path) {
+            Ok(Some(_)) => places.push(tree.root().join(path)),
+            Ok(None) => found.push(
+                wrong(format!("the tools' data `{path}` does not exist"))
+                    .help("name a file or folder relative to the root, or remove the entry"),
+            ),
+            Err(error) => found.push(wrong(format!("the tools' data `{path}` cannot be read: {error}"))),
+        }
+    }
+    places
 }
 
 /// The protection of a program in `root`, whose files `defining` names relative to it.

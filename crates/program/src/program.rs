@@ -1,6 +1,7 @@
 //! A program: its resolved and merged definitions, as the engine requests them.
 
 use crate::{
+    check,
     context::Context,
     diagnostics::{Diagnostic, Diagnostics, tidy},
     effective::Effective,
@@ -181,6 +182,17 @@ impl Program {
         self.lock().values().map(|effective| Arc::clone(&effective.definition)).collect()
     }
 
+    /// Inspects the code of the loaded workers. Reading code may run an interpreter, so a program loads without this.
+    ///
+    /// # Errors
+    /// What `check` calls an error in the code of these workers: a module that can't be imported or exposes nothing, a
+    /// function that can't be a tool, a rule for a tool that doesn't exist.
+    pub fn check_code(&self) -> Result<(), Diagnostics> {
+        let workers = self.lock().clone();
+        let found = check::code(&self.packages, &workers, &self.host);
+        if found.is_empty() { Ok(()) } else { Err(Diagnostics(found)) }
+    }
+
     /// The grants that the loaded workers need beyond the program's own tree, each once
     /// (`docs/reference/sandbox.md`).
     pub fn required_grants(&self) -> Vec<RequiredGrant> {
@@ -193,13 +205,19 @@ impl Program {
         grants
     }
 
-    /// The required grants that `granted` and `network` do not cover.
-    pub fn missing_grants(&self, granted: &[Extent], network: &Network) -> Vec<RequiredGrant> {
+    /// The required grants that `granted`, `network` and the names of `variables` do not cover.
+    pub fn missing_grants(
+        &self,
+        granted: &[Extent],
+        network: &Network,
+        variables: &[Arc<str>],
+    ) -> Vec<RequiredGrant> {
         let bounds = Bounds::new(granted.to_vec(), network.clone());
         let mut grants = self.required_grants();
         grants.retain(|grant| match &grant.what {
             Wanted::Place { place, access } => bounds.covering(place, *access).is_none(),
             Wanted::Network(wanted) => wanted.narrow(network) != *wanted,
+            Wanted::Variable(name) => !variables.contains(name),
         });
         grants
     }

@@ -333,6 +333,10 @@ fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>
             settings.push(Setting::new(&["sandbox", key], node.to_json(), Some(node.span.origin())));
         }
     }
+    if let Some(node) = layers.iter().flatten().find_map(|sandbox| sandbox.get("env")) {
+        let names = effective.definition.sandbox.env.iter().map(|name| Value::from(&**name)).collect();
+        settings.push(Setting::new(&["sandbox", "env"], names, Some(node.span.origin())));
+    }
     // The merged restrictions: the tighter of both layers, which may not be the worker's.
     let restrict: Vec<&str> = narrowing.restrict.iter().map(VirtualPath::as_str).collect();
     let network = match &narrowing.network {

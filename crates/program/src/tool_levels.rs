@@ -48,9 +48,12 @@ impl Context<'_> {
             for reference in imports {
                 tool_reference::resolve(self.package, folder, reference, policy, found);
             }
-            if let Some(named) = own.get(code).and_then(names_tools) {
-                let what = format!("`toolsets.{code}` names Python tools");
-                found.push(tool_reference::not_imported(&what).at(named));
+            if let Some(custom) = own.get(code) {
+                let (what, span) = match names_tools(custom) {
+                    Some(named) => (format!("`toolsets.{code}` names Python tools"), named),
+                    None => (format!("the toolset `{code}` is Python"), &custom.span),
+                };
+                found.push(tool_reference::not_imported(&what).at(span));
             }
             // The inherited configuration has no tools to apply to.
             all.remove(code);

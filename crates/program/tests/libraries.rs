@@ -114,7 +114,7 @@ fn a_librarys_names_are_its_own() {
         assert_eq!(rendered.trim(), "Note of utils. Part of utils.");
     }
     // The mounts of a library need no grant.
-    assert_eq!(program.missing_grants(&[], &Network::Off), []);
+    assert_eq!(program.missing_grants(&[], &Network::Off, &[]), []);
 }
 
 #[test]

@@ -283,9 +283,9 @@ fn mounts_outside_the_program_need_a_grant() {
         ]
     );
     let read = Extent { place: data.clone(), access: Access::Read };
-    assert_eq!(program.missing_grants(&[read], &Network::On).len(), 1);
+    assert_eq!(program.missing_grants(&[read], &Network::On, &[]).len(), 1);
     let write = Extent { place: data.clone(), access: Access::Write };
-    assert_eq!(program.missing_grants(&[write], &Network::On), []);
+    assert_eq!(program.missing_grants(&[write], &Network::On, &[]), []);
 }
 
 #[cfg(unix)]

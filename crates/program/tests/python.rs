@@ -192,6 +192,8 @@ fn without_python_nothing_is_looked_for() {
         "toolsets: {custom: {module: tools.py}}",
         "toolsets: {custom: {tools: [greet]}}",
         "toolsets: {custom: {greet: {pre_approved: true}}}",
+        "toolsets: {custom: {approval: {default: ask}}}",
+        "toolsets: [custom]",
     ] {
         let files = [("main.worker", &*at(keys)), ("tools.py", PYTHON)];
         assert_eq!(codes_of(&files, none()), [codes::TOOL_IMPORT_DISALLOWED], "{keys}");
@@ -201,7 +203,7 @@ fn without_python_nothing_is_looked_for() {
     // One that names none itself runs, and inherits no configuration of what it has not.
     let files: Files<'_> = &[
         ("project.yaml", "toolsets: {custom: {tools: [greet]}, filesystem: {}}"),
-        ("main.worker", "---\ntoolsets: {custom: {approval: {default: ask}}}\n---\nX"),
+        ("main.worker", PLAIN),
         ("tools.py", PYTHON),
     ];
     let program = load_with(files, Start::Entry(None), none()).unwrap();

@@ -1,10 +1,11 @@
-//! Discovery: which tools a module exposes. A confined host imports the module, and the result is cached until one of the
-//! files that it read changes.
+//! Discovery: which tools a module exposes, and the JSON Schemas of its classes. A confined host imports the module, and the
+//! result is cached until one of the files that the host could read changes.
 
 use crate::{
     explain,
     host::{self, Host},
     interpreter::{Interpreter, write_new},
+    view::Reach,
     wire::{FromHost, Module, PythonError, ToHost},
 };
 use llm_do_core::{
@@ -12,7 +13,7 @@ use llm_do_core::{
     schema::sha256,
     worker::{CodePackage, ToolLevel},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -90,8 +91,6 @@ pub struct ModuleReport {
     pub exposes: String,
     /// The error of its import.
     pub(crate) error: Option<PythonError>,
-    /// The files of its package that the import read.
-    files: Vec<String>,
     /// The installed packages that it uses, with their versions.
     packages: BTreeMap<String, String>,
 }
@@ -128,8 +127,63 @@ impl ModuleReport {
 pub struct Described {
     /// The modules.
     pub modules: Vec<ModuleReport>,
-    /// Hashes of all files that the imports read.
-    files: BTreeMap<String, String>,
+}
+
+/// A cached description: of the modules of a level, or the JSON Schema of a class.
+#[derive(Serialize, Deserialize)]
+struct Cached<T> {
+    /// Hash of all files that its import could read.
+    fingerprint: String,
+    /// The installed packages that it used, with their versions.
+    packages: BTreeMap<String, String>,
+    description: T,
+}
+
+/// The place of a description in the cache, and what it must have been made from.
+pub(crate) struct CacheEntry<'a> {
+    pub(crate) file: PathBuf,
+    interpreter: &'a Interpreter,
+    /// `None`: there is too much to read, and nothing is cached.
+    fingerprint: Option<String>,
+}
+
+impl<'a> CacheEntry<'a> {
+    /// For what `level` exposes or, with a class, for the schema of that class in its module.
+    pub(crate) fn new(
+        cache: &Path,
+        interpreter: &'a Interpreter,
+        level: &ToolLevel,
+        class: Option<&str>,
+        reach: &Reach,
+    ) -> Self {
+        let facts = format!("2\0{}\0{:?}\0{:?}\0{class:?}", interpreter.key, level.package, level.modules);
+        let name = &sha256(facts.as_bytes())[..32];
+        let file = cache.join("tools").join(format!("{name}.json"));
+        Self { file, interpreter, fingerprint: reach.fingerprint() }
+    }
+
+    /// The description, if no file and no package has changed since.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        let cached: Cached<T> = serde_json::from_slice(&fs::read(&self.file).ok()?).ok()?;
+        let same = self.fingerprint.as_ref() == Some(&cached.fingerprint);
+        (same && self.are_installed(&cached.packages)).then_some(cached.description)
+    }
+
+    /// Keeps a description. Without the cache the next start is only slower.
+    pub(crate) fn write<T: Serialize>(&self, description: &T, packages: BTreeMap<String, String>) {
+        // A change of a package is visible only if its metadata has a version.
+        let Some(fingerprint) = self.fingerprint.clone().filter(|_| self.are_installed(&packages)) else {
+            return;
+        };
+        if let Ok(text) = serde_json::to_vec(&Cached { fingerprint, packages, description }) {
+            let _ = write_new(&self.file, &text);
+        }
+    }
+
+    fn are_installed(&self, packages: &BTreeMap<String, String>) -> bool {
+        let installed = Installed::of(self.interpreter);
+        packages.iter().all(|(name, version)| installed.has(name, version))
+    }
 }
 
 /// Discovery failed.
@@ -137,52 +191,23 @@ pub struct Described {
 #[error("{0}")]
 pub struct DiscoveryError(pub String);
 
-/// The cache file for the modules of a level.
-pub(crate) fn file_of(cache: &Path, interpreter: &Interpreter, level: &ToolLevel) -> PathBuf {
-    let facts = format!("1\0{}\0{:?}\0{:?}", interpreter.key, level.package, level.modules);
-    cache.join("tools").join(format!("{}.json", &sha256(facts.as_bytes())[..32]))
-}
-
-/// The cached result, if no file or package has changed since.
-pub(crate) fn cached(file: &Path, interpreter: &Interpreter) -> Option<Described> {
-    let described: Described = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
-    let same =
-        |(path, hash): (&String, &String)| fs::read(path).is_ok_and(|content| sha256(&content) == *hash);
-    let installed = Installed::of(interpreter);
-    let packages = described.modules.iter().flat_map(|module| &module.packages);
-    let packages_same = packages.into_iter().all(|(name, version)| installed.has(name, version));
-    (described.files.iter().all(same) && packages_same).then_some(described)
-}
-
 /// Imports the modules one after another and caches what they expose. A failure is not cached: the user may be about to
 /// install a missing package.
 pub(crate) async fn discover(
     host: &Arc<Host>,
     level: &ToolLevel,
-    file: &Path,
-    interpreter: &Interpreter,
+    cache: &CacheEntry<'_>,
 ) -> Result<Described, DiscoveryError> {
     let mut described = Described::default();
     for tool_module in &level.modules {
         let module = host::module(&level.package, &tool_module.module, &tool_module.names);
         let name = module.path.as_deref().map(|path| explain::shown(path, &level.package.root));
         let report = load(host, &module, name.unwrap_or(&module.key)).await?;
-        for path in &report.files {
-            if let Ok(content) = fs::read(path) {
-                described.files.insert(path.clone(), sha256(&content));
-            }
-        }
         described.modules.push(report);
     }
-    // A change of a package is visible only if its metadata has a version.
-    let installed = Installed::of(interpreter);
-    let known = described
-        .modules
-        .iter()
-        .all(|m| m.error.is_none() && m.packages.iter().all(|(name, version)| installed.has(name, version)));
-    if known && let Ok(text) = serde_json::to_vec(&described) {
-        // Without the cache the next start is only slower.
-        let _ = write_new(file, &text);
+    if described.modules.iter().all(|module| module.error.is_none()) {
+        let packages = described.modules.iter().flat_map(|module| module.packages.clone()).collect();
+        cache.write(&described, packages);
     }
     Ok(described)
 }
@@ -212,19 +237,19 @@ async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleRep
     }
 }
 
-/// The JSON Schema of a class.
+/// The JSON Schema of a class, and the installed packages that its module uses.
 pub(crate) async fn schema(
     host: &Arc<Host>,
     package: &CodePackage,
     module: &llm_do_core::worker::CodeModule,
     class: &str,
     interpreter: &Interpreter,
-) -> Result<Value, DiscoveryError> {
+) -> Result<(Value, BTreeMap<String, String>), DiscoveryError> {
     let module = host::module(package, module, &[]);
     let asked = ToHost::Schema { module: &module, class };
     let answer = tokio::time::timeout(IMPORT_LIMIT, host.ask(&asked)).await;
     match answer {
-        Ok(Ok(FromHost::Schema { schema })) => Ok(schema),
+        Ok(Ok(FromHost::Schema { schema, packages })) => Ok((schema, packages)),
         Ok(Ok(FromHost::Error { error, .. })) => {
             Err(DiscoveryError(explain::failure(&error, &package.root, interpreter, None)))
         }

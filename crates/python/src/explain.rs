@@ -1,7 +1,7 @@
 //! Failures of Python code, as messages for models and people.
 
 use crate::{interpreter::Interpreter, python::Given, wire::PythonError};
-use llm_do_core::authority::{Network, Place};
+use llm_do_core::authority::{Network, Place, Protection};
 use llm_do_sandbox::confine::{self, Denial, denied, unseen};
 use std::path::Path;
 
@@ -92,8 +92,36 @@ pub(crate) fn import(error: &PythonError, root: &Place, interpreter: &Interprete
     }
     if let Some(missing) = &error.missing {
         text.push_str(&format!("\n{}", install(missing, interpreter)));
+    } else if let Some(path) = &error.path {
+        text.push_str(&format!("\n{}", unread(path, root)));
     }
     text
+}
+
+/// Why the code of a module can't open a file while it is imported, and what to do. Says nothing about whether the file
+/// exists.
+fn unread(path: &str, root: &Place) -> String {
+    let name = shown(path, root);
+    if path.split('/').any(Protection::is_invisible) {
+        return format!(
+            "`{name}` is invisible to tools; for a secret, give them a variable with `sandbox.env`"
+        );
+    }
+    if !Path::new(path).is_absolute() {
+        return format!(
+            "`{path}` is relative, and a module has no working directory while it is imported: open the file relative \
+             to `__file__`, or in a function"
+        );
+    }
+    if !Path::new(path).starts_with(root.as_str()) {
+        return format!(
+            "an import sees only the files of its package: open `{name}` in a function, from a mount"
+        );
+    }
+    format!(
+        "an import sees the files in the folders of its tools, and what `tools.data` of the manifest names: if `{name}` \
+         exists, move it into such a folder, or add `tools: {{data: [{name}]}}` to the manifest"
+    )
 }
 
 /// How to install a package that the interpreter lacks.

@@ -2,9 +2,14 @@
 //!
 //! The confinement of a process can't change later, so a host serves only calls with the same view. It runs the code of one
 //! package only: in the same process, a library's code could pose as the program's.
+//!
+//! The first host of a key is its home. Calls that don't say `parallel` take the home in turns, in order of arrival, so that a
+//! module has one state. Only while a function in it makes calls of its own do others go elsewhere: such a call may be what
+//! it waits for.
 
 use crate::host::{Host, HostError};
 use llm_do_core::worker::CodePackage;
+use serde_json::Value;
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -27,26 +32,73 @@ const MOST_IDLE: usize = 8;
 /// Most async calls that share the event loop of one host.
 const MOST_SHARED: usize = 64;
 
+/// How a call uses a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    /// Whether it takes its turn in the home, because it does not say `parallel`.
+    pub(crate) in_turn: bool,
+    /// Whether it is async and shares the event loop of a host with others that are.
+    pub(crate) shares: bool,
+    /// Whether the function makes calls of its own.
+    pub(crate) orchestrates: bool,
+}
+
 /// The hosts of a run. They end with it, and so do all processes that its calls left behind.
 #[derive(Default)]
 pub(crate) struct Pool {
     hosts: Mutex<HashMap<Key, Vec<Slot>>>,
+    turns: Mutex<HashMap<Key, Arc<Turns>>>,
+    /// A host was given back or has ended.
+    freed: Notify,
+    /// `ctx.state` of each package.
+    states: Mutex<HashMap<Arc<CodePackage>, Arc<State>>>,
     /// Hosts that are started before the first call.
     warming: Mutex<HashMap<Key, Arc<Notify>>>,
     /// Calls that were given up and are being stopped.
     stopping: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// The values that the functions of one package share in a run.
+#[derive(Default)]
+pub(crate) struct State(Mutex<HashMap<String, Value>>);
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Value>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value of that name, or null.
+    pub(crate) fn get(&self, name: &str) -> Value {
+        self.lock().get(name).cloned().unwrap_or_default()
+    }
+
+    /// Sets a value.
+    pub(crate) fn set(&self, name: String, value: Value) {
+        self.lock().insert(name, value);
+    }
+}
+
+/// What the calls of a key wait for, in order of arrival.
+#[derive(Default)]
+struct Turns {
+    /// Held by the call that is the next to take the home.
+    home: tokio::sync::Mutex<()>,
+    /// Held by the call that starts a host which others may use too.
+    start: tokio::sync::Mutex<()>,
+}
+
 struct Slot {
     host: Arc<Host>,
     work: Work,
+    /// How many of its calls make calls of their own.
+    orchestrating: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Work {
     /// No call, since that time.
     Idle(Instant),
-    /// One sync call.
+    /// One call.
     Alone,
     /// That many async calls, which share an event loop.
     Shared(usize),
@@ -56,6 +108,7 @@ enum Work {
 pub(crate) struct Lease {
     pub(crate) host: Arc<Host>,
     key: Key,
+    usage: Use,
     pool: Arc<Pool>,
 }
 
@@ -64,29 +117,82 @@ impl Pool {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A host for one call: a free warm one, or one that `start` starts. Async calls share hosts.
+    /// A host for one call: the home in its turn, a free warm one, or one that `start` starts.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         key: &Key,
-        is_async: bool,
+        usage: Use,
         start: impl Future<Output = Result<Host, HostError>>,
     ) -> Result<Lease, HostError> {
-        let lease = |host| Lease { host, key: key.clone(), pool: Arc::clone(self) };
-        if let Some(host) = self.free(key, is_async) {
+        let lease = |host| Lease { host, key: key.clone(), usage, pool: Arc::clone(self) };
+        let turns = self.turns(key);
+        let _next = match usage.in_turn {
+            true => {
+                let next = turns.home.lock().await;
+                self.wait_for_home(key).await;
+                Some(next)
+            }
+            false => None,
+        };
+        if let Some(host) = self.free(key, usage) {
             return Ok(lease(host));
         }
+        let _starts = match usage.in_turn || usage.shares {
+            true => {
+                let starts = turns.start.lock().await;
+                if let Some(host) = self.free(key, usage) {
+                    return Ok(lease(host));
+                }
+                Some(starts)
+            }
+            false => None,
+        };
         // One call waits for the host that is starting. Further calls start further hosts.
         let warming = self.warming().remove(key);
         if let Some(warming) = warming {
             warming.notified().await;
-            if let Some(host) = self.free(key, is_async) {
+            if let Some(host) = self.free(key, usage) {
                 return Ok(lease(host));
             }
         }
         let host = Arc::new(start.await?);
-        let work = if is_async { Work::Shared(1) } else { Work::Alone };
-        self.lock().entry(key.clone()).or_default().push(Slot { host: Arc::clone(&host), work });
+        let slot = Slot { host: Arc::clone(&host), work: Work::Idle(Instant::now()), orchestrating: 0 };
+        let mut hosts = self.lock();
+        let slots = hosts.entry(key.clone()).or_default();
+        slots.push(slot);
+        if let Some(slot) = slots.last_mut() {
+            slot.begin(usage);
+        }
         Ok(lease(host))
+    }
+
+    /// The state of a package.
+    pub(crate) fn state(&self, package: &Arc<CodePackage>) -> Arc<State> {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(states.entry(Arc::clone(package)).or_default())
+    }
+
+    fn turns(&self, key: &Key) -> Arc<Turns> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(turns.entry(key.clone()).or_default())
+    }
+
+    /// Waits until the home is idle, unless a function in it makes calls: it may wait for this one.
+    async fn wait_for_home(&self, key: &Key) {
+        loop {
+            let mut freed = std::pin::pin!(self.freed.notified());
+            // From here on no notification is missed.
+            freed.as_mut().enable();
+            let busy = self
+                .lock()
+                .get(key)
+                .and_then(|slots| slots.iter().find(|slot| !slot.host.is_gone()))
+                .is_some_and(|home| !matches!(home.work, Work::Idle(_)) && home.orchestrating == 0);
+            if !busy {
+                return;
+            }
+            freed.await;
+        }
     }
 
     /// Starts a host before the first call, unless there is one. If it can't be started, the first call reports the error.
@@ -107,7 +213,7 @@ impl Pool {
             let host = start.await;
             let Some(pool) = pool.upgrade() else { return };
             if let Ok(host) = host {
-                let slot = Slot { host: Arc::new(host), work: Work::Idle(Instant::now()) };
+                let slot = Slot { host: Arc::new(host), work: Work::Idle(Instant::now()), orchestrating: 0 };
                 pool.lock().entry(key.clone()).or_default().push(slot);
             }
             pool.warming().remove(&key);
@@ -128,34 +234,30 @@ impl Pool {
         self.warming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn free(&self, key: &Key, is_async: bool) -> Option<Arc<Host>> {
+    fn free(&self, key: &Key, usage: Use) -> Option<Arc<Host>> {
         let mut hosts = self.lock();
         let slots = hosts.get_mut(key)?;
         slots.retain(|slot| !slot.host.is_gone());
         let slot = slots.iter_mut().find(|slot| match slot.work {
             Work::Idle(_) => true,
             Work::Alone => false,
-            Work::Shared(calls) => is_async && calls < MOST_SHARED,
+            Work::Shared(calls) => usage.shares && calls < MOST_SHARED,
         })?;
-        slot.work = match slot.work {
-            Work::Shared(calls) => Work::Shared(calls + 1),
-            _ if is_async => Work::Shared(1),
-            _ => Work::Alone,
-        };
+        slot.begin(usage);
         Some(Arc::clone(&slot.host))
     }
 
-    fn give_back(&self, key: &Key, host: &Arc<Host>) {
+    fn give_back(&self, key: &Key, host: &Arc<Host>, usage: Use) {
         let mut hosts = self.lock();
-        let Some(slots) = hosts.get_mut(key) else { return };
-        slots.retain(|slot| !slot.host.is_gone());
-        if let Some(slot) = slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.host, host)) {
-            slot.work = match slot.work {
-                Work::Shared(calls) if calls > 1 => Work::Shared(calls - 1),
-                _ => Work::Idle(Instant::now()),
-            };
+        if let Some(slots) = hosts.get_mut(key) {
+            slots.retain(|slot| !slot.host.is_gone());
+            if let Some(slot) = slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.host, host)) {
+                slot.end(usage);
+            }
+            end_idle(&mut hosts);
         }
-        end_idle(&mut hosts);
+        drop(hosts);
+        self.freed.notify_waiters();
     }
 
     pub(crate) fn add_stopping(&self, stop: JoinHandle<()>) {
@@ -170,6 +272,26 @@ impl Pool {
             slots.retain(|slot| !Arc::ptr_eq(&slot.host, host));
         }
         host.kill();
+        self.freed.notify_waiters();
+    }
+}
+
+impl Slot {
+    fn begin(&mut self, usage: Use) {
+        self.work = match self.work {
+            Work::Shared(calls) => Work::Shared(calls + 1),
+            _ if usage.shares => Work::Shared(1),
+            _ => Work::Alone,
+        };
+        self.orchestrating += usize::from(usage.orchestrates);
+    }
+
+    fn end(&mut self, usage: Use) {
+        self.work = match self.work {
+            Work::Shared(calls) if calls > 1 => Work::Shared(calls - 1),
+            _ => Work::Idle(Instant::now()),
+        };
+        self.orchestrating -= usize::from(usage.orchestrates);
     }
 }
 
@@ -199,7 +321,7 @@ impl Lease {
 
     /// Makes the host free for the next call, after this one has ended.
     pub(crate) fn give_back(self) {
-        self.pool.give_back(&self.key, &self.host);
+        self.pool.give_back(&self.key, &self.host, self.usage);
     }
 
     /// Ends the host, because its call does not end or its state is unknown.

@@ -1,10 +1,10 @@
 //! What the workers of a session share: the interpreter, the discovered modules, the warm hosts.
 
 use crate::{
-    discovery::{self, Described, DiscoveryError},
+    discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
     interpreter::{self, Interpreter, InterpreterError},
-    pool::{Key, Lease, Pool},
+    pool::{Key, Lease, Pool, State, Use},
     prepared::Wanted,
     view::Reach,
     wire::MountGiven,
@@ -17,6 +17,7 @@ use llm_do_sandbox::confine::{self, Confinement, Confiner, Process, ProcessView,
 use serde_json::Value;
 use std::{
     collections::HashMap,
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -46,7 +47,7 @@ pub struct Settings {
 /// Python, for one session. Nothing is started before it is needed.
 pub struct Python {
     settings: Settings,
-    interpreter: OnceCell<Result<Arc<Interpreter>, InterpreterError>>,
+    interpreter: OnceCell<Arc<Interpreter>>,
     /// Replaces a cache that is not writable. Removed with the session.
     instead_of_cache: OnceLock<Option<TempDir>>,
     described: Mutex<HashMap<PathBuf, Arc<OnceCell<Arc<Described>>>>>,
@@ -116,7 +117,8 @@ impl Python {
     /// # Errors
     /// There is none, or the chosen one can't be used.
     pub async fn interpreter(&self) -> Result<Arc<Interpreter>, InterpreterError> {
-        let found = self.interpreter.get_or_init(|| async {
+        // A failure is not kept: the operator may grant what it lacks.
+        let found = self.interpreter.get_or_try_init(|| async {
             let settings = &self.settings;
             let lookup = |name: &str| (settings.environment)(name);
             let prepared = match self.wanted() {
@@ -134,12 +136,12 @@ impl Python {
             })?;
             candidate.probe(self.cache(), confinement).await.map(Arc::new)
         });
-        found.await.clone()
+        found.await.cloned()
     }
 
     /// The interpreter, if it was looked for and found.
     pub(crate) fn known_interpreter(&self) -> Option<Arc<Interpreter>> {
-        self.interpreter.get()?.as_ref().ok().cloned()
+        self.interpreter.get().cloned()
     }
 
     /// What the modules of a level expose.
@@ -148,17 +150,18 @@ impl Python {
     /// There is no interpreter, or an import ends its process or never ends. Other errors of a module are in its report.
     pub async fn describe(&self, level: &ToolLevel) -> Result<Arc<Described>, DiscoveryError> {
         let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
-        let file = discovery::file_of(self.cache(), &interpreter, level);
+        let reach = Reach::new(&level.package, [level], None);
+        let cache = CacheEntry::new(self.cache(), &interpreter, level, None, &reach);
         let cell = {
             let mut known = self.described.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(known.entry(file.clone()).or_default())
+            Arc::clone(known.entry(cache.file.clone()).or_default())
         };
         let described = cell.get_or_try_init(|| async {
-            if let Some(known) = discovery::cached(&file, &interpreter) {
+            if let Some(known) = cache.read() {
                 return Ok(Arc::new(known));
             }
-            let host = self.discoverer([level]).await?;
-            let described = discovery::discover(&host, level, &file, &interpreter).await;
+            let host = self.discoverer(&reach).await?;
+            let described = discovery::discover(&host, level, &cache).await;
             // This also ends processes that the imports left behind.
             host.kill();
             described.map(Arc::new)
@@ -182,23 +185,22 @@ impl Python {
             package: Arc::clone(package),
             modules: vec![llm_do_core::worker::ToolModule { module: module.clone(), names: Vec::new() }],
         };
-        let host = self.discoverer([&level]).await?;
+        let reach = Reach::new(package, [&level], None);
+        let cache = CacheEntry::new(self.cache(), &interpreter, &level, Some(class), &reach);
+        if let Some(known) = cache.read() {
+            return Ok(known);
+        }
+        let host = self.discoverer(&reach).await?;
         let schema = discovery::schema(&host, package, module, class, &interpreter).await;
         host.kill();
-        schema
+        let (schema, packages) = schema?;
+        cache.write(&schema, packages);
+        Ok(schema)
     }
 
     /// A host that sees only code.
-    async fn discoverer<'a>(
-        &self,
-        levels: impl IntoIterator<Item = &'a ToolLevel> + Clone,
-    ) -> Result<Arc<Host>, DiscoveryError> {
-        let Some(first) = levels.clone().into_iter().next() else {
-            return Err(DiscoveryError("nothing to discover".to_owned()));
-        };
-        let reach = Reach::new(&first.package, levels, None);
-        let host =
-            self.start(&reach, Some(START)).await.map_err(|error| DiscoveryError(error.to_string()))?;
+    async fn discoverer(&self, reach: &Reach) -> Result<Arc<Host>, DiscoveryError> {
+        let host = self.start(reach, Some(START)).await.map_err(|error| DiscoveryError(error.to_string()))?;
         Ok(Arc::new(host))
     }
 
@@ -206,11 +208,11 @@ impl Python {
     pub(crate) async fn lease(
         &self,
         reach: &Reach,
-        is_async: bool,
+        usage: Use,
         limit: Option<Duration>,
     ) -> Result<Lease, HostError> {
         let key = key(reach);
-        self.pool(reach).lease(&key, is_async, self.start(reach, limit)).await
+        self.pool(reach).lease(&key, usage, self.start(reach, limit)).await
     }
 
     /// Starts a host before the first call, while a model is asked.
@@ -240,6 +242,11 @@ impl Python {
         Arc::clone(self.pools().entry(reach.run.clone()).or_default())
     }
 
+    /// The values that the functions of the reach's package share in its run.
+    pub(crate) fn state(&self, reach: &Reach) -> Arc<State> {
+        self.pool(reach).state(&reach.package)
+    }
+
     /// The view of processes of a reach. Computed once.
     pub(crate) fn given(&self, reach: &Reach) -> Result<Arc<Given>, HostError> {
         let lock = || self.views.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,21 +271,25 @@ impl Python {
     async fn start(&self, reach: &Reach, limit: Option<Duration>) -> Result<Host, HostError> {
         let interpreter = self.interpreter().await.map_err(|error| HostError(error.to_string()))?;
         let given = self.given(reach)?;
-        // If the worker's view is one folder, relative paths mean the same to the worker and the tool.
+        // Relative paths mean the same to the worker and the tool. If `/` is a folder it is the working directory;
+        // otherwise the host makes one that shows the mounts.
         let root = given.mounts.iter().find(|mount| mount.at == "/").map(|mount| PathBuf::from(&mount.path));
+        let links: Vec<(&str, &str)> = match root {
+            Some(_) => Vec::new(),
+            None => given.mounts.iter().map(|mount| (mount.at.as_str(), mount.path.as_str())).collect(),
+        };
         let environment = &self.settings.environment;
         let view = given.view.clone().with_readable(reach.readable(&interpreter));
         let confinement = self.confiner().confinement().map_err(|error| HostError(error.to_string()))?;
-        let env = confine::env_allowlist(|name| environment(name));
+        let mut env = confine::env_allowlist(|name| environment(name));
+        env.extend(reach.env.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
+        let mut args: Vec<OsString> = ["-I", "-B", "-X", "utf8"].into_iter().map(OsString::from).collect();
+        args.extend([interpreter.host.clone().into(), "3".into()]);
+        if !links.is_empty() {
+            args.push(serde_json::json!(links).to_string().into());
+        }
         let process = Process {
-            args: vec![
-                "-I".into(),
-                "-B".into(),
-                "-X".into(),
-                "utf8".into(),
-                interpreter.host.clone().into(),
-                "3".into(),
-            ],
+            args,
             env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             cwd: root,
             network: if self.settings.only_looks { Network::Off } else { reach.network() },

@@ -5,6 +5,7 @@ use crate::{
     discovery::ExposedTool,
     explain,
     host::{Event, START},
+    pool::Use,
     python::{Given, Python},
     view::Reach,
     wire::{Answer, Context, Module, Op, PythonError, ToHost},
@@ -15,8 +16,8 @@ use llm_do_core::{
     code_calls::{CodeCall, CodeCalls},
     engine::{End, Failure, FailureKind, Halt, Outcome, Stop},
     function::{
-        Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, RuleCode, ToolError, ToolOutput,
-        Touch,
+        Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, Risk, RuleCode, ToolError,
+        ToolOutput, Touch,
     },
     gate::{Mode, Rule},
     model::{Blob, Usage},
@@ -101,7 +102,12 @@ impl PythonTool {
         context: &Context,
         limit: Option<Duration>,
     ) -> Result<InFlight, ToolError> {
-        let lease = self.python.lease(&self.reach, self.tool.is_async, limit).await?;
+        let usage = Use {
+            in_turn: self.tool.parallel != Some(true),
+            shares: self.tool.is_async,
+            orchestrates: self.tool.context,
+        };
+        let lease = self.python.lease(&self.reach, usage, limit).await?;
         let needs_context = self.tool.context
             || !self.tool.plain
             || !self.tool.paths.is_empty()
@@ -130,6 +136,12 @@ impl PythonTool {
         loop {
             let (cb, name, input, only_tools) = match flight.next().await {
                 Event::Callback { cb, op: Op::Step { name } } => return Next::Step { cb, name },
+                Event::Callback { cb, op: Op::StateGet { name } } => {
+                    return Next::State { cb, name, value: None };
+                }
+                Event::Callback { cb, op: Op::StateSet { name, value } } => {
+                    return Next::State { cb, name, value: Some(value) };
+                }
                 Event::Callback { cb, op: Op::Call { name, input } } => (cb, name, input, false),
                 Event::Callback { cb, op: Op::CallTool { name, input } } => (cb, name, input, true),
                 Event::StepEnd { cb, value, error } => {
@@ -214,7 +226,9 @@ pub(crate) struct PythonRule {
 impl RuleCode for PythonRule {
     fn rule<'a>(&'a self, input: &'a Value) -> BoxFuture<'a, Result<Rule, String>> {
         Box::pin(async move {
-            let lease = self.python.lease(&self.reach, false, Some(START)).await.map_err(|error| error.0)?;
+            // At once: the function that runs may wait for the call that the rule is about.
+            let usage = Use { in_turn: false, shares: false, orchestrates: false };
+            let lease = self.python.lease(&self.reach, usage, Some(START)).await.map_err(|error| error.0)?;
             let (module, function) = (&self.module, &*self.function);
             let mut flight =
                 InFlight::begin(lease, |id| ToHost::Approval { id, module, function, args: input });
@@ -240,9 +254,24 @@ enum Answered {
 
 /// What code that makes calls does next.
 enum Next {
-    Call { cb: u64, call: CodeCall },
-    Step { cb: u64, name: String },
-    Done { value: Value, blobs: Vec<Blob> },
+    Call {
+        cb: u64,
+        call: CodeCall,
+    },
+    Step {
+        cb: u64,
+        name: String,
+    },
+    /// Reads a value of the package's state, or sets it.
+    State {
+        cb: u64,
+        name: String,
+        value: Option<Value>,
+    },
+    Done {
+        value: Value,
+        blobs: Vec<Blob>,
+    },
     Failed(PythonError),
     Died(Arc<str>),
 }
@@ -353,6 +382,7 @@ impl<'a> Orchestration<'a, '_> {
                 Next::Call { cb, call } => working
                     .push(Box::pin(async move { Answered::Call { cb, outcome: calls.make(call).await } })),
                 Next::Step { cb, name } => working.push(self.step(cb, name, &mut steps)),
+                Next::State { cb, name, value } => working.push(self.state(cb, name, value)),
                 Next::Done { value, blobs } => {
                     self.blobs = blobs;
                     return Ok(End::Done(Arc::new(self.call.engine.host().redact.value(value))));
@@ -380,6 +410,26 @@ impl<'a> Orchestration<'a, '_> {
                 ended.await.unwrap_or_else(|_| Err("the step was not finished".to_owned()))
             });
             Answered::Step { cb, result: calls.step(meta, &name, run).await }
+        })
+    }
+
+    /// Reads or sets a value of the package's state, as a step: a resume reads what was read, and sets what was set.
+    fn state(&self, cb: u64, name: String, value: Option<Value>) -> BoxFuture<'a, Answered> {
+        let state = self.tool.python.state(&self.tool.reach);
+        let calls = self.calls;
+        // It can be done again, whatever the function itself may do.
+        let meta = FunctionMeta { risk: Risk::Read, ..self.tool.meta.clone() };
+        Box::pin(async move {
+            let (step, sets) = match &value {
+                Some(_) => (format!("state set {name}"), true),
+                None => (format!("state get {name}"), false),
+            };
+            let found = value.unwrap_or_else(|| state.get(&name));
+            let result = calls.step(&meta, &step, Box::pin(ready(Ok(found)))).await;
+            if let (true, Ok(value)) = (sets, &result) {
+                state.set(name, Value::clone(value));
+            }
+            Answered::Step { cb, result }
         })
     }
 

@@ -9,7 +9,10 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Authority, Network},
-    function::{Function, FunctionMeta, FunctionSource, Implementation, Risk, RuleCode, tool_name},
+    function::{
+        Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk, RuleCode,
+        tool_name,
+    },
     gate::{Pattern, Policy, Rule, RuleLine},
     journal::Runtime,
     schema::Schema,
@@ -152,7 +155,8 @@ impl<'a> Building<'a> {
         for level in levels.iter() {
             let described = self.python.describe(level).await.map_err(|error| error.to_string())?;
             let exposed = self.exposed(level, &described).await?;
-            let reach = Reach::new(&level.package, levels.iter(), Some((self.context.run, &self.authority)));
+            let reach = Reach::new(&level.package, levels.iter(), Some((self.context.run, &self.authority)))
+                .for_worker(self.context.worker);
             let mut made: Vec<Function> = Vec::new();
             let mut exposed: Vec<_> =
                 exposed.into_iter().filter(|(module, tool)| !self.is_entry(module, tool)).collect();
@@ -225,8 +229,9 @@ impl<'a> Building<'a> {
         found
     }
 
-    /// The usable functions of a level with their modules. A module that can't be imported is an error of the worker, because
-    /// its tools are not known.
+    /// The functions of a level with their modules. A module that can't be imported is an error of the worker, because its
+    /// tools are not known, and so is a function that can't be a tool. Workers that are found only when they are called
+    /// were not inspected before.
     async fn exposed<'m>(
         &self,
         level: &'m ToolLevel,
@@ -238,7 +243,15 @@ impl<'a> Building<'a> {
             if let Some(problem) = report.problem(&level.package.root, &interpreter) {
                 return Err(format!("its Python tools can't be imported: {problem}"));
             }
-            found.extend(report.functions.iter().filter(|f| f.refused.is_none()).map(|f| (module, f)));
+            if let Some(tool) = report.functions.iter().find(|tool| tool.refused.is_some()) {
+                let reason = tool.refused.as_deref().unwrap_or_default();
+                let place = place(tool, level);
+                return Err(format!(
+                    "the Python function `{}` ({place}) cannot be a tool: {reason}",
+                    tool.name
+                ));
+            }
+            found.extend(report.functions.iter().map(|f| (module, f)));
         }
         Ok(found)
     }
@@ -259,12 +272,11 @@ impl<'a> Building<'a> {
         let described = self.python.describe(&level).await.map_err(|error| error.to_string())?;
         let exposed = self.exposed(&level, &described).await?;
         let Some((_, tool)) = exposed.first() else {
-            let refused = described.modules.iter().flat_map(|m| &m.functions).find_map(|f| f.refused.clone());
-            let why = refused.unwrap_or_else(|| "there is no such function".to_owned());
-            return Err(format!("the entry `{}` can't be called: {why}", code.function));
+            return Err(format!("the entry `{}` can't be called: there is no such function", code.function));
         };
         let levels = self.context.worker.tools.iter().chain([&level]);
-        let reach = Reach::new(&level.package, levels, Some((self.context.run, &self.authority)));
+        let reach = Reach::new(&level.package, levels, Some((self.context.run, &self.authority)))
+            .for_worker(self.context.worker);
         self.python.warm(&reach);
         let mut function = self.function(&level, &module, tool, &reach, None)?;
         let schema = Arc::clone(&function.meta.input);
@@ -303,9 +315,17 @@ impl<'a> Building<'a> {
                 false => Arc::clone(&tool.description),
             },
             input: schema(&tool.input, "arguments")?,
-            output: tool.output.as_ref().map(|output| schema(output, "result")).transpose()?,
+            output: tool
+                .output
+                .as_ref()
+                .map(|output| schema(output, "result").map(OutputSchema::Derived))
+                .transpose()?,
             risk,
-            parallel: tool.parallel.unwrap_or(false),
+            // Its author expects the state of its module in the order of the calls.
+            concurrency: match tool.parallel {
+                Some(true) => Concurrency::Parallel,
+                Some(false) | None => Concurrency::Barrier,
+            },
             timeout: None,
             contained,
             wildcard: false,

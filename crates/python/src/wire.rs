@@ -4,7 +4,7 @@
 use llm_do_core::{gate::Mode, model::Blob};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
-use std::io;
+use std::{collections::BTreeMap, io};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Most bytes of one frame. No valid message is longer, and a length alone must not take memory.
@@ -150,6 +150,9 @@ pub(crate) enum FromHost {
     Schema {
         /// JSON Schema.
         schema: Value,
+        /// The installed packages that its module uses, with their versions.
+        #[serde(default)]
+        packages: BTreeMap<String, String>,
     },
     /// A call returned a value.
     Result {
@@ -242,6 +245,19 @@ pub(crate) enum Op {
     Step {
         /// Its name.
         name: String,
+    },
+    /// A value of the package's state.
+    StateGet {
+        /// Its name.
+        name: String,
+    },
+    /// A new value of the package's state.
+    StateSet {
+        /// Its name.
+        name: String,
+        /// The value; null removes it.
+        #[serde(default)]
+        value: Value,
     },
 }
 

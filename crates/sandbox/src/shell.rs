@@ -21,7 +21,7 @@ use crate::confine::{Confinement, Confiner, env_allowlist};
 use llm_do_core::{
     authority::{Authority, Network},
     engine::LEAF_TIMEOUT,
-    function::{Function, FunctionMeta, FunctionSource, Implementation, Risk},
+    function::{Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk},
     gate::{Pattern, Policy, Rule, RuleLine},
     journal::Runtime,
     schema::Schema,
@@ -158,9 +158,9 @@ impl Shell {
             aliases: &[],
             description: description(&rules, &paths::working_directory(authority).to_string()).into(),
             input: Arc::new(Schema::built_in(input(timeout))),
-            output: Some(Arc::new(Schema::built_in(tool::output()))),
+            output: Some(OutputSchema::Declared(Arc::new(Schema::built_in(tool::output())))),
             risk: Risk::Exec,
-            parallel: false,
+            concurrency: Concurrency::ByRisk,
             // Its output is reported if it is ended here, and lost if its call is abandoned.
             timeout: Some(timeout + 2 * run::ENDING),
             contained: held,

@@ -75,6 +75,12 @@ impl Protection {
             && !PROTECTED_SUFFIXES.iter().any(ends)
     }
 
+    /// Whether everything of that name is invisible, wherever it is.
+    pub fn is_invisible(name: &str) -> bool {
+        let name = fold(name);
+        name == ".llm-do" || name.starts_with(".env") || name.starts_with(TEMPORARY_PREFIX)
+    }
+
     /// Whether a folder may contain something that defines the program by its place.
     pub fn tells_below(&self, folder: &Place) -> bool {
         let Some(rest) = folder.rest(&self.root) else { return self.root.is_within(folder) };
@@ -91,10 +97,10 @@ impl Protection {
         let Some(below) = place.rest(mount) else { return Class::Invisible };
         let mut class = Class::Open;
         for part in below.split('/').filter(|part| !part.is_empty()) {
-            let part = fold(part);
-            if part == ".llm-do" || part.starts_with(".env") || part.starts_with(TEMPORARY_PREFIX) {
+            if Self::is_invisible(part) {
                 return Class::Invisible;
             }
+            let part = fold(part);
             if PROTECTED_NAMES.contains(&part.as_str())
                 || PROTECTED_SUFFIXES.iter().any(|s| part.ends_with(s))
             {

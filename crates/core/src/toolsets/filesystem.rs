@@ -13,7 +13,8 @@ use crate::{
     definition::WorkerDefinition,
     foreseen::Foreseen,
     function::{
-        Effects, Function, FunctionMeta, Implementation, Leaf, LeafCall, ToolError, ToolOutput, Touch,
+        Concurrency, Effects, Function, FunctionMeta, Implementation, Leaf, LeafCall, OutputSchema,
+        ToolError, ToolOutput, Touch,
     },
     gate::Policy,
     question::{Answer, Preview},
@@ -111,9 +112,11 @@ impl Filesystem {
                     aliases: &[],
                     description: tool.description().into(),
                     input: Arc::new(Schema::built_in(tool.input())),
-                    output: tool.output().map(|schema| Arc::new(Schema::built_in(schema))),
+                    output: tool
+                        .output()
+                        .map(|schema| OutputSchema::Declared(Arc::new(Schema::built_in(schema)))),
                     risk: tool.risk(),
-                    parallel: false,
+                    concurrency: Concurrency::ByRisk,
                     timeout: None,
                     contained: false,
                     wildcard: false,

@@ -1,10 +1,13 @@
 //! Calls of one turn: in parallel or in sequence, with results always in the order of the calls.
 
 use crate::world::{World, calls, calls_of, text, tool, worker, worker_with_tools};
-use llm_do_core::{function::Risk, journal::RecordKind};
+use llm_do_core::{
+    function::{Concurrency, Risk},
+    journal::RecordKind,
+};
 use serde_json::json;
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -70,6 +73,35 @@ fn what_changes_something_waits_for_what_stands_before_it() {
     let told: Vec<String> = ran.results().into_iter().map(|(text, _)| text).collect();
     // The slow child looks second, yet nothing is written before it has.
     assert_eq!(told, ["child done", "0", "2", "3", "4"]);
+}
+
+#[test]
+fn what_declares_itself_a_barrier_runs_in_order_although_it_only_reads() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let ordered = |name: &'static str, concurrency| {
+        let order = Arc::clone(&order);
+        let mut tool = tool(name, Risk::Read, move |_| {
+            order.lock().unwrap().push(name);
+            Ok(json!(name))
+        });
+        tool.meta.concurrency = concurrency;
+        tool
+    };
+    let mut main = worker_with_tools("main");
+    main.allow_workers = vec!["child".into()];
+    let made = [("child", json!({})), ("login", json!({})), ("post", json!({}))];
+    let mut child = worker("child");
+    child.toolsets = vec![("test".into(), Arc::new(json!({"tools": ["beside"]})))];
+    let mut world = World::new()
+        .tool(ordered("beside", Concurrency::Parallel))
+        .tool(ordered("login", Concurrency::Barrier))
+        .tool(ordered("post", Concurrency::Barrier))
+        .worker(child, vec![calls([("beside", json!({}))]), text("child done")])
+        .worker(main, vec![calls(made), text("done")]);
+    // The child is slow, and the login slower than the post.
+    world.delay = |path| if path.as_str() == "0/0.1" { 9 } else { 5 };
+    world.run(json!({}));
+    assert_eq!(*order.lock().unwrap(), ["beside", "login", "post"]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use crate::world::{World, calls, text, tool, worker, worker_with_tools};
 use llm_do_core::{
     engine::FailureKind,
-    function::Risk,
+    function::{OutputSchema, Risk},
+    journal::RecordKind,
     model::{Blob, Part},
     question::Answer,
     redact::Redact,
@@ -44,18 +45,39 @@ fn input_that_breaks_the_schema_costs_no_execution() {
 }
 
 #[test]
-fn output_that_breaks_the_schema_is_the_tools_failure() {
+fn output_that_breaks_a_declared_schema_is_the_tools_failure() {
     let mut count = tool("count", Risk::Read, |_| Ok(json!("many")));
-    count.meta.output = Some(Arc::new(Schema::built_in(json!({"type": "integer"}))));
+    let schema = Arc::new(Schema::built_in(json!({"type": "integer"})));
+    count.meta.output = Some(OutputSchema::Declared(schema));
     let ran = World::new()
         .tool(count)
         .worker(worker_with_tools("main"), vec![calls([("count", json!({}))]), text("I see.")])
         .run(json!({}));
     assert!(
-        ran.error().starts_with("`count` returned something that doesn't fit its schema:"),
+        ran.error().starts_with(
+            "`count` ran to its end, and its effects stay, but it returned something that doesn't fit its schema:"
+        ),
         "{}",
         ran.error()
     );
+}
+
+#[test]
+fn output_that_misses_a_derived_schema_is_handed_on_with_a_note() {
+    let mut send = tool("send", Risk::Read, |_| Ok(json!("sent")));
+    let schema = Arc::new(Schema::built_in(json!({"type": "integer"})));
+    send.meta.output = Some(OutputSchema::Derived(schema));
+    let ran = World::new()
+        .tool(send)
+        .worker(worker_with_tools("main"), vec![calls([("send", json!({}))]), text("It was sent.")])
+        .run(json!({}));
+    assert_eq!(ran.results(), [("sent".to_owned(), false)]);
+    let log = ran.records.iter().find_map(|record| match &record.body {
+        RecordKind::ToolEnded { log, .. } => log.clone(),
+        _ => None,
+    });
+    let log = log.unwrap_or_default();
+    assert!(log.starts_with("the result of `send` does not fit its return type:"), "{log}");
 }
 
 #[test]

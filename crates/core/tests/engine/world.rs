@@ -8,7 +8,8 @@ use llm_do_core::{
     driver::MemoryDriver,
     engine::{End, Failure, Outcome, RunContext},
     function::{
-        Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError, ToolOutput,
+        Concurrency, Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError,
+        ToolOutput,
     },
     gate::{Gate, Mode, Pattern, Rule, RuleLine},
     journal::{Record, RecordKind},
@@ -166,7 +167,7 @@ where
             input: Arc::new(Schema::built_in(json!({"type": "object"}))),
             output: None,
             risk,
-            parallel: false,
+            concurrency: Concurrency::ByRisk,
             timeout: None,
             contained: false,
             wildcard: false,

@@ -3,7 +3,9 @@
 use llm_do::core::{
     code_calls::CodeCalls,
     engine::{End, Halt, Outcome, Stop},
-    function::{Composite, CompositeCall, Function, FunctionMeta, FunctionSource, Implementation, Risk},
+    function::{
+        Composite, CompositeCall, Concurrency, Function, FunctionMeta, FunctionSource, Implementation, Risk,
+    },
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
@@ -47,7 +49,7 @@ fn meta(context: &ToolsetContext<'_>) -> FunctionMeta {
         input: Arc::new(Schema::built_in(json!({"type": "object"}))),
         output: None,
         risk: Risk::Read,
-        parallel: false,
+        concurrency: Concurrency::Barrier,
         timeout: None,
         contained: true,
         wildcard: false,

@@ -65,6 +65,7 @@ fn beginning(scope: &Scope<'_>) -> Authority {
                 extents.push(Extent { place: place.clone(), access: *access });
             }
             Wanted::Network(_) => network = Network::On,
+            Wanted::Variable(_) => {}
         }
     }
     let seen = scope.work.unwrap_or_else(|| program.tree.root());

@@ -82,6 +82,16 @@ fn useless(effective: &Effective, kinds: &ToolsetRegistry, found: &mut Vec<Diagn
     if let Some(span) = network(sandbox).filter(|_| !runs_processes(effective, kinds)) {
         found.push(useless_network(&format!("`{id}` has no tool"), span));
     }
+    if let Some(entry) = sandbox.entry("env").filter(|_| !runs_code(effective)) {
+        found.push(
+            Diagnostic::warning(
+                codes::UNUSED_CAPABILITY,
+                format!("`{id}` has environment variables, but no Python function that gets them"),
+            )
+            .at(&entry.key_span)
+            .help("remove them, so that the operator does not have to grant them"),
+        );
+    }
     let of_files = |name: &str| kinds.get(name).is_none_or(|kind| !kind.delegates() && !kind.runs_code());
     let uses_files = runs_code(effective) || effective.toolsets.keys().any(|name| of_files(name));
     let mounts = ["root", "paths", "read", "write"].into_iter().find_map(|key| sandbox.entry(key));

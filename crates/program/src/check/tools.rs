@@ -52,10 +52,28 @@ fn shown(packages: &Packages, module: &CodeModule) -> String {
     whole(packages, module).file().path().to_string()
 }
 
+/// The tools of a whole program.
 pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+    let known = workers(scope, found);
+    // A manifest's configuration is for all workers: at least one must have each tool.
+    for (id, package) in scope.packages.iter() {
+        let (Some(custom), Some(Some(tools))) = (of_code(scope, &package.toolsets), known.get(&id)) else {
+            continue;
+        };
+        for (name, span) in named(custom) {
+            unknown(name, span, tools.iter().copied(), found);
+        }
+    }
+}
+
+/// The names of the Python tools of each package's workers; `None` where not all of them are known.
+type Known<'a> = BTreeMap<PackageId, Option<BTreeSet<&'a str>>>;
+
+/// The tools of the workers that are loaded. This is what a run needs.
+pub(super) fn workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagnostic>) -> Known<'a> {
     let mut seen: HashSet<Key> = HashSet::new();
     let mut lists: HashSet<*const ToolLevel> = HashSet::new();
-    let mut known: BTreeMap<PackageId, Option<BTreeSet<&str>>> = BTreeMap::new();
+    let mut known = Known::new();
     for effective in scope.workers.values() {
         let levels = &effective.definition.tools;
         let tools = scope.exposed.tools(effective);
@@ -77,15 +95,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
         names(scope, effective, tools, found);
         rules(scope, effective, tools, found);
     }
-    // A manifest's configuration is for all workers: at least one must have each tool.
-    for (id, package) in scope.packages.iter() {
-        let (Some(custom), Some(Some(tools))) = (of_code(scope, &package.toolsets), known.get(&id)) else {
-            continue;
-        };
-        for (name, span) in named(custom) {
-            unknown(name, span, tools.iter().copied(), found);
-        }
-    }
+    known
 }
 
 /// The configuration of the kind that makes functions of code.
@@ -98,8 +108,16 @@ fn modules(scope: &Scope<'_>, level: &ToolLevel, effective: &Effective, found: &
     let packages = scope.packages;
     let Some(exposed) = scope.exposed.of(level) else { return };
     let mut defined: BTreeMap<&str, (&CodeModule, &CodeTool)> = BTreeMap::new();
+    // A module that holds a worker or the entry need not expose tools.
+    let is_worker = |module: &CodeModule| {
+        let mut codes = scope.workers.values().filter_map(|worker| worker.definition.code.as_ref());
+        codes.any(|code| code.module == *module)
+    };
     for (module, exposed) in level.modules.iter().zip(exposed) {
-        if let Some(problem) = &exposed.problem {
+        let problem = exposed.problem.as_ref();
+        let problem =
+            problem.filter(|problem| problem.kind != CodeProblemKind::Nothing || !is_worker(&module.module));
+        if let Some(problem) = problem {
             let at = of_problem(packages, problem).unwrap_or_else(|| whole(packages, &module.module));
             let finding = problem.finding(&shown(packages, &module.module)).at(&at);
             // A missing interpreter is reported once, not for every module.
@@ -184,14 +202,14 @@ fn shadows(scope: &Scope<'_>, levels: &[ToolLevel], found: &mut Vec<Diagnostic>)
 /// Checks that a function that is the entry or a worker exists.
 fn entry(scope: &Scope<'_>, code: &CodeEntry, named: Option<&Span>, found: &mut Vec<Diagnostic>) {
     let (Some(reader), packages) = (&scope.host.code, scope.packages) else { return };
-    let look = |names: Vec<Arc<str>>| {
-        let module = ToolModule { module: code.module.clone(), names };
-        let level =
-            ToolLevel { name: "the entry".into(), package: Arc::clone(&code.package), modules: vec![module] };
-        reader.tools(&level).into_iter().next().unwrap_or_default()
-    };
+    let look = |names| reader.tools(&level_of(code, names)).into_iter().next().unwrap_or_default();
     let exposed = look(vec![Arc::clone(&code.function)]);
-    if exposed.tools.iter().any(|tool| tool.name == code.function) {
+    if let Some(tool) = exposed.tools.iter().find(|tool| tool.name == code.function) {
+        if let Some(reason) = &tool.refused {
+            let at = place(packages, &level_of(code, Vec::new()), tool);
+            let message = format!("the entry `{}` cannot be called: {reason}", code.function);
+            found.push(Diagnostic::error(codes::NO_TOOL, message).at(&at).help("change its parameters"));
+        }
         return;
     }
     let module = shown(packages, &code.module);
@@ -219,6 +237,12 @@ fn entry(scope: &Scope<'_>, code: &CodeEntry, named: Option<&Span>, found: &mut 
             );
         }
     }
+}
+
+/// The module of an entry, with the functions of these names.
+fn level_of(code: &CodeEntry, names: Vec<Arc<str>>) -> ToolLevel {
+    let module = ToolModule { module: code.module.clone(), names };
+    ToolLevel { name: "the entry".into(), package: Arc::clone(&code.package), modules: vec![module] }
 }
 
 /// The names of tools in a configuration of the toolset, with their places.

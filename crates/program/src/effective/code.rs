@@ -135,7 +135,10 @@ impl Context<'_> {
             allow_workers: Vec::new(),
             rules: Arc::default(),
             overrides: Vec::new(),
-            sandbox: Sandbox { narrowing: sandbox.narrowing },
+            sandbox: Sandbox {
+                narrowing: sandbox.narrowing,
+                env: sandbox.env.into_iter().map(|(name, _)| name).collect(),
+            },
             attachments,
             allow_empty_input: true,
             limits: limits(&[self.package.manifest.limits.as_ref()]),

@@ -15,6 +15,18 @@ def doc_text(target: Any) -> Optional[str]:
     return text if isinstance(text, str) else None
 
 
+#: Keywords of a schema that may describe more properties than `properties` does.
+COMPOSED = ("additionalProperties", "allOf", "anyOf", "oneOf", "$ref", "patternProperties")
+
+#: Keywords of which a JSON Schema of an object has at least one.
+OBJECT_KEYWORDS = (
+    *COMPOSED,
+    *("type", "properties", "required", "propertyNames", "minProperties", "maxProperties"),
+    *("dependentRequired", "dependentSchemas", "if", "not", "unevaluatedProperties", "$schema", "$defs"),
+    *("title", "description", "examples", "default"),
+)
+
+
 class Plan:
     """How the arguments of a tool are described and read."""
 
@@ -31,6 +43,8 @@ class Plan:
         self.natural: Dict[str, Any] = {}
         self.extra: Optional[Form] = None
         self.whole: Optional[Form] = None
+        #: The parameter that takes all arguments, as one object.
+        self.into: Optional[str] = None
         self.returns: Any = UNSET
         self.first: Optional[str] = None
         self.description, docs = parse_docstring(doc_text(tool.target))
@@ -125,10 +139,24 @@ class Plan:
             if given.get("type", "object") != "object" or (names is not None and not isinstance(names, dict)):
                 self.refused = f"{what} must describe an object, whose properties are the arguments"
                 return
-            unknown = [name for name in names or () if name not in self.forms]
-            if unknown and self.extra is None:
-                self.refused = f"{what} has a property `{unknown[0]}`, but the function has no such parameter"
+            if given and not any(key in OBJECT_KEYWORDS for key in given):
+                self.refused = (
+                    f"{what} is no JSON Schema of an object: write the arguments under `properties`, "
+                    f'such as {{"type": "object", "properties": {{"{next(iter(given))}": …}}}}'
+                )
                 return
+            self.into = self.taker(names or {})
+            if self.into is None and self.extra is None:
+                unknown = [name for name in names or () if name not in self.forms]
+                if unknown:
+                    self.refused = (
+                        f"{what} has a property `{unknown[0]}`, but the function has no such parameter"
+                    )
+                    return
+                missing = [name for name, (_, needed) in self.forms.items() if needed and name not in (names or ())]
+                if missing and names is not None and not any(key in given for key in COMPOSED):
+                    self.refused = f"{what} has no property `{missing[0]}`, but the function needs that parameter"
+                    return
             self.whole = Form(default_of(given).get("default") or {"type": "object"}, read_any)
             return
         try:
@@ -138,12 +166,21 @@ class Plan:
             return
         self.whole = form
 
+    def taker(self, names: Dict[str, Any]) -> Optional[str]:
+        """The only parameter, if it takes an object and no property has its name: `def greet(args: dict)`."""
+        if len(self.forms) != 1 or self.extra is not None:
+            return None
+        name, (form, _) = next(iter(self.forms.items()))
+        takes_object = not form.schema or form.schema.get("type") == "object" or "$ref" in form.schema
+        return name if takes_object and name not in names else None
+
     def schema(self) -> Frame:
         """The schema of the arguments."""
         if self.whole is not None:
             schema = self.types.finish(self.whole.schema)
-            composed = ("additionalProperties", "allOf", "anyOf", "oneOf", "$ref", "patternProperties")
-            open_ended = self.extra is not None or any(key in schema for key in composed)
+            if schema.get("type") is None and not any(key in schema for key in COMPOSED):
+                schema = {"type": "object", **schema}
+            open_ended = self.extra is not None or any(key in schema for key in COMPOSED)
             return schema if open_ended else {**schema, "additionalProperties": False}
         schema = {
             "type": "object",
@@ -167,7 +204,7 @@ class Plan:
 
     @property
     def plain(self) -> bool:
-        if isinstance(self.whole, Form) and self.whole.read is not read_any:
+        if self.into is not None or (isinstance(self.whole, Form) and self.whole.read is not read_any):
             return False
         forms = [form for form, _ in self.forms.values()]
         return (
@@ -192,6 +229,10 @@ class Plan:
             raise ArgumentsError(f"{self.tool.name} cannot be called as a tool: {self.refused}")
         if self.whole is not None and self.whole.read is not read_any:
             return self.read_whole(args, reading)
+        if self.into is not None:
+            made = self.forms[self.into][0].read(args, reading, "the input")
+            self.check(reading)
+            return {self.into: made}
         result: Dict[str, Any] = {}
         for name, value in args.items():
             known = self.forms.get(name)

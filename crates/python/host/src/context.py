@@ -113,6 +113,13 @@ class SyncRunContext(RunContext, ToolContext):
     def _make(self, op: str, name: str, input: Any, arguments: Dict[str, Any]) -> Any:
         return value_of(self._ask([(op, self._question(name, input, arguments), None)])[0])
 
+    def _get_state(self, name: str) -> Any:
+        return value_of(self._ask([("state_get", {"name": str(name)}, None)])[0])
+
+    def _set_state(self, name: str, value: Any) -> Any:
+        fields = {"name": str(name), "value": self._plain(value, f"the state {name!r}")}
+        return value_of(self._ask([("state_set", fields, None)])[0])
+
     def _make_all(self, calls: Iterable[Any], return_exceptions: bool) -> Any:
         replies = self._ask([("call", question, None) for question in self._questions(calls)])
         return raise_first([value_or_error(reply) for reply in replies], return_exceptions)
@@ -147,6 +154,13 @@ class SyncRunContext(RunContext, ToolContext):
 class AsyncRunContext(RunContext, AsyncToolContext, ToolContext):  # type: ignore[misc]  # Also for `isinstance`.
     async def _make(self, op: str, name: str, input: Any, arguments: Dict[str, Any]) -> Any:
         return value_of(await self._ask(op, self._question(name, input, arguments)))
+
+    async def _get_state(self, name: str) -> Any:
+        return value_of(await self._ask("state_get", {"name": str(name)}))
+
+    async def _set_state(self, name: str, value: Any) -> Any:
+        fields = {"name": str(name), "value": self._plain(value, f"the state {name!r}")}
+        return value_of(await self._ask("state_set", fields))
 
     async def _make_all(self, calls: Iterable[Any], return_exceptions: bool) -> List[Any]:
         import asyncio

@@ -249,15 +249,19 @@ class Host:
         return tool.plan.read(args, call.sandbox)
 
     def finish_with(self, call: Call, value: Any) -> None:
-        """Answers with a value, or with an error if it has no JSON form."""
+        """Answers with a value. What has no JSON form is answered as a text, with a note."""
         kind = type(value)
         blobs: List[Frame] = []
+        notes: List[str] = []
         if not (
             value is None or kind is bool or kind is int or (kind is str and len(value) < MAX_RESULT // 4)
         ):
-            plain = JsonWriter(call.sandbox, "the result", blobs)
+            plain = JsonWriter(call.sandbox, "the result", blobs, notes)
             done, value = interrupts.run(call, plain.convert, (value,), {})
-            if not done:
+            if not done and isinstance(value, TooLarge):
+                notes.append(str(value))
+                blobs, value = [], f"[{value}]"
+            elif not done:
                 if not isinstance(value, (ResultError, CallInterrupted)):
                     message = (
                         f"the result cannot be written as JSON: {type(value).__name__}: {message_of(value)}"
@@ -265,6 +269,8 @@ class Host:
                     value = ResultError(message).with_traceback(value.__traceback__)
                 self.finish(call, {"t": "error", "id": call.id, **describe_error(value, call.module)})
                 return
+        for note in notes:
+            self.logs.send(call, "log", "warning", note)
         result = {"t": "result", "id": call.id, "value": value}
         if blobs:
             result["blobs"] = blobs
@@ -277,13 +283,12 @@ class Host:
         self.calls.pop(call.id, None)
         try:
             body = to_bytes(encode(frame))
-            if len(body) > MAX_RESULT + 1024:
-                raise ResultError(too_large(f"{len(body):,} bytes"))
-        except (ResultError, ValueError, RecursionError) as error:
-            problem = (
-                error if isinstance(error, ResultError) else ResultError(f"the result is not JSON: {error}")
-            )
-            body = to_bytes(encode({"t": "error", "id": call.id, **describe_error(problem, call.module)}))
+            problem = too_large(f"{len(body):,} bytes") if len(body) > MAX_RESULT + 1024 else None
+        except (ValueError, RecursionError) as error:
+            problem = f"the result is not JSON: {error}"
+        if problem is not None:  # The call had its effects: it must not look failed.
+            self.logs.send(call, "log", "warning", problem)
+            body = to_bytes(encode({"t": "result", "id": call.id, "value": f"[{problem}]"}))
         # Before the answer is sent: a thread that still waits may read the next frame, and must then see that the
         # call has ended.
         for waiter in list(call.waiters.values()):
@@ -426,7 +431,8 @@ class Host:
             self.logs.flush(call)
             current.reset(token)
         if done:
-            self.channel.send({"t": "schema", "schema": value})
+            packages = self.packages.imported(call.module.root)
+            self.channel.send({"t": "schema", "schema": value, "packages": packages})
         else:
             self.channel.send({"t": "error", **describe_error(value, call.module, True)})
 

@@ -1,8 +1,31 @@
 # The start of the process.
 
 
-def main(argument: str) -> None:
+def enter_view(mounts: Iterable[Tuple[str, str]]) -> None:
+    """Makes a working directory that shows the mounts as the worker names them: `open("input/a.txt")`.
+
+    It is a folder of links. A file written beside them would be lost with the process, so the folder is read-only
+    where the temporary folder is private to the process and needs no removal (tier A).
+    """
+    temporary = os.environ.get("TMPDIR") or "/tmp"
+    folder = os.path.join(temporary, ".llm-do-view")
+    try:
+        os.mkdir(folder)
+        for at, path in mounts:
+            link = os.path.join(folder, at.strip("/"))
+            if "/" not in at.strip("/"):
+                os.symlink(path, link)
+        if temporary in ("/tmp", "/dev/shm"):
+            os.chmod(folder, 0o555)
+        os.chdir(folder)
+    except OSError as error:
+        os.write(2, f"the working directory can't show the mounts: {error}\n".encode())
+
+
+def main(argument: str, view: str = "") -> None:
     fd = int(argument)
+    if view:
+        enter_view(decode(view))
     # A high number, so that code which closes or writes to low numbers does not affect it.
     limit = os.sysconf("SC_OPEN_MAX")
     try:
@@ -37,4 +60,4 @@ def main(argument: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -5,27 +5,67 @@ class ResultError(Exception):
     """A value that has no JSON form. The message says what to return instead."""
 
 
-class JsonWriter:
-    """Converts a value to JSON. Bytes and images go into `blobs`, if those are allowed."""
+class Unfinished(ResultError):
+    """A value that stands for work that was not done, such as a coroutine that was not awaited."""
 
-    def __init__(self, sandbox: Sandbox, what: str, blobs: Optional[List[Frame]]) -> None:
+
+class TooLarge(ResultError):
+    """A value that is larger than the limit."""
+
+
+class JsonWriter:
+    """Converts a value to JSON. Bytes and images go into `blobs`, if those are allowed.
+
+    With `notes`, a part without a JSON form does not fail the whole: its text takes its place, and a note says so. The
+    call that returned it had its effects, so it must not look failed.
+    """
+
+    def __init__(
+        self, sandbox: Sandbox, what: str, blobs: Optional[List[Frame]], notes: Optional[List[str]] = None
+    ) -> None:
         self.sandbox = sandbox
         self.what = what
         self.blobs = blobs
+        self.notes = notes
         self.size = 0
         self.path: List[object] = []
         self.above: Set[int] = set()
 
-    def fail(self, problem: str) -> NoReturn:
-        place = "".join(f"[{step!r}]" for step in self.path[:20])
-        raise ResultError(f"{self.what}{place} {problem}")
+    def fail(self, problem: str, unfinished: bool = False) -> NoReturn:
+        steps = self.path if len(self.path) <= 20 else self.path[:3]
+        place = "".join(f"[{step!r}]" for step in steps)
+        raise (Unfinished if unfinished else ResultError)(f"{self.what}{place} {problem}")
 
     def count(self, size: int) -> None:
         self.size += size
         if self.size > MAX_RESULT:
-            raise ResultError(too_large(f"more than {MAX_RESULT >> 20} MiB", self.what))
+            raise TooLarge(too_large(f"more than {MAX_RESULT >> 20} MiB", self.what))
 
     def convert(self, value: Any) -> Json:
+        """The value as JSON, or its text where it has no JSON form."""
+        if self.notes is None:
+            return self.strict(value)
+        depth, above = len(self.path), set(self.above)
+        try:
+            return self.strict(value)
+        except (Unfinished, TooLarge):
+            raise
+        except ResultError as problem:
+            message, text = str(problem), text_of(value)
+        except Exception as problem:  # Methods of the value raise, or its file cannot be read.
+            message = f"{self.what} cannot be written as JSON: {type(problem).__name__}: {message_of(problem)}"
+            text = f"[{message}]"
+        del self.path[depth:]
+        self.above = above
+        self.note(message)
+        self.count(len(text))
+        return text
+
+    def note(self, message: str) -> None:
+        if self.notes is not None and len(self.notes) < MAX_NOTES:
+            self.notes.append(f"{message} (a text takes its place)")
+
+    def strict(self, value: Any) -> Json:
         kind = type(value)
         if kind is str:
             self.count(len(value))
@@ -47,7 +87,6 @@ class JsonWriter:
         if mark in self.above:
             self.fail("contains itself: return data without cycles")
         if len(self.above) >= MAX_DEPTH:
-            self.path = self.path[:3]
             self.fail(f"is nested more than {MAX_DEPTH} levels deep: return flatter data")
         self.above.add(mark)
         return mark
@@ -92,7 +131,12 @@ class JsonWriter:
         if isinstance(key, int):
             return int.__repr__(key)
         self.path.pop()
-        self.fail(f"has a key of type {type(key).__name__}: JSON keys are texts, so return str(key)")
+        problem = f"has a key of type {type(key).__name__}: JSON keys are texts, so return str(key)"
+        if self.notes is None:
+            self.fail(problem)
+        self.path.append("")
+        self.note(f"{self.what} {problem}")
+        return text_of(key)
 
     def other(self, value: Any) -> Json:
         import datetime
@@ -165,9 +209,9 @@ class JsonWriter:
         if hasattr(value, "__await__"):
             if hasattr(value, "close"):
                 value.close()
-            self.fail("is a coroutine that was not awaited: make the tool async and return `await …`")
+            self.fail("is a coroutine that was not awaited: make the tool async and return `await …`", True)
         if isinstance(value, Iterator) or hasattr(value, "__anext__"):
-            self.fail(f"is a {kind.__name__}: return a list, for example list(…)")
+            self.fail(f"is a {kind.__name__}: return a list, for example list(…)", True)
         if callable(value):
             self.fail(f"is {'a class' if isinstance(value, type) else 'a function'}: return data")
         self.fail(
@@ -179,7 +223,7 @@ class JsonWriter:
         if self.blobs is None:
             self.fail("is binary: write a file and pass its path")
         if len(data) > MAX_RESULT:
-            raise ResultError(too_large(f"more than {MAX_RESULT >> 20} MiB", self.what))
+            raise TooLarge(too_large(f"more than {MAX_RESULT >> 20} MiB", self.what))
         self.count(len(data) * 4 // 3)
         import base64
 
@@ -188,6 +232,15 @@ class JsonWriter:
         if not self.path:
             return f"[{media_type}, {len(data)} bytes]"
         return {"$blob": len(self.blobs) - 1}
+
+
+def text_of(value: object) -> str:
+    """The text of a value that has no JSON form."""
+    try:
+        text = str(value)
+        return shorten(text) if isinstance(text, str) else show(value)
+    except Exception:
+        return show(value)
 
 
 def too_large(size: str, what: str = "the result") -> str:

@@ -70,6 +70,8 @@ POLL_MS = 1000
 #: Most characters that one call may print.
 MAX_LOG = 256 << 10
 MAX_MESSAGE = 4_000
+#: Most notes about one result.
+MAX_NOTES = 5
 #: Deepest nesting of a value. JSON readers stop at 128 levels, and the frame needs some of them.
 MAX_DEPTH = 100
 MAX_FRAMES = 20

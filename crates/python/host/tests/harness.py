@@ -48,7 +48,9 @@ class Gone(Exception):
 class Host:
     """A running host and our end of its socket."""
 
-    def __init__(self, python: str = sys.executable, script: str = HOST) -> None:
+    def __init__(
+        self, python: str = sys.executable, script: str = HOST, view: Iterable[List[str]] = (), **env: str
+    ) -> None:
         ours, theirs = socket.socketpair()
         self.socket = ours
         self.socket.settimeout(LIMIT)
@@ -59,6 +61,8 @@ class Host:
             os.dup2(theirs.fileno(), 3)
 
         command = [python, "-I", "-X", "utf8", script, "3"]
+        if view:
+            command.append(json.dumps(list(view), separators=(",", ":")))
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -66,7 +70,7 @@ class Host:
             stderr=self.output,
             close_fds=False,
             preexec_fn=place_channel,
-            env={"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **env},
         )
         theirs.close()
         self.pending = b""
@@ -225,6 +229,13 @@ class HostTest(unittest.TestCase):
         self.assertEqual(frame["t"], "error", frame)
         self.assertEqual(frame["kind"], kind, frame)
         return frame
+
+    def noted(self, frame: Frame) -> str:
+        """The notes about a result that has no JSON form. The call did not fail."""
+        self.assertEqual(frame["t"], "result", frame)
+        notes = [log["text"] for log in self.host.logs if log["id"] == frame["id"] and log["stream"] == "log"]
+        self.assertTrue(notes, frame)
+        return lines(notes)
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + LIMIT

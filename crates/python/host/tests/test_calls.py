@@ -10,6 +10,27 @@ class Calls(HostTest):
         module = self.module("def add(a: int, b: int) -> int:\n    return a + b\n")
         self.assertEqual(self.host.value(module, "add", plain=True, a=2, b=3), 5)
 
+    def test_the_working_directory_shows_the_mounts(self) -> None:
+        self.write("real/a.txt", "hello")
+        os.mkdir(f"{self.root}/out")
+        os.mkdir(f"{self.root}/tmp")
+        view = [["/input", f"{self.root}/real"], ["/output", f"{self.root}/out"]]
+        host = Host(view=view, TMPDIR=f"{self.root}/tmp")
+        self.addCleanup(host.close)
+        host.ready()
+        module = self.module(
+            """
+            import os
+            def f():
+                with open("output/b.txt", "w") as file:
+                    file.write("b")
+                return [sorted(os.listdir()), open("input/a.txt").read()]
+            """
+        )
+        self.assertEqual(host.value(module, "f"), [["input", "output"], "hello"])
+        with open(f"{self.root}/out/b.txt") as file:
+            self.assertEqual(file.read(), "b")
+
     def test_discovery_then_call(self) -> None:
         module = self.module(
             '''

@@ -28,6 +28,32 @@ class Callbacks(HostTest):
         )
         self.assertEqual(self.host.value(module, "f"), ["", "", "", "", False, "[]"])
 
+    def test_state(self) -> None:
+        module = self.module(
+            HEAD
+            + """
+def f(ctx: ToolContext):
+    ctx.state.set("a", {"n": (1, 2)})
+    return [ctx.state.get("a"), ctx.state.get("b", 7)]
+async def g(ctx: ToolContext):
+    await ctx.state.set("a", 3)
+    return [await ctx.state.get("a"), await ctx.state.get("b", 7)]
+def bad(ctx: ToolContext):
+    ctx.state.set("a", object())
+"""
+        )
+        values: dict = {}
+
+        def answer(frame: dict) -> dict:
+            if frame["op"] == "state_set":
+                values[frame["name"]] = frame["value"]
+            return {"value": values.get(frame["name"])}
+
+        self.host.answer = answer
+        self.assertEqual(self.host.value(module, "f"), [{"n": [1, 2]}, 7])
+        self.assertEqual(self.host.value(module, "g"), [3, 7])
+        self.error(self.host.call(module, "bad"), "result")
+
     def test_forms_of_the_input(self) -> None:
         module = self.module(
             HEAD

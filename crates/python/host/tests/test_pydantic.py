@@ -208,7 +208,7 @@ def f(url: HttpUrl, n: conint(ge=1), s: Annotated[str, StringConstraints(min_len
             HEAD
             + "class M(BaseModel):\n    x: Any\ndef f():\n    return M(x=object())\ndef g():\n    return M(x=float('nan'))\n"
         )
-        self.error(self.host.call(module, "f"), "result")
+        self.noted(self.host.call(module, "f"))
         self.host.call(module, "g")
 
     def test_schema_frame(self) -> None:

@@ -365,6 +365,48 @@ class Signatures(HostTest):
         self.assertEqual(self.host.value(module, "wave", a=1), [1, 2.0])
         self.assertEqual(self.host.value(module, "nod", a=1, b=3), "Args(a=1, b=3.0)")
 
+    def test_one_parameter_takes_the_whole_input_of_its_companion(self) -> None:
+        properties = "{'type': 'object', 'properties': {'name': {'type': 'string'}}, 'required': ['name']}"
+        text = f"""
+            from typing import TypedDict
+            class Person(TypedDict):
+                name: str
+            def plain(args: dict) -> str:
+                return "Hello, " + args["name"]
+            plain_schema = {properties}
+            def bare(args):
+                return args["name"]
+            bare_schema = {properties}
+            def typed(person: Person) -> str:
+                return person["name"]
+            typed_schema = {properties}
+            def with_context(ctx: "ToolContext", args: dict) -> str:
+                return ctx.worker + args["name"]
+            with_context_schema = {properties}
+            def named(name: dict) -> str:
+                return str(name)
+            named_schema = {properties}
+            """
+        module = self.module(text)
+        functions = {one["name"]: one for one in self.host.load(module)[0]["functions"]}
+        for name, value in (("plain", "Hello, Ada"), ("typed", "Ada"), ("with_context", "Ada")):
+            self.assertIsNone(functions[name]["refused"])
+            self.assertEqual(functions[name]["input"]["properties"], {"name": {"type": "string"}})
+            self.assertFalse(functions[name]["plain"])
+            self.assertEqual(self.host.value(module, name, name="Ada"), value)
+        self.error(self.host.call(module, "named", name="Ada"), "arguments")
+
+    def test_companions_that_cannot_work_are_refused(self) -> None:
+        text = """
+            def short(name: str): pass
+            short_schema = {"name": {"type": "string"}}
+            def less(a: int, b: int): pass
+            less_schema = {"type": "object", "properties": {"a": {}}}
+            """
+        functions = self.functions(text)
+        self.assertIn("under `properties`", functions["short"]["refused"])
+        self.assertIn("no property `b`", functions["less"]["refused"])
+
     def test_schema_of_the_decorator(self) -> None:
         function = self.one(
             "@tool(schema={'type': 'object', 'properties': {'a': {'type': 'integer', 'maximum': 3}}})\ndef f(a): pass\n"

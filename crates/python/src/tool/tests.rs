@@ -6,7 +6,7 @@ use llm_do_core::{
     authority::{Authority, Bounds, Network, Place, Protection, View},
     call_path::CallPath,
     engine::{Call, Engine, Frame, RunContext},
-    function::{Function, FunctionSource, Implementation, Risk},
+    function::{Concurrency, Function, FunctionSource, Implementation, Risk},
     gate::Gate,
     ledger::{self, Budget},
     model::{Model, ModelError, ModelName, Models},
@@ -145,6 +145,7 @@ impl Project {
         let package = Arc::new(CodePackage {
             source: FunctionSource::Program,
             root: Place::new(self.root.path().to_str().unwrap()),
+            data: Vec::new(),
         });
         let module =
             ToolModule { module: CodeModule::File(package.root.join("tools.py")), names: vec![name.into()] };
@@ -178,7 +179,7 @@ impl Project {
             input: Arc::new(Schema::built_in(exposed.input.clone())),
             output: None,
             risk: Risk::Read,
-            parallel: false,
+            concurrency: Concurrency::ByRisk,
             timeout: Some(self.limit),
             contained: false,
             wildcard: false,

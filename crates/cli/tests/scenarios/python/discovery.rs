@@ -295,6 +295,7 @@ fn no_import_tools_flag_imports_nothing() {
     }
     let story = calling("raise RuntimeError('imported')\n", &[]);
     assert_eq!(run(&story, &["."]).code, Some(2));
+    let story = story.file("main.worker", "---\nmodel: script:s.yaml\n---\nGo.\n");
     succeed(&story, &[".", "--no-import-tools"]);
     assert!(offered(&story).is_empty());
     let importing = "---\nmodel: script:s.yaml\nimports: {tools: [tools.py]}\ntoolsets: [custom]\n---\nGo.\n";

@@ -19,7 +19,8 @@ fn python_blocks_of_the_guide_are_valid_tool_modules() {
     assert!(blocks.len() >= 8, "the guide has lost its examples");
     let mut story = Story::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nGo.\n")
-        .file("s.yaml", "answers:\n  - text: done\n");
+        .file("s.yaml", "answers:\n  - text: done\n")
+        .file("tools/rates.json", "{}");
     for (n, block) in blocks.iter().enumerate() {
         let file = if block.contains("def main(") { "flow.py" } else { &format!("tools/m{n}.py") };
         story = story.file(file, &format!("{block}\n"));

@@ -79,7 +79,7 @@ impl Files {
         let run = self.with(name, &input, |leaf, call| leaf.run(call).now_or_never())?;
         let output = run.expect("memory does not wait").map_err(|error| error.message)?;
         if let Some(schema) = &function.meta.output {
-            schema.validate(&output.value).unwrap();
+            schema.schema().validate(&output.value).unwrap();
         }
         Ok(output.value)
     }

@@ -8,7 +8,7 @@ use super::refuse;
 use crate::{
     definition::{Instructions, Sandbox, Signature, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
-    function::{Composite, CompositeCall, Effects, Function, FunctionMeta, Implementation},
+    function::{Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation},
     gate::Subject,
     journal::{RecordKind, UsedDefinition},
     outcome::{End, Halt, Outcome},
@@ -66,7 +66,7 @@ pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
             input: Arc::new(Schema::built_in(input)),
             output: None,
             risk: Risk::Exec,
-            parallel: false,
+            concurrency: Concurrency::ByRisk,
             timeout: None,
             contained: false,
             wildcard: false,

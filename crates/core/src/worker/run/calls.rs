@@ -31,10 +31,7 @@ pub(super) async fn outcomes(
 ) -> Result<Vec<Outcome>, Stop> {
     let engine = parent.engine;
     let mut outcomes = Vec::new();
-    let is_barrier = |call: &Making| {
-        let meta = &prepared.functions[call.function].meta;
-        meta.risk.is_barrier() && !meta.parallel
-    };
+    let is_barrier = |call: &Making| prepared.functions[call.function].meta.is_barrier();
     let driver = &*engine.host().driver;
     let caller = FrameCaller::new(engine, &prepared.frame);
     for batch in batches(calls, is_barrier) {
