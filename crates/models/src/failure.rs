@@ -224,7 +224,7 @@ impl Whom {
     }
 
     /// An error in an event of a stream, or in the body of an answer with a success status.
-    fn event(&self, body: &Value) -> ModelError {
+    pub(crate) fn event(&self, body: &Value) -> ModelError {
         let inner = body.get("error").filter(|inner| inner.is_object()).unwrap_or(body);
         let word = |key: &str| inner.get(key).and_then(Value::as_str).unwrap_or_default();
         let text = body.to_string();
