@@ -307,7 +307,8 @@ async fn a_refused_key_is_told_by_its_variable_and_not_shown() {
             let error = talk.ask().await.unwrap_err();
             assert!(!format!("{error:?}").contains(KEY), "{error:?}");
             let var = if way.0 == Wire::OpenAi { "OPENAI_API_KEY" } else { "ANTHROPIC_API_KEY" };
-            assert_eq!(code == 401, error.message.contains(var), "{error}");
+            // Some servers refuse a key with 400. What a server says about a key is never repeated.
+            assert_eq!(code != 500, error.message.contains(var), "{error}");
             let header = if way.0 == Wire::OpenAi { "authorization" } else { "x-api-key" };
             assert!(talk.seen().header(header).unwrap().ends_with(KEY));
         }
