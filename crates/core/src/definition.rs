@@ -356,10 +356,8 @@ impl ModelChoice {
                 format!("no model for `{}`: neither the worker nor the project names one", worker.id),
             )
         })?;
-        let fits = |glob: &String| {
-            globset::Glob::new(glob).is_ok_and(|glob| glob.compile_matcher().is_match(name.as_str()))
-        };
-        if !worker.compatible_models.is_empty() && !worker.compatible_models.iter().any(fits) {
+        let globs = &worker.compatible_models;
+        if !globs.is_empty() && !globs.iter().any(|glob| name.fits(glob)) {
             let message = format!(
                 "`{}` does not run with `{name}`; its compatible_models are: {}",
                 worker.id,

@@ -35,6 +35,40 @@ impl ModelName {
     pub fn as_str(&self) -> &str {
         &self.whole
     }
+
+    /// Whether a pattern of `compatible_models` names this model. A provider's names mean the same: `google:*` matches
+    /// `gemini:gemini-2.5-flash`. A pattern that is no glob matches nothing.
+    pub fn fits(&self, glob: &str) -> bool {
+        let Ok(glob) = globset::Glob::new(glob) else { return false };
+        let matcher = glob.compile_matcher();
+        let provider = provider_name(self.provider());
+        let aliases = PROVIDER_ALIASES.iter().filter(|(_, name)| *name == provider).map(|(alias, _)| *alias);
+        matcher.is_match(self.as_str())
+            || aliases.chain([provider]).any(|name| matcher.is_match(format!("{name}:{}", self.model())))
+    }
+}
+
+/// Other names of providers, each with the provider's own.
+pub const PROVIDER_ALIASES: &[(&str, &str)] = &[
+    ("claude", "anthropic"),
+    ("openai-responses", "openai_resp"),
+    ("openai_responses", "openai_resp"),
+    ("google", "gemini"),
+    ("vertexai", "vertex"),
+    ("bedrock_api", "bedrock"),
+    ("aws", "bedrock"),
+    ("ollama-cloud", "ollama_cloud"),
+    ("open_router", "openrouter"),
+    ("grok", "xai"),
+    ("mistralai", "mistral"),
+    ("github_copilot", "github"),
+    ("dashscope", "aliyun"),
+    ("qwen", "qwen_cloud"),
+];
+
+/// The provider's own name, if this is another one of it.
+pub fn provider_name(name: &str) -> &str {
+    PROVIDER_ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }
 
 impl fmt::Display for ModelName {

@@ -268,7 +268,7 @@ async fn stream(
     done: &mut u64,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), SourceError> {
-    let network = |error: reqwest::Error| SourceError::Network(chain(&error));
+    let network = |error: reqwest::Error| SourceError::Network(reason(&error));
     let mut request = client.get(url);
     if *done > 0 {
         request = request.header("range", format!("bytes={done}-"));
@@ -337,6 +337,9 @@ async fn install(
             .env("PIP_REQUIRE_VIRTUALENV", "0")
             .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
             .env("PIP_NO_INPUT", "1")
+            // Without a network the clients would repeat their requests for a quarter of a minute.
+            .env("PIP_RETRIES", "1")
+            .env("UV_HTTP_RETRIES", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(scratch.join("errors"))?)
@@ -407,8 +410,25 @@ fn largest_file(dir: &Path, depth: u32) -> u64 {
 fn last_line(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
+    // Its last line would be that no version of the package exists.
+    if text.contains("connection broken by") {
+        return "cannot reach the package index".to_owned();
+    }
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("failed");
     line.chars().filter(|it| !it.is_control()).take(300).collect()
+}
+
+/// Why a request failed, without its address, which the source's name stands for.
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    match error {
+        _ if error.is_connect() => format!("cannot connect: {cause}"),
+        _ if error.is_timeout() => "no answer in time".to_owned(),
+        _ => cause.to_string(),
+    }
 }
 
 /// An error with its causes, in one line.

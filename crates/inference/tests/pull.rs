@@ -331,3 +331,13 @@ async fn every_source_that_failed_is_told() {
         matches!(&failures(outcome)[..], [(_, SourceError::NoClient(names))] if names.contains("no-such-client"))
     );
 }
+
+#[tokio::test]
+async fn without_a_network_the_error_is_short_and_says_why() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_dir, store) = fresh();
+    let (outcome, _) = pull(&store, &entry(&[Source::Url(leak(format!("http://{free}/m.gguf")))])).await;
+    let said = outcome.unwrap_err().to_string();
+    assert!(said.contains(&format!("{free}: cannot connect: ")), "{said}");
+    assert!(said.lines().count() == 2 && said.len() < 160 && !said.contains("m.gguf"), "{said}");
+}

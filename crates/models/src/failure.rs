@@ -168,10 +168,14 @@ impl Whom {
         let code = status.as_u16();
         let mut error = match (kind, code) {
             // A server's message about a key often quotes a part of it, which scrubbing can't recognise.
-            (ModelErrorKind::Auth, 401) => self.error(kind, &self.refused_key()),
+            (ModelErrorKind::Auth, 401) => self.error(kind, &self.refused_key(code)),
+            (ModelErrorKind::Auth, _) if refuses_key(body) => self.error(kind, &self.refused_key(code)),
             (ModelErrorKind::Auth, _) => self.error(kind, &format!("refused ({code}): {said}")),
             (ModelErrorKind::NotFound, _) => {
-                let what = format!("{} knows no such model or address ({code}): {said}", self.host);
+                let what = format!(
+                    "{} knows no such model or address ({code}): {said}; check the model's name and the base address",
+                    self.host
+                );
                 self.error(kind, &what)
             }
             (_, 300..=399) => {
@@ -182,8 +186,13 @@ impl Whom {
                 self.error(kind, &what)
             }
             (ModelErrorKind::RateLimited, _) => self.error(kind, &format!("rate limited ({code}): {said}")),
-            (ModelErrorKind::ContextExceeded, _) => self
-                .error(kind, &format!("the conversation is longer than the model's window ({code}): {said}")),
+            (ModelErrorKind::ContextExceeded, _) => {
+                let what = format!(
+                    "the conversation is longer than the model's context window ({code}): {said}; send less, split the \
+                     work between workers, or use a model with a larger window"
+                );
+                self.error(kind, &what)
+            }
             (ModelErrorKind::Server | ModelErrorKind::Timeout, _) => {
                 self.error(kind, &format!("the server failed ({code}): {said}"))
             }
@@ -214,17 +223,25 @@ impl Whom {
         self.secrets.excerpt(&cause.to_string())
     }
 
-    fn refused_key(&self) -> String {
+    fn refused_key(&self, code: u16) -> String {
         match &self.key_var {
-            Some(var) => format!("{} refused the key in {var} (401)", self.host),
+            Some(var) => {
+                format!(
+                    "{} refused the key in {var} ({code}); check that it is whole and still valid",
+                    self.host
+                )
+            }
             None => {
-                format!("{} wants a key (401); name the variable that holds it with `api_key_env`", self.host)
+                format!(
+                    "{} wants a key ({code}); name the variable that holds it with `api_key_env`",
+                    self.host
+                )
             }
         }
     }
 
     /// An error in an event of a stream, or in the body of an answer with a success status.
-    fn event(&self, body: &Value) -> ModelError {
+    pub(crate) fn event(&self, body: &Value) -> ModelError {
         let inner = body.get("error").filter(|inner| inner.is_object()).unwrap_or(body);
         let word = |key: &str| inner.get(key).and_then(Value::as_str).unwrap_or_default();
         let text = body.to_string();
@@ -234,6 +251,7 @@ impl Whom {
         let kind = match status {
             Some(status) => kind_of(status, &text),
             None if exceeds_context(&text) => ModelErrorKind::ContextExceeded,
+            None if refuses_key(&text) => return self.error(ModelErrorKind::Auth, &self.refused_key(401)),
             None => kind_of_word(&format!("{} {} {}", word("type"), word("code"), word("status"))),
         };
         self.error(kind, &format!("the server reports an error: {}", self.said(&text)))
@@ -251,6 +269,8 @@ fn kind_of(status: StatusCode, body: &str) -> ModelErrorKind {
         401..=403 => K::Auth,
         404 | 410 => K::NotFound,
         400 | 413 | 422 if exceeds_context(body) => K::ContextExceeded,
+        400 | 422 if refuses_key(body) => K::Auth,
+        400 | 422 if knows_no_model(body) => K::NotFound,
         _ => K::BadRequest,
     }
 }
@@ -274,18 +294,61 @@ fn kind_of_word(word: &str) -> ModelErrorKind {
 
 /// Each provider words it differently, and none has a separate status for it.
 fn exceeds_context(body: &str) -> bool {
-    const SIGNS: &[&str] = &[
-        "context_length_exceeded",
-        "context_window",
-        "context window",
-        "context length",
-        "prompt is too long",
-        "too many tokens",
-        "input token count",
-        "request_too_large",
-    ];
+    says(
+        body,
+        &[
+            "context_length_exceeded",
+            "context_window",
+            "context window",
+            "context length",
+            "context limit",
+            "exceed_context_size",
+            "available context size",
+            "maximum prompt length",
+            "maximum number of tokens allowed",
+            "prompt is too long",
+            "input is too long",
+            "too many tokens",
+            "input token count",
+            "request_too_large",
+        ],
+    )
+}
+
+/// Gemini, xAI and some gateways refuse a key with the status of a wrong request.
+fn refuses_key(body: &str) -> bool {
+    says(
+        body,
+        &[
+            "api_key_invalid",
+            "api key not valid",
+            "api key expired",
+            "incorrect api key",
+            "invalid api key",
+            "invalid_api_key",
+        ],
+    )
+}
+
+/// Mistral, OpenRouter, DeepSeek and Bedrock report an unknown model with the status of a wrong request.
+fn knows_no_model(body: &str) -> bool {
+    says(
+        body,
+        &[
+            "model_not_found",
+            "invalid_model",
+            "invalid model",
+            "is not a valid model",
+            "model not exist",
+            "model not found",
+            "model identifier is invalid",
+        ],
+    )
+}
+
+fn says(body: &str, signs: &[&str]) -> bool {
     let body = body.to_lowercase();
-    SIGNS.iter().any(|sign| body.contains(sign))
+    signs.iter().any(|sign| body.contains(sign))
 }
 
 /// `retry-after-ms`, or `retry-after` in seconds or as a date.
@@ -360,8 +423,39 @@ mod tests {
                 r#"{"error":{"message":"prompt is too long: 210000 tokens > 200000"}}"#,
                 K::ContextExceeded,
             ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#,
+                K::Auth,
+            ),
+            (
+                400,
+                r#"{"code":"Client specified an invalid argument","error":"Incorrect API key provided: x"}"#,
+                K::Auth,
+            ),
+            (400, r#"{"object":"error","message":"Invalid model: m","type":"invalid_model"}"#, K::NotFound),
+            (400, r#"{"error":{"message":"x/y is not a valid model ID","code":400}}"#, K::NotFound),
+            (400, r#"{"error":{"message":"Model Not Exist"}}"#, K::NotFound),
+            (400, r#"{"message":"Input is too long for requested model."}"#, K::ContextExceeded),
+            (
+                400,
+                r#"{"error":{"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
+                K::ContextExceeded,
+            ),
         ] {
             assert_eq!(status(code, body).kind, kind, "{code} {body}");
+        }
+    }
+
+    #[test]
+    fn errors_that_a_user_can_mend_say_how() {
+        for (body, says) in [
+            ("prompt is too long", "larger window"),
+            ("API key not valid", "OPENAI_API_KEY (400); check that it"),
+            ("Model Not Exist", "check the model's name"),
+        ] {
+            let error = status(400, &format!(r#"{{"error":{{"message":"{body}"}}}}"#));
+            assert!(error.message.contains(says), "{error}");
         }
     }
 

@@ -1,14 +1,13 @@
 //! The providers that are known by name, with their addresses, wire formats and key variables.
 
 use genai::adapter::AdapterKind;
+use llm_do_core::model::provider_name;
 
 /// A provider known by name.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// The part of a model's name before the colon.
     pub(crate) name: &'static str,
-    /// Its aliases.
-    pub(crate) aliases: &'static [&'static str],
     pub(crate) kind: AdapterKind,
     /// The variables that may hold its key; the first that is set applies. Empty: it takes no key.
     pub(crate) keys: &'static [&'static str],
@@ -60,7 +59,6 @@ impl Wire {
 pub(crate) static KNOWN: &[Known] = &[
     Known {
         name: "anthropic",
-        aliases: &["claude"],
         kind: AdapterKind::Anthropic,
         keys: &["ANTHROPIC_API_KEY"],
         base_vars: &["ANTHROPIC_BASE_URL"],
@@ -68,7 +66,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "openai",
-        aliases: &[],
         kind: AdapterKind::OpenAI,
         keys: &["OPENAI_API_KEY"],
         base_vars: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
@@ -76,7 +73,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "openai_resp",
-        aliases: &["openai-responses", "openai_responses"],
         kind: AdapterKind::OpenAIResp,
         keys: &["OPENAI_API_KEY"],
         base_vars: &["OPENAI_BASE_URL", "OPENAI_API_BASE"],
@@ -84,7 +80,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "gemini",
-        aliases: &["google"],
         kind: AdapterKind::Gemini,
         keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         base_vars: &["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
@@ -92,7 +87,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "vertex",
-        aliases: &["vertexai"],
         kind: AdapterKind::Vertex,
         keys: &["VERTEX_API_KEY"],
         base_vars: &["VERTEX_BASE_URL"],
@@ -100,7 +94,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "bedrock",
-        aliases: &["bedrock_api", "aws"],
         kind: AdapterKind::BedrockApi,
         keys: &["BEDROCK_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"],
         base_vars: &["BEDROCK_BASE_URL"],
@@ -108,7 +101,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "ollama",
-        aliases: &[],
         kind: AdapterKind::Ollama,
         keys: &[],
         base_vars: &["OLLAMA_BASE_URL", "OLLAMA_HOST"],
@@ -116,7 +108,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "ollama_cloud",
-        aliases: &["ollama-cloud"],
         kind: AdapterKind::OllamaCloud,
         keys: &["OLLAMA_API_KEY"],
         base_vars: &[],
@@ -124,7 +115,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "openrouter",
-        aliases: &["open_router"],
         kind: AdapterKind::OpenRouter,
         keys: &["OPENROUTER_API_KEY", "OPEN_ROUTER_API_KEY"],
         base_vars: &["OPENROUTER_BASE_URL"],
@@ -132,7 +122,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "groq",
-        aliases: &[],
         kind: AdapterKind::Groq,
         keys: &["GROQ_API_KEY"],
         base_vars: &["GROQ_BASE_URL"],
@@ -140,7 +129,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "xai",
-        aliases: &["grok"],
         kind: AdapterKind::Xai,
         keys: &["XAI_API_KEY"],
         base_vars: &["XAI_BASE_URL"],
@@ -148,7 +136,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "deepseek",
-        aliases: &[],
         kind: AdapterKind::DeepSeek,
         keys: &["DEEPSEEK_API_KEY"],
         base_vars: &["DEEPSEEK_BASE_URL"],
@@ -156,7 +143,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "mistral",
-        aliases: &["mistralai"],
         kind: AdapterKind::Mistral,
         keys: &["MISTRAL_API_KEY"],
         base_vars: &["MISTRAL_BASE_URL"],
@@ -164,7 +150,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "cohere",
-        aliases: &[],
         kind: AdapterKind::Cohere,
         keys: &["COHERE_API_KEY"],
         base_vars: &[],
@@ -172,7 +157,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "fireworks",
-        aliases: &[],
         kind: AdapterKind::Fireworks,
         keys: &["FIREWORKS_API_KEY"],
         base_vars: &[],
@@ -180,7 +164,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "together",
-        aliases: &[],
         kind: AdapterKind::Together,
         keys: &["TOGETHER_API_KEY"],
         base_vars: &[],
@@ -188,7 +171,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "github",
-        aliases: &["github_copilot"],
         kind: AdapterKind::GithubCopilot,
         keys: &["GITHUB_TOKEN"],
         base_vars: &[],
@@ -196,7 +178,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "kimi",
-        aliases: &[],
         kind: AdapterKind::Kimi,
         keys: &["KIMI_API_KEY"],
         base_vars: &[],
@@ -204,7 +185,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "moonshot",
-        aliases: &[],
         kind: AdapterKind::Moonshot,
         keys: &["MOONSHOT_API_KEY"],
         base_vars: &[],
@@ -212,7 +192,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "minimax",
-        aliases: &[],
         kind: AdapterKind::MiniMax,
         keys: &["MINIMAX_API_KEY"],
         base_vars: &[],
@@ -220,7 +199,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "zai",
-        aliases: &[],
         kind: AdapterKind::Zai,
         keys: &["ZAI_API_KEY"],
         base_vars: &[],
@@ -228,7 +206,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "bigmodel",
-        aliases: &[],
         kind: AdapterKind::BigModel,
         keys: &["BIGMODEL_API_KEY"],
         base_vars: &[],
@@ -236,7 +213,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "aliyun",
-        aliases: &["dashscope"],
         kind: AdapterKind::Aliyun,
         keys: &["ALIYUN_API_KEY", "DASHSCOPE_API_KEY"],
         base_vars: &[],
@@ -244,7 +220,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "qwen_cloud",
-        aliases: &["qwen"],
         kind: AdapterKind::QwenCloud,
         keys: &["QWEN_CLOUD_API_KEY"],
         base_vars: &[],
@@ -252,7 +227,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "nebius",
-        aliases: &[],
         kind: AdapterKind::Nebius,
         keys: &["NEBIUS_API_KEY"],
         base_vars: &[],
@@ -260,7 +234,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "aihubmix",
-        aliases: &[],
         kind: AdapterKind::Aihubmix,
         keys: &["AIHUBMIX_API_KEY"],
         base_vars: &[],
@@ -268,7 +241,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "opencode_go",
-        aliases: &[],
         kind: AdapterKind::OpenCodeGo,
         keys: &["OPENCODE_GO_API_KEY"],
         base_vars: &[],
@@ -276,7 +248,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "requesty",
-        aliases: &[],
         kind: AdapterKind::Requesty,
         keys: &["REQUESTY_API_KEY"],
         base_vars: &[],
@@ -284,7 +255,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "atlascloud",
-        aliases: &[],
         kind: AdapterKind::AtlasCloud,
         keys: &["ATLASCLOUD_API_KEY"],
         base_vars: &[],
@@ -292,7 +262,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "api_route",
-        aliases: &[],
         kind: AdapterKind::ApiRoute,
         keys: &["API_ROUTE_API_KEY"],
         base_vars: &[],
@@ -300,7 +269,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "heabsy",
-        aliases: &[],
         kind: AdapterKind::Heabsy,
         keys: &["HEABSY_API_KEY"],
         base_vars: &[],
@@ -308,7 +276,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "runcrate",
-        aliases: &[],
         kind: AdapterKind::Runcrate,
         keys: &["RUNCRATE_API_KEY"],
         base_vars: &[],
@@ -316,7 +283,6 @@ pub(crate) static KNOWN: &[Known] = &[
     },
     Known {
         name: "cloudgpu",
-        aliases: &[],
         kind: AdapterKind::CloudGpu,
         keys: &["CLOUDGPU_API_KEY"],
         base_vars: &[],
@@ -327,7 +293,8 @@ pub(crate) static KNOWN: &[Known] = &[
 impl Known {
     /// The provider of that name or alias.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
-        KNOWN.iter().find(|known| known.name == name || known.aliases.contains(&name))
+        let name = provider_name(name);
+        KNOWN.iter().find(|known| known.name == name)
     }
 
     /// Its own address. Vertex and Bedrock have one per project and region, which come from variables.

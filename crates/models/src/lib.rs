@@ -17,6 +17,7 @@ mod known;
 mod output;
 mod prices;
 mod providers;
+mod reader;
 mod remote;
 mod request;
 mod response;

@@ -5,7 +5,7 @@
 
 use crate::known::Known;
 use llm_do_core::{
-    model::{ModelName, Terms},
+    model::{ModelName, Terms, provider_name},
     price::{Price, Usd},
 };
 use serde::Deserialize;
@@ -75,9 +75,14 @@ fn undated(model: &str) -> &str {
 
 /// Whether a key of the user's `prices` names a model: exactly, or by its beginning (`openai:gpt-5*`).
 pub(crate) fn names(key: &str, name: &ModelName) -> bool {
+    let canonical = |text: &str| match text.split_once(':') {
+        Some((provider, model)) => format!("{}:{model}", provider_name(provider)),
+        None => text.to_owned(),
+    };
+    let name = canonical(name.as_str());
     match key.strip_suffix('*') {
-        Some(beginning) => name.as_str().starts_with(beginning),
-        None => key == name.as_str(),
+        Some(beginning) => name.starts_with(&canonical(beginning)),
+        None => canonical(key) == name,
     }
 }
 
@@ -141,5 +146,6 @@ mod tests {
         let name: ModelName = "openai:gpt-5-mini".parse().unwrap();
         assert!(names("openai:gpt-5-mini", &name) && names("openai:gpt-5*", &name));
         assert!(!names("openai:gpt-5", &name) && !names("gpt-5*", &name));
+        assert!(names("google:gemini-3*", &"gemini:gemini-3-flash".parse().unwrap()));
     }
 }

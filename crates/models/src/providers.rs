@@ -15,7 +15,7 @@ use genai::{
     adapter::AdapterKind,
     resolver::{AuthData, Endpoint},
 };
-use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName, Models, Terms};
+use llm_do_core::model::{Model, ModelError, ModelErrorKind, ModelName, Models, PROVIDER_ALIASES, Terms};
 use reqwest::Url;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -202,7 +202,7 @@ impl Providers {
         let mut near: Vec<(usize, &str)> = names
             .iter()
             .copied()
-            .chain(KNOWN.iter().flat_map(|known| known.aliases.iter().copied()))
+            .chain(PROVIDER_ALIASES.iter().map(|(alias, _)| *alias))
             .map(|name| (strsim::damerau_levenshtein(provider, name), name))
             .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
             .collect();
@@ -443,19 +443,26 @@ mod tests {
             _ => Some("key-of-tests".into()),
         });
         for known in KNOWN {
-            for name in std::iter::once(&known.name).chain(known.aliases) {
+            let aliases = PROVIDER_ALIASES.iter().filter(|(_, name)| *name == known.name);
+            for name in std::iter::once(known.name).chain(aliases.map(|(alias, _)| *alias)) {
                 let model = all.open(&format!("{name}:claude-x").parse().unwrap());
                 assert!(model.is_ok(), "{name}: {:?}", model.err());
             }
             let base = known.base(&|name| all.var(name)).unwrap();
             assert!(base.ends_with('/') && !base.contains('{'), "{base}");
         }
-        let mut names: Vec<_> =
-            KNOWN.iter().flat_map(|known| known.aliases.iter().chain([&known.name])).collect();
+        let mut names: Vec<_> = KNOWN
+            .iter()
+            .map(|known| known.name)
+            .chain(PROVIDER_ALIASES.iter().map(|(alias, _)| *alias))
+            .collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count, "names are unique");
+        for (alias, name) in PROVIDER_ALIASES {
+            assert!(KNOWN.iter().any(|known| known.name == *name), "{alias} is a name of {name}");
+        }
     }
 
     #[test]

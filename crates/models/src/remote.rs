@@ -5,8 +5,9 @@ use crate::{
     failure::Whom,
     known::Wire,
     output::Output,
+    reader::{Failure, Reader},
     request::Form,
-    response::{Answer, blocked},
+    response::{Answer, Block, usage_of_genai},
 };
 use futures_util::StreamExt as _;
 use genai::{
@@ -27,7 +28,7 @@ use serde_json::{Map, Value, json};
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// A model behind an endpoint.
@@ -53,17 +54,9 @@ struct Prepared {
 /// A request with a streamed answer.
 struct Asked {
     events: ChatStream,
-    aside: Arc<Mutex<Aside>>,
+    /// `None` where `genai` reads the answer.
+    reader: Option<Arc<Mutex<Reader>>>,
     blank: Answer,
-}
-
-/// Data in a stream that `genai` skips.
-#[derive(Default)]
-struct Aside {
-    /// OpenAI's `refusal`, which replaces an answer.
-    refusal: String,
-    /// A piece that is not JSON; `genai` skips it on the wire of responses.
-    garbled: Option<String>,
 }
 
 impl Model for Remote {
@@ -169,6 +162,7 @@ impl Remote {
         let effort = reasoning_effort.as_ref().and_then(|effort| effort.parse().ok());
         let (body, wrapped) = self.extra_body(request);
         let output = request.output.filter(|_| self.form.wire == Wire::Gemini);
+        let by_genai = self.reader().is_none();
         let options = ChatOptions {
             temperature: *temperature,
             top_p: *top_p,
@@ -176,12 +170,13 @@ impl Remote {
             seed: *seed,
             stop_sequences: stop.clone(),
             reasoning_effort: effort.or_else(|| self.no_effort()),
+            // This option and the one for reasoning change the request, too.
             capture_usage: Some(true),
-            capture_content: Some(true),
-            capture_tool_calls: Some(true),
+            capture_content: Some(by_genai),
+            // On OpenAI's wire `genai` makes room for as many calls as the number of one says.
+            capture_tool_calls: Some(by_genai),
             capture_reasoning_content: Some(self.captures_reasoning()),
-            // For `Answer::salvage`, and for what OpenAI's refusals say.
-            capture_raw_body: Some(!self.stream && matches!(self.form.wire, Wire::OpenAi | Wire::Gemini)),
+            capture_raw_body: Some(!self.stream && !by_genai),
             response_format: output.map(|schema| JsonSpec::new("answer", schema.as_ref().clone()).into()),
             stream_header_timeout: Some(self.whom.idle),
             stream_read_timeout: Some(self.whom.idle),
@@ -243,40 +238,76 @@ impl Remote {
         ((!body.is_empty()).then_some(Value::Object(body)), wrapped)
     }
 
+    fn reader(&self) -> Option<Reader> {
+        Reader::new(self.form.wire, self.form.iden.adapter_kind)
+    }
+
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<Asked, ModelError> {
         let client = self.clients.get(self.needs)?;
         let Prepared { chat, mut options, wrapped } = self.prepare(request)?;
-        let aside = Arc::new(Mutex::new(Aside::default()));
-        let wire = self.form.wire;
-        if Aside::has_any(wire) {
-            let aside = Arc::clone(&aside);
-            options = options.with_raw_frame_fn(move |_, frame| {
-                aside.lock().unwrap_or_else(PoisonError::into_inner).read(frame.data, wire);
-            });
+        let reader = self.reader().map(|reader| Arc::new(Mutex::new(reader)));
+        if let Some(reader) = &reader {
+            let reader = Arc::clone(reader);
+            options = options.with_raw_frame_fn(move |_, frame| lock(&reader).event(frame.event, frame.data));
         }
         let asked = client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await;
         let events = asked.map_err(|error| self.report(error))?.stream;
-        Ok(Asked { events, aside, blank: Answer { turn: request.turn, wrapped, ..Answer::default() } })
+        Ok(Asked { events, reader, blank: Answer { turn: request.turn, wrapped, ..Answer::default() } })
     }
 
     async fn streamed(&self, asked: Asked, deltas: &dyn DeltaSink) -> Result<Answer, ModelError> {
-        let Asked { mut events, aside, blank } = asked;
-        let aside = || std::mem::take(&mut *aside.lock().unwrap_or_else(PoisonError::into_inner));
+        let Asked { events, reader, blank } = asked;
+        match reader {
+            Some(reader) => self.read(events, &reader, blank, deltas).await,
+            None => self.read_by_genai(events, blank, deltas).await,
+        }
+    }
+
+    /// Polls the stream to its end. The reader sees each event before `genai` reads it, so `genai`'s own view of the
+    /// events does not count.
+    async fn read(
+        &self,
+        mut events: ChatStream,
+        reader: &Mutex<Reader>,
+        blank: Answer,
+        deltas: &dyn DeltaSink,
+    ) -> Result<Answer, ModelError> {
+        loop {
+            let event = events.next().await;
+            let mut reader = lock(reader);
+            for delta in reader.deltas() {
+                deltas.delta(match delta {
+                    Delta::Call { name } => Delta::Call { name: self.form.meant(&name).into() },
+                    delta => delta,
+                });
+            }
+            if let Some(failure) = reader.failure() {
+                return Err(self.failed(failure));
+            }
+            match event {
+                Some(Ok(ChatStreamEvent::End(_))) | None if reader.is_whole() => break,
+                None => return Err(self.whom.cut()),
+                // What follows an answer is not needed.
+                Some(Err(Error::WebStream { .. })) if reader.is_whole() => break,
+                Some(Err(error @ Error::WebStream { .. })) => return Err(self.report(error)),
+                Some(Ok(_) | Err(_)) => {}
+            }
+        }
+        // The end of the transfer follows the end of the answer. A connection that has not read it yet when the stream
+        // is dropped is closed, and the next turn has to make a new one.
+        tokio::task::yield_now().await;
+        Ok(lock(reader).answer(blank))
+    }
+
+    async fn read_by_genai(
+        &self,
+        mut events: ChatStream,
+        blank: Answer,
+        deltas: &dyn DeltaSink,
+    ) -> Result<Answer, ModelError> {
         let mut announced = HashSet::new();
         while let Some(event) = events.next().await {
-            let event = match (event, self.form.wire) {
-                (Ok(event), _) => event,
-                // A blocked prompt is an answer, but `genai` reports it as a failure.
-                (Err(error), Wire::Gemini) => {
-                    let refusal = aside().refusal;
-                    if refusal.is_empty() {
-                        return Err(self.report(error));
-                    }
-                    return Ok(Answer { refusal, ..blank });
-                }
-                (Err(error), _) => return Err(self.report(error)),
-            };
-            match event {
+            match event.map_err(|error| self.report(error))? {
                 ChatStreamEvent::Chunk(chunk) if !chunk.content.is_empty() => {
                     deltas.delta(Delta::Text { text: chunk.content });
                 }
@@ -290,23 +321,17 @@ impl Remote {
                     }
                 }
                 ChatStreamEvent::End(end) => {
-                    let aside = aside();
-                    if let Some(cause) = aside.garbled {
-                        return Err(self.whom.garbled(&cause));
-                    }
                     // Some adapters of `genai` end a stream without an error if the connection breaks.
                     if end.captured_stop_reason.is_none() {
                         return Err(self.whom.cut());
                     }
-                    // The end of the transfer follows the end of the answer. A connection that has not read it yet
-                    // when the stream is dropped is closed, and the next turn has to make a new one.
                     tokio::task::yield_now().await;
+                    let content = end.captured_content.map(MessageContent::into_parts).unwrap_or_default();
                     return Ok(Answer {
-                        content: end.captured_content.map(MessageContent::into_parts).unwrap_or_default(),
+                        blocks: Block::of_genai(content),
                         reasoning: end.captured_reasoning_content,
                         stop: end.captured_stop_reason,
-                        usage: end.captured_usage,
-                        refusal: aside.refusal,
+                        usage: usage_of_genai(end.captured_usage),
                         ..blank
                     });
                 }
@@ -323,29 +348,41 @@ impl Remote {
         // No data arrives before the whole answer is ready, so the idle timeout between pieces does not apply.
         let patience = self.whom.idle * 5;
         let asked = client.exec_chat(self.target.clone(), chat, Some(&options));
-        let response = match tokio::time::timeout(patience, asked).await {
-            Err(_) => return Err(self.whom.timeout()),
-            Ok(Ok(response)) => response,
-            Ok(Err(Error::ChatResponseGeneration { response_body, cause, .. })) => {
-                let salvaged = Answer::salvage(&response_body, blank);
-                return salvaged.ok_or_else(|| self.whom.garbled(&cause));
+        let asked = tokio::time::timeout(patience, asked).await.map_err(|_| self.whom.timeout())?;
+        let body = match asked {
+            Ok(response) => match response.captured_raw_body {
+                Some(body) => body,
+                None => {
+                    return Ok(Answer {
+                        blocks: Block::of_genai(response.content.into_parts()),
+                        reasoning: response.reasoning_content,
+                        stop: response.stop_reason,
+                        usage: usage_of_genai(Some(response.usage)),
+                        ..blank
+                    });
+                }
+            },
+            // `genai` could not read the answer, but the reader may.
+            Err(Error::ChatResponseGeneration { response_body, .. }) if self.reader().is_some() => {
+                *response_body
             }
-            Ok(Err(error)) => return Err(self.report(error)),
+            Err(error) => return Err(self.report(error)),
         };
-        let refusal = response
-            .captured_raw_body
-            .as_ref()
-            .and_then(|body| body.pointer("/choices/0/message/refusal")?.as_str())
-            .unwrap_or_default()
-            .to_owned();
-        Ok(Answer {
-            content: response.content.into_parts(),
-            reasoning: response.reasoning_content,
-            stop: response.stop_reason,
-            usage: Some(response.usage),
-            refusal,
-            ..blank
-        })
+        let Some(mut reader) = self.reader() else {
+            return Err(self.whom.garbled(&"it has an unknown form"));
+        };
+        reader.body(body);
+        match reader.failure() {
+            Some(failure) => Err(self.failed(failure)),
+            None => Ok(reader.answer(blank)),
+        }
+    }
+
+    fn failed(&self, failure: Failure) -> ModelError {
+        match failure {
+            Failure::Reported(body) => self.whom.event(&body),
+            Failure::Garbled(cause) => self.whom.garbled(&cause),
+        }
     }
 
     fn report(&self, error: Error) -> ModelError {
@@ -353,42 +390,8 @@ impl Remote {
     }
 }
 
-impl Aside {
-    fn has_any(wire: Wire) -> bool {
-        matches!(wire, Wire::OpenAi | Wire::Responses | Wire::Gemini)
-    }
-
-    fn read(&mut self, data: &str, wire: Wire) {
-        let sign = match wire {
-            Wire::Responses => "",
-            Wire::Gemini => "\"blockReason\"",
-            _ => "\"refusal\"",
-        };
-        // Parsing each piece a second time would double the work for a rare case. OpenAI's answers begin with
-        // `"refusal":null`.
-        let null = |(at, _)| data[at + sign.len()..].starts_with(":null");
-        if !data.contains(sign) || data.match_indices(sign).all(null) {
-            return;
-        }
-        let event: Value = match serde_json::from_str(data) {
-            Ok(event) => event,
-            Err(error) if wire == Wire::Responses && data != "[DONE]" => {
-                self.garbled.get_or_insert_with(|| error.to_string());
-                return;
-            }
-            // If `genai` parses everything, it reports the error itself.
-            Err(_) => return,
-        };
-        if let Some(blocked) = blocked(&event) {
-            self.refusal = blocked;
-            return;
-        }
-        let piece = match event.get("type").and_then(Value::as_str) {
-            Some("response.refusal.delta") => event.get("delta"),
-            _ => event.pointer("/choices/0/delta/refusal"),
-        };
-        self.refusal.push_str(piece.and_then(Value::as_str).unwrap_or_default());
-    }
+fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
+    reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A name of the conversation, short since OpenAI takes 64 characters at most.
@@ -436,23 +439,5 @@ mod tests {
                 && !is_reasoning_gpt("gpt-5-chat-latest")
         );
         assert!(!is_reasoning_gpt("gpt-4o"));
-    }
-
-    #[test]
-    fn refusals_are_read_from_every_wire_that_has_them_apart() {
-        let mut aside = Aside::default();
-        aside.read(r#"{"choices":[{"delta":{"refusal":null,"content":"x"}}]}"#, Wire::OpenAi);
-        aside.read(r#"{"choices":[{"delta":{"refusal":"I can"}}]}"#, Wire::OpenAi);
-        aside.read(r#"{"type":"response.refusal.delta","delta":"not"}"#, Wire::Responses);
-        assert_eq!(aside.refusal, "I cannot");
-        assert!(aside.garbled.is_none());
-        aside.read("[DONE]", Wire::Responses);
-        aside.read("{\"choices\":", Wire::OpenAi);
-        assert!(aside.garbled.is_none(), "`genai` reports it itself there");
-        aside.read("{\"type\":", Wire::Responses);
-        assert!(aside.garbled.is_some());
-        let mut aside = Aside::default();
-        aside.read(r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#, Wire::Gemini);
-        assert!(aside.refusal.contains("SAFETY"));
     }
 }

@@ -197,6 +197,7 @@ impl Form {
                     Some(Echo::Call { id, signatures: of_call }) => {
                         signatures.insert(id, of_call);
                     }
+                    Some(Echo::Citations(citations)) => cite(&mut content, &citations),
                     None => {}
                 },
                 Part::Call(call) => content.push(ContentPart::ToolCall(ToolCall {
@@ -244,6 +245,14 @@ impl Form {
             response = response.with_fn_name(self.told(&result.name));
         }
         ContentPart::ToolResponse(response)
+    }
+}
+
+/// Gives the text that was added last its citations back.
+fn cite(content: &mut Vec<ContentPart>, citations: &[Value]) {
+    if let Some(ContentPart::Text(text)) = content.pop_if(|part| matches!(part, ContentPart::Text(_))) {
+        let block = json!({"type": "text", "text": text, "citations": citations});
+        content.push(ContentPart::from_custom(block, None));
     }
 }
 

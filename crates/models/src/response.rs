@@ -1,26 +1,51 @@
 //! Answers in the engine's form.
 
-use crate::{known::Wire, output, request::Form};
+use crate::{output, request::Form};
 use genai::chat::{self, ContentPart, StopReason};
 use llm_do_core::model::{Arguments, FinishReason, ModelResponse, Part, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::{collections::HashSet, sync::Arc};
 
-/// An answer of `genai`, streamed or not.
+/// An answer, streamed or not.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    pub(crate) content: Vec<ContentPart>,
-    /// Thinking outside the content parts.
+    pub(crate) blocks: Vec<Block>,
+    /// Thinking outside the blocks.
     pub(crate) reasoning: Option<String>,
     pub(crate) stop: Option<StopReason>,
-    pub(crate) usage: Option<chat::Usage>,
-    /// The model's refusal. OpenAI sends it in a separate field, which `genai` skips.
+    pub(crate) usage: Usage,
+    /// The model's refusal, where a provider sends it apart from the text.
     pub(crate) refusal: String,
     /// The number of the turn, to make call ids unique.
     pub(crate) turn: u32,
     /// The output is wrapped in an object, since the provider accepts no other schema.
     pub(crate) wrapped: bool,
+}
+
+/// One piece of an answer.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Block {
+    /// Text, with the provider's own notes on where it comes from.
+    Text { text: String, citations: Vec<Value> },
+    /// Thinking. Its signature may be empty.
+    Thinking { text: String, signature: String },
+    /// A signature without text.
+    Signature(String),
+    /// A call of a function.
+    Call(Call),
+    /// A piece that the provider wants back as it came.
+    Opaque(Value),
+}
+
+/// A call of a function.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// JSON, or what the model wrote instead.
+    pub(crate) arguments: String,
+    pub(crate) signatures: Vec<String>,
 }
 
 /// Data that a provider requires back unchanged, as the value of a [`Part::Opaque`].
@@ -35,6 +60,8 @@ pub(crate) enum Echo {
     Block(Value),
     /// Signatures of one call.
     Call { id: String, signatures: Vec<String> },
+    /// Belong to the [`Part::Text`] just before.
+    Citations(Vec<Value>),
 }
 
 impl Echo {
@@ -48,48 +75,91 @@ impl Echo {
     }
 }
 
-impl Answer {
-    /// An answer that `genai` could not read: of OpenAI's wire, since a call's arguments are no JSON; of Gemini,
-    /// since the prompt was blocked. `None` if it is neither.
-    pub(crate) fn salvage(body: &Value, blank: Self) -> Option<Self> {
-        if let Some(refusal) = blocked(body) {
-            return Some(Self { refusal, ..blank });
-        }
-        let choice = body.pointer("/choices/0")?;
-        let message = choice.get("message")?;
-        let text = |key: &str| message.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let mut content: Vec<_> = text("content").map(ContentPart::from_text).into_iter().collect();
-        for call in message.get("tool_calls")?.as_array()? {
-            content.push(ContentPart::ToolCall(chat::ToolCall {
-                call_id: call.get("id").and_then(Value::as_str).unwrap_or_default().into(),
-                fn_name: call.pointer("/function/name")?.as_str()?.into(),
-                fn_arguments: call.pointer("/function/arguments").cloned().unwrap_or_default(),
-                thought_signatures: None,
-            }));
-        }
-        Some(Self {
-            content,
-            reasoning: text("reasoning_content").or_else(|| text("reasoning")).map(str::to_owned),
-            stop: choice.get("finish_reason").and_then(Value::as_str).map(|stop| stop.to_owned().into()),
-            usage: body.get("usage").and_then(|usage| chat::Usage::deserialize(usage).ok()),
-            ..blank
-        })
+impl Block {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), citations: Vec::new() }
     }
 
+    /// The blocks of an answer that `genai` has read. It puts the signature of thinking before its text.
+    pub(crate) fn of_genai(parts: Vec<ContentPart>) -> Vec<Self> {
+        let mut parts = parts.into_iter().peekable();
+        let mut blocks = Vec::with_capacity(parts.len());
+        while let Some(part) = parts.next() {
+            blocks.push(match part {
+                ContentPart::Text(text) => Self::text(text),
+                ContentPart::ThoughtSignature(signature) => {
+                    match parts.next_if(|next| matches!(next, ContentPart::ReasoningContent(_))) {
+                        Some(ContentPart::ReasoningContent(text)) => Self::Thinking { text, signature },
+                        _ => Self::Signature(signature),
+                    }
+                }
+                ContentPart::ReasoningContent(text) => Self::Thinking { text, signature: String::new() },
+                ContentPart::Custom(block) => Self::Opaque(block.data),
+                ContentPart::ToolCall(call) => Self::Call(Call {
+                    id: call.call_id,
+                    name: call.fn_name,
+                    arguments: arguments_text(Some(&call.fn_arguments)),
+                    // They repeat the signatures before the call.
+                    signatures: Vec::new(),
+                }),
+                ContentPart::Binary(_) | ContentPart::ToolResponse(_) => continue,
+            });
+        }
+        blocks
+    }
+
+    fn push(self, form: &Form, turn: u32, ids: &mut HashSet<String>, parts: &mut Vec<Part>) {
+        match self {
+            Self::Text { text, .. } if text.is_empty() => {}
+            Self::Text { text, citations } => {
+                parts.push(Part::text(text));
+                if !citations.is_empty() {
+                    parts.extend(Echo::Citations(citations).part(form));
+                }
+            }
+            Self::Thinking { text, signature } => {
+                if !text.is_empty() {
+                    parts.push(Part::Reasoning { text: text.into() });
+                }
+                if !signature.is_empty() {
+                    parts.extend(Echo::Signature(signature).part(form));
+                }
+            }
+            Self::Signature(signature) => parts.extend(Echo::Signature(signature).part(form)),
+            Self::Opaque(value) => parts.extend(Echo::Block(value).part(form)),
+            Self::Call(Call { id, name, arguments, signatures }) => {
+                let id = unique(id, turn, ids);
+                if !signatures.is_empty() {
+                    parts.extend(Echo::Call { id: id.clone(), signatures }.part(form));
+                }
+                parts.push(Part::Call(ToolCall {
+                    id: id.into(),
+                    name: form.meant(&name).into(),
+                    arguments: Arguments::parse(&arguments),
+                }));
+            }
+        }
+    }
+}
+
+impl Answer {
     /// The answer in the engine's form.
     pub(crate) fn response(self, form: &Form) -> ModelResponse {
         let mut parts = Vec::new();
-        let in_content = self.content.iter().any(|part| matches!(part, ContentPart::ReasoningContent(_)));
-        let calls = self.content.iter().filter(|part| part.is_tool_call()).count();
-        if let Some(text) = self.reasoning.filter(|text| !in_content && !text.is_empty()) {
+        let in_blocks = self.blocks.iter().any(|block| matches!(block, Block::Thinking { .. }));
+        let has_calls = self.blocks.iter().any(|block| matches!(block, Block::Call(_)));
+        if let Some(text) = self.reasoning.filter(|text| !in_blocks && !text.is_empty()) {
             parts.push(Part::Reasoning { text: text.into() });
             // Required back only while tools run; later it is not needed.
-            if form.echoes_reasoning && calls > 0 {
+            if form.echoes_reasoning && has_calls {
                 parts.extend(Echo::Reasoning.part(form));
             }
         }
-        push_content(self.content, self.turn, form, &mut parts);
-        let mut finish = finish(self.stop.as_ref(), calls > 0);
+        let mut ids = HashSet::new();
+        for block in self.blocks {
+            block.push(form, self.turn, &mut ids, &mut parts);
+        }
+        let mut finish = finish(self.stop.as_ref(), has_calls);
         if !self.refusal.is_empty() {
             parts.push(Part::text(self.refusal));
             finish = FinishReason::Refusal;
@@ -97,7 +167,7 @@ impl Answer {
         if self.wrapped {
             unwrap_texts(&mut parts);
         }
-        ModelResponse { parts, finish, usage: usage(self.usage) }
+        ModelResponse { parts, finish, usage: self.usage }
     }
 }
 
@@ -115,53 +185,8 @@ pub(crate) fn blocked(body: &Value) -> Option<String> {
     Some(format!("The provider blocked the prompt ({reason})."))
 }
 
-fn push_content(content: Vec<ContentPart>, turn: u32, form: &Form, parts: &mut Vec<Part>) {
-    // Gemini signs single calls. For other providers a call only repeats the signatures before it.
-    let of_calls: HashSet<String> = match form.wire {
-        Wire::Gemini => content
-            .iter()
-            .filter_map(|part| part.as_tool_call()?.thought_signatures.clone())
-            .flatten()
-            .collect(),
-        _ => HashSet::new(),
-    };
-    let mut ids = HashSet::new();
-    let mut content = content.into_iter().peekable();
-    while let Some(part) = content.next() {
-        match part {
-            ContentPart::Text(text) if !text.is_empty() => parts.push(Part::text(text)),
-            ContentPart::ThoughtSignature(signature) if of_calls.contains(&signature) => {}
-            ContentPart::ThoughtSignature(signature) => {
-                let thought = content.next_if(|next| matches!(next, ContentPart::ReasoningContent(_)));
-                if let Some(ContentPart::ReasoningContent(text)) = thought
-                    && !text.is_empty()
-                {
-                    parts.push(Part::Reasoning { text: text.into() });
-                }
-                parts.extend(Echo::Signature(signature).part(form));
-            }
-            ContentPart::ReasoningContent(text) if !text.is_empty() => {
-                parts.push(Part::Reasoning { text: text.into() });
-            }
-            ContentPart::Custom(block) => parts.extend(Echo::Block(block.data).part(form)),
-            ContentPart::ToolCall(call) => {
-                let id = unique(call.call_id, turn, &mut ids);
-                if let Some(signatures) = call.thought_signatures.filter(|_| form.wire == Wire::Gemini) {
-                    parts.extend(Echo::Call { id: id.clone(), signatures }.part(form));
-                }
-                parts.push(Part::Call(ToolCall {
-                    id: id.into(),
-                    name: form.meant(&call.fn_name).into(),
-                    arguments: arguments(call.fn_arguments),
-                }));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// If a provider gives calls no ids, `genai` restarts their numbers in each answer, and for Gemini even in each piece
-/// of a stream. An id that may repeat gets the turn as a suffix, a repeated one a number.
+/// If a provider gives calls no ids, `genai` restarts their numbers in each answer. An id that may repeat gets the turn
+/// as a suffix, a repeated one a number.
 fn unique(mut id: String, turn: u32, ids: &mut HashSet<String>) -> String {
     let numbered =
         id.strip_prefix("call_").is_some_and(|n| n.len() <= 3 && n.bytes().all(|b| b.is_ascii_digit()));
@@ -177,12 +202,12 @@ fn unique(mut id: String, turn: u32, ids: &mut HashSet<String>) -> String {
     candidate
 }
 
-/// `genai` leaves arguments that it can't parse as text.
-fn arguments(value: Value) -> Arguments {
-    match value {
-        Value::String(text) => Arguments::parse(&text),
-        Value::Null => Arguments::Json(Arc::new(Value::Object(Map::new()))),
-        value => Arguments::Json(Arc::new(value)),
+/// Arguments as text. Providers send them as text or as a value.
+pub(crate) fn arguments_text(arguments: Option<&Value>) -> String {
+    match arguments {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
     }
 }
 
@@ -190,17 +215,20 @@ fn finish(stop: Option<&StopReason>, calls: bool) -> FinishReason {
     let done = if calls { FinishReason::ToolCalls } else { FinishReason::Stop };
     match stop {
         // Not all providers have a separate finish reason for calls.
-        None | Some(StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_)) => done,
+        Some(StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_)) => done,
         Some(StopReason::MaxTokens(_)) => FinishReason::Length,
         Some(StopReason::ContentFilter(_)) => FinishReason::Refusal,
         Some(StopReason::Other(word)) => match word.as_str() {
             "guardrail_intervened" | "content_filtered" => FinishReason::Refusal,
             _ => FinishReason::Other,
         },
+        None if calls => FinishReason::ToolCalls,
+        None => FinishReason::Other,
     }
 }
 
-fn usage(usage: Option<chat::Usage>) -> Usage {
+/// The usage of an answer that `genai` has read.
+pub(crate) fn usage_of_genai(usage: Option<chat::Usage>) -> Usage {
     let count = |tokens: i32| u64::try_from(tokens).ok();
     usage.map_or_else(Usage::default, |usage| {
         let details = usage.prompt_tokens_details.unwrap_or_default();
@@ -217,9 +245,9 @@ fn usage(usage: Option<chat::Usage>) -> Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::known::Wire;
     use genai::{ModelIden, adapter::AdapterKind};
     use llm_do_core::model::{Message, MessageId, Role};
-    use serde_json::json;
 
     fn form(wire: Wire) -> Form {
         Form {
@@ -232,12 +260,12 @@ mod tests {
         }
     }
 
-    fn call(id: &str, signatures: Option<&str>) -> ContentPart {
-        ContentPart::ToolCall(chat::ToolCall {
-            call_id: id.into(),
-            fn_name: "f".into(),
-            fn_arguments: json!({}),
-            thought_signatures: signatures.map(|signature| vec![signature.to_owned()]),
+    fn call(id: &str, signature: Option<&str>) -> Block {
+        Block::Call(Call {
+            id: id.into(),
+            name: "f".into(),
+            arguments: "{}".into(),
+            signatures: signature.map(str::to_owned).into_iter().collect(),
         })
     }
 
@@ -252,7 +280,7 @@ mod tests {
     #[test]
     fn calls_have_ids_of_their_own_even_where_the_provider_gives_none() {
         let answer = |ids: &[&str]| Answer {
-            content: ids.iter().map(|id| call(id, None)).collect(),
+            blocks: ids.iter().map(|id| call(id, None)).collect(),
             turn: 3,
             ..Answer::default()
         };
@@ -269,15 +297,14 @@ mod tests {
     #[test]
     fn signatures_of_gemini_return_to_the_calls_they_belong_to() {
         let form = form(Wire::Gemini);
-        let content = vec![
-            ContentPart::ThoughtSignature("of-text".into()),
-            ContentPart::ThoughtSignature("of-call".into()),
-            ContentPart::from_text("Hm."),
+        let blocks = vec![
+            Block::Signature("of-text".into()),
+            Block::text("Hm."),
             call("a", Some("of-call")),
             call("b", None),
         ];
         let reasoning = Some("Thinking.".to_owned());
-        let response = Answer { content, reasoning, ..Answer::default() }.response(&form);
+        let response = Answer { blocks, reasoning, ..Answer::default() }.response(&form);
         assert!(matches!(&response.parts[0], Part::Reasoning { text } if &**text == "Thinking."));
         let message =
             Message { id: MessageId(0), parent: None, role: Role::Assistant, parts: response.parts };
@@ -293,16 +320,16 @@ mod tests {
     #[test]
     fn thinking_goes_back_as_text_only_where_it_is_wanted_and_tools_run() {
         let form = form(Wire::OpenAi);
-        let sent_back = |content: Vec<ContentPart>| {
+        let sent_back = |blocks: Vec<Block>| {
             let reasoning = Some("Thinking.".to_owned());
-            let parts = Answer { content, reasoning, ..Answer::default() }.response(&form).parts;
+            let parts = Answer { blocks, reasoning, ..Answer::default() }.response(&form).parts;
             let mut back = Vec::new();
             form.push(&Message { id: MessageId(0), parent: None, role: Role::Assistant, parts }, &mut back)
                 .unwrap();
             back[0].content.joined_reasoning_content()
         };
         assert_eq!(sent_back(vec![call("a", None)]).as_deref(), Some("Thinking."));
-        assert_eq!(sent_back(vec![ContentPart::from_text("Hi.")]), None);
+        assert_eq!(sent_back(vec![Block::text("Hi.")]), None);
     }
 
     #[test]
@@ -321,11 +348,13 @@ mod tests {
         ] {
             assert_eq!(of(word, calls), expected, "{word}");
         }
+        assert_eq!(finish(None, false), FinishReason::Other, "the reason is unknown");
+        assert_eq!(finish(None, true), FinishReason::ToolCalls, "the calls say it");
     }
 
     #[test]
     fn an_empty_usage_is_unknown_and_not_zero() {
-        assert_eq!(usage(None), Usage::default());
-        assert_eq!(usage(Some(chat::Usage::default())).input_tokens, None);
+        assert_eq!(usage_of_genai(None), Usage::default());
+        assert_eq!(usage_of_genai(Some(chat::Usage::default())).input_tokens, None);
     }
 }

@@ -10,51 +10,14 @@ use llm_do_core::{
 };
 use llm_do_models::{Api, CustomProvider, Providers};
 use serde_json::{Value, json};
-use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
-    sync::Arc,
-    thread::JoinHandle,
-};
+use std::sync::Arc;
+
+mod one_answer;
 
 struct Nobody;
 
 impl DeltaSink for Nobody {
     fn delta(&self, _: Delta) {}
-}
-
-/// Answers one request with this body, and gives the request's path and JSON.
-fn serve(body: String, streamed: bool) -> (String, JoinHandle<(String, Value)>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let served = std::thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut first = String::new();
-        reader.read_line(&mut first).unwrap();
-        let path = first.split(' ').nth(1).unwrap().to_owned();
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-        }
-        let mut request = vec![0; length];
-        reader.read_exact(&mut request).unwrap();
-        let kind = if streamed { "text/event-stream" } else { "application/json" };
-        let head =
-            format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", body.len());
-        let mut stream = reader.into_inner();
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(body.as_bytes()).unwrap();
-        (path, serde_json::from_slice(&request).unwrap())
-    });
-    (url, served)
 }
 
 fn sse(events: &[Value]) -> String {
@@ -76,7 +39,8 @@ async fn ask_way(
     body: String,
     stream: bool,
 ) -> (Result<ModelResponse, ModelError>, String, Value) {
-    let (url, served) = serve(body, stream);
+    let kind = if stream { "text/event-stream" } else { "application/json" };
+    let (url, served) = one_answer::serve(kind, [body.into_bytes()]);
     let mut custom = CustomProvider::new(url);
     custom.api = api;
     custom.stream = stream;
@@ -215,6 +179,18 @@ async fn responses_are_answered_and_refused_and_cut() {
     let garbled = format!("{}data: {{\"type\": \"resp\n\n{}", sse(&events[..1]), sse(&[done]));
     let (response, ..) = ask(Api::OpenAiResponses, "gpt-5", garbled).await;
     assert!(is_cut(response), "a garbled event is not passed over");
+    for streamed in [true, false] {
+        let refusal = json!([{"type": "refusal", "refusal": "I can't."}]);
+        let item = json!({"type": "message", "role": "assistant", "content": refusal});
+        let whole = json!({"id": "r", "model": "m", "status": "completed", "output": [item]});
+        let body = match streamed {
+            true => sse(&[json!({"type": "response.completed", "response": whole})]),
+            false => whole.to_string(),
+        };
+        let (response, ..) = ask_way(Api::OpenAiResponses, "gpt-5", body, streamed).await;
+        let response = response.unwrap();
+        assert_eq!((text(&response).as_str(), response.finish), ("I can't.", FinishReason::Refusal));
+    }
     let failed = json!({"type": "response.failed", "response": {"id": "r", "model": "m", "status": "failed", "output": [],
         "error": {"code": "server_error", "message": "it broke"}}});
     let (response, ..) = ask(Api::OpenAiResponses, "gpt-5", sse(&[failed])).await;

@@ -307,7 +307,8 @@ async fn a_refused_key_is_told_by_its_variable_and_not_shown() {
             let error = talk.ask().await.unwrap_err();
             assert!(!format!("{error:?}").contains(KEY), "{error:?}");
             let var = if way.0 == Wire::OpenAi { "OPENAI_API_KEY" } else { "ANTHROPIC_API_KEY" };
-            assert_eq!(code == 401, error.message.contains(var), "{error}");
+            // Some servers refuse a key with 400. What a server says about a key is never repeated.
+            assert_eq!(code != 500, error.message.contains(var), "{error}");
             let header = if way.0 == Wire::OpenAi { "authorization" } else { "x-api-key" };
             assert!(talk.seen().header(header).unwrap().ends_with(KEY));
         }
@@ -339,34 +340,6 @@ async fn silence_is_given_up_after_the_idle_time() {
             assert_eq!(error.kind, ModelErrorKind::Timeout, "{way:?}: {error}");
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_answer_is_no_silence() {
-    let idle = Duration::from_secs(10);
-    // Many more pieces than it takes: on a busy machine several come at once.
-    let said = "A b c d e f g h i j k l m n o p q r s t u v w x y z.";
-    let slow = Reply::text(said).gap(Duration::from_millis(5));
-    let talk = Talk::impatient((Wire::OpenAi, true), slow, idle);
-    // The clock stands still but for this: most of the idle time after each piece, several times as much in all.
-    let clock = async {
-        let mut seen = 0;
-        loop {
-            tokio::task::yield_now().await;
-            let pieces = talk.told.0.lock().unwrap().len();
-            if pieces > seen {
-                seen = pieces;
-                tokio::time::advance(idle * 3 / 5).await;
-            }
-        }
-    };
-    let begun = tokio::time::Instant::now();
-    let answer = tokio::select! {
-        answer = talk.ask() => answer.unwrap(),
-        () = clock => unreachable!("it goes on for ever"),
-    };
-    assert_eq!(text(&answer), said);
-    assert!(begun.elapsed() > 2 * idle, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -477,11 +477,9 @@ pub(crate) fn is_glob(reference: &str) -> bool {
 /// A worker's own model must be one that the worker allows.
 fn check_compatible(keys: &Node, compatible: &[String], found: &mut Vec<Diagnostic>) {
     let (Some(model), false) = (keys.get("model"), compatible.is_empty()) else { return };
-    let Some(name) = model.as_text() else { return };
-    let matches = compatible
-        .iter()
-        .any(|glob| globset::Glob::new(glob).is_ok_and(|g| g.compile_matcher().is_match(name)));
-    if !matches {
+    // A name that is none is an error of its own.
+    let Some(name) = model.as_text().and_then(|name| name.parse::<ModelName>().ok()) else { return };
+    if !compatible.iter().any(|glob| name.fits(glob)) {
         let place = keys.get("compatible_models").map(|node| &node.span);
         let mut error = Diagnostic::error(
             codes::INCOMPATIBLE_MODEL,

@@ -110,7 +110,7 @@ pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<std:
             bar.set_position(done);
         }
         Progress::Resuming { reason } => {
-            tell(format!("the connection broke ({reason}); going on from there"));
+            tell(format!("the connection failed ({reason}); trying again"));
         }
         Progress::Fallback { failed, reason, next } => {
             bar.reset();
@@ -125,7 +125,8 @@ pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<std:
 fn complaint(error: &PullError) -> Complaint {
     let complaint = Complaint::failed(error.to_string());
     match error {
-        PullError::Sources { .. } => complaint.hint("run it again to go on where it stopped"),
+        PullError::Sources { .. } => complaint
+            .hint("check the network and the proxy variables, then run it again; it keeps what has arrived"),
         PullError::Folder { .. } => complaint.hint("LLM_DO_HOME may name another folder"),
     }
 }

@@ -9,6 +9,8 @@ use llm_do_testserver::{Finish, Gate, Reply, Script, TestServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -336,4 +338,72 @@ fn spawn(mut command: Command) -> std::process::Child {
 fn interrupt(id: u32) {
     let id = Pid::from_raw(id.cast_signed()).expect("a process");
     kill_process(id, Signal::INT).expect("it is there");
+}
+
+/// A server that answers one request with this event stream.
+fn serve_stream(stream: &'static str) -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    let served = std::thread::spawn(move || {
+        let mut reader = BufReader::new(listener.accept().expect("a client").0);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(reader.read_line(&mut head).expect("a line") > 0, "{head}");
+        }
+        let length =
+            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        let mut body = vec![0; length.expect("a length")];
+        reader.read_exact(&mut body).expect("a body");
+        let length = stream.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{stream}"
+        );
+        reader.get_mut().write_all(answer.as_bytes()).expect("a reader");
+    });
+    (url, served)
+}
+
+fn told_by_stream(api: &str, stream: &'static str) -> Told {
+    let (url, served) = serve_stream(stream);
+    let story = Story::new()
+        .file(
+            "project.yaml",
+            &format!("model: gw:m\nproviders:\n  gw: {{base_url: \"{url}\", api: {api}}}\n"),
+        )
+        .file("main.worker", "---\nlimits: {request_retries: 0}\n---\nAnswer.\n");
+    let told = story.run(&[".", "go"]);
+    served.join().expect("it was asked");
+    told
+}
+
+/// Gateways send comments to keep a connection open.
+#[test]
+fn a_comment_in_a_stream_of_responses_is_no_event() {
+    let told = told_by_stream(
+        "openai_resp",
+        ": keepalive\n\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello.\"}\n\n: keepalive\n\n\
+         data: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"model\":\"m\",\"status\":\"completed\"}}\n\n",
+    );
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "Hello.\n"), "{told}");
+}
+
+#[test]
+fn a_refusal_in_a_stream_of_responses_is_a_refusal() {
+    let told = told_by_stream(
+        "openai_resp",
+        "data: {\"type\":\"response.refusal.delta\",\"delta\":\"I can't.\"}\n\n\
+         data: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"model\":\"m\",\"status\":\"completed\"}}\n\n",
+    );
+    assert_eq!(told.code, Some(1), "{told}");
+    assert!(told.stderr.contains("the model declined to answer: I can't."), "{told}");
+}
+
+#[test]
+fn a_call_with_a_huge_number_does_not_end_the_process() {
+    let told = told_by_stream(
+        "openai",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"Hello.\",\"tool_calls\":[{\"index\":4294967295,\"function\":{\"arguments\":\"\"}}]}}]}\n\n\
+         data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+    );
+    assert!(told.code.is_some_and(|code| code < 128), "{told}");
 }

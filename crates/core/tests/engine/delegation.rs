@@ -6,6 +6,7 @@ use llm_do_core::{
     function::Risk,
     gate::Rule,
     journal::RecordKind,
+    model::ModelName,
     question::Answer,
     schema::Schema,
 };
@@ -265,6 +266,14 @@ fn a_worker_without_a_model_of_its_kind_fails_before_any_request() {
     let ran = World::new().worker(main, vec![]).run(json!({}));
     assert_eq!(ran.failure().kind, FailureKind::Definition);
     assert!(ran.seen.is_empty());
+}
+
+#[test]
+fn the_names_of_a_provider_are_one_provider() {
+    let fits = |model: &str, glob: &str| model.parse::<ModelName>().unwrap().fits(glob);
+    assert!(fits("gemini:gemini-2.5-flash", "google:*") && fits("google:gemini-2.5-flash", "gemini:*"));
+    assert!(fits("claude:claude-haiku-4-5", "anthropic:claude-*") && fits("aws:x", "{bedrock,openai}:*"));
+    assert!(!fits("openai:gpt-5", "openai_resp:*") && !fits("gemini:x", "google:y"));
 }
 
 #[test]

@@ -1,0 +1,222 @@
+//! Reads an answer from the events of a stream, or from one body.
+//!
+//! `genai` sends the request, splits the stream into events and shows each to a sink. The reader is that sink, and
+//! takes the answer from the events itself, because `genai`'s own readers fail on events that they do not expect, lose
+//! text, or allocate as much as a server asks for (`docs/client-library.md` lists these places).
+
+mod anthropic;
+mod gemini;
+mod openai;
+mod responses;
+
+use crate::{
+    known::Wire,
+    response::{Answer, Block, Call},
+};
+use genai::{adapter::AdapterKind, chat::StopReason};
+use llm_do_core::model::{Delta, Usage};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Reads one answer.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    wire: Wire,
+    kind: AdapterKind,
+    /// The start of an event whose rest is still missing.
+    torn: String,
+    draft: Draft,
+}
+
+/// An answer so far.
+#[derive(Debug, Default)]
+struct Draft {
+    /// The pieces of the answer by their number, which the server chooses.
+    blocks: BTreeMap<u64, Block>,
+    /// The text of the `input` of opaque blocks, by their number.
+    inputs: BTreeMap<u64, String>,
+    reasoning: String,
+    refusal: String,
+    stop: Option<String>,
+    /// The server has said that nothing follows.
+    ended: bool,
+    usage: Usage,
+    failure: Option<Failure>,
+    deltas: Vec<Delta>,
+}
+
+/// The reason why a stream gives no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server reports an error, with this body.
+    Reported(Value),
+    /// An event is no JSON, for this reason.
+    Garbled(String),
+}
+
+impl Reader {
+    /// A reader for this format, or `None` where `genai` reads the answers itself.
+    pub(crate) fn new(wire: Wire, kind: AdapterKind) -> Option<Self> {
+        match wire {
+            Wire::OpenAi | Wire::Responses | Wire::Anthropic | Wire::Gemini => {
+                Some(Self { wire, kind, torn: String::new(), draft: Draft::default() })
+            }
+            Wire::Ollama | Wire::Cohere | Wire::Bedrock => None,
+        }
+    }
+
+    /// Takes an event of a stream: its name and its data. An event without data is a comment.
+    ///
+    /// `genai` may cut an event in two where a chunk of bytes ends between CR and LF. Since a line break may stand
+    /// wherever an event is cut, its parts make JSON again once they are joined.
+    pub(crate) fn event(&mut self, name: Option<&str>, data: &str) {
+        let data = data.trim();
+        if data.is_empty() || self.draft.ended || self.draft.failure.is_some() {
+            return;
+        }
+        let alone = serde_json::from_str::<Value>(data);
+        if self.torn.is_empty() {
+            match alone {
+                _ if data == "[DONE]" => self.draft.ended = true,
+                Ok(event) => self.read(name, event),
+                Err(_) => data.clone_into(&mut self.torn),
+            }
+            return;
+        }
+        self.torn.push('\n');
+        self.torn.push_str(data);
+        match serde_json::from_str(&self.torn) {
+            Ok(event) => {
+                self.torn.clear();
+                self.read(name, event);
+            }
+            Err(error) if alone.is_ok() || data == "[DONE]" => {
+                self.draft.failure = Some(Failure::Garbled(error.to_string()));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn read(&mut self, name: Option<&str>, event: Value) {
+        let draft = &mut self.draft;
+        match self.wire {
+            Wire::OpenAi => openai::event(draft, self.kind, &event),
+            Wire::Responses => responses::event(draft, name, event),
+            Wire::Anthropic => anthropic::event(draft, name, event),
+            Wire::Gemini => gemini::event(draft, event),
+            Wire::Ollama | Wire::Cohere | Wire::Bedrock => {}
+        }
+    }
+
+    /// Takes an answer that came in one body.
+    pub(crate) fn body(&mut self, body: Value) {
+        let draft = &mut self.draft;
+        draft.ended = true;
+        match self.wire {
+            Wire::OpenAi => openai::body(draft, self.kind, &body),
+            Wire::Responses => responses::body(draft, body),
+            Wire::Anthropic => anthropic::body(draft, body),
+            Wire::Gemini => gemini::body(draft, body),
+            Wire::Ollama | Wire::Cohere | Wire::Bedrock => {}
+        }
+    }
+
+    /// The pieces of text that have arrived since the last call.
+    pub(crate) fn deltas(&mut self) -> Vec<Delta> {
+        std::mem::take(&mut self.draft.deltas)
+    }
+
+    /// The failure that a server has reported, or a garbled event.
+    pub(crate) fn failure(&mut self) -> Option<Failure> {
+        self.draft.failure.take()
+    }
+
+    /// Whether the answer is whole: the server has given a finish reason, or has said that nothing follows.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.torn.is_empty() && (self.draft.ended || self.draft.stop.is_some())
+    }
+
+    /// The answer. `blank` has what the request says about it.
+    pub(crate) fn answer(&mut self, blank: Answer) -> Answer {
+        let Draft { mut blocks, inputs, reasoning, refusal, stop, usage, .. } =
+            std::mem::take(&mut self.draft);
+        for (key, input) in inputs {
+            if let Some(Block::Opaque(Value::Object(map))) = blocks.get_mut(&key) {
+                map.insert("input".into(), serde_json::from_str(&input).unwrap_or(Value::String(input)));
+            }
+        }
+        Answer {
+            blocks: blocks.into_values().collect(),
+            reasoning: (!reasoning.is_empty()).then_some(reasoning),
+            stop: stop.map(StopReason::from),
+            usage,
+            refusal,
+            ..blank
+        }
+    }
+}
+
+impl Draft {
+    fn say(&mut self, key: u64, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.deltas.push(Delta::Text { text: text.to_owned() });
+        match self.blocks.entry(key).or_insert_with(|| Block::text("")) {
+            Block::Text { text: said, .. } => said.push_str(text),
+            // A server that numbers its blocks wrongly.
+            _ => {
+                let free = self.next();
+                self.blocks.insert(free, Block::text(text));
+            }
+        }
+    }
+
+    fn think(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.deltas.push(Delta::Reasoning { text: text.to_owned() });
+            self.reasoning.push_str(text);
+        }
+    }
+
+    /// The call of that number, if it is one.
+    fn call(&mut self, key: u64) -> Option<&mut Call> {
+        match self.blocks.entry(key).or_insert_with(|| Block::Call(Call::default())) {
+            Block::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    fn announce(&mut self, name: &str) {
+        if !name.is_empty() {
+            self.deltas.push(Delta::Call { name: name.to_owned() });
+        }
+    }
+
+    /// The number after the last one.
+    fn next(&self) -> u64 {
+        self.blocks.last_key_value().map_or(0, |(last, _)| last.saturating_add(1))
+    }
+
+    /// Takes an error that the server reports in place of an event.
+    fn fail(&mut self, body: Value) {
+        self.failure.get_or_insert(Failure::Reported(body));
+    }
+}
+
+/// The text at a pointer; empty if there is none.
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn count(value: &Value, pointer: &str) -> Option<u64> {
+    value.pointer(pointer).and_then(Value::as_u64)
+}
+
+/// Providers send a zero for counts that they do not make.
+fn some_count(value: &Value, pointer: &str) -> Option<u64> {
+    count(value, pointer).filter(|count| *count > 0)
+}
+
+#[cfg(test)]
+mod tests;

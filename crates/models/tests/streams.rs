@@ -1,0 +1,395 @@
+//! Event streams as servers and gateways send them: comments, line ends, cuts at any byte, ends without a word.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+use llm_do_core::{
+    call_path::CallPath,
+    model::{
+        Arguments, Delta, DeltaSink, FinishReason, Message, MessageId, ModelError, ModelErrorKind, ModelName,
+        ModelRequest, ModelResponse, ModelSettings, Models as _, Part, Role,
+    },
+};
+use llm_do_models::{Api, CustomProvider, Providers};
+use proptest::{prelude::*, test_runner::TestRunner};
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
+};
+
+mod one_answer;
+
+/// The wires with event streams that a program can name, each with a model.
+const WIRES: [(Api, &str); 4] = [
+    (Api::OpenAi, "gpt-test"),
+    (Api::OpenAiResponses, "gpt-test"),
+    (Api::Anthropic, "claude-test"),
+    (Api::Gemini, "gemini-2.5-flash"),
+];
+
+#[derive(Default)]
+struct Told(Mutex<Vec<Delta>>);
+
+impl DeltaSink for Told {
+    fn delta(&self, delta: Delta) {
+        self.0.lock().unwrap().push(delta);
+    }
+}
+
+impl Told {
+    fn text(&self) -> String {
+        let deltas = self.0.lock().unwrap();
+        let texts = deltas.iter().filter_map(|delta| match delta {
+            Delta::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+}
+
+/// Asks a model whose server sends these pieces.
+async fn ask(
+    (api, model): (Api, &str),
+    pieces: impl IntoIterator<Item = Vec<u8>> + Send + 'static,
+    told: &Told,
+) -> Result<ModelResponse, ModelError> {
+    let (url, served) = one_answer::serve("text/event-stream", pieces);
+    let mut custom = CustomProvider::new(url);
+    custom.api = api;
+    custom.api_key_env = Some("KEY".to_owned());
+    let providers = Providers::new(|name| (name == "KEY").then(|| "key-of-tests".to_owned()))
+        .custom("gw", custom)
+        .idle_timeout(Duration::from_secs(10));
+    let name: ModelName = format!("gw:{model}").parse().unwrap();
+    let parts = vec![Part::text("Hello.")];
+    let messages = [Arc::new(Message { id: MessageId(0), parent: None, role: Role::User, parts })];
+    let model = providers.open(&name).unwrap();
+    let request = ModelRequest {
+        conversation: &CallPath::root(),
+        run: "run",
+        worker: "w",
+        turn: 0,
+        model: &name,
+        system: &"Be brief.".into(),
+        messages: &messages,
+        tools: &Arc::from([]),
+        settings: &ModelSettings::default(),
+        output: None,
+    };
+    let response = model.respond(request, told).await;
+    served.join().unwrap();
+    response
+}
+
+async fn ask_all(wire: (Api, &str), stream: &str) -> Result<ModelResponse, ModelError> {
+    ask(wire, [stream.as_bytes().to_vec()], &Told::default()).await
+}
+
+fn text(response: &ModelResponse) -> String {
+    response.parts.iter().filter_map(Part::as_text).collect()
+}
+
+fn calls(response: &ModelResponse) -> Vec<(String, Value)> {
+    let calls = response.parts.iter().filter_map(|part| match part {
+        Part::Call(call) => match &call.arguments {
+            Arguments::Json(value) => Some((call.name.to_string(), value.as_ref().clone())),
+            Arguments::Invalid { text, .. } => panic!("{text}"),
+        },
+        _ => None,
+    });
+    calls.collect()
+}
+
+/// Events that say ` Grüße, 世界 🌍.\n ` and call `f` with `{"path": "ä b"}`, each with its name.
+fn events(api: Api) -> Vec<(&'static str, Value)> {
+    let (one, two) = (" Grüße, 世", "界 🌍.\n ");
+    let (open, shut) = (r#"{"path": "#, r#""ä b"}"#);
+    match api {
+        Api::OpenAi => {
+            let delta = |delta: Value| {
+                ("", json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
+            };
+            let call = |call: Value| delta(json!({"tool_calls": [call]}));
+            vec![
+                delta(json!({"role": "assistant", "content": one})),
+                delta(json!({"content": two})),
+                call(
+                    json!({"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}}),
+                ),
+                call(json!({"index": 0, "function": {"arguments": open}})),
+                call(json!({"index": 0, "function": {"arguments": shut}})),
+                ("", json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})),
+                (
+                    "",
+                    json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}}),
+                ),
+            ]
+        }
+        Api::OpenAiResponses => {
+            let event = |kind: &'static str, mut event: Value| {
+                event["type"] = kind.into();
+                (kind, event)
+            };
+            let text =
+                |text: &str| event("response.output_text.delta", json!({"output_index": 0, "delta": text}));
+            let arguments = |text: &str| {
+                event("response.function_call_arguments.delta", json!({"output_index": 1, "delta": text}))
+            };
+            let item = json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": ""});
+            let usage = json!({"input_tokens": 9, "output_tokens": 4, "total_tokens": 13});
+            let response =
+                json!({"id": "r", "model": "m", "status": "completed", "output": [], "usage": usage});
+            vec![
+                text(one),
+                text(two),
+                event("response.output_item.added", json!({"output_index": 1, "item": item})),
+                arguments(open),
+                arguments(shut),
+                event("response.completed", json!({"response": response})),
+            ]
+        }
+        Api::Anthropic => {
+            let event = |kind: &'static str, mut event: Value| {
+                event["type"] = kind.into();
+                (kind, event)
+            };
+            let start = |index: u8, block: Value| {
+                event("content_block_start", json!({"index": index, "content_block": block}))
+            };
+            let delta = |index: u8, delta: Value| {
+                event("content_block_delta", json!({"index": index, "delta": delta}))
+            };
+            let stop = |index: u8| event("content_block_stop", json!({"index": index}));
+            vec![
+                event(
+                    "message_start",
+                    json!({"message": {"usage": {"input_tokens": 9, "output_tokens": 1}}}),
+                ),
+                start(0, json!({"type": "text", "text": ""})),
+                delta(0, json!({"type": "text_delta", "text": one})),
+                delta(0, json!({"type": "text_delta", "text": two})),
+                stop(0),
+                start(1, json!({"type": "tool_use", "id": "c1", "name": "f", "input": {}})),
+                delta(1, json!({"type": "input_json_delta", "partial_json": open})),
+                delta(1, json!({"type": "input_json_delta", "partial_json": shut})),
+                stop(1),
+                event(
+                    "message_delta",
+                    json!({"delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 4}}),
+                ),
+                event("message_stop", json!({})),
+            ]
+        }
+        Api::Gemini | Api::Ollama => {
+            let chunk =
+                |part: Value| ("", json!({"candidates": [{"content": {"role": "model", "parts": [part]}}]}));
+            let call = json!({"functionCall": {"id": "c1", "name": "f", "args": {"path": "ä b"}}});
+            let usage = json!({"promptTokenCount": 9, "candidatesTokenCount": 4});
+            vec![
+                chunk(json!({"text": one})),
+                chunk(json!({"text": two})),
+                chunk(call),
+                ("", json!({"candidates": [{"finishReason": "STOP"}], "usageMetadata": usage})),
+            ]
+        }
+    }
+}
+
+/// How a server may write its events.
+#[derive(Clone, Copy, Debug)]
+struct Style {
+    line_end: &'static str,
+    comments: bool,
+    /// Data over several lines.
+    spread: bool,
+    /// Without the space after the colon.
+    tight: bool,
+    /// With fields and events that no client knows.
+    unknown: bool,
+}
+
+fn write(events: &[(&str, Value)], style: Style, done: bool) -> String {
+    let Style { line_end, comments, spread, tight, unknown } = style;
+    let space = if tight { "" } else { " " };
+    let mut out = String::new();
+    let mut event = |name: &str, data: &str| {
+        if comments {
+            out += &format!(": keepalive{line_end}{line_end}:{line_end}");
+        }
+        if unknown {
+            out += &format!("id: 7{line_end}retry: 10{line_end}surprise{line_end}");
+        }
+        if !name.is_empty() {
+            out += &format!("event:{space}{name}{line_end}");
+        }
+        for line in data.lines() {
+            out += &format!("data:{space}{line}{line_end}");
+        }
+        out += line_end;
+    };
+    for (name, value) in events {
+        if unknown {
+            event("surprise", r#"{"type": "surprise", "index": 0, "delta": {"type": "surprise_delta"}}"#);
+        }
+        let data = if spread { serde_json::to_string_pretty(value).unwrap() } else { value.to_string() };
+        event(name, &data);
+    }
+    if done {
+        event("", "[DONE]");
+    }
+    out
+}
+
+fn style() -> impl Strategy<Value = Style> {
+    let line_end = prop::sample::select(vec!["\n", "\r\n", "\r"]);
+    (line_end, any::<[bool; 4]>()).prop_map(|(line_end, [comments, spread, tight, unknown])| Style {
+        line_end,
+        comments,
+        spread,
+        tight,
+        unknown,
+    })
+}
+
+/// The same answer, however the events are written and the bytes are cut.
+#[test]
+fn an_answer_does_not_depend_on_how_its_bytes_are_cut() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for wire in WIRES {
+        let cuts = prop::collection::vec(any::<prop::sample::Index>(), 0..12);
+        let mut runner = TestRunner::new(ProptestConfig { cases: 48, ..ProptestConfig::default() });
+        let outcome = runner.run(&(style(), cuts, any::<bool>()), |(style, cuts, after_returns)| {
+            let stream = write(&events(wire.0), style, wire.0 == Api::OpenAi).into_bytes();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
+            if after_returns {
+                // The hardest place: between the two characters that end a line.
+                cuts.extend((1..stream.len()).filter(|at| stream[at - 1] == b'\r'));
+            }
+            cuts.push(stream.len());
+            cuts.sort_unstable();
+            cuts.dedup();
+            let mut from = 0;
+            let pieces =
+                cuts.into_iter().map(move |to| stream[std::mem::replace(&mut from, to)..to].to_vec());
+            let told = Told::default();
+            let response = runtime.block_on(ask(wire, pieces.collect::<Vec<_>>(), &told)).unwrap();
+            prop_assert_eq!(text(&response), " Grüße, 世界 🌍.\n ");
+            prop_assert_eq!(told.text(), text(&response));
+            prop_assert_eq!(calls(&response), [("f".to_owned(), json!({"path": "ä b"}))]);
+            prop_assert_eq!(response.finish, FinishReason::ToolCalls);
+            let usage = (response.usage.input_tokens, response.usage.output_tokens);
+            prop_assert_eq!(usage, (Some(9), Some(4)));
+            Ok(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{wire:?}: {error}"));
+    }
+}
+
+#[tokio::test]
+async fn a_comment_is_no_event() {
+    for wire in WIRES {
+        let plain = Style { line_end: "\n", comments: true, spread: false, tight: false, unknown: false };
+        let response = ask_all(wire, &write(&events(wire.0), plain, false)).await;
+        assert_eq!(response.unwrap().finish, FinishReason::ToolCalls, "{wire:?}");
+    }
+}
+
+const OPENAI: (Api, &str) = WIRES[0];
+
+fn openai(choices: &[Value]) -> String {
+    let event = |choice: &Value| format!("data: {}\n\n", json!({"choices": [choice]}));
+    choices.iter().map(event).collect()
+}
+
+fn says(text: &str) -> Value {
+    json!({"index": 0, "delta": {"content": text}, "finish_reason": null})
+}
+
+fn finishes(reason: &str) -> Value {
+    json!({"index": 0, "delta": {}, "finish_reason": reason})
+}
+
+#[tokio::test]
+async fn an_answer_ends_with_its_finish_reason_or_with_done() {
+    let response = ask_all(OPENAI, &openai(&[says("Hi."), finishes("stop")])).await.unwrap();
+    assert_eq!((text(&response).as_str(), response.finish), ("Hi.", FinishReason::Stop), "no [DONE]");
+    let done = "data: [DONE]\n\n";
+    let response = ask_all(OPENAI, &(openai(&[says("Hi.")]) + done)).await.unwrap();
+    assert_eq!((text(&response).as_str(), response.finish), ("Hi.", FinishReason::Other), "no finish reason");
+    let late = openai(&[says("Hi"), finishes("stop"), says(" there.")]) + done;
+    let response = ask_all(OPENAI, &late).await.unwrap();
+    assert_eq!((text(&response).as_str(), response.finish), ("Hi there.", FinishReason::Stop));
+    let never = openai(&[says("Hi."), finishes("")]);
+    assert_eq!(
+        ask_all(OPENAI, &never).await.unwrap_err().kind,
+        ModelErrorKind::Network,
+        "an empty reason is none"
+    );
+
+    let anthropic = events(Api::Anthropic);
+    let plain = Style { line_end: "\n", comments: false, spread: false, tight: false, unknown: false };
+    let response = ask_all(WIRES[2], &write(&anthropic[..anthropic.len() - 1], plain, false)).await.unwrap();
+    assert_eq!(response.finish, FinishReason::ToolCalls, "no message_stop");
+}
+
+#[tokio::test]
+async fn a_garbled_event_is_never_passed_over() {
+    for wire in WIRES {
+        let plain = Style { line_end: "\n", comments: false, spread: false, tight: false, unknown: false };
+        let all = events(wire.0);
+        let garbled =
+            write(&all[..1], plain, false) + "data: {\"type\": \"resp\n\n" + &write(&all[1..], plain, true);
+        let error = ask_all(wire, &garbled).await.unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Network, "{wire:?}: {error}");
+        assert!(error.message.contains("garbled"), "{wire:?}: {error}");
+    }
+}
+
+/// `genai` would make room for four billion calls.
+#[tokio::test]
+async fn the_number_of_a_call_reserves_nothing() {
+    let piece = |index: u64, arguments: &str| {
+        let call = json!({"index": index, "id": "c1", "function": {"name": "f", "arguments": arguments}});
+        json!({"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": null})
+    };
+    for index in [u64::from(u32::MAX), u64::MAX, 7] {
+        let stream = openai(&[piece(index, "{}"), finishes("tool_calls")]);
+        let response = ask_all(OPENAI, &stream).await.unwrap();
+        assert_eq!(calls(&response), [("f".to_owned(), json!({}))], "{index}");
+    }
+}
+
+/// The server sends a piece after the clock has moved, so that the machine's own pace does not matter.
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_is_no_silence() {
+    let (go, wait) = mpsc::channel();
+    let said = ["A ", "b ", "c ", "d ", "e "];
+    let mut choices: Vec<Value> = said.iter().map(|piece| says(piece)).collect();
+    choices.push(finishes("stop"));
+    let pieces = choices.into_iter().enumerate().map(move |(n, choice)| {
+        if n > 0 {
+            wait.recv().unwrap();
+        }
+        openai(&[choice]).into_bytes()
+    });
+    let told = Told::default();
+    // The clock stands still, but for most of the idle time after each piece.
+    let clock = async {
+        for n in 1..=said.len() {
+            while told.0.lock().unwrap().len() < n {
+                tokio::task::yield_now().await;
+            }
+            tokio::time::advance(Duration::from_secs(6)).await;
+            go.send(()).unwrap();
+        }
+        loop {
+            tokio::task::yield_now().await;
+        }
+    };
+    let begun = tokio::time::Instant::now();
+    let answer = tokio::select! {
+        answer = ask(OPENAI, pieces, &told) => answer.unwrap(),
+        () = clock => unreachable!("it never ends"),
+    };
+    assert_eq!(text(&answer), said.concat());
+    assert_eq!(begun.elapsed(), Duration::from_secs(30));
+}
