@@ -1,5 +1,9 @@
 //! JSON Schema 2020-12, compiled once and shared, and canonical JSON.
 
+mod subschemas;
+
+pub use subschemas::subschemas;
+
 use serde::Serialize;
 use serde_json::Value;
 use std::{

@@ -3,6 +3,7 @@
 mod class;
 mod code;
 mod instructions;
+mod schema_file;
 mod sections;
 
 pub(crate) use instructions::bad_template;
@@ -10,13 +11,12 @@ pub(crate) use instructions::bad_template;
 use crate::{
     context::Context,
     diagnostics::{Diagnostic, Fix, codes},
-    front_matter::{self, Document},
+    front_matter::Document,
     keys, manifest,
     mounts::{self, Layers, RequiredGrant},
     resolve::WorkerFile,
     shape, shorthand,
     signature::{self, Declared},
-    source::{folder_of, join, plain},
     span::{SourceFile, Span},
     toolsets::{self, Toolsets},
     yaml::{Data, Node, scalar},
@@ -259,75 +259,6 @@ impl Context<'_> {
                 (None, paths)
             }
         }
-    }
-
-    /// The schema that a reference names: a file relative to the worker's file, else in the project's `schemas/`, or
-    /// a Python class.
-    fn schema(&self, located: &WorkerFile, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Value> {
-        let text = node.as_text()?;
-        if !text.ends_with(".json") {
-            return self.schema_of_class(located, node, found);
-        }
-        let candidate = self.schema_file(located, text, node, found)?;
-        let file = match front_matter::read(self.tree(), &candidate) {
-            Ok(file) => file,
-            Err(error) => {
-                found.push(error.related("it is named here", &node.span));
-                return None;
-            }
-        };
-        let wrong = |message: String, place: &Span| Diagnostic::error(codes::BAD_SCHEMA, message).at(place);
-        let schema: Value = match serde_json::from_str(file.text()) {
-            Ok(schema) => schema,
-            Err(error) => {
-                let place = Span::at(&file, error.line(), error.column());
-                found.push(wrong(format!("`{candidate}` is not JSON: {error}"), &place));
-                return None;
-            }
-        };
-        if let Err(error) = Schema::new(schema.clone()) {
-            found.push(wrong(format!("`{candidate}`: {error}"), &node.span));
-            return None;
-        }
-        Some(schema)
-    }
-
-    /// The file that a reference to a schema names: relative to the worker's file, then the project's `schemas/`.
-    fn schema_file(
-        &self,
-        located: &WorkerFile,
-        path: &str,
-        node: &Node,
-        found: &mut Vec<Diagnostic>,
-    ) -> Option<String> {
-        let Ok(path) = plain(path) else {
-            found.push(
-                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` is outside the program's root"))
-                    .at(&node.span),
-            );
-            return None;
-        };
-        let candidates = [join(folder_of(&located.path), &path), join("schemas", &path)];
-        for candidate in &candidates {
-            match self.tree().kind(candidate) {
-                Ok(None) => {}
-                Ok(Some(_)) => return Some(candidate.clone()),
-                Err(error) => {
-                    let file = front_matter::unread(self.tree(), candidate);
-                    found.push(
-                        front_matter::unreadable(&file, &error).related("it is named here", &node.span),
-                    );
-                    return None;
-                }
-            }
-        }
-        let text = node.as_text().unwrap_or_default();
-        found.push(
-            Diagnostic::error(codes::BAD_SCHEMA, format!("the schema `{text}` does not exist"))
-                .at(&node.span)
-                .note(format!("tried {}", candidates.join(", "))),
-        );
-        None
     }
 
     /// A model's name, its provider known.

@@ -100,6 +100,7 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
             shorthand::object(properties, required)
         }
         (None, Some(schema)) => {
+            let schema = inlined(schema);
             if schema.get("type").and_then(Value::as_str) != Some("object") {
                 return Err("a worker's input is an object, so its schema needs `type: object`".into());
             }
@@ -127,7 +128,7 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
                 [one] => Some(one.as_str().into()),
                 _ => properties.and_then(|p| p.get(INPUT)).filter(|p| takes_text(p)).map(|_| INPUT.into()),
             };
-            schema.clone()
+            schema
         }
         (None, None) => return Ok(Signature::undeclared(attachments)),
     };
@@ -142,6 +143,23 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
         message,
         parameters,
     })
+}
+
+/// A schema whose whole is a reference (to another file, or of a recursive class) with the target in its place.
+fn inlined(schema: &Value) -> Value {
+    let mut whole = schema.clone();
+    // Not endlessly, since references may form a cycle.
+    for _ in 0..8 {
+        let target =
+            whole.get("$ref").and_then(Value::as_str).and_then(|at| whole.pointer(at.strip_prefix('#')?));
+        let Some(Value::Object(target)) = target.cloned() else { break };
+        let Some(keywords) = whole.as_object_mut() else { break };
+        keywords.shift_remove("$ref");
+        for (keyword, value) in target {
+            keywords.entry(keyword).or_insert(value);
+        }
+    }
+    whole
 }
 
 fn is_string(schema: &Value) -> bool {
