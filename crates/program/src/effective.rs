@@ -25,7 +25,6 @@ use llm_do_core::{
     model::ModelName,
     schema::Schema,
     template::TemplateFacts,
-    toolset::ToolsetRegistry,
     worker::{Sandbox, WorkerDefinition},
 };
 use sections::{attachment_policy, ensures, limits, rules, settings};
@@ -139,7 +138,7 @@ impl Context<'_> {
             .map(|node| toolsets::read(node, &self.host.toolsets, found))
             .unwrap_or_default();
         let mut all_toolsets = toolsets::merge(&self.package.toolsets, &own_toolsets);
-        let callees = allowlist(&keys, &all_toolsets, &self.host.toolsets, found);
+        let callees = self.allowlist(&keys, &own_toolsets, &mut all_toolsets, found);
         reading.callees.clone_from(&callees);
         reading.imports = imports(&keys);
         let tools = self.tool_levels(located, &keys, &own_toolsets, &mut all_toolsets, found);
@@ -261,6 +260,33 @@ impl Context<'_> {
         }
     }
 
+    /// The allowlist. A worker's `allow_workers` and `toolsets.workers.allowed_workers` are one list, which replaces the
+    /// project's: that list is then removed from `merged`.
+    fn allowlist(
+        &self,
+        keys: &Node,
+        own: &Toolsets,
+        merged: &mut Toolsets,
+        found: &mut Vec<Diagnostic>,
+    ) -> Vec<(String, Span)> {
+        const LIST: &str = "allowed_workers";
+        let delegation = self.host.toolsets.delegation().map_or("", |kind| kind.name());
+        let listed =
+            |toolsets: &Toolsets| toolsets.get(delegation).and_then(|node| node.entry(LIST).cloned());
+        let short = keys.get("allow_workers");
+        let of_toolset = match (short, listed(own)) {
+            (Some(_), None) => {
+                if let Some(Data::Map(entries)) = merged.get_mut(delegation).map(|node| &mut node.data) {
+                    entries.retain(|entry| entry.key != LIST);
+                }
+                None
+            }
+            (Some(_), own) => own,
+            (None, _) => listed(merged),
+        };
+        allowlist([short, of_toolset.as_ref().map(|entry| &entry.value)], found)
+    }
+
     /// A model's name, its provider known.
     pub(crate) fn model_name(&self, node: &Node, found: &mut Vec<Diagnostic>) -> Option<ModelName> {
         let model = match node.as_text()?.parse::<ModelName>() {
@@ -352,15 +378,8 @@ fn check_handed(declared: &Declared, sandbox: &mounts::Merged, found: &mut Vec<D
     }
 }
 
-/// The allowlist: `allow_workers` and `toolsets.workers.allowed_workers` alike.
-fn allowlist(
-    keys: &Node,
-    toolsets: &Toolsets,
-    kinds: &ToolsetRegistry,
-    found: &mut Vec<Diagnostic>,
-) -> Vec<(String, Span)> {
-    let delegating = kinds.delegation().and_then(|kind| toolsets.get(kind.name()));
-    let lists = [keys.get("allow_workers"), delegating.and_then(|node| node.get("allowed_workers"))];
+/// The references and patterns of lists of workers, each once.
+fn allowlist(lists: [Option<&Node>; 2], found: &mut Vec<Diagnostic>) -> Vec<(String, Span)> {
     let mut callees: Vec<(String, Span)> = Vec::new();
     for (text, span) in lists.into_iter().flatten().flat_map(Node::texts) {
         if is_glob(text)
