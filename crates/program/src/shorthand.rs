@@ -50,7 +50,21 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
             }
             typed
         }
-        Data::Map(_) if is_json_schema(node) => Some(json_schema(node)),
+        Data::Map(_) if is_json_schema(node) => {
+            let typed = json_schema(node);
+            if let Some(default) = node.entry("default").filter(|_| typed.path) {
+                found.push(
+                    Diagnostic::error(codes::BAD_TYPE, format!("the path `{name}` cannot have a default"))
+                        .at(&default.key_span)
+                        .note("a file hands over no path: only the caller does")
+                        .help(
+                            "remove the default; for the entry, `bindings` in the manifest can set the path",
+                        ),
+                );
+                return None;
+            }
+            Some(typed)
+        }
         Data::Map(_) => fields(node, name, found).map(|(schema, shown)| Type {
             schema,
             optional: false,

@@ -113,7 +113,7 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
             let mut strings = Vec::new();
             for (name, property) in properties.into_iter().flatten() {
                 let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
-                let is_required = required.contains(&name.as_str());
+                let is_required = required.contains(&name.as_str()) && property.get("default").is_none();
                 if is_required && is_string(property) {
                     strings.push(name);
                 }
@@ -137,6 +137,14 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
         true => Schema::new(schema).map_err(|error| error.0)?,
         false => Schema::built_in(schema),
     };
+    if declared.has_json_schema
+        && let Some(unfit) = schema.unfit_defaults().into_iter().next()
+    {
+        return Err(format!(
+            "the default at `{}` does not fit its own schema: {}",
+            unfit.pointer, unfit.message
+        ));
+    }
     Ok(Signature {
         schema: Arc::new(schema),
         declared: declared.parameters.is_some() || declared.schema.is_some(),
@@ -290,15 +298,16 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
     Ok(Value::Object(input))
 }
 
-/// Checks an input against its signature.
+/// Checks an input, with the defaults of the signature, against the signature.
 ///
 /// # Errors
 /// All problems, with the signature.
 pub fn validate_input(worker: &str, signature: &Signature, input: &Value) -> Result<(), InputError> {
+    let filled = signature.schema.filled(input);
     let missing: Vec<&str> = signature
         .parameters
         .iter()
-        .filter(|p| p.required && input.get(&*p.name).is_none())
+        .filter(|p| p.required && filled.get(&*p.name).is_none())
         .map(|p| &*p.name)
         .collect();
     if !missing.is_empty() {
@@ -306,7 +315,7 @@ pub fn validate_input(worker: &str, signature: &Signature, input: &Value) -> Res
         let message = format!("missing: {}", names.join(", "));
         return Err(InputError { message, signature: show(worker, signature) });
     }
-    signature.schema.validate(input).map_err(|violations| {
+    signature.schema.validate(&filled).map_err(|violations| {
         let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
         InputError {
             message: format!("the input does not fit: {}", reasons.join("; ")),

@@ -57,6 +57,12 @@ impl Input {
         Self { values, whole, instructions, message }
     }
 
+    /// Whether the caller gave nothing: the input is empty, or only has the defaults of the worker's schema.
+    pub(super) fn is_left_out(&self, worker: &WorkerDefinition) -> bool {
+        let of_nothing = || worker.signature.schema.filled(&Value::Object(Map::new())).into_owned();
+        self.is_empty() || (worker.signature.declared && self.whole == of_nothing())
+    }
+
     /// The variables of the worker's templates. A declared parameter comes before a built-in variable of its name. A
     /// key that only the caller chose doesn't, because the author of the template doesn't know it.
     pub(super) fn variables(&self, worker: &WorkerDefinition, host: &RunContext) -> Map<String, Value> {

@@ -268,7 +268,7 @@ async fn begin(
         }
         worker.attachments.admits(&format!("`{}`", worker.id), &sizes).map_err(refuse)?;
     }
-    if input.is_empty() && files.is_empty() && !worker.allow_empty_input {
+    if input.is_left_out(worker) && files.is_empty() && !worker.allow_empty_input {
         return Err(refuse(format!("`{}` needs an input or an attachment", worker.id)));
     }
 
