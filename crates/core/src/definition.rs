@@ -317,6 +317,8 @@ impl Default for Delegation {
 
 /// The name of an input that has no other name (`docs/reference/worker-files.md`).
 pub const INPUT: &str = "input";
+/// Variables that every template has, unless a parameter has the name (`docs/reference/templates.md`).
+pub const BUILT_IN_VARIABLES: [&str; 4] = [INPUT, "worker", "project", "run"];
 /// Schema properties every worker accepts beside its own (`docs/reference/worker-files.md`).
 pub const INSTRUCTIONS: &str = "instructions";
 /// See [`INSTRUCTIONS`].

@@ -39,7 +39,7 @@ use crate::{
     vfs::FileSystem,
 };
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// Default time limit of a leaf (`docs/reference/loop.md`).
 pub const LEAF_TIMEOUT: Duration = Duration::from_secs(120);
@@ -206,7 +206,8 @@ impl Engine {
         Ok((input, places))
     }
 
-    /// The steps before the rules: completes and validates the arguments, and determines the places that they touch.
+    /// The steps before the rules: completes and validates the arguments, and determines the places that they touch. This
+    /// is the only way for arguments into a function.
     async fn examine(&self, call: &Call<'_>, mut input: Arc<Value>, edits: u32) -> Result<Admitted, Stop> {
         let meta = &call.function.meta;
         if let Implementation::Composite(composite) = &call.function.body
@@ -214,9 +215,13 @@ impl Engine {
         {
             input = Arc::new(whole);
         }
-        if let Err(wrong) = meta.input.validate(&input) {
-            return Err(invalid_input(&meta.name, &wrong).into());
-        }
+        // Rules, the operator and the function get the same arguments, defaults included.
+        let filled = match meta.input.accept(&input) {
+            Ok(Cow::Borrowed(_)) => None,
+            Ok(Cow::Owned(filled)) => Some(filled),
+            Err(wrong) => return Err(invalid_input(&meta.name, &wrong).into()),
+        };
+        input = filled.map_or(input, Arc::new);
         let effects = match &call.function.body {
             Implementation::Leaf(leaf) => leaf.effects(&input),
             Implementation::Composite(composite) => {

@@ -1,8 +1,14 @@
 //! JSON Schema 2020-12, compiled once and shared, and canonical JSON.
 
+mod defaults;
+mod subschemas;
+
+pub use subschemas::subschemas;
+
 use serde::Serialize;
 use serde_json::Value;
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, OnceLock},
 };
@@ -11,6 +17,8 @@ use std::{
 pub struct Schema {
     value: Arc<Value>,
     validator: OnceLock<jsonschema::Validator>,
+    /// Whether it may declare defaults.
+    has_defaults: OnceLock<bool>,
 }
 
 /// A value that is not a usable JSON Schema.
@@ -21,7 +29,7 @@ pub struct BadSchema(pub String);
 /// One way in which a value breaks its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// JSON Pointer to the place in the value; empty for the whole.
+    /// JSON Pointer to the place; empty for the whole.
     pub pointer: String,
     /// What is wrong there.
     pub message: String,
@@ -40,12 +48,16 @@ impl Schema {
     /// Checks that `value` is a schema and compiles it. External references are refused: a schema is self-contained.
     pub fn new(value: Value) -> Result<Self, BadSchema> {
         let validator = compile(&value)?;
-        Ok(Self { value: Arc::new(value), validator: OnceLock::from(validator) })
+        Ok(Self {
+            value: Arc::new(value),
+            validator: OnceLock::from(validator),
+            has_defaults: OnceLock::new(),
+        })
     }
 
     /// A built-in schema, known to be valid; compiled when it is first needed.
     pub fn built_in(value: Value) -> Self {
-        Self { value: Arc::new(value), validator: OnceLock::new() }
+        Self { value: Arc::new(value), validator: OnceLock::new(), has_defaults: OnceLock::new() }
     }
 
     /// The schema as JSON.
@@ -69,6 +81,39 @@ impl Schema {
             .take(20)
             .map(|error| Violation { pointer: error.instance_path().to_string(), message: error.to_string() })
             .collect())
+    }
+}
+
+impl Schema {
+    /// The value with the schema's defaults for what it leaves out (`docs/reference/worker-files.md`).
+    pub fn filled<'v>(&self, value: &'v Value) -> Cow<'v, Value> {
+        if !*self.has_defaults.get_or_init(|| defaults::has_defaults(&self.value)) {
+            return Cow::Borrowed(value);
+        }
+        let mut filled = value.clone();
+        defaults::fill(&self.value, &mut filled);
+        Cow::Owned(filled)
+    }
+
+    /// Fills in the defaults, and checks the result. A default that breaks its own schema, which only a tool can have, is
+    /// left to the tool.
+    ///
+    /// # Errors
+    /// Every violation, as in [`Schema::validate`].
+    pub fn accept<'v>(&self, value: &'v Value) -> Result<Cow<'v, Value>, Vec<Violation>> {
+        let filled = self.filled(value);
+        match self.validate(&filled) {
+            Ok(()) => Ok(filled),
+            Err(_) if matches!(filled, Cow::Owned(_)) && self.validate(value).is_ok() => {
+                Ok(Cow::Borrowed(value))
+            }
+            Err(wrong) => Err(wrong),
+        }
+    }
+
+    /// The defaults that don't fit their own schema. The pointers are places in the schema.
+    pub fn unfit_defaults(&self) -> Vec<Violation> {
+        defaults::unfit(&self.value)
     }
 }
 

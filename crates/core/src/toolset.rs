@@ -54,6 +54,10 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn aliases(&self) -> &'static [&'static str] {
         &[]
     }
+    /// Older names of keys of its configuration, each with the name that it has now.
+    fn key_aliases(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
     /// Names of its tools, where they are the same for every worker that has the toolset: what else a worker has must
     /// not get one of them.
     fn tools(&self) -> &'static [&'static str] {

@@ -3,6 +3,7 @@
 mod class;
 mod code;
 mod instructions;
+mod schema_file;
 mod sections;
 
 pub(crate) use instructions::bad_template;
@@ -10,13 +11,12 @@ pub(crate) use instructions::bad_template;
 use crate::{
     context::Context,
     diagnostics::{Diagnostic, Fix, codes},
-    front_matter::{self, Document},
+    front_matter::Document,
     keys, manifest,
     mounts::{self, Layers, RequiredGrant},
     resolve::WorkerFile,
     shape, shorthand,
     signature::{self, Declared},
-    source::{folder_of, join, plain},
     span::{SourceFile, Span},
     toolsets::{self, Toolsets},
     yaml::{Data, Node, scalar},
@@ -25,7 +25,6 @@ use llm_do_core::{
     model::ModelName,
     schema::Schema,
     template::TemplateFacts,
-    toolset::ToolsetRegistry,
     worker::{Sandbox, WorkerDefinition},
 };
 use sections::{attachment_policy, ensures, limits, rules, settings};
@@ -140,7 +139,7 @@ impl Context<'_> {
             .map(|node| toolsets::read(node, &self.host.toolsets, found))
             .unwrap_or_default();
         let mut all_toolsets = toolsets::merge(&self.package.toolsets, &own_toolsets);
-        let callees = allowlist(&keys, &all_toolsets, &self.host.toolsets, found);
+        let callees = self.allowlist(&keys, &own_toolsets, &mut all_toolsets, found);
         reading.callees.clone_from(&callees);
         reading.imports = imports(&keys);
         let tools = self.tool_levels(located, &keys, &own_toolsets, &mut all_toolsets, found);
@@ -265,73 +264,31 @@ impl Context<'_> {
         }
     }
 
-    /// The schema that a reference names: a file relative to the worker's file, else in the project's `schemas/`, or
-    /// a Python class.
-    fn schema(&self, located: &WorkerFile, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Value> {
-        let text = node.as_text()?;
-        if !text.ends_with(".json") {
-            return self.schema_of_class(located, node, found);
-        }
-        let candidate = self.schema_file(located, text, node, found)?;
-        let file = match front_matter::read(self.tree(), &candidate) {
-            Ok(file) => file,
-            Err(error) => {
-                found.push(error.related("it is named here", &node.span));
-                return None;
-            }
-        };
-        let wrong = |message: String, place: &Span| Diagnostic::error(codes::BAD_SCHEMA, message).at(place);
-        let schema: Value = match serde_json::from_str(file.text()) {
-            Ok(schema) => schema,
-            Err(error) => {
-                let place = Span::at(&file, error.line(), error.column());
-                found.push(wrong(format!("`{candidate}` is not JSON: {error}"), &place));
-                return None;
-            }
-        };
-        if let Err(error) = Schema::new(schema.clone()) {
-            found.push(wrong(format!("`{candidate}`: {error}"), &node.span));
-            return None;
-        }
-        Some(schema)
-    }
-
-    /// The file that a reference to a schema names: relative to the worker's file, then the project's `schemas/`.
-    fn schema_file(
+    /// The allowlist. A worker's `allow_workers` and `toolsets.workers.allowed_workers` are one list, which replaces the
+    /// project's: that list is then removed from `merged`.
+    fn allowlist(
         &self,
-        located: &WorkerFile,
-        path: &str,
-        node: &Node,
+        keys: &Node,
+        own: &Toolsets,
+        merged: &mut Toolsets,
         found: &mut Vec<Diagnostic>,
-    ) -> Option<String> {
-        let Ok(path) = plain(path) else {
-            found.push(
-                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` is outside the program's root"))
-                    .at(&node.span),
-            );
-            return None;
-        };
-        let candidates = [join(folder_of(&located.path), &path), join("schemas", &path)];
-        for candidate in &candidates {
-            match self.tree().kind(candidate) {
-                Ok(None) => {}
-                Ok(Some(_)) => return Some(candidate.clone()),
-                Err(error) => {
-                    let file = front_matter::unread(self.tree(), candidate);
-                    found.push(
-                        front_matter::unreadable(&file, &error).related("it is named here", &node.span),
-                    );
-                    return None;
+    ) -> Vec<(String, Span)> {
+        const LIST: &str = "allowed_workers";
+        let delegation = self.host.toolsets.delegation().map_or("", |kind| kind.name());
+        let listed =
+            |toolsets: &Toolsets| toolsets.get(delegation).and_then(|node| node.entry(LIST).cloned());
+        let short = keys.get("allow_workers");
+        let of_toolset = match (short, listed(own)) {
+            (Some(_), None) => {
+                if let Some(Data::Map(entries)) = merged.get_mut(delegation).map(|node| &mut node.data) {
+                    entries.retain(|entry| entry.key != LIST);
                 }
+                None
             }
-        }
-        let text = node.as_text().unwrap_or_default();
-        found.push(
-            Diagnostic::error(codes::BAD_SCHEMA, format!("the schema `{text}` does not exist"))
-                .at(&node.span)
-                .note(format!("tried {}", candidates.join(", "))),
-        );
-        None
+            (Some(_), own) => own,
+            (None, _) => listed(merged),
+        };
+        allowlist([short, of_toolset.as_ref().map(|entry| &entry.value)], found)
     }
 
     /// A library's code gets only variables that the program gives all of its workers.
@@ -439,15 +396,8 @@ fn check_handed(declared: &Declared, sandbox: &mounts::Merged, found: &mut Vec<D
     }
 }
 
-/// The allowlist: `allow_workers` and `toolsets.workers.allowed_workers` alike.
-fn allowlist(
-    keys: &Node,
-    toolsets: &Toolsets,
-    kinds: &ToolsetRegistry,
-    found: &mut Vec<Diagnostic>,
-) -> Vec<(String, Span)> {
-    let delegating = kinds.delegation().and_then(|kind| toolsets.get(kind.name()));
-    let lists = [keys.get("allow_workers"), delegating.and_then(|node| node.get("allowed_workers"))];
+/// The references and patterns of lists of workers, each once.
+fn allowlist(lists: [Option<&Node>; 2], found: &mut Vec<Diagnostic>) -> Vec<(String, Span)> {
     let mut callees: Vec<(String, Span)> = Vec::new();
     for (text, span) in lists.into_iter().flatten().flat_map(Node::texts) {
         if is_glob(text)

@@ -230,7 +230,10 @@ fn toolset(kind: &dyn ToolsetKind) -> Value {
         }
     };
     for (name, schema) in own.value().get("properties").and_then(Value::as_object).into_iter().flatten() {
-        add(name, nullable(schema.clone()));
+        add(name, nullable(named(schema, &format!("{at}/properties/{name}"))));
+    }
+    for (alias, name) in kind.key_aliases() {
+        add(alias, json!({ "$ref": format!("{at}/properties/{name}"), "deprecated": true }));
     }
     for (name, schema) in shared["properties"].as_object().into_iter().flatten() {
         add(name, schema.clone());
@@ -243,25 +246,31 @@ fn toolset(kind: &dyn ToolsetKind) -> Value {
     for (keyword, value) in own.value().as_object().into_iter().flatten() {
         match keyword.as_str() {
             "type" | "properties" => {}
-            "additionalProperties" => schema[keyword] = named(value, &format!("{at}/additionalProperties")),
+            "additionalProperties" => {
+                schema[keyword] = nullable(named(value, &format!("{at}/additionalProperties")));
+            }
             _ => schema[keyword] = value.clone(),
         }
     }
     schema
 }
 
-/// What a kind says of the keys that the user names. Keys that it defines within them have their other spellings.
+/// A part of a kind's configuration. Keys that the kind defines within it have their other spellings.
 fn named(schema: &Value, at: &str) -> Value {
-    let Some(own) = schema.get("properties").and_then(Value::as_object) else { return schema.clone() };
+    let mut whole = schema.clone();
+    if let Some(items) = schema.get("items") {
+        whole["items"] = named(items, &format!("{at}/items"));
+    }
+    let Some(own) = schema.get("properties").and_then(Value::as_object) else { return whole };
     let (mut properties, mut patterns) = (Map::new(), Map::new());
     for (name, value) in own {
-        patterns.insert(other_spellings(name), json!({ "$ref": format!("{at}/properties/{name}") }));
-        properties.insert(name.clone(), nullable(value.clone()));
+        let place = format!("{at}/properties/{name}");
+        patterns.insert(other_spellings(name), json!({ "$ref": place }));
+        properties.insert(name.clone(), nullable(named(value, &place)));
     }
-    let mut whole = schema.clone();
     whole["properties"] = properties.into();
     whole["patternProperties"] = patterns.into();
-    nullable(whole)
+    whole
 }
 
 /// A pattern of all spellings that the loader accepts for this name: `max_turns`, `maxTurns`, `MaxTurns`,

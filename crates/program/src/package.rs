@@ -143,6 +143,14 @@ impl Package {
         })
     }
 
+    /// The name that it may call itself by. A program has one if it can be used as a library too.
+    pub(crate) fn own_name(&self) -> Option<&str> {
+        let manifest = &self.manifest;
+        let usable = manifest.version.is_some() && !manifest.exports.is_empty();
+        let of_program = manifest.name.as_deref().filter(|_| self.is_library() || usable);
+        self.library.as_deref().or(of_program)
+    }
+
     /// Its name in messages: `utils@2.1.0`.
     fn shown(&self) -> String {
         match &self.library {
@@ -251,6 +259,12 @@ impl Packages {
     pub(crate) fn dependency(&self, from: PackageId, name: &str) -> Option<PackageId> {
         let mut dependencies = self.get(from).dependencies.iter();
         dependencies.find(|id| self.get(**id).library.as_deref() == Some(name)).copied()
+    }
+
+    /// The package that a name before a colon means: a dependency, or the library itself that says its own name.
+    pub(crate) fn named(&self, from: PackageId, name: &str) -> Option<PackageId> {
+        let itself = || (self.get(from).own_name() == Some(name)).then_some(from);
+        self.dependency(from, name).or_else(itself)
     }
 
     /// Loads what a package depends on. `chain` holds the libraries on the way to it.
@@ -531,7 +545,7 @@ impl Packages {
         id: &str,
         reference: &str,
     ) -> Result<WorkerFile, Box<Diagnostic>> {
-        let Some(package) = self.dependency(from, name) else {
+        let Some(package) = self.named(from, name) else {
             let package = self.get(from);
             let installed = self.iter().any(|(_, known)| known.library.as_deref() == Some(name));
             let names: Vec<&str> =
@@ -551,6 +565,11 @@ impl Packages {
             return Err(missing.into());
         };
         let library = self.get(package);
+        if package == from {
+            // All of its workers, not only its exports.
+            let located = library.layout.resolve(library.tree.as_ref(), id)?;
+            return Ok(WorkerFile { package, ..located });
+        }
         let wanted = library.layout.id_of(id);
         let exported = wanted.as_deref().and_then(|wanted| library.exports().find(|(id, _)| id == wanted));
         if let Some((_, export)) = exported {

@@ -450,7 +450,11 @@ impl Definitions for Program {
             package => self.packages.get(package).scan().into_iter().map(|worker| worker.id).collect(),
         };
         if glob.glob().contains(':') {
+            let own = self.packages.get(package).own_name();
+            let of_itself: Vec<String> =
+                own.into_iter().flat_map(|own| names.iter().map(move |id| format!("{own}:{id}"))).collect();
             names = self.packages.names(package);
+            names.extend(of_itself);
         }
         names.retain(|name| matcher.is_match(name));
         names

@@ -40,8 +40,19 @@ pub struct WorkerFile {
 /// Extensions of worker files.
 pub const EXTENSIONS: [&str; 3] = ["worker", "yaml", "yml"];
 
+/// The end of the names of files with test cases, which are never workers.
+const CASES: &str = ".cases.yaml";
+
+/// Whether a path is that of a file with test cases.
+pub fn is_cases(path: &str) -> bool {
+    path.ends_with(CASES)
+}
+
 /// The file name without a worker's extension, if it has one.
 pub fn without_extension(path: &str) -> Option<&str> {
+    if is_cases(path) {
+        return None;
+    }
     let (stem, extension) = path.rsplit_once('.')?;
     // Otherwise a file `..yaml` or `...yaml` would be a worker named `.` or `..`.
     let named = !matches!(stem.rsplit('/').next(), None | Some("" | "." | ".."));
@@ -159,12 +170,14 @@ fn candidates(root: &str, name: &str) -> Vec<String> {
     if without_extension(name).is_some() {
         return vec![base];
     }
-    vec![
+    let mut candidates = vec![
         format!("{base}.worker"),
         format!("{base}/worker.worker"),
         format!("{base}.yaml"),
         format!("{base}.yml"),
-    ]
+    ];
+    candidates.retain(|candidate| !is_cases(candidate));
+    candidates
 }
 
 /// The one candidate that exists.
@@ -280,6 +293,16 @@ mod tests {
         for path in [".worker", "a/.yaml", "..yaml", "a/...worker"] {
             assert_eq!(without_extension(path), None, "{path} would be a worker without a name");
         }
+    }
+
+    #[test]
+    fn a_file_with_cases_is_no_worker() {
+        let tree = tree(&["workers/a.cases.yaml", "workers/b.cases.worker", "workers/cases.yaml"]);
+        for reference in ["a.cases", "workers/a.cases.yaml", "./workers/a.cases.yaml"] {
+            assert_eq!(layout().resolve(&tree, reference).unwrap_err().code, codes::WORKER_NOT_FOUND);
+        }
+        assert_eq!(layout().resolve(&tree, "b.cases").unwrap().path, "workers/b.cases.worker");
+        assert_eq!(layout().resolve(&tree, "cases").unwrap().path, "workers/cases.yaml");
     }
 
     #[test]

@@ -76,7 +76,8 @@ impl Key {
     }
 
     fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.aliases.contains(&name) || self.name == snake_case(name)
+        let snake = snake_case(name);
+        self.name == snake || self.aliases.contains(&snake.as_str())
     }
 }
 
@@ -128,7 +129,7 @@ pub fn check(node: &Node, keys: &'static [Key], path: &str, found: &mut Vec<Diag
 }
 
 /// The finding for one key under two names. `kept` is the first in canonical form.
-fn given_twice(here: &str, name: &str, node: &Node, kept: &Entry, second: &Entry) -> Diagnostic {
+pub(crate) fn given_twice(here: &str, name: &str, node: &Node, kept: &Entry, second: &Entry) -> Diagnostic {
     let found =
         Diagnostic::error(codes::DUPLICATE_KEY, format!("`{here}` is given twice, once as `{}`", second.key))
             .at(&second.key_span)
@@ -449,7 +450,7 @@ mod tests {
     #[test]
     fn older_spellings_become_canonical() {
         let (node, found) =
-            worker("allowWorkers: [a]\noutput_schema_ref: x.json\nmaxContextTokens: ~\nx-mine: 1\n");
+            worker("allowWorkers: [a]\noutputSchemaRef: x.json\nmaxContextTokens: ~\nx-mine: 1\n");
         assert_eq!(found, []);
         assert_eq!(node.to_json().to_string(), r#"{"allow_workers":["a"],"schema_out_ref":"x.json"}"#);
     }

@@ -1,11 +1,12 @@
 //! Type shorthand and its JSON Schema. See `docs/reference/worker-files.md`.
 //!
-//! `string`, `integer`, `number`, `boolean`, `path`, `any`, `object`, `array<T>`, `T?`, `[a, b]` (one of these),
-//! a map of fields (all required but those with `?`), or JSON Schema as it is.
+//! `string`, `integer`, `number`, `boolean`, `path`, `any`, `object`, `array<T>`, `T?`, `[a, b]` (one of these; as text
+//! it may be part of a type: `'[a, b]?'`), a map of fields (all required but those with `?`), or JSON Schema as it is.
 
 use crate::{
     diagnostics::{Diagnostic, Fix, codes, nearest},
-    yaml::{Data, Node},
+    span::SourceFile,
+    yaml::{self, Data, Node},
 };
 use serde_json::{Map, Value, json};
 
@@ -37,8 +38,8 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
             }
         },
         Data::List(items) => {
-            let values: Vec<Value> = items.iter().map(Node::to_json).collect();
-            if values.is_empty() {
+            let typed = choice(items);
+            if typed.is_none() {
                 found.push(
                     Diagnostic::error(
                         codes::BAD_TYPE,
@@ -46,16 +47,24 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
                     )
                     .at(&node.span),
                 );
+            }
+            typed
+        }
+        Data::Map(_) if is_json_schema(node) => {
+            let typed = json_schema(node);
+            if let Some(default) = node.entry("default").filter(|_| typed.path) {
+                found.push(
+                    Diagnostic::error(codes::BAD_TYPE, format!("the path `{name}` cannot have a default"))
+                        .at(&default.key_span)
+                        .note("a file hands over no path: only the caller does")
+                        .help(
+                            "remove the default; for the entry, `bindings` in the manifest can set the path",
+                        ),
+                );
                 return None;
             }
-            let shown: Vec<String> = items.iter().map(|item| plain(&item.to_json())).collect();
-            let mut schema = json!({ "enum": values });
-            if items.iter().all(|item| item.as_text().is_some()) {
-                schema = json!({ "type": "string", "enum": schema["enum"] });
-            }
-            Some(Type { schema, optional: false, shown: format!("[{}]", shown.join(", ")), path: false })
+            Some(typed)
         }
-        Data::Map(_) if is_json_schema(node) => Some(json_schema(node)),
         Data::Map(_) => fields(node, name, found).map(|(schema, shown)| Type {
             schema,
             optional: false,
@@ -68,6 +77,20 @@ pub fn read(node: &Node, name: &str, found: &mut Vec<Diagnostic>) -> Option<Type
             None
         }
     }
+}
+
+/// One of these values. `None` if there are none.
+fn choice(items: &[Node]) -> Option<Type> {
+    let values: Vec<Value> = items.iter().map(Node::to_json).collect();
+    if values.is_empty() {
+        return None;
+    }
+    let shown: Vec<String> = values.iter().map(plain).collect();
+    let schema = match values.iter().all(Value::is_string) {
+        true => json!({ "type": "string", "enum": values }),
+        false => json!({ "enum": values }),
+    };
+    Some(Type { schema, optional: false, shown: format!("[{}]", shown.join(", ")), path: false })
 }
 
 /// A map of fields as an object schema, and how people write it.
@@ -115,6 +138,10 @@ fn word(text: &str) -> Result<Type, &str> {
         let schema = json!({ "type": "array", "items": item.schema });
         return Ok(Type { schema, optional: false, shown: text.to_owned(), path: false });
     }
+    if text.starts_with('[') {
+        let list = yaml::parse(&SourceFile::new("", text), text.len()).map_err(|_| text)?;
+        return choice(list.items()).ok_or(text);
+    }
     let schema = match text {
         "string" | "integer" | "number" | "boolean" | "object" => json!({ "type": text }),
         "path" => json!({ "type": "string" }),
@@ -129,11 +156,14 @@ fn nullable(mut schema: Value) -> Value {
     if schema.as_object().is_some_and(Map::is_empty) {
         return schema;
     }
+    let values = schema.get_mut("enum").and_then(Value::as_array_mut);
+    let listed = values.map(|values| values.push(Value::Null)).is_some();
     match schema.get("type").cloned() {
         Some(kind @ Value::String(_)) => {
             schema["type"] = json!([kind, "null"]);
             schema
         }
+        None if listed => schema,
         _ => json!({ "anyOf": [schema, { "type": "null" }] }),
     }
 }
@@ -306,6 +336,9 @@ mod tests {
             ),
             ("[a, b]", r#"{"type":"string","enum":["a","b"]}"#),
             ("[1, b]", r#"{"enum":[1,"b"]}"#),
+            ("'[a, b]?'", r#"{"type":["string","null"],"enum":["a","b",null]}"#),
+            ("'[1, b]?'", r#"{"enum":[1,"b",null]}"#),
+            ("'array<[a, b]>'", r#"{"type":"array","items":{"type":"string","enum":["a","b"]}}"#),
             ("{type: string, minLength: 2}", r#"{"type":"string","minLength":2}"#),
             ("{enum: [a, b]}", r#"{"enum":["a","b"]}"#),
             (
@@ -323,6 +356,9 @@ mod tests {
         assert!(typed("{type: path}").unwrap().path);
         assert!(typed("string?").unwrap().optional);
         assert!(typed("{type: string, default: x}").unwrap().optional);
+        let choice = typed("'[a, b]?'").unwrap();
+        assert_eq!((choice.optional, &*choice.shown), (true, "[a, b]?"));
+        assert!(typed("'[]?'").is_err() && typed("'[a'").is_err() && typed("'[a] b'").is_err());
     }
 
     #[test]

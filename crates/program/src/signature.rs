@@ -100,6 +100,7 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
             shorthand::object(properties, required)
         }
         (None, Some(schema)) => {
+            let schema = inlined(schema);
             if schema.get("type").and_then(Value::as_str) != Some("object") {
                 return Err("a worker's input is an object, so its schema needs `type: object`".into());
             }
@@ -112,7 +113,7 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
             let mut strings = Vec::new();
             for (name, property) in properties.into_iter().flatten() {
                 let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
-                let is_required = required.contains(&name.as_str());
+                let is_required = required.contains(&name.as_str()) && property.get("default").is_none();
                 if is_required && is_string(property) {
                     strings.push(name);
                 }
@@ -127,7 +128,7 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
                 [one] => Some(one.as_str().into()),
                 _ => properties.and_then(|p| p.get(INPUT)).filter(|p| takes_text(p)).map(|_| INPUT.into()),
             };
-            schema.clone()
+            schema
         }
         (None, None) => return Ok(Signature::undeclared(attachments)),
     };
@@ -136,12 +137,37 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
         true => Schema::new(schema).map_err(|error| error.0)?,
         false => Schema::built_in(schema),
     };
+    if declared.has_json_schema
+        && let Some(unfit) = schema.unfit_defaults().into_iter().next()
+    {
+        return Err(format!(
+            "the default at `{}` does not fit its own schema: {}",
+            unfit.pointer, unfit.message
+        ));
+    }
     Ok(Signature {
         schema: Arc::new(schema),
         declared: declared.parameters.is_some() || declared.schema.is_some(),
         message,
         parameters,
     })
+}
+
+/// A schema whose whole is a reference (to another file, or of a recursive class) with the target in its place.
+fn inlined(schema: &Value) -> Value {
+    let mut whole = schema.clone();
+    // Not endlessly, since references may form a cycle.
+    for _ in 0..8 {
+        let target =
+            whole.get("$ref").and_then(Value::as_str).and_then(|at| whole.pointer(at.strip_prefix('#')?));
+        let Some(Value::Object(target)) = target.cloned() else { break };
+        let Some(keywords) = whole.as_object_mut() else { break };
+        keywords.shift_remove("$ref");
+        for (keyword, value) in target {
+            keywords.entry(keyword).or_insert(value);
+        }
+    }
+    whole
 }
 
 fn is_string(schema: &Value) -> bool {
@@ -272,15 +298,16 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
     Ok(Value::Object(input))
 }
 
-/// Checks an input against its signature.
+/// Checks an input, with the defaults of the signature, against the signature.
 ///
 /// # Errors
 /// All problems, with the signature.
 pub fn validate_input(worker: &str, signature: &Signature, input: &Value) -> Result<(), InputError> {
+    let filled = signature.schema.filled(input);
     let missing: Vec<&str> = signature
         .parameters
         .iter()
-        .filter(|p| p.required && input.get(&*p.name).is_none())
+        .filter(|p| p.required && filled.get(&*p.name).is_none())
         .map(|p| &*p.name)
         .collect();
     if !missing.is_empty() {
@@ -288,7 +315,7 @@ pub fn validate_input(worker: &str, signature: &Signature, input: &Value) -> Res
         let message = format!("missing: {}", names.join(", "));
         return Err(InputError { message, signature: show(worker, signature) });
     }
-    signature.schema.validate(input).map_err(|violations| {
+    signature.schema.validate(&filled).map_err(|violations| {
         let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
         InputError {
             message: format!("the input does not fit: {}", reasons.join("; ")),

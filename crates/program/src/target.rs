@@ -6,7 +6,7 @@ use crate::{
     library::DiskLibraries,
     load_options::LoadOptions,
     manifest::MANIFESTS,
-    resolve::without_extension,
+    resolve::{is_cases, without_extension},
     source::{DiskTree, SourceError},
     start::{Source, Start},
 };
@@ -137,6 +137,11 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
                 }
                 (Ok(metadata), project) if metadata.is_file() && named => {
                     file(&path, project.map(|p| absolute(&p)).as_deref(), request, around)?
+                }
+                (Ok(metadata), _) if metadata.is_file() && is_cases(&target) => {
+                    return Err(no_target(format!("`{target}` contains test cases, and is not a worker"))
+                        .help("name the file of the worker that the cases test")
+                        .into());
                 }
                 (Ok(_), _) if target.contains('/') => {
                     return Err(no_target(format!("`{target}` is neither a worker file nor a folder"))

@@ -44,6 +44,9 @@ impl Templates {
         }
         let mut roots: Vec<Root> = folders.into_iter().map(|folder| root(package, folder)).collect();
         let mut libraries = BTreeMap::new();
+        // A library that says its own name means itself.
+        let itself = || root(package, &manifest.templates_root);
+        libraries.extend(package.own_name().map(|name| (name.to_owned(), itself())));
         for library in package.dependencies.iter().map(|id| packages.get(*id)) {
             let templates = root(library, &library.manifest.templates_root);
             libraries.extend(library.library.as_ref().map(|name| (name.to_string(), templates.clone())));

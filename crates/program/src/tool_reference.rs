@@ -165,8 +165,7 @@ pub(crate) fn function(
     let (place, name) = reference.rsplit_once(':')?;
     let is_file = place.ends_with(".py");
     // The part before the colon may be a library, whose name may contain dots.
-    let is_library =
-        || packages.dependency(PackageId::PROGRAM, place).is_some() || packages.is_broken(reference);
+    let is_library = || packages.named(PackageId::PROGRAM, place).is_some() || packages.is_broken(reference);
     if !is_file && (is_library() || !is_dotted(place) || !(policy.modules || place.contains('.'))) {
         return None;
     }

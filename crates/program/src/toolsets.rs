@@ -133,28 +133,37 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         .map(|properties| properties.keys().map(String::as_str).collect())
         .unwrap_or_default();
     let open = schema.value().get("additionalProperties") != Some(&Value::Bool(false));
-    // Entries that the user names may have keys that the kind defines.
-    let of_named: Vec<&str> = schema
-        .value()
-        .pointer("/additionalProperties/properties")
-        .and_then(Value::as_object)
-        .map(|properties| properties.keys().map(String::as_str).collect())
-        .unwrap_or_default();
-    let (mut own, mut shared, mut rule) = (Vec::new(), Vec::new(), None);
+    let (mut own, mut shared, mut rule) = (Vec::<Entry>::new(), Vec::new(), None);
     for entry in entries.iter().filter(|e| e.value.data != Data::Null && !e.key.starts_with("x-")) {
         let snake = snake_case(&entry.key);
+        let older = kind.key_aliases().iter().find(|(alias, _)| *alias == snake).map(|(_, name)| *name);
+        let key = match properties.iter().find(|known| **known == entry.key || **known == snake) {
+            Some(known) => Some(*known),
+            None => older,
+        };
         let canonical = |key: &str| Entry { key: key.to_owned(), ..entry.clone() };
-        if properties.contains(&entry.key.as_str()) {
-            own.push(entry.clone());
+        if let Some(key) = key {
+            let here = format!("{path}.{key}");
+            if let Some(other) = own.iter().find(|other| other.key == key) {
+                found.push(shape::given_twice(&here, key, node, other, entry));
+                continue;
+            }
+            let value = match schema.value().pointer(&format!("/properties/{key}")) {
+                Some(schema) => canonical_keys(&entry.value, schema, &here, found),
+                None => entry.value.clone(),
+            };
+            own.push(Entry { value, ..canonical(key) });
         } else if keys::TOOLSET.iter().any(|key| key.name == snake) {
             shared.push(canonical(&snake));
         } else if ["pre_approved", "approval_required"].contains(&snake.as_str()) {
             rule = old_default(&snake, entry, &path, found);
-        } else if properties.contains(&snake.as_str()) {
-            own.push(canonical(&snake));
         } else if open {
-            let value = canonical_keys(&entry.value, &of_named);
-            contradiction(&value, &format!("{path}.{}", entry.key), found);
+            let here = format!("{path}.{}", entry.key);
+            let value = match schema.value().get("additionalProperties") {
+                Some(schema) => canonical_keys(&entry.value, schema, &here, found),
+                None => entry.value.clone(),
+            };
+            contradiction(&value, &here, found);
             own.push(Entry { value, ..entry.clone() });
         } else {
             let known = properties.iter().copied().chain(keys::TOOLSET.iter().map(|key| key.name));
@@ -201,15 +210,41 @@ fn contradiction(node: &Node, path: &str, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A map without nulls, with canonical spellings of the `known` keys.
-fn canonical_keys(node: &Node, known: &[&str]) -> Node {
-    let (Data::Map(entries), false) = (&node.data, known.is_empty()) else { return node.clone() };
-    let entries = entries.iter().filter(|entry| entry.value.data != Data::Null).map(|entry| {
-        let snake = snake_case(&entry.key);
-        let key = if known.contains(&snake.as_str()) { snake } else { entry.key.clone() };
-        Entry { key, ..entry.clone() }
-    });
-    Node { span: node.span.clone(), data: Data::Map(entries.collect()) }
+/// A part of a configuration without nulls, with the keys that its schema has in their canonical spelling.
+fn canonical_keys(node: &Node, schema: &Value, path: &str, found: &mut Vec<Diagnostic>) -> Node {
+    let data = match &node.data {
+        Data::Map(entries) if schema.get("properties").is_some() => {
+            let mut kept: Vec<Entry> = Vec::new();
+            for entry in entries.iter().filter(|entry| entry.value.data != Data::Null) {
+                let property = |name: &str| schema.get("properties")?.get(name);
+                let snake = snake_case(&entry.key);
+                let (key, schema) = match (property(&entry.key), property(&snake)) {
+                    (None, Some(schema)) => (snake, Some(schema)),
+                    (schema, _) => (entry.key.clone(), schema),
+                };
+                let here = format!("{path}.{key}");
+                if let Some(other) = kept.iter().find(|other| other.key == key) {
+                    found.push(shape::given_twice(&here, &key, node, other, entry));
+                    continue;
+                }
+                let value = match schema {
+                    Some(schema) => canonical_keys(&entry.value, schema, &here, found),
+                    None => entry.value.clone(),
+                };
+                kept.push(Entry { key, key_span: entry.key_span.clone(), value });
+            }
+            Data::Map(kept)
+        }
+        Data::List(items) => {
+            let schema = schema.get("items").unwrap_or(&Value::Null);
+            let items = items.iter().enumerate();
+            Data::List(
+                items.map(|(i, item)| canonical_keys(item, schema, &format!("{path}[{i}]"), found)).collect(),
+            )
+        }
+        data => data.clone(),
+    };
+    Node { span: node.span.clone(), data }
 }
 
 /// `pre_approved: true` of a whole toolset as `approval: {default: preApproved}`.
@@ -278,10 +313,16 @@ mod tests {
         fn aliases(&self) -> &'static [&'static str] {
             &["fs"]
         }
+        fn key_aliases(&self) -> &'static [(&'static str, &'static str)] {
+            &[("old_names", "names")]
+        }
         fn configuration(&self) -> Schema {
             Schema::built_in(json!({
                 "type": "object",
-                "properties": {"max_depth": {"type": "integer"}, "names": {"type": "array"}},
+                "properties": {"max_depth": {"type": "integer"}, "names": {"type": "array"}, "rules": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": {"approval_required": {"type": "boolean"}, "default": {}}},
+                }},
                 "additionalProperties": false,
             }))
         }
@@ -320,6 +361,14 @@ mod tests {
                 "approval": {"tools": {"x": "blocked", "y": "preApproved"}, "default": "preApproved"},
             })
         );
+        let (nested, found) = toolsets(
+            "files: {rules: [{approvalRequired: true, default: {maxDepth: 1}, Mine: ~}], OldNames: [X]}",
+        );
+        assert_eq!(found, []);
+        assert_eq!(
+            nested["files"].to_json(),
+            json!({"rules": [{"approval_required": true, "default": {"maxDepth": 1}}], "names": ["X"]})
+        );
         let (listed, found) = toolsets("[files]");
         assert_eq!((listed["files"].to_json(), found), (json!({}), vec![]));
     }
@@ -334,6 +383,8 @@ mod tests {
         assert_eq!(codes("files: {approval: {tools: {'x(': ask}}}"), ["E0404"]);
         assert_eq!(codes("{filse: {}, mcp: {}}"), ["E0406", "E0204"]);
         assert_eq!(codes("{files: {}, fs: {}}"), ["E0108"]);
+        assert_eq!(codes("files: {names: [a], oldNames: [b]}"), ["E0108"]);
+        assert_eq!(codes("files: {rules: [{approval_required: true, approvalRequired: true}]}"), ["E0108"]);
         assert_eq!(codes("files: yes"), ["E0202"]);
     }
 }

@@ -118,6 +118,35 @@ fn a_librarys_names_are_its_own() {
 }
 
 #[test]
+fn a_library_that_says_its_own_name_means_itself() {
+    let own: Files<'_> = &[
+        ("lib.yaml", "name: own\nversion: '1'\nexports: [a]"),
+        ("workers/a.worker", "---\nallow_workers: ['own:b', 'own:*']\n---\n{% include 'own:x.jinja' %}"),
+        ("workers/b.worker", PLAIN),
+        ("templates/x.jinja", "X"),
+    ];
+    let user: Files<'_> = &[
+        ("project.yaml", "dependencies: [own]"),
+        ("main.worker", "---\nallow_workers: ['own:a']\n---\nDo it."),
+    ];
+    let used = load(user, Start::Entry(None), &[("own", own)]).unwrap();
+    // Its author runs it as a program.
+    let alone = load(own, Start::Entry(Some("own:a".into())), &[]).unwrap();
+    let a = used.worker(used.entry(), "own:a").unwrap();
+    for (program, a, b) in [(&used, &a, "own:b"), (&alone, alone.entry(), "b")] {
+        assert_eq!(&*program.worker(a, "own:b").unwrap().id, b);
+        let names = program.matching(a, "own:*");
+        assert_eq!(names, ["own:a", "own:b"]);
+        let text = &a.instructions;
+        let rendered =
+            render(&text.text, &Origin::file("x"), &json!({}), Arc::clone(&text.templates)).unwrap();
+        assert_eq!(rendered, "X");
+    }
+    // Others still reach only its exports.
+    assert!(used.worker(used.entry(), "own:b").is_err());
+}
+
+#[test]
 fn a_project_can_be_a_library() {
     let reports: Files<'_> = &[
         (

@@ -39,6 +39,27 @@ fn worker(program: &Program, reference: &str) -> Arc<WorkerDefinition> {
 }
 
 #[test]
+fn a_workers_list_of_callees_replaces_the_projects() {
+    let callees = |worker: &str| {
+        let program = load(&[
+            ("project.yaml", "toolsets: {workers: {allowed_workers: [a, b], style: both}}"),
+            ("main.worker", &format!("---\n{worker}\n---\nDo it.")),
+            ("workers/a.worker", "---\nallow_workers: []\n---\nDo it."),
+            ("workers/b.worker", "---\nallow_workers: []\n---\nDo it."),
+            ("workers/c.worker", "---\nallow_workers: []\n---\nDo it."),
+        ]);
+        program.entry().allow_workers.join(" ")
+    };
+    assert_eq!(callees("description: has the project's"), "a b");
+    assert_eq!(callees("toolsets: [workers]"), "a b");
+    assert_eq!(callees("allow_workers: [c]"), "c");
+    assert_eq!(callees("allow_workers: []"), "");
+    assert_eq!(callees("toolsets: {delegation: {allow_workers: [c]}}"), "c");
+    // One list within one file.
+    assert_eq!(callees("allow_workers: [c]\ntoolsets: {workers: {allowedWorkers: [a]}}"), "c a");
+}
+
+#[test]
 fn a_worker_inherits_from_its_project() {
     let program = load(&[
         (

@@ -10,6 +10,7 @@ mod gate_explain;
 mod grants;
 mod harden;
 mod init;
+mod inputs;
 mod libraries;
 mod list_and_show;
 #[cfg(feature = "local")]

@@ -5,9 +5,10 @@ use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, bad_template},
     span::{SourceFile, Span},
-    yaml::Node,
+    yaml::{Entry, Node},
 };
 use llm_do_core::conversation::Judge;
+use llm_do_core::definition::{BUILT_IN_VARIABLES, INPUT};
 use llm_do_core::template::{
     Origin, Place, Reference, TemplateFacts, TemplateSource, TemplateText, confine, inspect,
 };
@@ -17,8 +18,6 @@ use std::{
     sync::Arc,
 };
 
-/// Variables that every template has (`docs/reference/templates.md`).
-const ALWAYS: [&str; 4] = ["input", "worker", "project", "run"];
 /// Maximum depth of nested templates, as in rendering.
 const DEEPEST: usize = 10;
 
@@ -35,6 +34,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
         let read = reader.read;
         unknown(effective, &read, found);
         unused(effective, &read, found);
+        shadowed(effective, found);
     });
 }
 
@@ -148,7 +148,7 @@ fn unknown(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
     let parameters: Vec<&str> = signature.parameters.iter().map(|p| &*p.name).collect();
     for (variable, span) in read {
         let name = variable.as_str();
-        if ALWAYS.contains(&name) || parameters.contains(&name) {
+        if BUILT_IN_VARIABLES.contains(&name) || parameters.contains(&name) {
             continue;
         }
         let missing = Diagnostic::error(
@@ -156,7 +156,7 @@ fn unknown(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
             format!("`{}` has no variable `{name}`", effective.definition.id),
         )
         .at(span)
-        .did_you_mean(name, parameters.iter().copied().chain(ALWAYS));
+        .did_you_mean(name, parameters.iter().copied().chain(BUILT_IN_VARIABLES));
         found.push(if missing.nearest.is_empty() {
             missing.help(format!("declare it under `parameters`: `{name}: string`"))
         } else {
@@ -170,7 +170,9 @@ fn unknown(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
 fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
     let signature = &effective.definition.signature;
     let is_read = |name: &str| read.contains_key(name);
-    if !signature.declared || is_read("input") || !signature.parameters.iter().any(|p| is_read(&p.name)) {
+    let is_parameter = |name: &str| signature.parameters.iter().any(|p| *p.name == *name);
+    let reads_all = is_read(INPUT) && !is_parameter(INPUT);
+    if !signature.declared || reads_all || !signature.parameters.iter().any(|p| is_read(&p.name)) {
         return;
     }
     let sandbox = effective.keys.get("sandbox");
@@ -191,13 +193,7 @@ fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
             continue;
         }
         // A parameter of an external schema has no place in this file.
-        let Some(entry) = effective
-            .keys
-            .get("parameters")
-            .and_then(|all| all.entry(name).or_else(|| all.get("properties")?.entry(name)))
-        else {
-            continue;
-        };
+        let Some(entry) = declaration(effective, name) else { continue };
         found.push(
             Diagnostic::warning(
                 codes::UNUSED_PARAMETER,
@@ -210,4 +206,36 @@ fn unused(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
             .help(format!("write `{{{{ {name} }}}}` in the instructions, or remove the parameter")),
         );
     }
+}
+
+/// A parameter hides the built-in variable of its name, which the author may not know.
+fn shadowed(effective: &Effective, found: &mut Vec<Diagnostic>) {
+    let definition = &effective.definition;
+    if definition.code.is_some() {
+        return;
+    }
+    for parameter in &definition.signature.parameters {
+        let name = &*parameter.name;
+        if !BUILT_IN_VARIABLES.contains(&name) {
+            continue;
+        }
+        let place = declaration(effective, name)
+            .map(|entry| &entry.key_span)
+            .or_else(|| Some(&effective.keys.get("schema_in_ref")?.span));
+        found.push(
+            Diagnostic::warning(
+                codes::SHADOWED_VARIABLE,
+                format!("the parameter `{name}` of `{}` hides the built-in variable `{name}`", definition.id),
+            )
+            .or_at(place)
+            .note(format!("`{{{{ {name} }}}}` in its templates is the parameter"))
+            .help("rename the parameter to use the built-in variable"),
+        );
+    }
+}
+
+/// The key that declares a parameter in the worker's file.
+fn declaration<'a>(effective: &'a Effective, name: &str) -> Option<&'a Entry> {
+    let all = effective.keys.get("parameters")?;
+    all.entry(name).or_else(|| all.get("properties")?.entry(name))
 }

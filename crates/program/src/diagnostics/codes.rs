@@ -124,6 +124,7 @@ codes! {
     UNUSED_CAPABILITY = "W0806", "a capability that the worker cannot use";
     UNUSED_PARAMETER = "W0807", "a parameter that the instructions do not use";
     TOO_DEEP = "W0808", "a chain of workers deeper than the limit";
+    SHADOWED_VARIABLE = "W0809", "a parameter that hides a built-in variable";
 }
 
 #[cfg(test)]

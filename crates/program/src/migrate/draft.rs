@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     front_matter,
-    resolve::EXTENSIONS,
+    resolve::{EXTENSIONS, is_cases},
     source::SourceTree,
     span::{SourceFile, Span},
     yaml::{Data, Entry, Node},
@@ -63,6 +63,7 @@ pub(super) fn read_all(tree: &dyn SourceTree, inventory: &Inventory, findings: &
         let sure = path.ends_with(".worker") || path.ends_with(agents::EXTENSION);
         let perhaps = !sure
             && is_yaml(path)
+            && !is_cases(path)
             && (golem::is_rooted(path) || !path.contains('/') || is_folder_form(path, flat));
         if !(sure || perhaps)
             || manifests::is_named(path)

@@ -1,8 +1,11 @@
 //! A call's input as a worker sees it, with the same meaning for prompts and code.
 
 use super::enter::Handed;
-use crate::definition::{ATTACHMENTS, INSTRUCTIONS, WorkerDefinition};
-use serde_json::{Map, Value};
+use crate::{
+    definition::{ATTACHMENTS, BUILT_IN_VARIABLES, INPUT, INSTRUCTIONS, WorkerDefinition},
+    engine::RunContext,
+};
+use serde_json::{Map, Value, json};
 
 /// The parts of a call's input for templates, the first message and code.
 pub(super) struct Input {
@@ -31,7 +34,7 @@ impl Input {
         let whole = if worker.signature.declared {
             Value::Object(values.clone())
         } else {
-            match values.get("input") {
+            match values.get(INPUT) {
                 Some(input) => input.clone(),
                 None if values.is_empty() => Value::Null,
                 None => Value::Object(values.clone()),
@@ -52,6 +55,35 @@ impl Input {
             _ => None,
         };
         Self { values, whole, instructions, message }
+    }
+
+    /// Whether the caller gave nothing: the input is empty, or only has the defaults of the worker's schema.
+    pub(super) fn is_left_out(&self, worker: &WorkerDefinition) -> bool {
+        let of_nothing = || worker.signature.schema.filled(&Value::Object(Map::new())).into_owned();
+        self.is_empty() || (worker.signature.declared && self.whole == of_nothing())
+    }
+
+    /// The variables of the worker's templates. A declared parameter comes before a built-in variable of its name. A
+    /// key that only the caller chose doesn't, because the author of the template doesn't know it.
+    pub(super) fn variables(&self, worker: &WorkerDefinition, host: &RunContext) -> Map<String, Value> {
+        let mut variables = self.values.clone();
+        let declared = &worker.signature.parameters;
+        for parameter in declared {
+            // Undefined variables are errors, but an optional parameter that was left out is defined: it is null.
+            variables.entry(parameter.name.to_string()).or_insert(Value::Null);
+        }
+        let [whole, itself, project, run] = BUILT_IN_VARIABLES;
+        for (name, value) in [
+            (whole, self.whole.clone()),
+            (itself, json!({"id": worker.id, "name": worker.id, "description": worker.description})),
+            (project, json!({"name": host.definitions.project_name()})),
+            (run, json!({"date": host.date})),
+        ] {
+            if !declared.iter().any(|parameter| *parameter.name == *name) {
+                variables.insert(name.to_owned(), value);
+            }
+        }
+        variables
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -21,7 +21,7 @@ use crate::{
     step_name::StepName,
     template::{self, Origin},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{borrow::Cow, sync::Arc};
 
 /// A worker ready for its first turn.
@@ -283,22 +283,11 @@ async fn begin(
         }
         worker.attachments.admits(&format!("`{}`", worker.id), &sizes).map_err(refuse)?;
     }
-    if input.is_empty() && files.is_empty() && !worker.allow_empty_input {
+    if input.is_left_out(worker) && files.is_empty() && !worker.allow_empty_input {
         return Err(refuse(format!("`{}` needs an input or an attachment", worker.id)));
     }
 
-    let mut variables = input.values.clone();
-    for parameter in &worker.signature.parameters {
-        // Undefined variables are errors, but an optional parameter that was left out is defined: it is null.
-        variables.entry(parameter.name.to_string()).or_insert(Value::Null);
-    }
-    variables.insert("input".into(), input.whole.clone());
-    variables.insert(
-        "worker".into(),
-        json!({"id": worker.id, "name": worker.id, "description": worker.description}),
-    );
-    variables.insert("project".into(), json!({"name": host.definitions.project_name()}));
-    variables.insert("run".into(), json!({"date": host.date}));
+    let variables = input.variables(worker, host);
     let instructions = &worker.instructions;
     let origin = Origin { file: instructions.file.to_string(), line: instructions.line_offset as usize + 1 };
     let system = template::render(

@@ -1,0 +1,102 @@
+//! The input that a worker gets (docs/reference/worker-files.md): defaults, and parameters with the names of built-in
+//! variables. A run, a delegation, a preview and `gate explain` have one way into a worker.
+
+use crate::scenario::Story;
+use serde_json::{Value, json};
+
+const CHILD: &str = "---\nmodel: script:child.yaml\nschema_in_ref: child.json\n---\n\
+                     {{ pages }} {{ item.unit }} {{ item.name }} {{ input }}\n";
+
+fn story() -> Story {
+    Story::new()
+        .file(
+            "main.worker",
+            "---\nmodel: script:main.yaml\nallow_workers: [child]\nallow_empty_input: false\nparameters:\n  \
+             pages: {type: integer, default: 3}\n  sender: {name: string, mail: {type: string, default: none}}\n\
+             ensures: [input.pages == 3]\n---\n{{ pages }} {{ sender.mail }} {{ input.sender.mail }}\n",
+        )
+        .file("main.yaml", "answers:\n  - calls: [{tool: child, arguments: {item: {name: x}}}]\n    when: {turn: 0}\n  - text: done\n")
+        .file("workers/child.worker", CHILD)
+        .file(
+            "workers/child.json",
+            r#"{"type": "object", "properties": {"pages": {"default": 1}, "item": {"$ref": "item.json#/$defs/item"}}, "required": ["pages"]}"#,
+        )
+        .file(
+            "workers/item.json",
+            r#"{"$defs": {"item": {"type": "object", "properties": {"name": {}, "unit": {"type": "string", "default": "kg"}}}}}"#,
+        )
+        .file("child.yaml", "answers: [{text: ok}]\n")
+}
+
+fn instructions(records: &[Value]) -> Vec<&str> {
+    records.iter().filter_map(|record| record["system"].as_str()).collect()
+}
+
+#[test]
+fn defaults_are_filled_in_for_every_caller() {
+    let story = story();
+    let given = ["--input", r#"{"sender": {"name": "Ada"}}"#];
+    let told = story.run(&[&["."], &given[..]].concat());
+    assert_eq!(told.code, Some(0), "{told}");
+    let journal = story.journal();
+    let child = "1 kg x {'item': {'name': 'x', 'unit': 'kg'}, 'pages': 1}";
+    assert_eq!(instructions(&journal), ["3 none none", child]);
+    let shown = story.run(&[&["show", "--prompt"], &given[..]].concat());
+    assert!(shown.stdout.contains("3 none none"), "{shown}");
+    let shown = story.run(&["show", "child", "--prompt", "--input", r#"{"item": {"name": "x"}}"#]);
+    assert!(shown.stdout.contains(child), "{shown}");
+}
+
+#[test]
+fn approvals_and_rules_see_defaults() {
+    let story = story();
+    let told = story.run(&[
+        ".",
+        "--input",
+        r#"{"sender": {"name": "Ada"}}"#,
+        "--ask",
+        "child",
+        "--approval",
+        "defer",
+    ]);
+    assert_eq!(told.code, Some(5), "{told}");
+    let asked = story.journal().into_iter().find(|record| record["kind"] == "asked").expect("a question");
+    let input = json!({"item": {"name": "x", "unit": "kg"}, "pages": 1});
+    assert!(asked.to_string().contains(&input.to_string()), "{asked}");
+    let explained =
+        story.run(&["gate", "explain", "child", "{}", "--input", r#"{"sender": {"name": "Ada"}}"#]);
+    assert_eq!(explained.code, Some(0), "{explained}");
+}
+
+#[test]
+fn a_call_with_nothing_but_defaults_is_empty() {
+    let story = Story::new()
+        .file(
+            "main.worker",
+            "---\nmodel: script:s.yaml\nallow_empty_input: false\nparameters: {n: {type: integer, default: 3}}\n---\n{{ n }}\n",
+        )
+        .file("s.yaml", "answers: [{text: ok}]\n");
+    let told = story.run(&["."]);
+    assert!(told.code == Some(2) && told.stderr.contains("needs an input"), "{told}");
+    assert_eq!(story.run(&[".", "--param", "n=4"]).code, Some(0));
+}
+
+#[test]
+fn a_parameter_comes_before_a_built_in_variable() {
+    let story = Story::new()
+        .file(
+            "main.worker",
+            "---\nmodel: script:s.yaml\nparameters: {input: string, run: string, worker: string?}\n---\n\
+             {{ input }} {{ run }} {{ worker }} {{ project.name is defined }}\n",
+        )
+        .file("open.worker", "---\nmodel: script:s.yaml\n---\n{{ worker.id }} {{ input.worker }}\n")
+        .file("s.yaml", "answers: [{text: ok}]\n");
+    let told = story.run(&[".", "--param", "input=a", "--param", "run=b"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert_eq!(instructions(&story.journal()), ["a b None True"]);
+    let checked = story.run(&["check", "."]);
+    assert_eq!(checked.stdout.matches("W0809").count(), 3, "{checked}");
+    // A key that only the caller chose hides nothing.
+    let shown = story.run(&["show", "./open.worker", "--prompt", "--input", r#"{"worker": "mine"}"#]);
+    assert!(shown.stdout.contains("open mine"), "{shown}");
+}

@@ -1,0 +1,319 @@
+//! Schemas in JSON files. See `docs/reference/worker-files.md`.
+
+use crate::{
+    context::Context,
+    diagnostics::{Diagnostic, codes},
+    front_matter,
+    resolve::WorkerFile,
+    source::{SourceTree, folder_of, join, plain},
+    span::{SourceFile, Span},
+    yaml::Node,
+};
+use llm_do_core::schema::{Schema, subschemas};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Maximum number of files that one schema consists of.
+const MOST_FILES: usize = 64;
+
+impl Context<'_> {
+    /// The schema that a reference names: a file relative to the worker's file, else in the project's `schemas/`, or
+    /// a Python class.
+    pub(super) fn schema(
+        &self,
+        located: &WorkerFile,
+        node: &Node,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<Value> {
+        let text = node.as_text()?;
+        if !text.ends_with(".json") {
+            return self.schema_of_class(located, node, found);
+        }
+        let candidate = self.schema_file(located, text, node, found)?;
+        let schema = match Files::read(self.tree(), &candidate) {
+            Ok(schema) => schema,
+            Err(error) => {
+                found.push(error.related("it is named here", &node.span));
+                return None;
+            }
+        };
+        if let Err(error) = Schema::new(schema.clone()) {
+            let wrong = Diagnostic::error(codes::BAD_SCHEMA, format!("`{candidate}`: {error}"));
+            found.push(wrong.at(&node.span));
+            return None;
+        }
+        Some(schema)
+    }
+
+    /// The file that a reference to a schema names: relative to the worker's file, then the project's `schemas/`.
+    pub(super) fn schema_file(
+        &self,
+        located: &WorkerFile,
+        path: &str,
+        node: &Node,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<String> {
+        let Ok(path) = plain(path) else {
+            found.push(
+                Diagnostic::error(codes::ESCAPES_ROOT, format!("`{path}` is outside the program's root"))
+                    .at(&node.span),
+            );
+            return None;
+        };
+        let candidates = [join(folder_of(&located.path), &path), join("schemas", &path)];
+        for candidate in &candidates {
+            match self.tree().kind(candidate) {
+                Ok(None) => {}
+                Ok(Some(_)) => return Some(candidate.clone()),
+                Err(error) => {
+                    let file = front_matter::unread(self.tree(), candidate);
+                    found.push(
+                        front_matter::unreadable(&file, &error).related("it is named here", &node.span),
+                    );
+                    return None;
+                }
+            }
+        }
+        let text = node.as_text().unwrap_or_default();
+        found.push(
+            Diagnostic::error(codes::BAD_SCHEMA, format!("the schema `{text}` does not exist"))
+                .at(&node.span)
+                .note(format!("tried {}", candidates.join(", "))),
+        );
+        None
+    }
+}
+
+/// A schema file and the files that it refers to, directly or through others. They become one schema: each further file
+/// is one of its `$defs`, because models and validators get a schema without its folder.
+struct Files<'a> {
+    tree: &'a dyn SourceTree,
+    /// Each file once; the first is the schema itself.
+    all: Vec<File>,
+}
+
+struct File {
+    /// From the package's root.
+    path: String,
+    source: Arc<SourceFile>,
+    /// Its place in the whole schema, a JSON Pointer.
+    at: String,
+    schema: Value,
+}
+
+impl<'a> Files<'a> {
+    /// The file as one schema.
+    fn read(tree: &'a dyn SourceTree, path: &str) -> Result<Value, Box<Diagnostic>> {
+        let mut files = Self { tree, all: Vec::new() };
+        files.add(path.to_owned())?;
+        let mut next = 0;
+        while next < files.all.len() {
+            files.rewrite(next)?;
+            next += 1;
+        }
+        let mut all = files.all.into_iter();
+        let mut whole = all.next().map(|file| file.schema).unwrap_or_default();
+        for file in all {
+            let name = file.at.rsplit('/').next().unwrap_or_default();
+            if let Some(definitions) = definitions(&mut whole) {
+                definitions.insert(name.to_owned(), file.schema);
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Reads a file, unless it is known. Returns its place in the whole schema.
+    fn add(&mut self, path: String) -> Result<String, Box<Diagnostic>> {
+        if let Some(known) = self.all.iter().find(|file| file.path == path) {
+            return Ok(known.at.clone());
+        }
+        let source = front_matter::read(self.tree, &path)?;
+        let mut schema: Value = serde_json::from_str(source.text()).map_err(|error| {
+            let place = Span::at(&source, error.line(), error.column());
+            Diagnostic::error(codes::BAD_SCHEMA, format!("`{path}` is not JSON: {error}")).at(&place)
+        })?;
+        let at = match self.all.first() {
+            None => String::new(),
+            Some(first) => {
+                // Its references are relative to the whole schema from now on.
+                if let Some(schema) = schema.as_object_mut() {
+                    schema.shift_remove("$id");
+                    schema.shift_remove("$schema");
+                }
+                format!("/$defs/{}", self.free_name(&first.schema, &path))
+            }
+        };
+        self.all.push(File { path, source, at: at.clone(), schema });
+        Ok(at)
+    }
+
+    /// A name for a file that no definition of the schema has.
+    fn free_name(&self, first: &Value, path: &str) -> String {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let stem = name.strip_suffix(".json").unwrap_or(name);
+        let stem = stem.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'), "_");
+        let taken = |name: &str| {
+            let pointer = format!("/$defs/{name}");
+            first.pointer(&pointer).is_some() || self.all.iter().any(|file| file.at == pointer)
+        };
+        let numbered = (2..).map(|n| format!("{stem}_{n}"));
+        std::iter::once(stem.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(stem)
+    }
+
+    /// Makes the references of a file relative to the whole schema, and adds the files that they name.
+    fn rewrite(&mut self, file: usize) -> Result<(), Box<Diagnostic>> {
+        for pointer in subschemas(&self.all[file].schema) {
+            let reference = self.all[file].schema.pointer(&pointer).and_then(|schema| schema.get("$ref"));
+            let Some(reference) = reference.and_then(Value::as_str).map(str::to_owned) else { continue };
+            let target = self.target(file, &reference)?;
+            if let Some(schema) = self.all[file].schema.pointer_mut(&pointer) {
+                schema["$ref"] = target.into();
+            }
+        }
+        Ok(())
+    }
+
+    /// A reference of a file, relative to the whole schema.
+    fn target(&mut self, file: usize, reference: &str) -> Result<String, Box<Diagnostic>> {
+        let File { path, source, at, .. } = &self.all[file];
+        let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        // An address is none of our files. Whether it can be used is decided where the schema is compiled.
+        if name.split_once(':').is_some_and(|(scheme, _)| !scheme.contains('/')) {
+            return Ok(reference.to_owned());
+        }
+        let quoted = Value::from(reference).to_string();
+        let place = match source.text().find(&quoted) {
+            Some(start) => Span::new(source, start..start + quoted.len()),
+            None => Span::whole(source),
+        };
+        let at = if name.is_empty() {
+            at.clone()
+        } else {
+            let Some(wanted) = beside(path, name) else {
+                let outside = format!("`{path}` refers to `{name}`, which is outside the root");
+                return Err(Diagnostic::error(codes::ESCAPES_ROOT, outside).at(&place).into());
+            };
+            let wrong = |problem: String| Diagnostic::error(codes::BAD_SCHEMA, problem).at(&place);
+            if self.all.len() == MOST_FILES {
+                return Err(wrong(format!("a schema may consist of at most {MOST_FILES} files")).into());
+            }
+            if let Ok(None) = self.tree.kind(&wanted) {
+                let missing = format!("`{path}` refers to the schema `{name}`, which does not exist");
+                return Err(wrong(missing).note(format!("tried {wanted}")).into());
+            }
+            self.add(wanted).map_err(|error| error.related("it is referred to here", &place))?
+        };
+        if at.is_empty() || fragment.is_empty() || fragment.starts_with('/') {
+            return Ok(format!("#{at}{fragment}"));
+        }
+        let anchor = format!("`{reference}` names an anchor in another file");
+        Err(Diagnostic::error(codes::BAD_SCHEMA, anchor)
+            .at(&place)
+            .help("write a JSON Pointer: `other.json#/$defs/name`")
+            .into())
+    }
+}
+
+/// The file that a relative name means in a file, as a path from the root. `None` if it is outside.
+fn beside(file: &str, name: &str) -> Option<String> {
+    let mut parts: Vec<&str> = folder_of(file).split('/').filter(|part| !part.is_empty()).collect();
+    if name.starts_with('/') {
+        return None;
+    }
+    for part in name.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    plain(&parts.join("/")).ok()
+}
+
+fn definitions(schema: &mut Value) -> Option<&mut Map<String, Value>> {
+    schema.as_object_mut()?.entry("$defs").or_insert_with(|| json!({})).as_object_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemoryTree;
+    use llm_do_core::authority::Place;
+
+    fn read(files: &[(&str, Value)]) -> Result<Value, Box<Diagnostic>> {
+        let files: Vec<(&str, String)> =
+            files.iter().map(|(path, schema)| (*path, schema.to_string())).collect();
+        let tree = MemoryTree::new(Place::new("/p"), files.iter().map(|(path, text)| (*path, text.as_str())));
+        Files::read(&tree, files[0].0)
+    }
+
+    #[test]
+    fn files_that_refer_to_each_other_become_one_schema() {
+        let whole = read(&[
+            (
+                "schemas/in.json",
+                json!({
+                    "properties": {
+                        "a": {"$ref": "other.json"},
+                        "b": {"$ref": "./other.json#/$defs/part"},
+                        "c": {"$ref": "../common/other.json#/properties/x"},
+                        "d": {"$ref": "#/$defs/own"},
+                        "e": {"const": {"$ref": "none.json"}},
+                        "f": {"$ref": "https://example.org/x.json"},
+                    },
+                    "$defs": {"own": {}, "other_2": {}},
+                }),
+            ),
+            (
+                "schemas/other.json",
+                json!({
+                    "$id": "https://example.org/other",
+                    "items": {"$ref": "#"},
+                    "$defs": {"part": {"$ref": "#/$defs/deep"}, "deep": {"$ref": "in.json#/$defs/own"}},
+                }),
+            ),
+            ("common/other.json", json!({"properties": {"x": {"$ref": "../schemas/in.json"}}})),
+        ])
+        .unwrap();
+        assert_eq!(
+            whole,
+            json!({
+                "properties": {
+                    "a": {"$ref": "#/$defs/other"},
+                    "b": {"$ref": "#/$defs/other/$defs/part"},
+                    "c": {"$ref": "#/$defs/other_3/properties/x"},
+                    "d": {"$ref": "#/$defs/own"},
+                    "e": {"const": {"$ref": "none.json"}},
+                    "f": {"$ref": "https://example.org/x.json"},
+                },
+                "$defs": {
+                    "own": {},
+                    "other_2": {},
+                    "other": {
+                        "items": {"$ref": "#/$defs/other"},
+                        "$defs": {"part": {"$ref": "#/$defs/other/$defs/deep"}, "deep": {"$ref": "#/$defs/own"}},
+                    },
+                    "other_3": {"properties": {"x": {"$ref": "#"}}},
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn a_reference_stays_inside_the_root() {
+        for (reference, code) in [
+            ("../other.json", codes::ESCAPES_ROOT),
+            ("x/../../other.json", codes::ESCAPES_ROOT),
+            ("/etc/other.json", codes::ESCAPES_ROOT),
+            ("none.json", codes::BAD_SCHEMA),
+            ("other.json#anchor", codes::BAD_SCHEMA),
+        ] {
+            let error =
+                read(&[("in.json", json!({"$ref": reference})), ("other.json", json!({}))]).unwrap_err();
+            assert_eq!(error.code, code, "{reference}");
+            assert_eq!(error.span.unwrap().text(), format!("\"{reference}\""));
+        }
+    }
+}
