@@ -47,6 +47,7 @@ mod tool_levels;
 mod tool_reference;
 pub mod toolsets;
 mod user_config;
+pub mod visible;
 pub mod yaml;
 
 pub use check::check;
