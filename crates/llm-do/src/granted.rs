@@ -12,6 +12,7 @@ use llm_do_core::{
     model::{ModelName, Models},
     worker::ModelChoice,
 };
+use llm_do_program::{Diagnostic, Diagnostics};
 use std::sync::Arc;
 
 /// Where the models of a session come from.
@@ -43,7 +44,7 @@ impl Loaded {
     /// Chooses the models, and asks the grantor for what the grants of `options` lack.
     ///
     /// # Errors
-    /// Nothing names a model, or a grant is missing.
+    /// Nothing names a model, a grant is missing, or a rule names a tool that does not exist.
     pub fn grant(&self, options: RunOptions, source: ModelSource) -> Result<Granted, Problem> {
         self.grant_beyond(options, &[], source)
     }
@@ -87,6 +88,13 @@ impl Loaded {
             grants.extend(missing::obtain(&*machinery.grantor, &self.identity, missing)?);
             apply(&grants, &machinery.confiner, &machinery.python)?;
         }
-        Ok(Granted { loaded: self.clone(), options, grants, choice, detected, source })
+        // Only now is everything there that reading Python code needs.
+        let rules = self.program.check_rules(&options.rules);
+        if rules.iter().any(Diagnostic::is_error) {
+            return Err(Problem::Program(Diagnostics(rules)));
+        }
+        let mut loaded = self.clone();
+        loaded.warnings = self.warnings.iter().cloned().chain(rules).collect();
+        Ok(Granted { loaded, options, grants, choice, detected, source })
     }
 }
