@@ -17,11 +17,11 @@ mod render;
 mod screen;
 mod staged;
 mod terminal;
-mod visible;
 
 use args::{CheckArgs, Cli, Command, Format, GateCommand, GrantsCommand};
 use clap::CommandFactory;
 use exit::{Complaint, Exit};
+use llm_do::program::visible;
 use render::Output;
 use std::{
     env,

@@ -12,6 +12,7 @@ use llm_do_core::{
     model::{ModelName, Models},
     worker::ModelChoice,
 };
+use llm_do_program::{Diagnostic, Diagnostics};
 use std::sync::Arc;
 
 /// Where the models of a session come from.
@@ -44,7 +45,8 @@ impl Loaded {
     /// tools.
     ///
     /// # Errors
-    /// Nothing names a model, a grant is missing, or code of the program can't be used.
+    /// Nothing names a model, a grant is missing, code of the program can't be used, or a rule names a tool that does not
+    /// exist.
     pub fn grant(&self, options: RunOptions, source: ModelSource) -> Result<Granted, Problem> {
         self.grant_beyond(options, &[], source)
     }
@@ -92,6 +94,13 @@ impl Loaded {
             missing::variables(&self.workers, &machinery.environment)?;
         }
         self.program.check_code().map_err(Problem::Program)?;
-        Ok(Granted { loaded: self.clone(), options, grants, choice, detected, source })
+        // Only now is everything there that reading Python code needs.
+        let rules = self.program.check_rules(&options.rules);
+        if rules.iter().any(Diagnostic::is_error) {
+            return Err(Problem::Program(Diagnostics(rules)));
+        }
+        let mut loaded = self.clone();
+        loaded.warnings = self.warnings.iter().cloned().chain(rules).collect();
+        Ok(Granted { loaded, options, grants, choice, detected, source })
     }
 }

@@ -3,6 +3,7 @@
 mod class;
 mod code;
 mod instructions;
+mod mistakes;
 mod schema_file;
 mod sections;
 
@@ -25,8 +26,9 @@ use llm_do_core::{
     model::ModelName,
     schema::Schema,
     template::TemplateFacts,
-    worker::{Sandbox, WorkerDefinition},
+    worker::{Sandbox, Signature, WorkerDefinition},
 };
+use mistakes::Mistakes;
 use sections::{attachment_policy, ensures, limits, rules, settings};
 use serde_json::Value;
 use std::sync::Arc;
@@ -49,13 +51,15 @@ pub(crate) struct Effective {
     pub(crate) text: Arc<SourceFile>,
     /// The variables, templates and files that its instructions use.
     pub(crate) facts: TemplateFacts,
+    /// Its keys with errors. A program with such a worker is checked but never runs.
+    pub(crate) mistakes: Mistakes,
 }
 
 /// The result of reading a worker. It has the callees even if the worker has errors, so that one load reports the
 /// errors of the callees too.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// `None` if the worker has errors.
+    /// `None` if the file cannot be understood as a worker at all. With other errors, the values that have none.
     pub(crate) effective: Option<Effective>,
     /// The allowlist with places.
     pub(crate) callees: Vec<(String, Span)>,
@@ -71,11 +75,11 @@ impl Context<'_> {
         document: &Document,
         found: &mut Vec<Diagnostic>,
     ) -> Reading {
-        let errors = |found: &[Diagnostic]| found.iter().filter(|d| d.is_error()).count();
-        let before = errors(found);
+        let before = found.len();
         let mut reading = Reading::default();
         let effective = self.merge(located, document, &mut reading, found);
-        reading.effective = effective.filter(|_| errors(found) == before);
+        let mistakes = Mistakes::of(&document.keys, &found[before..]);
+        reading.effective = effective.map(|effective| Effective { mistakes, ..effective });
         reading
     }
 
@@ -118,20 +122,15 @@ impl Context<'_> {
         let declared = self.input(located, &keys, found);
         check_handed(&declared, &sandbox, found);
         let written: Vec<&str> = sandbox.write.iter().map(|(name, _)| name.as_str()).collect();
-        let signature = match signature::build(&declared, &written, attachments.max_attachments > 0) {
-            Ok(signature) => Some(signature),
-            Err(reason) => {
-                let place = keys.get("schema_in_ref").or_else(|| keys.get("parameters"));
-                found.push(
-                    Diagnostic::error(
-                        codes::BAD_SCHEMA,
-                        format!("the input schema cannot be used: {reason}"),
-                    )
+        let attaches = attachments.max_attachments > 0;
+        let signature = signature::build(&declared, &written, attaches).unwrap_or_else(|reason| {
+            let place = keys.get("schema_in_ref").or_else(|| keys.get("parameters"));
+            found.push(
+                Diagnostic::error(codes::BAD_SCHEMA, format!("the input schema cannot be used: {reason}"))
                     .or_at(place.map(|node| &node.span)),
-                );
-                None
-            }
-        };
+            );
+            Signature::undeclared(attaches)
+        });
         let (returns, returned_paths) = self.output(located, &keys, found);
 
         let own_toolsets = keys
@@ -154,11 +153,13 @@ impl Context<'_> {
         let model = keys.get("model").or(inherited).and_then(|node| self.model_name(node, found));
         let compatible = manifest::globs(keys.get("compatible_models"), found);
         check_compatible(&keys, &compatible, found);
+        let ensures = ensures(&keys, found);
         let (code, code_text) = self.code_of(located, document, &keys, found)?.unzip();
-        let (instructions, text, facts) = match code {
-            Some(_) => self.no_instructions(located, document),
-            None => self.instructions(located, document, &keys, found)?,
+        let written = match code {
+            Some(_) => None,
+            None => self.instructions(located, document, &keys, found),
         };
+        let (instructions, text, facts) = written.unwrap_or_else(|| self.no_instructions(located, document));
         let layers = [
             self.packages.program().manifest.limits.as_ref(),
             self.package.manifest.limits.as_ref(),
@@ -175,9 +176,9 @@ impl Context<'_> {
             compatible_models: compatible,
             settings: keys.get("model_settings").map(settings).unwrap_or_default(),
             locked: keys.get("locked").and_then(Node::as_flag).unwrap_or(false),
-            signature: signature?,
+            signature,
             returns,
-            ensures: ensures(&keys, found),
+            ensures,
             returned_paths,
             toolsets: configurations(&all_toolsets),
             tools,
@@ -208,6 +209,7 @@ impl Context<'_> {
             calls: Vec::new(),
             text,
             facts,
+            mistakes: Mistakes::default(),
         })
     }
 

@@ -47,9 +47,10 @@ mod tool_levels;
 mod tool_reference;
 pub mod toolsets;
 mod user_config;
+pub mod visible;
 pub mod yaml;
 
-pub use check::check;
+pub use check::{check, check_exports};
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use listing::{Listed, Listing, list_workers};
 pub use load_options::LoadOptions;

@@ -20,7 +20,7 @@ use crate::{
     tool_reference,
     yaml::Node,
 };
-use llm_do_core::{model::ModelName, worker::WorkerDefinition};
+use llm_do_core::model::ModelName;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
@@ -41,7 +41,10 @@ pub(crate) struct Loading {
     pub(crate) host: LoadOptions,
     pub(crate) packages: Packages,
     pub(crate) model: Option<ModelName>,
+    /// The workers that can be understood, also those with errors.
     pub(crate) workers: Workers,
+    /// Whether every reference and every worker file was understood, so that `workers` has all calls.
+    pub(crate) complete: bool,
     /// The imports of each worker, by its name.
     pub(crate) imports: BTreeMap<Arc<str>, Vec<WorkerFile>>,
     /// Files that were already found, by package.
@@ -76,6 +79,7 @@ impl Loading {
             packages,
             model: None,
             workers: Workers::new(),
+            complete: true,
             imports: BTreeMap::new(),
             seen: BTreeMap::new(),
             resolved: Mutex::default(),
@@ -130,12 +134,16 @@ impl Loading {
                 Some(file) => format!("no `entry` in {}", file.path()),
                 None => format!("no `entry` in {} or {}", MANIFESTS[0], MANIFESTS[1]),
             };
-            let way_out = match self.packages.program().is_library() {
-                true => "this is a library: select one of its workers with `--entry`",
-                false => "add a `main.worker`, or select a worker with `--entry`",
+            let mut none = Diagnostic::error(codes::NO_ENTRY, "this folder has no entry").note(looked);
+            none = match self.packages.program().is_library() {
+                true => none.help("this is a library: select one of its workers with `--entry`"),
+                false => none
+                    .help("add a `main.worker`, or select a worker with `--entry`")
+                    .help("`llm-do init NAME` creates a project in a new folder"),
             };
-            let mut none =
-                Diagnostic::error(codes::NO_ENTRY, "this folder has no entry").note(looked).help(way_out);
+            if let Some(file) = lone_file(self.packages.program().tree.as_ref()) {
+                none = none.help(format!("to run a worker file of this folder: `llm-do {file}`"));
+            }
             none.notes.extend(error.notes);
             with_names(none, self.names(PackageId::PROGRAM))
         } else {
@@ -148,7 +156,7 @@ impl Loading {
         None
     }
 
-    /// Loads the entry of a run. Returns its name if it loads.
+    /// Loads the entry of a run. Returns its name if it can be understood.
     pub(crate) fn start(&mut self, entry: Entry, found: &mut Vec<Diagnostic>) -> Option<Arc<str>> {
         let (reference, function, place) = match entry {
             Entry::Worker(located, place) => return self.closure(vec![(located, place)], found).pop(),
@@ -170,7 +178,7 @@ impl Loading {
     }
 
     /// Loads workers and all workers that their allowlists and imports name exactly, each file once; cycles are
-    /// allowed. Returns the names of the requested workers that load.
+    /// allowed. Returns the names of the requested workers that can be understood.
     ///
     /// It works in generations: all known workers are read and merged in parallel, and their references are the next
     /// generation. The result does not depend on the number of threads.
@@ -199,7 +207,10 @@ impl Loading {
                         self.admit_libraries(located.package, &document, found);
                         read.push((located, document));
                     }
-                    Err(error) => found.push(*error),
+                    Err(error) => {
+                        self.complete = false;
+                        found.push(*error);
+                    }
                 }
             }
             let merged = in_parallel(read, |(located, document)| self.merge(located, &document));
@@ -235,6 +246,8 @@ impl Loading {
                 if !known.is_empty() {
                     self.imports.insert(Arc::clone(&name), known);
                 }
+                let callees = ["allow_workers", "imports", "toolsets"];
+                self.complete &= reading.effective.as_ref().is_some_and(|it| !it.mistakes.concern(&callees));
                 if let Some(effective) = reading.effective {
                     let effective = Effective { calls, ..effective };
                     self.workers.entry(name).or_insert_with(|| Arc::new(effective));
@@ -325,6 +338,7 @@ impl Loading {
         span: &Span,
         found: &mut Vec<Diagnostic>,
     ) {
+        self.complete = false;
         if self.packages.is_broken(reference) {
             return;
         }
@@ -346,7 +360,11 @@ impl Loading {
     }
 
     /// `bindings` of the manifest are values for the entry's parameters: each must have one.
-    pub(crate) fn check_bindings(&self, entry: &WorkerDefinition, found: &mut Vec<Diagnostic>) {
+    pub(crate) fn check_bindings(&self, entry: &Effective, found: &mut Vec<Diagnostic>) {
+        if entry.mistakes.concern(&["parameters", "schema_in_ref"]) {
+            return;
+        }
+        let entry = &entry.definition;
         for (name, node) in &self.packages.program().manifest.bindings {
             let signature = &entry.signature;
             let known = signature.parameters.iter().any(|p| *p.name == **name);
@@ -364,6 +382,12 @@ impl Loading {
             }
         }
     }
+}
+
+/// A worker file in the root that is not the entry.
+fn lone_file(tree: &dyn SourceTree) -> Option<String> {
+    let mut files = tree.list("").ok()?.into_iter();
+    files.find(|(name, kind)| *kind == Kind::File && name.ends_with(".worker")).map(|(name, _)| name)
 }
 
 pub(crate) type Resolved = Result<WorkerFile, Box<Diagnostic>>;

@@ -6,7 +6,7 @@ use crate::{
     diagnostics::{Diagnostic, Fix, codes},
     front_matter, keys,
     shape::{self, rule_of},
-    source::{Kind, SourceTree, plain},
+    source::{Kind, SourceError, SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
     yaml::{Data, Node},
 };
@@ -66,6 +66,8 @@ pub struct Manifest {
     pub mode: Option<Mode>,
     /// `approval` beside its mode.
     pub approval: Policy,
+    /// The rules of `approval.tools` as written.
+    pub approval_tools: Vec<(String, Span)>,
     /// `delegation`.
     pub delegation: Delegation,
     /// `providers`.
@@ -77,7 +79,7 @@ pub struct Manifest {
 /// `tools` of a manifest, every path relative to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPlaces {
-    /// Folders. They need not exist.
+    /// Folders. The defaults need not exist; those that the manifest names must.
     pub roots: Vec<String>,
     /// Modules, with the span that names each. A named module must exist; the default need not.
     pub modules: Vec<(String, Option<Span>)>,
@@ -138,6 +140,7 @@ impl Default for Manifest {
             limits: None,
             mode: None,
             approval: Policy::default(),
+            approval_tools: Vec::new(),
             delegation: Delegation::default(),
             providers: BTreeMap::new(),
             bindings: Vec::new(),
@@ -174,7 +177,7 @@ impl Manifest {
             }
         };
         match front_matter::read(tree, name).and_then(front_matter::yaml_only) {
-            Ok(document) => Self::read(&document.file, &document.keys, found),
+            Ok(document) => Self::read(tree, &document.file, &document.keys, found),
             Err(error) => {
                 found.push(*error);
                 Self::default()
@@ -182,7 +185,12 @@ impl Manifest {
         }
     }
 
-    fn read(file: &Arc<SourceFile>, whole: &Node, found: &mut Vec<Diagnostic>) -> Self {
+    fn read(
+        tree: &dyn SourceTree,
+        file: &Arc<SourceFile>,
+        whole: &Node,
+        found: &mut Vec<Diagnostic>,
+    ) -> Self {
         match &whole.data {
             Data::Map(_) | Data::Null => {}
             _ => {
@@ -215,19 +223,23 @@ impl Manifest {
             ("templates", &mut manifest.templates_root),
         ] {
             if let Some(given) = node.get(key).and_then(|roots| roots.get("root")) {
-                *root = folder(given, found).unwrap_or_else(|| root.clone());
+                *root = existing(tree, given, &format!("{key}.root"), found).unwrap_or_else(|| root.clone());
             }
         }
         if let Some(paths) = node.get("worker_paths") {
-            manifest.worker_paths = paths.items().iter().filter_map(|path| folder(path, found)).collect();
+            let paths = paths.items().iter();
+            manifest.worker_paths =
+                paths.filter_map(|path| existing(tree, path, "worker_paths", found)).collect();
         }
         manifest.exports = exports(&node);
         manifest.dependencies = dependencies(&node, found);
         if let Some(tools) = node.get("tools") {
-            manifest.tools = tool_places(tools, found);
+            manifest.tools = tool_places(tree, tools, found);
         }
         if let Some(approval) = node.get("approval") {
             (manifest.mode, manifest.approval) = project_approval(approval, found);
+            let rules = approval.get("tools").map(Node::entries).unwrap_or_default().iter();
+            manifest.approval_tools = rules.map(|rule| (rule.key.clone(), rule.key_span.clone())).collect();
         }
         if let Some(delegation) = node.get("delegation") {
             if let Some(depth) = delegation.get("max_depth").and_then(Node::as_count) {
@@ -404,10 +416,11 @@ fn dependencies(node: &Node, found: &mut Vec<Diagnostic>) -> Vec<Dependency> {
         .collect()
 }
 
-fn tool_places(node: &Node, found: &mut Vec<Diagnostic>) -> ToolPlaces {
+fn tool_places(tree: &dyn SourceTree, node: &Node, found: &mut Vec<Diagnostic>) -> ToolPlaces {
     let mut places = ToolPlaces::default();
     if let Some(list) = node.get("roots") {
-        places.roots = list.items().iter().filter_map(|path| folder(path, found)).collect();
+        let roots = list.items().iter();
+        places.roots = roots.filter_map(|path| existing(tree, path, "tools.roots", found)).collect();
     }
     if let Some(list) = node.get("modules") {
         let modules = list.items().iter();
@@ -438,6 +451,29 @@ fn folder(node: &Node, found: &mut Vec<Diagnostic>) -> Option<String> {
             None
         }
     }
+}
+
+/// A folder inside the root that the manifest names, so that it must exist. The defaults need not.
+fn existing(tree: &dyn SourceTree, node: &Node, key: &str, found: &mut Vec<Diagnostic>) -> Option<String> {
+    let path = folder(node, found)?;
+    let problem = match tree.kind(&path) {
+        _ if path.is_empty() => return Some(path),
+        Ok(Some(Kind::Folder)) => return Some(path),
+        Ok(Some(Kind::File | Kind::Special)) => "is not a folder".to_owned(),
+        Ok(None) | Err(SourceError::NotFound) => "does not exist".to_owned(),
+        Err(error) => format!("cannot be used: {error}"),
+    };
+    let around = folder_of(&path);
+    let beside = tree.list(around).unwrap_or_default();
+    let folders = beside.into_iter().filter(|(_, kind)| *kind == Kind::Folder);
+    let folders: Vec<String> = folders.map(|(name, _)| join(around, &name)).collect();
+    found.push(
+        Diagnostic::error(codes::MISSING_ROOT, format!("`{key}` names `{path}`, which {problem}"))
+            .at(&node.span)
+            .did_you_mean(&path, folders.iter().map(String::as_str))
+            .help("correct the path, create the folder, or remove the key"),
+    );
+    Some(path)
 }
 
 /// Globs over paths, each checked.
@@ -549,14 +585,18 @@ mod tests {
 
     #[test]
     fn all_keys_are_read() {
-        let (m, found) = load(&[(
-            "llm-do.yaml",
-            "version: 1\nname: p\nentry: start\nworkers: {root: ./w/, exclude: ['**/drafts/**']}\nworkerPaths: [more]\n\
+        let (m, found) = load(&[
+            ("w/a.worker", ""),
+            ("more/b.worker", ""),
+            (
+                "llm-do.yaml",
+                "version: 1\nname: p\nentry: start\nworkers: {root: ./w/, exclude: ['**/drafts/**']}\nworkerPaths: [more]\n\
              approval: {mode: auto_deny, default: ask, tools: {'write_file(out/**)': {pre_approved: true}}, risks: {exec: blocked}}\n\
              delegation: {maxDepth: 3, allow_recursion: true}\n\
              providers: {mine: {base_url: 'http://localhost:1', api: openai, api_key_env: K, headers: {A: b}, stream: false}}\n\
              bindings: {n: 3}\nexports: [main]\n",
-        )]);
+            ),
+        ]);
         assert_eq!(found, []);
         assert_eq!((m.workers_root.as_str(), m.worker_paths.as_slice()), ("w", &["more".to_owned()][..]));
         assert_eq!(m.mode, Some(Mode::AutoDeny));
@@ -586,6 +626,12 @@ mod tests {
         assert_eq!(code("approval: {tools: {'write_file(': ask}}"), Some(codes::BAD_PATTERN));
         assert_eq!(code("workers: {include: ['[']}"), Some(codes::BAD_GLOB));
         assert_eq!(code("providers: {x: {api: openai}}"), Some(codes::BAD_VALUE));
+        assert_eq!(code("workers: {root: w}"), Some(codes::MISSING_ROOT));
+        assert_eq!(code("worker_paths: [more]"), Some(codes::MISSING_ROOT));
+        assert_eq!(code("prompts: {root: project.yaml}"), Some(codes::MISSING_ROOT));
+        assert_eq!(code("templates: {root: templates}"), Some(codes::MISSING_ROOT));
+        assert_eq!(code("tools: {roots: [tools]}"), Some(codes::MISSING_ROOT));
+        assert_eq!(code("templates: {root: .}"), None);
         assert_eq!(code("workshop: {name: x}"), Some(codes::NOT_A_FORMAT));
         assert_eq!(code("mcp_servers: {a: {}}"), Some(codes::NOT_SUPPORTED));
         assert_eq!(code("dependencies: ['no name']"), Some(codes::BAD_DEPENDENCY));

@@ -70,6 +70,7 @@ pub fn merge(
     layers: Layers<'_>,
     found: &mut Vec<Diagnostic>,
 ) -> Merged {
+    let before = found.len();
     let mut merged = Merged::default();
     let both: Vec<&Node> = [layers.project, layers.worker].into_iter().flatten().collect();
     let last = |key: &str| both.iter().rev().find_map(|sandbox| sandbox.get(key));
@@ -95,6 +96,13 @@ pub fn merge(
     merged.narrowing.declared = declares;
     merged.narrowing.readonly = both.iter().any(|s| s.get("readonly").and_then(Node::as_flag) == Some(true));
     merged.narrowing.restrict = restrict(&both, found);
+    if found.len() == before {
+        for (text, span) in
+            declaring(layers).filter_map(|sandbox| sandbox.get("restrict")).flat_map(Node::texts)
+        {
+            unreachable(text, span, &merged, found);
+        }
+    }
     merged.narrowing.network = network(&both, &mut merged.grants, found);
     merged.env = last("env").map(|list| variables(list, found)).unwrap_or_default();
     let wanted = merged.env.iter();
@@ -105,6 +113,34 @@ pub fn merge(
         }),
     );
     merged
+}
+
+/// The layers whose `restrict` is about declared mounts. Without mounts, a worker sees what its caller sees.
+fn declaring<'a>(layers: Layers<'a>) -> impl Iterator<Item = &'a Node> {
+    let declares = |sandbox: &&Node| sandbox.get("root").is_some() || sandbox.get("paths").is_some();
+    let project = layers.project.filter(declares);
+    let worker = layers.worker.filter(|worker| project.is_some() || declares(worker));
+    project.into_iter().chain(worker)
+}
+
+/// Reports a path of `restrict` that is in no mount.
+fn unreachable(text: &str, span: &Span, merged: &Merged, found: &mut Vec<Diagnostic>) {
+    let Ok(path) = VirtualPath::parse(text) else { return };
+    let handed = merged.read.iter().chain(&merged.write).map(|(name, _)| VirtualPath::root().join(name));
+    let mounts: Vec<VirtualPath> =
+        merged.narrowing.mounts.iter().map(|mount| mount.at.clone()).chain(handed).collect();
+    if mounts.iter().any(|at| path.rest(at).is_some() || at.rest(&path).is_some()) {
+        return;
+    }
+    let names: Vec<&str> = mounts.iter().map(VirtualPath::as_str).collect();
+    let nothing =
+        Diagnostic::error(codes::MISSING_ROOT, format!("`restrict` names `{path}`, which is in no mount"))
+            .at(span)
+            .did_you_mean(path.as_str(), names.iter().copied());
+    found.push(match nothing.nearest.is_empty() {
+        true => nothing.help(format!("the mounts are {}", names.join(", "))),
+        false => nothing,
+    });
 }
 
 /// Mount names of both layers, in order, each once.

@@ -1,7 +1,7 @@
 //! A program: its resolved and merged definitions, as the engine requests them.
 
 use crate::{
-    check,
+    check::{self, scope::Scope},
     context::Context,
     diagnostics::{Diagnostic, Diagnostics, tidy},
     effective::Effective,
@@ -19,7 +19,7 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
-    gate::{Mode, Policy},
+    gate::{Mode, Policy, RuleLine},
     model::ModelName,
     source::{FunctionId, FunctionSource},
     worker::{BoundPath, CodeModule, DefinitionError, Definitions, Delegation, WorkerDefinition},
@@ -92,14 +92,18 @@ impl Program {
         let entry = loading
             .entry(&source.start, &mut found)
             .and_then(|entry| loading.start(entry, &mut found))
-            .map(|name| Arc::clone(&loading.workers[&name].definition));
+            .map(|name| Arc::clone(&loading.workers[&name]));
         if let (Some(entry), Start::Entry(None)) = (&entry, &source.start) {
             loading.check_bindings(entry, &mut found);
+        }
+        if let Some(entry) = &entry {
+            found.extend(check::before_run(&source, &loading, &entry.definition.id));
         }
         tidy(&mut found);
         let Some(entry) = entry.filter(|_| !found.iter().any(Diagnostic::is_error)) else {
             return Err(Diagnostics(found));
         };
+        let entry = Arc::clone(&entry.definition);
         let Loading { host, packages, model, workers, imports, .. } = loading;
         let package = packages.program();
         let name = package.manifest.name.clone().unwrap_or_else(|| {
@@ -155,6 +159,18 @@ impl Program {
     /// The rest of the manifest's `approval`.
     pub fn approval(&self) -> &Policy {
         &self.manifest().approval
+    }
+
+    /// What is wrong with rules of the operator: those that name no function of the program (errors), or none that is
+    /// known (warnings). See `docs/reference/approvals.md`.
+    pub fn check_rules(&self, rules: &[RuleLine]) -> Vec<Diagnostic> {
+        if rules.is_empty() {
+            return Vec::new();
+        }
+        let workers = self.lock().clone();
+        let mut scope =
+            Scope::of_run(&self.packages, &workers, &self.host, &self.entry.id, self.work.as_ref());
+        check::rules::of_operator(&mut scope, rules)
     }
 
     /// `providers` of the manifest.
@@ -382,7 +398,8 @@ impl Program {
             host: &self.host,
         };
         let document = front_matter::definition(context.package.tree.as_ref(), &located.path)?;
-        match context.worker(&located, &document, &mut found).effective {
+        let effective = context.worker(&located, &document, &mut found).effective;
+        match effective.filter(|_| !found.iter().any(Diagnostic::is_error)) {
             Some(effective) => Ok(Arc::clone(self.lock().entry(name).or_insert_with(|| Arc::new(effective)))),
             None => {
                 tidy(&mut found);

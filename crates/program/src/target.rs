@@ -117,6 +117,10 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
     let (target, message, project) = words(request, around);
     let absolute = |path: &Path| around.here.join(path);
     let mut warnings = Vec::new();
+    if let Some(missing) = request.libraries.iter().find(|root| !absolute(root).is_dir()) {
+        let message = format!("`--lib` names `{}`, which is not a folder", missing.display());
+        return Err(Diagnostic::error(codes::MISSING_ROOT, message).into());
+    }
     let source = match (target, project) {
         (None, Some(project)) => folder(&absolute(&project), request)?,
         (None, None) => folder(&around.here, request)?,
@@ -458,6 +462,10 @@ mod tests {
         assert_eq!(code(of(words(&["q/notes.txt"]))), codes::NO_TARGET);
         assert_eq!(code(Request { no_project: true, ..of(words(&["p"])) }), codes::CONFLICT);
         assert_eq!(code(Request { entry: Some("x".into()), ..of(words(&["q/x.worker"])) }), codes::CONFLICT);
+        assert_eq!(
+            code(Request { libraries: vec!["none".into()], ..of(words(&["p"])) }),
+            codes::MISSING_ROOT
+        );
         let outside = Request { project: Some("p".into()), ..of(words(&["q/x.worker", "hi"])) };
         assert_eq!(code(outside), codes::ESCAPES_ROOT);
     }

@@ -16,7 +16,9 @@ use std::{path::Path, sync::Arc};
 const PLAIN: &str = "---\nparameters: {style: string?, source: path?}\n---\nDo it.\n";
 
 /// What the pages' examples refer to.
-const SURROUNDINGS: [(&str, &str); 6] = [
+const SURROUNDINGS: [(&str, &str); 8] = [
+    ("agents/writer.worker", PLAIN),
+    ("shared/reviewer.worker", PLAIN),
     ("workers/helper.worker", PLAIN),
     ("workers/reports/summarizer.worker", PLAIN),
     ("tools/checker.worker", PLAIN),

@@ -57,7 +57,7 @@ fn utils() -> (&'static str, Files<'static>) {
             ),
             (
                 "workers/summarizer.worker",
-                "---\nallow_workers: [helper, text:join, '*']\nsandbox: {paths: {work: ./work}}\n---\n{% include \"note.jinja\" %}",
+                "---\nallow_workers: [helper, text:join, '*']\n---\n{% include \"note.jinja\" %}",
             ),
             ("workers/translator/worker.worker", PLAIN),
             ("workers/helper.worker", PLAIN),

@@ -113,7 +113,7 @@ fn a_run_opens_only_its_closure_however_large_the_project() {
     let opened = |workers: usize| {
         let mut files = vec![
             ("main.worker".to_owned(), "---\nallow_workers: [w1, 'x*']\n---\nHi\n".to_owned()),
-            ("project.yaml".to_owned(), "name: p\n".to_owned()),
+            ("project.yaml".to_owned(), "delegation: {allow_recursion: true}\n".to_owned()),
         ];
         for i in 0..workers {
             files.push((
@@ -151,12 +151,13 @@ fn globs_are_loaded_when_they_are_called() {
 
 #[test]
 fn workers_may_call_each_other_in_circles() {
-    let files: Vec<(String, String)> = (0..1_000)
+    let mut files: Vec<(String, String)> = (0..1_000)
         .map(|i| {
             let all: Vec<String> = (0..10).map(|j| format!("w{}", (i * 7 + j * 13) % 1_000)).collect();
             (format!("workers/w{i}.worker"), format!("---\nallow_workers: [{}]\n---\nHi\n", all.join(", ")))
         })
         .collect();
+    files.push(("project.yaml".into(), "delegation: {allow_recursion: true}\n".into()));
     let tree = Arc::new(MemoryTree::new(Place::new("/p"), files));
     let program = load_from(tree, Start::Entry(Some("w0".into()))).unwrap().program;
     assert_eq!(program.loaded().len(), 1_000);

@@ -130,7 +130,7 @@ fn levels_are_nearest_first() {
 #[test]
 fn a_manifest_says_where_tools_lie() {
     let files: Files<'_> = &[
-        ("project.yaml", "tools: {roots: [code, absent], modules: [helpers/extra.py]}"),
+        ("project.yaml", "tools: {roots: [code], modules: [helpers/extra.py]}"),
         ("main.worker", PLAIN),
         ("tools.py", PYTHON),
         ("code/one.py", PYTHON),

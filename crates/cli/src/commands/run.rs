@@ -1,7 +1,7 @@
 //! `llm-do run`: one run of a program, from the command line to the exit code.
 
 use crate::{
-    args::{Cli, RunArgs},
+    args::{Cli, Format, RunArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, given, said, settings},
@@ -13,8 +13,12 @@ use clap::CommandFactory;
 use llm_do::{
     DetectedModel, Input, Problem, RunOptions, Session,
     core::model::ModelSettings,
-    program::diagnostics::{codes, nearest},
+    program::{
+        diagnostics::{codes, nearest},
+        manifest::{LIBRARY, MANIFESTS},
+    },
 };
+use std::{ffi::OsStr, fs};
 
 /// Carries out the command.
 pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
@@ -30,6 +34,10 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
     };
     let (session, input) = match ready(args, &asked, output) {
         Ok(ready) => ready,
+        Err(not_ready) if has_no_program(&not_ready, args) && output.format == Format::Text => {
+            output.screen.line(FIRST_STEPS);
+            return Exit::Wrong;
+        }
         Err(not_ready) => return said(or_a_command(not_ready, args), output),
     };
     say(&session, output);
@@ -46,6 +54,35 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
         Ok(exit) => exit,
         Err(not_ready) => said(not_ready, output),
     }
+}
+
+/// What somebody sees who starts llm-do where there is nothing to run.
+const FIRST_STEPS: &str = "\
+llm-do runs programs made of LLM workers: files with instructions that call each other like functions.
+There is no worker in this folder.
+
+  llm-do init my-project        create a project, with a first worker to change
+  llm-do init --list-templates  the kinds of projects that it can create
+  llm-do FILE.worker MESSAGE    run a worker file
+  llm-do FOLDER MESSAGE         run the project in a folder
+  llm-do doctor                 what this machine has: models, keys, Python, confinement
+  llm-do --help                 all commands";
+
+/// Whether only `llm-do` was said, in a folder without anything of a program.
+fn has_no_program(not_ready: &NotReady, args: &RunArgs) -> bool {
+    let NotReady::Problem(problem) = not_ready else { return false };
+    let Problem::Program(found) = &**problem else { return false };
+    let bare = args.first.is_none() && args.program.entry.is_none() && args.program.project.is_none();
+    bare && found.0.iter().any(|finding| finding.code == codes::NO_ENTRY) && here_is_no_worker()
+}
+
+fn here_is_no_worker() -> bool {
+    let Ok(entries) = fs::read_dir(".") else { return false };
+    let of_program = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        MANIFESTS.contains(&&*name) || name == LIBRARY || name == "workers" || name.ends_with(".worker")
+    };
+    !entries.flatten().any(|entry| of_program(&entry.file_name()))
 }
 
 /// A first word that nothing goes by may be a command that was mistyped.

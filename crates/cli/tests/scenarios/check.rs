@@ -334,3 +334,89 @@ fn documentation_shows_the_actual_output() {
     let said: Value = serde_json::from_str(&story.run(&["check", "--json"]).stdout).expect("JSON");
     assert_eq!(said, shown);
 }
+
+/// A project with two workers that have Python tools of their own, and a rule for each tool.
+fn ruled(rules: &str) -> Story {
+    Story::new()
+        .file("project.yaml", &format!("model: script:s.yaml\napproval: {{tools: {{{rules}}}}}\n"))
+        .file("main.worker", "---\ntoolsets: [filesystem]\n---\nHi.\n")
+        .file("workers/mail/worker.worker", "---\n---\nSend.\n")
+        .file("workers/mail/tools.py", "def send_mail(text: str) -> str:\n    return text\n")
+        .file("s.yaml", "answers:\n  - text: done\n")
+}
+
+#[test]
+fn a_rule_of_the_manifest_must_name_a_tool_of_the_program() {
+    let story = ruled("send_mail: blocked, 'write_file(out/**)': preApproved");
+    // The entry never calls `mail`, so that only the whole program knows `send_mail`.
+    for arguments in [&["check"][..], &[".", "Hi"], &["workers/mail/worker.worker", "Hi"]] {
+        let told = story.run(arguments);
+        assert_eq!(told.code, Some(0), "{told}");
+        assert!(!told.stderr.contains("warning"), "{told}");
+    }
+    let story = ruled("send_maill: blocked");
+    for arguments in [&["check"][..], &[".", "Hi"], &["check", "workers/mail/worker.worker"]] {
+        let told = story.run(arguments);
+        assert_eq!(told.code, Some(2), "{told}");
+        let text = format!("{}{}", told.stdout, told.stderr);
+        assert!(text.contains("error[E0710]: `approval.tools` names `send_maill`"), "{told}");
+        assert!(text.contains("did you mean `send_mail`?"), "{told}");
+    }
+    assert!(story.runs().is_empty());
+}
+
+#[test]
+fn rules_of_the_command_line_must_name_a_tool_of_the_run() {
+    let story = ruled("read_file: ask");
+    assert_snapshot!(story.run(&[".", "Hi", "--deny", "wirte_file(out/**)"]), @"
+    exit 2
+    --- stderr
+    error[E0710]: `--deny wirte_file(out/**)` names `wirte_file`, but there is no such tool
+     |
+     = help: did you mean `write_file`?
+    ");
+    for flag in ["--allow", "--ask"] {
+        let told = story.run(&[".", "Hi", flag, "send_mail"]);
+        assert_eq!(told.code, Some(2), "the entry cannot reach it: {told}");
+    }
+    assert_snapshot!(story.run(&[".", "Hi", "--deny", "fs__*", "--allow", "write_*", "--ask", "shell"]), @"
+    exit 0
+    --- stdout
+    done
+    --- stderr
+    warning[W0713]: `--deny fs__*` names `fs__*`, which matches no tool
+     |
+     = help: correct the pattern, or remove the rule
+    ");
+    let told = story.run(&["workers/mail/worker.worker", "Hi", "--deny", "send_mail"]);
+    assert_eq!(told.code, Some(0), "{told}");
+}
+
+#[test]
+fn a_run_refuses_what_check_calls_an_error() {
+    for (worker, code) in [
+        ("---\nmodel: script:s.yaml\nparameters: {text: string}\n---\n{{ txet }}\n", "E0413"),
+        ("---\nmodel: script:s.yaml\n---\n{% include 'gone.jinja' %}\n", "E0414"),
+        ("---\nmodel: script:s.yaml\nallow_workers: [main]\n---\nHi.\n", "E0801"),
+        ("---\nmodel: script:s.yaml\ntool_rules: {raed_file: ask}\n---\nHi.\n", "E0710"),
+        (
+            "---\nmodel: script:s.yaml\ntoolsets: {filesystem: {approval: {tools: {shell: ask}}}}\n---\nHi.\n",
+            "E0710",
+        ),
+    ] {
+        let story = Story::new().file("main.worker", worker).file("s.yaml", "answers:\n  - text: done\n");
+        let checked = story.run(&["check"]);
+        let ran = story.run(&[".", "Hi"]);
+        assert_eq!((checked.code, ran.code), (Some(2), Some(2)), "{checked}{ran}");
+        assert!(checked.stdout.contains(code) && ran.stderr.contains(code), "{checked}{ran}");
+        assert!(story.runs().is_empty());
+    }
+}
+
+#[test]
+fn hidden_characters_of_a_file_do_not_reach_the_terminal() {
+    let story = Story::new().file("main.worker", "---\nx\u{202e}: 1 # \u{9b}2J \u{200b}\n---\nHi.\n");
+    let told = story.run(&["check"]);
+    assert!(told.stdout.contains("# \\x9b2J \\u{200b}"), "{told}");
+    assert!(!told.stdout.contains(['\u{9b}', '\u{200b}', '\u{202e}']), "{told}");
+}

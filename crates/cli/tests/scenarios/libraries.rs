@@ -669,3 +669,25 @@ fn run_uses_only_pinned_libraries() {
     assert_eq!(story.run(&["lib", "install", "--force"]).code, Some(0));
     assert_eq!(story.run(&[".", "hi"]).stdout, "done\n");
 }
+
+#[test]
+fn a_library_whose_exported_workers_do_not_load_is_not_installed() {
+    let story = utils()
+        .file("utils/workers/a.worker", "---\nallow_workers: [b, other:c]\n---\nHi.\n")
+        .file("utils/workers/b.worker", "---\nmodle: a:b\n---\nHi.\n");
+    let told = story.run(&["lib", "install", "./utils"]);
+    refused(&told, "unknown key `modle`");
+    refused(&told, "workers/b.worker");
+    assert_eq!(installed(&story), [""; 0]);
+}
+
+#[test]
+fn check_reports_an_export_that_a_library_does_not_have() {
+    let story = utils();
+    assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
+    fs::remove_file(libs(&story).join("utils@1.2.0/workers/a.worker")).expect("a worker");
+    let story = story.file("project.yaml", "dependencies: [utils]\n").file("main.worker", WORKER);
+    let told = story.run(&["check"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    assert!(told.stdout.contains("there is no worker `a`") && told.stdout.contains("lib.yaml"), "{told}");
+}

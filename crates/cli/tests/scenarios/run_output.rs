@@ -447,3 +447,26 @@ fn name_of_a_planned_command_is_no_target() {
     let told = story.run(&["./chat", "hi"]);
     assert!(told.code == Some(0) && told.stdout == "hello\n", "{told}");
 }
+
+#[test]
+fn a_folder_without_workers_shows_the_first_steps() {
+    let story = Story::new().file("notes.txt", "Nothing to run.\n");
+    assert_snapshot!(story.run(&[]), @"
+    exit 2
+    --- stderr
+    llm-do runs programs made of LLM workers: files with instructions that call each other like functions.
+    There is no worker in this folder.
+
+      llm-do init my-project        create a project, with a first worker to change
+      llm-do init --list-templates  the kinds of projects that it can create
+      llm-do FILE.worker MESSAGE    run a worker file
+      llm-do FOLDER MESSAGE         run the project in a folder
+      llm-do doctor                 what this machine has: models, keys, Python, confinement
+      llm-do --help                 all commands
+    ");
+    let told = story.run(&["."]);
+    assert!(told.stderr.contains("E0306") && told.stderr.contains("llm-do init NAME"), "{told}");
+    // A file that could be run is named.
+    let told = greeter().run(&[]);
+    assert!(told.stderr.contains("`llm-do greeter.worker`"), "{told}");
+}

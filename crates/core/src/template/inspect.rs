@@ -17,6 +17,8 @@ use super::{NoTemplates, Origin, Place, ROOT, Settings, TemplateError, has_synta
 pub struct TemplateFacts {
     /// The variables that it reads and does not set itself, each with the first place of its name.
     pub variables: BTreeMap<String, Place>,
+    /// The variables that it may do without somewhere: `NAME is defined`, `NAME | default(…)`.
+    pub guarded: BTreeSet<String>,
     /// The names that it sets itself, in any scope. Its includes may read them.
     pub set: BTreeSet<String>,
     /// The templates that it extends, includes or imports from.
@@ -261,6 +263,9 @@ impl Reader<'_> {
                     let place = self.place(filter.span());
                     self.unknown.get_or_insert(unknown_filter(filter.name, place));
                 }
+                if let (Some(Expr::Var(variable)), "default" | "d") = (&filter.expr, filter.name) {
+                    self.facts.guarded.insert(variable.id.to_owned());
+                }
                 self.expressions(filter.expr.as_ref());
                 self.arguments(&filter.args);
             }
@@ -268,6 +273,9 @@ impl Reader<'_> {
                 if !TESTS.contains(&test.name) && test.name.starts_with(char::is_alphabetic) {
                     let place = self.place(test.span());
                     self.unknown.get_or_insert(unknown_test(test.name, place));
+                }
+                if let (Expr::Var(variable), "defined" | "undefined") = (&test.expr, test.name) {
+                    self.facts.guarded.insert(variable.id.to_owned());
                 }
                 self.expression(&test.expr);
                 self.arguments(&test.args);

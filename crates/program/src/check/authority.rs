@@ -31,6 +31,9 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
             continue;
         }
         with.push(authority.clone());
+        if caller.mistakes.concern(&["sandbox"]) {
+            continue;
+        }
         for (name, at) in &caller.calls {
             let Some(callee) = scope.workers.get(name) else { continue };
             let mut narrowing = callee.definition.sandbox.narrowing.clone();

@@ -8,14 +8,24 @@ use crate::{
     span::Span,
     yaml::{Data, Node},
 };
-use llm_do_core::{authority::Access, toolset::ToolsetRegistry};
+use llm_do_core::{
+    authority::{Access, VirtualPath},
+    toolset::ToolsetRegistry,
+};
+
+/// The keys that give a worker tools and callees.
+const TOOLS: [&str; 4] = ["toolsets", "imports", "allow_workers", "code"];
 
 pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     scope.each(found, |effective, found| {
         missing(effective, scope.packages.get(effective.located.package), found);
+        restricted_to_nothing(scope, effective, found);
         useless(effective, &scope.host.toolsets, found);
     });
-    let anyone = scope.workers.values().any(|effective| runs_processes(effective, &scope.host.toolsets));
+    let may = |effective: &Effective| {
+        runs_processes(effective, &scope.host.toolsets) || effective.mistakes.concern(&TOOLS)
+    };
+    let anyone = !scope.complete || scope.workers.values().any(|effective| may(effective));
     let project = scope.packages.program().manifest.sandbox.as_ref();
     if let Some(network) = project.and_then(network).filter(|_| !anyone) {
         found.push(useless_network("no worker has a tool", network));
@@ -24,6 +34,9 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
 
 /// Read-only mounts of missing folders. For a writable mount, the first write creates the folder.
 fn missing(effective: &Effective, package: &Package, found: &mut Vec<Diagnostic>) {
+    if effective.mistakes.concern(&["sandbox"]) {
+        return;
+    }
     for mount in &effective.definition.sandbox.narrowing.mounts {
         if mount.access == Access::Write || !mount.place.is_within(package.tree.root()) {
             continue;
@@ -45,6 +58,35 @@ fn missing(effective: &Effective, package: &Package, found: &mut Vec<Diagnostic>
             )
             .or_at(declared)
             .help("create the folder, or remove the mount"),
+        );
+    }
+}
+
+/// Paths of `restrict` that do not exist, where the worker sees what its caller sees.
+fn restricted_to_nothing(scope: &Scope<'_>, effective: &Effective, found: &mut Vec<Diagnostic>) {
+    let Some(list) = effective.keys.get("sandbox").and_then(|sandbox| sandbox.get("restrict")) else {
+        return;
+    };
+    let package = scope.packages.get(effective.located.package);
+    if effective.definition.sandbox.narrowing.declared || package.library.is_some() {
+        return;
+    }
+    let mounts = || scope.workers.values().flat_map(|worker| &worker.definition.sandbox.narrowing.mounts);
+    let base = scope.work.unwrap_or_else(|| package.tree.root());
+    for (text, span) in list.texts() {
+        let Ok(path) = VirtualPath::parse(text) else { continue };
+        let real = package.tree.locate(base.join(path.as_str().trim_start_matches('/')).as_str());
+        let exists = real.is_ok_and(|real| real.kind.is_some());
+        if exists || mounts().any(|mount| path.rest(&mount.at).is_some() || mount.at.rest(&path).is_some()) {
+            continue;
+        }
+        found.push(
+            Diagnostic::warning(
+                codes::MISSING_PATH,
+                format!("`restrict` names `{path}`, which does not exist"),
+            )
+            .at(span)
+            .help("correct the path, or create the folder"),
         );
     }
 }
@@ -78,6 +120,9 @@ fn useless_network(who: &str, span: &Span) -> Diagnostic {
 
 fn useless(effective: &Effective, kinds: &ToolsetRegistry, found: &mut Vec<Diagnostic>) {
     let Some(sandbox) = effective.keys.get("sandbox") else { return };
+    if effective.mistakes.concern(&TOOLS) {
+        return;
+    }
     let id = &effective.definition.id;
     if let Some(span) = network(sandbox).filter(|_| !runs_processes(effective, kinds)) {
         found.push(useless_network(&format!("`{id}` has no tool"), span));

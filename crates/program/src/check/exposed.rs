@@ -1,9 +1,8 @@
 //! The Python tools that the workers of a program have.
 
 use crate::{
-    code::{CodeProblemKind, CodeTool, ModuleTools},
+    code::{CodeProblemKind, CodeReader, CodeTool, ModuleTools},
     effective::Effective,
-    load_options::LoadOptions,
 };
 use llm_do_core::{
     function::tool_name,
@@ -40,14 +39,17 @@ pub(super) fn key(level: &ToolLevel) -> Key {
 }
 
 impl Exposed {
-    /// Inspects the levels of all workers.
-    pub(super) fn by<'a>(workers: impl Iterator<Item = &'a Arc<Effective>>, host: &LoadOptions) -> Self {
+    /// Inspects the levels of all workers. Without a reader, only the tools of workers without Python are known.
+    pub(super) fn by<'a>(
+        workers: impl Iterator<Item = &'a Arc<Effective>>,
+        reader: Option<&dyn CodeReader>,
+    ) -> Self {
         let mut exposed = Self::default();
         for levels in workers.map(|effective| &effective.definition.tools) {
             if exposed.lists.contains_key(&levels.as_ptr().addr()) {
                 continue;
             }
-            if let Some(reader) = &host.code {
+            if let Some(reader) = reader {
                 for level in levels.iter() {
                     exposed.levels.entry(key(level)).or_insert_with(|| reader.tools(level));
                 }

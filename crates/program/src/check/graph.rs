@@ -22,8 +22,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     if let Some(entry) = scope.entry {
         graph.depth(entry, scope.packages.program().manifest.delegation.max_depth, found);
     }
-    // The call graph of a program with errors is incomplete.
-    if !scope.scanned.is_empty() && !found.iter().any(Diagnostic::is_error) {
+    if !scope.scanned.is_empty() && scope.complete {
         unreached(scope, &graph, found);
     }
 }

@@ -23,17 +23,26 @@ const DEEPEST: usize = 10;
 
 pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
     scope.each(found, |effective, found| {
+        let before = found.len();
         let mut reader = Reader {
             source: effective.definition.instructions.templates.as_ref(),
             found,
             read: BTreeMap::new(),
+            guarded: BTreeSet::new(),
             seen: BTreeSet::new(),
         };
         let text = Arc::clone(&effective.text);
         reader.template(None, &text, &effective.facts, &[], &BTreeSet::new());
-        let read = reader.read;
-        unknown(effective, &read, found);
-        unused(effective, &read, found);
+        let Reader { read, guarded, .. } = reader;
+        // A template that cannot be read may use any parameter.
+        let all_read = found.len() == before;
+        if effective.mistakes.concern(&["parameters", "schema_in_ref"]) {
+            return;
+        }
+        unknown(effective, &read, &guarded, found);
+        if all_read {
+            unused(effective, &read, found);
+        }
         shadowed(effective, found);
     });
 }
@@ -46,6 +55,8 @@ struct Reader<'a> {
     found: &'a mut Vec<Diagnostic>,
     /// Variables that are read but not set by a template.
     read: Read,
+    /// Variables that a template may do without.
+    guarded: BTreeSet<String>,
     /// Templates that were already checked.
     seen: BTreeSet<String>,
 }
@@ -64,6 +75,7 @@ impl Reader<'_> {
         for (variable, place) in facts.variables.iter().filter(|(variable, _)| !set.contains(*variable)) {
             self.read.entry(variable.clone()).or_insert_with(|| word(&at(place), variable));
         }
+        self.guarded.extend(facts.guarded.iter().cloned());
         for inserted in &facts.files {
             if let Some((name, span)) = named(inserted, at) {
                 let text = confine(&name).and_then(|name| self.source.file(&name));
@@ -138,23 +150,29 @@ fn word(begin: &Span, word: &str) -> Span {
     if whole.text() == word { whole } else { begin.clone() }
 }
 
-fn unknown(effective: &Effective, read: &Read, found: &mut Vec<Diagnostic>) {
+fn unknown(effective: &Effective, read: &Read, guarded: &BTreeSet<String>, found: &mut Vec<Diagnostic>) {
     let signature = &effective.definition.signature;
     // Without declared parameters, any key of the input is a variable; also if a schema allows additional properties.
-    let open = signature.schema.value().get("additionalProperties") != Some(&Value::Bool(false));
-    if !signature.declared || open {
-        return;
-    }
+    let closed = signature.schema.value().get("additionalProperties") == Some(&Value::Bool(false));
+    let certain = signature.declared && closed;
     let parameters: Vec<&str> = signature.parameters.iter().map(|p| &*p.name).collect();
     for (variable, span) in read {
         let name = variable.as_str();
         if BUILT_IN_VARIABLES.contains(&name) || parameters.contains(&name) {
             continue;
         }
-        let missing = Diagnostic::error(
-            codes::UNKNOWN_VARIABLE,
-            format!("`{}` has no variable `{name}`", effective.definition.id),
-        )
+        if !certain && guarded.contains(name) {
+            continue;
+        }
+        let id = &effective.definition.id;
+        let missing = if certain {
+            Diagnostic::error(codes::UNKNOWN_VARIABLE, format!("`{id}` has no variable `{name}`"))
+        } else {
+            Diagnostic::warning(
+                codes::INPUT_VARIABLE,
+                format!("`{id}` has the variable `{name}` only if its input is an object with that key"),
+            )
+        }
         .at(span)
         .did_you_mean(name, parameters.iter().copied().chain(BUILT_IN_VARIABLES));
         found.push(if missing.nearest.is_empty() {

@@ -8,7 +8,7 @@ use crate::{
     code::{CodeProblemKind, CodeTool},
     code_place::{of_problem, span},
     diagnostics::{Diagnostic, codes},
-    effective::{Effective, is_glob},
+    effective::Effective,
     package::Packages,
     resolve::PackageId,
     span::{SourceFile, Span},
@@ -93,7 +93,6 @@ pub(super) fn workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagnostic>) -> 
             entry(scope, code, effective.keys.entry("code").map(|entry| &entry.value.span), found);
         }
         names(scope, effective, tools, found);
-        rules(scope, effective, tools, found);
     }
     known
 }
@@ -275,6 +274,9 @@ fn listed(scope: &Scope<'_>, effective: &Effective, custom: &Node, name: &str) -
 /// The tools that a worker's own configuration names.
 fn names(scope: &Scope<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
     let (Some(custom), Some(tools)) = (of_code(scope, &effective.toolsets), tools) else { return };
+    if effective.mistakes.concern(&["imports", "toolsets"]) {
+        return;
+    }
     let file = effective.keys.span.file();
     for (name, span) in named(custom).into_iter().filter(|(_, span)| Arc::ptr_eq(span.file(), file)) {
         if !has(tools, name) && listed(scope, effective, custom, name) {
@@ -302,49 +304,4 @@ fn unknown<'a>(
         (true, 1..=12) => missing.help(format!("available Python tools: {}", all.join(", "))),
         _ => missing,
     });
-}
-
-/// Rules and conditions of a worker that name tools that exist neither for the worker nor in any toolset.
-fn rules(scope: &Scope<'_>, effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
-    let rules = effective.keys.get("tool_rules").map(Node::entries).unwrap_or_default();
-    let rules = rules.iter().map(|entry| (entry.key.split('(').next().unwrap_or_default(), &entry.key_span));
-    let named: Vec<_> = rules
-        .map(|(name, span)| (name, span, "`tool_rules` names"))
-        .chain(judges(effective).map(|(name, span)| (name, span, "`ensures` names")))
-        .collect();
-    let (false, Some(tools)) = (named.is_empty(), tools) else { return };
-    let registry = &scope.host.toolsets;
-    // A toolset without a tool list may have any tool, and a pattern of workers may match any name.
-    let open =
-        effective.toolsets.keys().filter_map(|name| registry.get(name)).any(|kind| !kind.tools_are_known());
-    if open || effective.callees.iter().any(|(reference, _)| is_glob(reference)) {
-        return;
-    }
-    let built_in = registry.kinds().flat_map(|kind| kind.tools().iter().chain(kind.rule_names()));
-    let callees = effective.callees.iter().map(|(reference, _)| reference.trim_start_matches("./"));
-    let names: Vec<&str> =
-        built_in.copied().chain(tools.values().map(|tool| &*tool.code.name)).chain(callees).collect();
-    for (name, span, source) in named {
-        if is_glob(name)
-            || name.contains('{')
-            || names.iter().any(|known| *known == name || tool_name(known) == name)
-        {
-            continue;
-        }
-        found.push(
-            Diagnostic::error(codes::UNKNOWN_TOOL, format!("{source} `{name}`, but there is no such tool"))
-                .at(span)
-                .did_you_mean(name, names.iter().copied()),
-        );
-    }
-}
-
-/// The tools that `ensures` names, with their places.
-fn judges(effective: &Effective) -> impl Iterator<Item = (&str, &Span)> {
-    let named = effective.keys.get("ensures").into_iter().flat_map(|node| {
-        node.texts().chain(node.entries().iter().map(|entry| (entry.key.as_str(), &entry.key_span)))
-    });
-    let tools: HashSet<&str> =
-        effective.definition.ensures.iter().filter_map(|ensure| Some(&**ensure.tool()?)).collect();
-    named.filter(move |(text, _)| tools.contains(text))
 }

@@ -58,6 +58,7 @@ codes! {
     CONFLICT = "E0205", "two keys cannot be used together";
     TWO_MANIFESTS = "E0206", "two manifests";
     NOT_A_FORMAT = "E0207", "an unsupported file layout";
+    MISSING_ROOT = "E0208", "a root that names nothing";
 
     WORKER_NOT_FOUND = "E0301", "worker not found";
     AMBIGUOUS = "E0302", "ambiguous worker ID";
@@ -115,6 +116,7 @@ codes! {
     UNKNOWN_TOOL = "E0710", "a tool that does not exist";
     SHADOWED_TOOL = "W0711", "a tool that a nearer one hides";
     NOT_LOOKED_INTO = "W0712", "Python tools that were not checked";
+    UNMATCHED_RULE = "W0713", "a rule that no known tool matches";
 
     CALL_CYCLE = "E0801", "workers call each other in a cycle";
     UNSATISFIABLE_CALL = "E0802", "a value that a parameter does not accept";
@@ -125,6 +127,7 @@ codes! {
     UNUSED_PARAMETER = "W0807", "a parameter that the instructions do not use";
     TOO_DEEP = "W0808", "a chain of workers deeper than the limit";
     SHADOWED_VARIABLE = "W0809", "a parameter that hides a built-in variable";
+    INPUT_VARIABLE = "W0810", "a variable that only the input may define";
 }
 
 #[cfg(test)]

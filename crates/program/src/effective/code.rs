@@ -1,7 +1,7 @@
 //! Python functions as workers: the function that a program starts with, or the one that a worker file names instead
 //! of a prompt. See `docs/guides/python-tools.md`.
 
-use super::{Effective, configurations, exclusive, sections::limits};
+use super::{Effective, configurations, exclusive, mistakes::Mistakes, sections::limits};
 use crate::{
     context::Context,
     diagnostics::{Diagnostic, codes},
@@ -154,6 +154,7 @@ impl Context<'_> {
             calls: Vec::new(),
             text: file,
             facts: TemplateFacts::default(),
+            mistakes: Mistakes::default(),
         };
         (errors(found) == before).then_some(effective)
     }

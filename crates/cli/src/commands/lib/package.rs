@@ -5,22 +5,23 @@ use crate::exit::Complaint;
 use llm_do::{
     core::authority::Place,
     program::{
-        Diagnostic,
+        Diagnostic, check_exports,
         contents::{Contents, check_path, visit},
         dependency::Dependency,
         diagnostics::{codes, tidy},
         library_name,
         manifest::Manifest,
-        resolve::Layout,
         source::{DiskTree, MemoryTree},
         span::Span,
     },
+    toolset_kinds,
 };
 use std::{
     collections::BTreeMap,
     fs,
     io::Write,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// A library.
@@ -83,12 +84,7 @@ impl Package {
         let manifest = Manifest::load_library(&tree, &mut found);
         let place = manifest.as_ref().and_then(|manifest| manifest.file.as_ref()).map(Span::whole);
         if let Some(manifest) = &manifest {
-            let layout = Layout::of(manifest);
-            for (export, span) in &manifest.exports {
-                if let Err(error) = layout.resolve(&tree, export) {
-                    found.push(error.or_at(Some(span)));
-                }
-            }
+            found.extend(check_exports(Arc::new(tree), toolset_kinds()));
             if let Some(Err(reason)) = manifest.name.as_deref().map(library_name::check) {
                 found.push(Diagnostic::error(codes::RESERVED_NAME, reason).or_at(place.as_ref()));
             }

@@ -13,18 +13,18 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// The text with each hidden character as an escape (`\x1b`, `\u{202e}`); newlines and tabs stay.
-pub(crate) fn text(text: &str) -> Cow<'_, str> {
+pub fn text(text: &str) -> Cow<'_, str> {
     escape(text, |c| is_hidden(c) && c != '\n' && c != '\t')
 }
 
 /// The text on one line: newlines and tabs are escaped too.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
+pub fn line(text: &str) -> Cow<'_, str> {
     escape(text, is_hidden)
 }
 
 /// The text of a model's answer for a screen. Emoji and scripts that need joiners are left whole: only what could move
 /// the cursor or reorder text is escaped.
-pub(crate) fn prose(text: &str) -> Cow<'_, str> {
+pub fn prose(text: &str) -> Cow<'_, str> {
     escape(text, |c| {
         (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -50,7 +50,7 @@ fn escape(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// The beginning of a text, at most `max` characters, with `…` where more follows.
-pub(crate) fn start(text: &str, max: usize) -> Cow<'_, str> {
+pub fn start(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {
         None => Cow::Borrowed(text),
         Some((cut, _)) => Cow::Owned(format!("{}…", &text[..cut])),

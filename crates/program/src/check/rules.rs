@@ -1,0 +1,316 @@
+//! Rules that name functions which do not exist: such a rule protects nothing. See `docs/reference/approvals.md`.
+//!
+//! A worker's rules are about the calls of the worker and its callees, those of the manifest about all workers of the
+//! program, and those of the operator about the workers of the run.
+
+use super::{exposed::Exposed, scope::Scope};
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    effective::{Effective, is_glob},
+    span::{SourceFile, Span},
+    toolsets::Toolsets,
+    yaml::Node,
+};
+use globset::{Glob, GlobMatcher};
+use llm_do_core::{
+    function::tool_name,
+    gate::{Pattern, RuleLine},
+    toolset::ToolsetKind,
+};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+/// A rule, or a condition of `ensures`, as far as it names functions.
+struct Naming<'a> {
+    /// `write_file`, `fs__*`.
+    function: &'a str,
+    /// The place in a file; a rule of the operator has none.
+    span: Option<&'a Span>,
+    /// The key or option that it is written under, quoted.
+    source: String,
+}
+
+impl<'a> Naming<'a> {
+    fn new(text: &'a str, span: Option<&'a Span>, source: impl Into<String>) -> Self {
+        let function = text.split('(').next().unwrap_or_default().trim();
+        Self { function, span, source: source.into() }
+    }
+
+    fn is_in(&self, file: &Arc<SourceFile>) -> bool {
+        self.span.is_some_and(|span| Arc::ptr_eq(span.file(), file))
+    }
+
+    fn is_pattern(&self) -> bool {
+        is_glob(self.function) || self.function.contains(['{', '\\'])
+    }
+}
+
+/// The functions that a rule may name.
+#[derive(Default)]
+struct Functions {
+    names: BTreeSet<String>,
+    /// Matches the workers that only a pattern of an allowlist names.
+    globs: Vec<GlobMatcher>,
+    /// The toolset, if it is only one whose tools these are.
+    toolset: Option<&'static str>,
+    /// Whether there may be functions that only a run makes known.
+    open: bool,
+    /// Whether errors, or Python that was not inspected, hide some of them.
+    hidden: bool,
+}
+
+/// The rules of the workers: `tool_rules`, `ensures`, and the `approval.tools` of their toolsets.
+pub(super) fn of_workers(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+    scope.each(found, |effective, found| {
+        test(of_calls(effective), || Functions::of(scope, &closure(scope, effective)), found);
+        test(judges(effective), || Functions::of(scope, &[effective]), found);
+        let file = effective.keys.span.file();
+        for (kind, namings) in of_toolsets(scope, &effective.toolsets) {
+            let own = namings.into_iter().filter(|naming| naming.is_in(file)).collect();
+            test(own, || Functions::of_kind(scope, &[effective], kind), found);
+        }
+    });
+}
+
+/// The rules of the manifest: `approval.tools`, and those of its `toolsets`. With `whole`, the scope has all workers of
+/// the program.
+pub(super) fn of_manifest(scope: &Scope<'_>, whole: bool, found: &mut Vec<Diagnostic>) {
+    let program = scope.packages.program();
+    let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
+    let settle = |mut functions: Functions| {
+        functions.hidden |= !scope.complete;
+        if whole {
+            functions.globs.clear();
+        }
+        functions
+    };
+    test(of_approval(scope), || settle(Functions::of(scope, &workers)), found);
+    for (kind, namings) in of_toolsets(scope, &program.toolsets) {
+        test(namings, || settle(Functions::of_kind(scope, &workers, kind)), found);
+    }
+}
+
+/// The rules of the operator, which are about the calls of a run.
+pub(crate) fn of_operator(scope: &mut Scope<'_>, rules: &[RuleLine]) -> Vec<Diagnostic> {
+    let texts: Vec<String> = rules.iter().map(|rule| rule.pattern.to_string()).collect();
+    let lines = texts.iter().zip(rules);
+    let namings: Vec<Naming<'_>> =
+        lines.map(|(text, rule)| Naming::new(text, None, format!("`{}`", rule.origin))).collect();
+    read_code_for(scope, namings.iter().map(|naming| naming.function));
+    let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
+    let mut found = Vec::new();
+    test(namings, || Functions::of(scope, &workers), &mut found);
+    found
+}
+
+/// Inspects the Python of the workers of a run if their rules, or those of the manifest, may depend on it.
+pub(super) fn read_code(scope: &mut Scope<'_>) {
+    let mut named: Vec<String> = Vec::new();
+    let mut add = |namings: Vec<Naming<'_>>| {
+        named.extend(namings.iter().map(|naming| naming.function.to_owned()));
+    };
+    for effective in scope.workers.values() {
+        add(of_calls(effective));
+        add(judges(effective));
+        of_toolsets(scope, &effective.toolsets).into_iter().for_each(|(_, namings)| add(namings));
+    }
+    add(of_approval(scope));
+    read_code_for(scope, named.iter().map(String::as_str));
+}
+
+/// Inspects the Python of the workers if one of these functions can only be there.
+fn read_code_for<'n>(scope: &mut Scope<'_>, named: impl Iterator<Item = &'n str>) {
+    let mut named = named.peekable();
+    if named.peek().is_none() {
+        return;
+    }
+    let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
+    let functions = Functions::of(scope, &workers);
+    if functions.hidden && named.any(|name| !functions.names.contains(name)) {
+        scope.exposed = Exposed::by(scope.workers.values(), scope.host.code.as_deref());
+    }
+}
+
+/// `tool_rules`.
+fn of_calls(effective: &Effective) -> Vec<Naming<'_>> {
+    let rules = effective.keys.get("tool_rules").map(Node::entries).unwrap_or_default();
+    rules.iter().map(|rule| Naming::new(&rule.key, Some(&rule.key_span), "`tool_rules`")).collect()
+}
+
+/// The tools that `ensures` names.
+fn judges(effective: &Effective) -> Vec<Naming<'_>> {
+    let named = effective.keys.get("ensures").into_iter().flat_map(|node| {
+        node.texts().chain(node.entries().iter().map(|entry| (entry.key.as_str(), &entry.key_span)))
+    });
+    let tools: HashSet<&str> =
+        effective.definition.ensures.iter().filter_map(|ensure| Some(&**ensure.tool()?)).collect();
+    let tools = named.filter(|(text, _)| tools.contains(text));
+    tools.map(|(text, span)| Naming::new(text, Some(span), "`ensures`")).collect()
+}
+
+/// `approval.tools` of the manifest.
+fn of_approval<'a>(scope: &Scope<'a>) -> Vec<Naming<'a>> {
+    let rules = scope.packages.program().manifest.approval_tools.iter();
+    rules.map(|(text, span)| Naming::new(text, Some(span), "`approval.tools`")).collect()
+}
+
+/// `approval.tools` of each toolset.
+fn of_toolsets<'a>(scope: &Scope<'a>, toolsets: &'a Toolsets) -> Vec<(&'a dyn ToolsetKind, Vec<Naming<'a>>)> {
+    let kinds = toolsets.iter().filter_map(|(name, configuration)| {
+        let kind = scope.host.toolsets.get(name)?;
+        let rules = configuration.get("approval")?.get("tools")?.entries().iter();
+        let source = format!("`toolsets.{name}.approval.tools`");
+        let namings = rules.map(|rule| Naming::new(&rule.key, Some(&rule.key_span), source.clone()));
+        Some((kind.as_ref(), namings.collect()))
+    });
+    kinds.collect()
+}
+
+/// A worker and all workers that it can reach by exact references.
+fn closure<'a>(scope: &Scope<'a>, worker: &'a Effective) -> Vec<&'a Effective> {
+    let mut reached: Vec<&Effective> = vec![worker];
+    let mut names: HashSet<&str> = HashSet::from([&*worker.definition.id]);
+    let mut next = 0;
+    while let Some(worker) = reached.get(next).copied() {
+        next += 1;
+        for (name, _) in &worker.calls {
+            let Some(callee) = scope.workers.get(name) else { continue };
+            if names.insert(name) {
+                reached.push(callee);
+            }
+        }
+    }
+    reached
+}
+
+/// Reports the rules that no function fits.
+fn test(namings: Vec<Naming<'_>>, functions: impl FnOnce() -> Functions, found: &mut Vec<Diagnostic>) {
+    if namings.is_empty() {
+        return;
+    }
+    let functions = functions();
+    for naming in namings {
+        // An empty name is reported where it is read.
+        if functions.hidden || naming.function.is_empty() || functions.fit(&naming) {
+            continue;
+        }
+        let Naming { function, span, source } = &naming;
+        let near = functions.names.iter().map(String::as_str);
+        let finding = if naming.is_pattern() {
+            Diagnostic::warning(
+                codes::UNMATCHED_RULE,
+                format!("{source} names `{function}`, which matches no tool"),
+            )
+            .help("correct the pattern, or remove the rule")
+        } else if functions.open || !functions.globs.is_empty() {
+            Diagnostic::warning(
+                codes::UNMATCHED_RULE,
+                format!("{source} names `{function}`, but there is no known tool of that name"),
+            )
+            .note("some tools are only known in a run, because a pattern allows workers or a toolset cannot list its tools")
+            .did_you_mean(function, near)
+        } else {
+            let nowhere = match functions.toolset {
+                Some(toolset) => format!("the toolset `{toolset}` has no such tool"),
+                None => "there is no such tool".to_owned(),
+            };
+            Diagnostic::error(codes::UNKNOWN_TOOL, format!("{source} names `{function}`, but {nowhere}"))
+                .did_you_mean(function, near)
+        };
+        found.push(finding.or_at(*span));
+    }
+}
+
+impl Functions {
+    /// All functions that these workers may call, and the built-in ones.
+    fn of(scope: &Scope<'_>, workers: &[&Effective]) -> Self {
+        let mut functions = Self::default();
+        for kind in scope.host.toolsets.kinds() {
+            functions.built_in(kind.as_ref());
+        }
+        for worker in workers {
+            functions.worker(&worker.definition.id);
+            functions.callees(scope, worker);
+            functions.code(scope, worker);
+            let kinds = worker.toolsets.keys().filter_map(|name| scope.host.toolsets.get(name));
+            functions.open |= kinds.into_iter().any(|kind| !kind.tools_are_known());
+        }
+        functions
+    }
+
+    /// The functions that a toolset makes for these workers.
+    fn of_kind(scope: &Scope<'_>, workers: &[&Effective], kind: &dyn ToolsetKind) -> Self {
+        let (toolset, open) = (Some(kind.name()), !kind.tools_are_known());
+        let mut functions = Self { toolset, open, ..Self::default() };
+        functions.built_in(kind);
+        for worker in workers {
+            if kind.delegates() {
+                functions.callees(scope, worker);
+            }
+            if kind.runs_code() {
+                functions.code(scope, worker);
+            }
+        }
+        functions
+    }
+
+    fn built_in(&mut self, kind: &dyn ToolsetKind) {
+        self.names.extend(kind.tools().iter().chain(kind.rule_names()).map(|name| (*name).to_owned()));
+    }
+
+    /// A worker, by its ID or by a reference to it.
+    fn worker(&mut self, name: &str) {
+        self.names.insert(tool_name(name));
+        self.names.insert(name.to_owned());
+    }
+
+    /// The callees of a worker, by their IDs and by the references to them.
+    fn callees(&mut self, scope: &Scope<'_>, worker: &Effective) {
+        let (globs, exact): (Vec<_>, Vec<_>) =
+            worker.callees.iter().map(|(reference, _)| reference).partition(|reference| is_glob(reference));
+        for reference in &exact {
+            self.worker(reference.trim_start_matches("./"));
+        }
+        for (id, _) in &worker.calls {
+            self.worker(id);
+            self.hidden |= !scope.workers.contains_key(id);
+        }
+        self.hidden |=
+            worker.calls.len() < exact.len() || worker.mistakes.concern(&["allow_workers", "toolsets"]);
+        let globs = globs.into_iter().filter_map(|glob| Some(Glob::new(glob).ok()?.compile_matcher()));
+        self.globs.extend(globs);
+        let delegation = scope.host.toolsets.delegation().and_then(|kind| worker.toolsets.get(kind.name()));
+        self.open |= delegation.and_then(|it| it.get("dynamic")?.as_flag()).unwrap_or(false);
+    }
+
+    /// The Python tools of a worker.
+    fn code(&mut self, scope: &Scope<'_>, worker: &Effective) {
+        let configuration = scope.host.toolsets.code().and_then(|kind| worker.toolsets.get(kind.name()));
+        let listed = configuration.and_then(|configuration| configuration.get("tools"));
+        self.names.extend(listed.into_iter().flat_map(Node::texts).map(|(name, _)| name.to_owned()));
+        self.hidden |= worker.mistakes.concern(&["imports", "toolsets"]);
+        match scope.exposed.tools(worker) {
+            Some(tools) => {
+                let names = tools.iter().flat_map(|(name, tool)| [name.as_str(), &tool.code.name]);
+                self.names.extend(names.map(str::to_owned));
+            }
+            None => self.hidden = true,
+        }
+    }
+
+    /// Whether one of them has a name that a rule matches.
+    fn fit(&self, naming: &Naming<'_>) -> bool {
+        let name = naming.function;
+        if !naming.is_pattern() {
+            let reference = name.replace("__", "/");
+            return self.names.contains(name)
+                || self.globs.iter().any(|glob| glob.is_match(name) || glob.is_match(&reference));
+        }
+        // A pattern that does not parse is reported where it is read.
+        let Ok(pattern) = Pattern::parse(name) else { return true };
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        pattern.names_one_of(&names)
+    }
+}

@@ -1,0 +1,42 @@
+//! The keys of a worker file that have errors. `check` analyses the worker nevertheless, so that one call reports
+//! everything, but draws no conclusions from these keys.
+
+use crate::{diagnostics::Diagnostic, shape::snake_case, span::Span, yaml::Node};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The top-level keys of a worker file with errors, in canonical form.
+#[derive(Debug, Default)]
+pub(crate) struct Mistakes(BTreeSet<String>);
+
+impl Mistakes {
+    /// The keys that these findings are about: those that contain a place of an error, and those that an unknown key
+    /// probably means.
+    pub(super) fn of(keys: &Node, found: &[Diagnostic]) -> Self {
+        let mut mistaken = BTreeSet::new();
+        for error in found.iter().filter(|finding| finding.is_error()) {
+            let places = || error.span.iter().chain(error.related.iter().map(|related| &related.span));
+            for entry in keys.entries() {
+                if places().any(|place| contains(&entry.key_span.to(&entry.value.span), place)) {
+                    mistaken.insert(snake_case(&entry.key));
+                }
+                if places().any(|place| *place == entry.key_span) {
+                    mistaken.extend(error.nearest.iter().cloned());
+                }
+            }
+        }
+        Self(mistaken)
+    }
+
+    /// Whether one of these keys has an error.
+    pub(crate) fn concern(&self, keys: &[&str]) -> bool {
+        keys.iter().any(|key| self.0.contains(*key))
+    }
+}
+
+/// Whether a place begins in a span.
+fn contains(whole: &Span, place: &Span) -> bool {
+    let (Some(whole_range), Some(range)) = (whole.range(), place.range()) else { return false };
+    Arc::ptr_eq(whole.file(), place.file())
+        && range.start >= whole_range.start
+        && range.start < whole_range.end
+}

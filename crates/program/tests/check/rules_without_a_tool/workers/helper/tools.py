@@ -1,0 +1,2 @@
+def only_below(name: str) -> str:
+    return name
