@@ -13,11 +13,13 @@ mod scope;
 mod tools;
 
 use crate::{
+    authorities::Authorities,
     diagnostics::{Diagnostic, codes, tidy},
     load_options::LoadOptions,
     loading::Loading,
     package::Package,
     parallel::drop_in_background,
+    pre_approvals,
     resolve::WorkerFile,
     span::Span,
     start::{Source, Start},
@@ -66,7 +68,11 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     prompts::check(&scope, &mut found);
     capabilities::check(&scope, &mut found);
     graph::check(&scope, &mut found);
-    authority::check(&scope, &mut found);
+    if let Some(entry) = entry {
+        let authorities = Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry);
+        authority::check(&scope, &authorities, &mut found);
+        pre_approvals::check(scope.packages.program(), scope.workers, scope.host, &authorities, &mut found);
+    }
     tidy(&mut found);
     drop(scope);
     drop_in_background(loading);

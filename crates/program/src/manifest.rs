@@ -66,6 +66,8 @@ pub struct Manifest {
     pub mode: Option<Mode>,
     /// `approval` beside its mode.
     pub approval: Policy,
+    /// `approval` as written, for findings.
+    pub approval_keys: Option<Node>,
     /// `delegation`.
     pub delegation: Delegation,
     /// `providers`.
@@ -135,6 +137,7 @@ impl Default for Manifest {
             limits: None,
             mode: None,
             approval: Policy::default(),
+            approval_keys: None,
             delegation: Delegation::default(),
             providers: BTreeMap::new(),
             bindings: Vec::new(),
@@ -225,6 +228,7 @@ impl Manifest {
         }
         if let Some(approval) = node.get("approval") {
             (manifest.mode, manifest.approval) = project_approval(approval, found);
+            manifest.approval_keys = Some(approval.clone());
         }
         if let Some(delegation) = node.get("delegation") {
             if let Some(depth) = delegation.get("max_depth").and_then(Node::as_count) {

@@ -1,6 +1,7 @@
 //! A program: its resolved and merged definitions, as the engine requests them.
 
 use crate::{
+    authorities::Authorities,
     context::Context,
     diagnostics::{Diagnostic, Diagnostics, tidy},
     effective::Effective,
@@ -8,8 +9,9 @@ use crate::{
     load_options::LoadOptions,
     loading::{self, Loading, Workers, same_id, with_nearest},
     manifest::{Manifest, Provider},
-    mounts::{RequiredGrant, Wanted},
+    mounts::{RequiredGrant, Wanted, default_mount},
     package::{Package, Packages, protection},
+    pre_approvals,
     resolve::{PackageId, WorkerFile},
     show::Shown,
     signature::{InputError, show},
@@ -94,6 +96,11 @@ impl Program {
             .map(|name| Arc::clone(&loading.workers[&name].definition));
         if let (Some(entry), Start::Entry(None)) = (&entry, &source.start) {
             loading.check_bindings(entry, &mut found);
+        }
+        if let Some(entry) = &entry {
+            let Loading { packages, workers, host, .. } = &loading;
+            let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), &entry.id);
+            pre_approvals::check(packages.program(), workers, host, &authorities, &mut found);
         }
         tidy(&mut found);
         let Some(entry) = entry.filter(|_| !found.iter().any(Diagnostic::is_error)) else {
@@ -216,8 +223,9 @@ impl Program {
             .collect();
         extents.extend(granted.iter().cloned());
         extents.extend(bound.iter().map(|b| Extent { place: b.place.clone(), access: b.access }));
-        let seen = self.work.as_ref().unwrap_or_else(|| self.tree().root());
-        let mut view = View::new(vec![Mount::new(VirtualPath::root(), seen.clone(), Access::Write)]);
+        let approvals = self.entry.sandbox.narrowing.approvals;
+        let first = default_mount(self.tree().root(), self.work.as_ref(), self.host.home.as_ref(), approvals);
+        let mut view = View::new(vec![first]);
         for b in bound {
             view = view.with(Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access));
         }

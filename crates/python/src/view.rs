@@ -2,7 +2,7 @@
 
 use crate::{interpreter::Interpreter, wire::MountGiven};
 use llm_do_core::{
-    authority::{Access, Authority, Network},
+    authority::{Access, Authority, Network, Origin},
     schema::sha256,
     worker::{CodeModule, CodePackage, ToolLevel},
 };
@@ -61,7 +61,11 @@ impl Reach {
 /// (`docs/reference/sandbox.md`).
 pub(crate) fn can_write(authority: &Authority) -> bool {
     authority.can_write()
-        && authority.view().mounts().iter().any(|mount| mount.declared && mount.access == Access::Write)
+        && authority
+            .view()
+            .mounts()
+            .iter()
+            .any(|mount| mount.origin == Origin::Declared && mount.access == Access::Write)
 }
 
 /// The code that modules may import: everything in their own folders, and the modules and packages at the root of their

@@ -87,6 +87,7 @@ codes! {
     TEMPLATE_CYCLE = "E0415", "templates include each other";
     RULE_EXAMPLE = "E0416", "a rule does not match its examples";
     BAD_CONDITION = "E0417", "a condition of `ensures` cannot be checked";
+    NOT_RETRIED = "E0418", "a tool that cannot be retried";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without a value is not enabled";
@@ -124,6 +125,7 @@ codes! {
     UNUSED_CAPABILITY = "W0806", "a capability that the worker cannot use";
     UNUSED_PARAMETER = "W0807", "a parameter that the instructions do not use";
     TOO_DEEP = "W0808", "a chain of workers deeper than the limit";
+    ASKS_ANYWAY = "W0811", "a pre-approval that asks anyway";
 }
 
 #[cfg(test)]
