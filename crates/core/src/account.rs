@@ -25,13 +25,20 @@ pub enum Owner {
         /// The call.
         path: CallPath,
     },
+    /// One call of a function that makes calls, whose time its caller limits.
+    Call {
+        /// The function, for messages.
+        function: Arc<str>,
+        /// The call.
+        path: CallPath,
+    },
 }
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run => f.write_str("the run"),
-            Self::Worker { id, .. } => write!(f, "`{id}`"),
+            Self::Worker { id: name, .. } | Self::Call { function: name, .. } => write!(f, "`{name}`"),
         }
     }
 }
@@ -40,14 +47,18 @@ impl Owner {
     fn used_up(&self, what: &str) -> String {
         match self {
             Self::Run => format!("the run used all of its budget of {what}"),
-            Self::Worker { id, .. } => format!("`{id}` and its callees used all of their {what}"),
+            Self::Worker { .. } | Self::Call { .. } => {
+                format!("{self} and its callees used all of their {what}")
+            }
         }
     }
 
     fn too_little(&self, left: &str, needed: &str) -> String {
         match self {
             Self::Run => format!("the run has {left} left of its budget, and {needed}"),
-            Self::Worker { id, .. } => format!("`{id}` and its callees have {left} left, and {needed}"),
+            Self::Worker { .. } | Self::Call { .. } => {
+                format!("{self} and its callees have {left} left, and {needed}")
+            }
         }
     }
 }

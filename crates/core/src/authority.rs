@@ -16,7 +16,7 @@ mod view;
 pub use domain::{BadDomain, Domain, Host};
 pub use place::{Place, VirtualPath};
 pub use protection::{Class, Protection, TEMPORARY_PREFIX};
-pub use view::{Approvals, Located, Mount, View};
+pub use view::{Approvals, Located, Mount, NotOwn, Origin, View};
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc};
@@ -260,6 +260,9 @@ pub struct Narrowing {
     pub mounts: Vec<Mount>,
     /// Whether the worker or its project declares mounts at all.
     pub declared: bool,
+    /// `sandbox.approval`. It tightens the rules of the caller's view and of `handed`. In `mounts` it is merged
+    /// already, since a mount's own rules come before it.
+    pub approvals: Approvals,
     /// `sandbox.restrict`: virtual paths; empty means all.
     pub restrict: Vec<VirtualPath>,
     /// `sandbox.readonly`.
@@ -312,10 +315,13 @@ impl Authority {
     /// The result never has wider bounds than `self`; for foreign workers it never has a wider view either. A
     /// declared mount that lies wholly outside the bounds is refused.
     pub fn narrow(&self, worker: &str, by: &Narrowing) -> Result<Self, Refusal> {
-        let mut view =
-            if by.declared { View::new(self.declared_mounts(worker, by)?) } else { self.view.clone() };
+        let mut view = match by.declared {
+            true => View::new(self.declared_mounts(worker, by)?),
+            false => self.view.tightened(by.approvals),
+        };
         for mount in &by.handed {
-            view = view.with(mount.clone());
+            let approvals = mount.approvals.tightened(by.approvals);
+            view = view.with(Mount { approvals, ..mount.clone() });
         }
         let mut bounds = self.bounds.clone();
         if by.foreign {

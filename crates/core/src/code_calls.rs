@@ -253,7 +253,7 @@ impl<'a> CodeCalls<'a> {
             .driver
             .step(Step {
                 path: &path,
-                name: StepName::Tool,
+                name: StepName::Tool(0),
                 intent: Some(RecordKind::ToolStarted {
                     function: Arc::clone(&name),
                     risk: function.risk,
@@ -278,7 +278,7 @@ impl<'a> CodeCalls<'a> {
             StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
                 Err(failure.into())
             }
-            StepEnd::Done(other) => Err(Halt::unexpected(&path, &StepName::Tool, &other).into()),
+            StepEnd::Done(other) => Err(Halt::unexpected(&path, &StepName::Tool(0), &other).into()),
             StepEnd::TimedOut => {
                 let message = format!("the step `{step}` did not end within the time left to its worker");
                 Err(Stop::failed(FailureKind::Timeout, message))

@@ -255,8 +255,10 @@ impl AttachmentPolicy {
 pub struct CallOverride {
     /// Which calls.
     pub pattern: crate::gate::Pattern,
-    /// Deadline of a leaf.
+    /// The longest that such a call may work.
     pub timeout: Option<Duration>,
+    /// Further attempts of a leaf of risk `read` after a failure or a timeout.
+    pub retries: Option<u32>,
 }
 
 /// A worker could not be found or loaded.

@@ -6,15 +6,17 @@
 
 mod explain;
 mod frame;
+mod offer;
+mod touched;
 
 pub use crate::outcome::{End, Failure, FailureKind, Halt, Outcome, Principal, Stop};
 pub use explain::Explained;
 pub use frame::{Frame, Link};
 
 use crate::{
-    authority::{Access, Located, Mount, Place, Refusal},
+    authority::{Access, Located, Place, Refusal},
     call_path::CallPath,
-    definition::{Definitions, ModelChoice},
+    definition::{CallOverride, Definitions, ModelChoice},
     driver::{CutOff, Driver, Exchanged, Known, Step, StepEnd},
     event::Event,
     function::{
@@ -40,6 +42,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::{borrow::Cow, sync::Arc, time::Duration};
+use touched::{Touched, mount_rules, not_own};
 
 /// Default time limit of a leaf (`docs/reference/loop.md`).
 pub const LEAF_TIMEOUT: Duration = Duration::from_secs(120);
@@ -143,16 +146,25 @@ impl Engine {
         match &call.function.body {
             Implementation::Leaf(leaf) => self.leaf(&call, leaf.as_ref(), &admitted).await,
             Implementation::Composite(composite) => {
+                let timeout = timeout(&call, &admitted);
+                let limited = match timeout {
+                    Some(timeout) => Some(call.frame.limited(&meta.name, timeout, &call.path, driver).await),
+                    None => None,
+                };
                 let outcome = composite
                     .run(CompositeCall {
                         engine: self,
-                        frame: call.frame,
+                        frame: limited.as_ref().unwrap_or(call.frame),
                         path: &call.path,
                         input: &admitted.input,
                         places: &admitted.places,
                         attachments: call.attachments,
+                        timeout,
                     })
                     .await?;
+                if limited.is_some() {
+                    driver.shared().ended(&call.path).await;
+                }
                 let outcome = match outcome.end {
                     End::Done(value) => {
                         let (end, note) = match Returned::of(meta, value) {
@@ -485,7 +497,8 @@ impl Engine {
         question: impl FnOnce(Risk) -> Settlement,
         found: impl AsyncFnOnce() -> Option<Answer>,
     ) -> Result<CutOff, Stop> {
-        let Some(RecordKind::ToolStarted { risk, .. }) = self.host.driver.begun(path, &StepName::Tool) else {
+        let Some(RecordKind::ToolStarted { risk, .. }) = self.host.driver.begun(path, &StepName::Tool(0))
+        else {
             return Ok(CutOff::Again);
         };
         if risk == Risk::Read {
@@ -512,20 +525,22 @@ impl Engine {
     /// Passes a call to the gate in the form that rules match.
     fn weigh<T>(&self, call: &Call<'_>, admitted: &Admitted, look: impl FnOnce(&Gate, &Query<'_>) -> T) -> T {
         let meta = &call.function.meta;
-        let own_effects = own_effects(meta, &admitted.places);
+        let touched = admitted
+            .places
+            .iter()
+            .zip(&admitted.real)
+            .zip(&admitted.effects.touches)
+            .map(|((place, real), touch)| Touched::new(place, real, touch));
+        let touched: Vec<Touched> = touched.collect();
+        let not_own = not_own(meta, &touched);
         let foreign = call.frame.is_foreign() || !self.is_own(meta);
         // A function's own `preApproved` applies only where the program's files may pre-approve.
         let function = || DecidedBy::Function { function: Arc::clone(&meta.name) };
         let stated = admitted.stated.map(|rule| (rule, function()));
         let of_itself = stated.into_iter().chain(admitted.effects.rules.iter().cloned());
-        let of_itself = of_itself.filter(|(rule, _)| *rule != Rule::PreApproved || (own_effects && !foreign));
-        let mounts: Vec<(Rule, DecidedBy)> = admitted
-            .places
-            .iter()
-            .zip(&admitted.effects.touches)
-            .filter_map(|(place, touch)| mount_rule(place, touch))
-            .chain(of_itself)
-            .collect();
+        let may_loosen = not_own.is_none() && !foreign;
+        let of_itself = of_itself.filter(|(rule, _)| *rule != Rule::PreApproved || may_loosen);
+        let mounts: Vec<(Rule, DecidedBy)> = mount_rules(&touched).chain(of_itself).collect();
         let callers = call.frame.rules_above();
         let query = Query {
             names: &names(call.function, call.frame),
@@ -537,7 +552,7 @@ impl Engine {
             toolset: meta.policy.as_deref(),
             of_toolset: admitted.effects.says.as_ref(),
             mounts: &mounts,
-            own_effects,
+            not_own,
             foreign,
         };
         look(&self.host.gate, &query)
@@ -571,33 +586,56 @@ impl Engine {
         admitted: &Admitted,
     ) -> Result<Outcome, Halt> {
         let meta = &call.function.meta;
-        let own =
-            call.frame.timeout_of(&names(call.function, call.frame), &admitted.subjects).or(meta.timeout);
-        let own = own.unwrap_or(LEAF_TIMEOUT);
-        let left = call.frame.remaining(&*self.host.driver).await;
-        let deadline = left.map_or(own, |left| left.min(own));
         // The same for every attempt, now and after a resume: it is the path in this run's call tree.
         let key: Arc<str> = format!("{}:{}", self.host.run, call.path).into();
-        let step_key = Arc::clone(&key);
-        let cut_off = match self.before_leaf(call, leaf, admitted).await {
+        let mut cut_off = match self.before_leaf(call, leaf, admitted).await {
             Ok(cut_off) => cut_off,
             Err(stop) => return self.ended(call, Outcome::free(stop.end()?)),
         };
+        // Of another risk, an attempt that failed may have had its effect.
+        let retries = if meta.risk == Risk::Read { overridden(call, admitted, |o| o.retries) } else { None };
+        let retries = retries.unwrap_or(0);
+        let mut attempt = 0;
+        loop {
+            let cut_off = std::mem::replace(&mut cut_off, CutOff::Again);
+            let outcome = self.attempt(call, leaf, admitted, &key, attempt, cut_off).await?;
+            if attempt == retries || !matches!(outcome.end, End::Failed(_)) {
+                return Ok(outcome);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// One attempt of a leaf, which is a step.
+    async fn attempt(
+        &self,
+        call: &Call<'_>,
+        leaf: &dyn crate::function::Leaf,
+        admitted: &Admitted,
+        key: &Arc<str>,
+        attempt: u32,
+        cut_off: CutOff,
+    ) -> Result<Outcome, Halt> {
+        let meta = &call.function.meta;
+        let own = timeout(call, admitted).unwrap_or(LEAF_TIMEOUT);
+        let left = call.frame.remaining(&*self.host.driver).await;
+        let deadline = left.map_or(own, |left| left.min(own));
+        let name = StepName::Tool(attempt);
         let stepped = self
             .host
             .driver
             .step(Step {
                 path: &call.path,
-                name: StepName::Tool,
+                name: name.clone(),
                 intent: Some(RecordKind::ToolStarted {
                     function: Arc::clone(&meta.name),
                     risk: meta.risk,
-                    idempotency_key: key,
+                    idempotency_key: Arc::clone(key),
                 }),
                 deadline: Some(deadline),
                 cut_off,
                 run: Box::pin(async move {
-                    let result = leaf.run(self.leaf_call(call, admitted, &step_key)).await;
+                    let result = leaf.run(self.leaf_call(call, admitted, key)).await;
                     let (ending, blobs, log) = match result {
                         Ok(ToolOutput { value, blobs, log }) => {
                             match Returned::of(meta, Arc::new(self.host.redact.value(value))) {
@@ -627,7 +665,7 @@ impl Engine {
             StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
                 End::Failed(failure)
             }
-            StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, &StepName::Tool, &other)),
+            StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, &name, &other)),
             StepEnd::TimedOut => {
                 End::Failed(timed_out(&meta.name, u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
             }
@@ -683,41 +721,6 @@ impl Engine {
         matches!(meta.source, FunctionSource::Toolset(_) | FunctionSource::Program)
     }
 
-    /// Whether a tool could pass the gate with any arguments. If not, the model need not see it
-    /// (`docs/reference/approvals.md`).
-    pub fn could_pass(&self, function: &Function, frame: &Frame) -> bool {
-        let meta = &function.meta;
-        let mounts: Vec<(Rule, DecidedBy)> = frame
-            .authority()
-            .view()
-            .mounts()
-            .iter()
-            .filter_map(|m| match meta.risk {
-                Risk::Write => m.approvals.write.map(|rule| (rule, mounted(m))),
-                Risk::Destructive => m.approvals.delete.or(m.approvals.write).map(|rule| (rule, mounted(m))),
-                _ => None,
-            })
-            .collect();
-        let declared =
-            frame.authority().view().mounts().iter().any(|m| m.declared && m.access == Access::Write);
-        self.host.gate.could_pass(&Query {
-            names: &names(function, frame),
-            risk: meta.risk,
-            wildcard: meta.wildcard,
-            subjects: &[],
-            worker: frame.rules(),
-            callers: &frame.rules_above(),
-            toolset: meta.policy.as_deref(),
-            of_toolset: None,
-            mounts: &mounts,
-            own_effects: match meta.risk {
-                Risk::Write | Risk::Destructive if !meta.contained => declared,
-                _ => own_effects(meta, &[]),
-            },
-            foreign: frame.is_foreign() || !self.is_own(meta),
-        })
-    }
-
     /// Emits a provisional event, if anything listens.
     pub fn emit(&self, event: Event) {
         self.host.driver.emit(event);
@@ -749,6 +752,20 @@ fn names<'a>(function: &'a Function, frame: &Frame) -> Vec<&'a str> {
     names
 }
 
+/// What the caller's rules state for the call.
+fn overridden<T>(
+    call: &Call<'_>,
+    admitted: &Admitted,
+    stated: impl Fn(&CallOverride) -> Option<T>,
+) -> Option<T> {
+    call.frame.overridden(&names(call.function, call.frame), &admitted.subjects, stated)
+}
+
+/// The call's own time limit.
+fn timeout(call: &Call<'_>, admitted: &Admitted) -> Option<Duration> {
+    overridden(call, admitted, |o| o.timeout).or(call.function.meta.timeout)
+}
+
 /// Whether it delegates without being a worker (`worker_call`). It makes one call, and the approval question is about
 /// that call, so that the operator is not asked twice.
 fn passes_on(function: &Function) -> bool {
@@ -763,35 +780,6 @@ fn subjects(input: &Value, effects: &Effects, places: &[Located], real: &[Place]
         vec![Subject::Text(canonical(input))]
     } else {
         places.iter().zip(real).map(|(place, real)| Subject::Path(place.rule_path(real))).collect()
-    }
-}
-
-fn mounted(mount: &Mount) -> DecidedBy {
-    DecidedBy::Mount { at: mount.at.to_string().into() }
-}
-
-fn mount_rule(place: &Located, touch: &Touch) -> Option<(Rule, DecidedBy)> {
-    let approvals = &place.mount.approvals;
-    let rule = match (touch.access, touch.delete) {
-        (Access::Read, _) => approvals.read,
-        (Access::Write, false) => approvals.write,
-        (Access::Write, true) => approvals.delete.or(approvals.write),
-    };
-    rule.map(|rule| (rule, mounted(&place.mount)))
-}
-
-/// Whether the program's own files may pre-approve a call of this risk with these places
-/// (`docs/reference/approvals.md`). Reading and allowlisted delegation need no approval anyway. Files may pre-approve
-/// writing inside mounts that the program declares, and code that is confined to those mounts. They may never
-/// pre-approve the network and other processes.
-fn own_effects(meta: &FunctionMeta, places: &[Located]) -> bool {
-    match meta.risk {
-        Risk::Read | Risk::Delegate => true,
-        Risk::Write | Risk::Destructive => {
-            meta.contained || (!places.is_empty() && places.iter().all(|place| place.mount.declared))
-        }
-        Risk::Exec => meta.contained,
-        Risk::Network => false,
     }
 }
 

@@ -44,7 +44,8 @@ pub struct FunctionMeta {
     pub risk: Risk,
     /// How its calls run beside the other calls of their turn.
     pub concurrency: Concurrency,
-    /// Its time limit; `None` means the default of 120 s for leaves and no limit for composites.
+    /// Its time limit, unless the caller's rules state one; `None` means the default of 120 s for leaves and no limit for
+    /// composites.
     pub timeout: Option<Duration>,
     /// Whether its process is confined to the mounts that the program declares, so that its effects stay inside them
     /// whatever its code does.
@@ -125,6 +126,16 @@ pub enum Implementation {
     Leaf(Arc<dyn Leaf>),
     /// Makes calls of its own. A resume runs it again over their records instead of recording it.
     Composite(Arc<dyn Composite>),
+}
+
+impl Implementation {
+    /// The effects of the call that needs the least approval ([`Leaf::least`]).
+    pub fn least(&self) -> Option<Effects> {
+        match self {
+            Self::Leaf(leaf) => leaf.least(),
+            Self::Composite(composite) => composite.least(),
+        }
+    }
 }
 
 /// A rule in code: its author decides call by call. It runs after validation of the arguments, and its answer is a
@@ -224,6 +235,11 @@ pub trait Leaf: MaybeSend + MaybeSync {
     fn effects(&self, _input: &Value) -> Effects {
         Effects::default()
     }
+    /// The effects of the call that needs the least approval, if they are known. Of a touch only its access counts:
+    /// the call may choose its path. If not even this call can pass the gate, a model is not shown the function.
+    fn least(&self) -> Option<Effects> {
+        None
+    }
     /// A preview for the operator's question. Must only read.
     fn preview<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
         Box::pin(async { None })
@@ -263,6 +279,8 @@ pub struct CompositeCall<'a> {
     pub places: &'a [Located],
     /// Files that the operator gave to the top-level call.
     pub attachments: &'a [crate::model::Blob],
+    /// The call's own time limit, if it has one. The deadlines of `frame` contain it; it counts working time.
+    pub timeout: Option<Duration>,
 }
 
 /// Code that makes calls of its own: a worker, or a function that orchestrates workers.
@@ -279,6 +297,10 @@ pub trait Composite: MaybeSend + MaybeSync {
     /// What a call with this input would touch in the caller's view. Pure; the input is valid.
     fn effects(&self, _input: &Value) -> Effects {
         Effects::default()
+    }
+    /// As [`Leaf::least`].
+    fn least(&self) -> Option<Effects> {
+        None
     }
     /// Runs it. Failures for the caller are values; `Err` is only for the infrastructure.
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>>;

@@ -8,7 +8,7 @@ mod pattern;
 pub use crate::rule::{DecidedBy, Mode, Rule};
 pub use pattern::{BadPattern, Pattern, Subject};
 
-use crate::risk::Risk;
+use crate::{authority::NotOwn, risk::Risk};
 use pattern::Head;
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
@@ -93,9 +93,8 @@ pub struct Query<'a> {
     pub of_toolset: Option<&'a (Rule, DecidedBy)>,
     /// The rules of the mounts that the call touches.
     pub mounts: &'a [(Rule, DecidedBy)],
-    /// Whether every effect is inside mounts that the program declares, so that the program's files may pre-approve
-    /// it.
-    pub own_effects: bool,
+    /// Why the program's files may not pre-approve the call, if they may not.
+    pub not_own: Option<NotOwn>,
     /// The caller or the function is a library's: its files may only tighten.
     pub foreign: bool,
 }
@@ -186,13 +185,16 @@ impl Gate {
     }
 
     /// Whether any arguments could pass without an operator. If not, and no operator can be asked, the tool is not
-    /// offered to the model (`docs/reference/approvals.md`). `query.subjects` are ignored; `query.mounts` are the
-    /// rules of all mounts there are. The result is true if it can't be determined.
+    /// offered to the model (`docs/reference/approvals.md`). `query` describes the call that needs the least approval:
+    /// `of_toolset` and `mounts` are what holds for it, and `subjects` are ignored. The result is true if it can't be
+    /// determined.
     pub fn could_pass(&self, query: &Query<'_>) -> bool {
         let all_blocked =
             |line: &RuleLine| line.rule == Rule::Blocked && line.pattern.speaks_of_all(query.names);
         let above = query.callers.iter().flat_map(|lines| lines.iter());
         let always_blocked = above.into_iter().any(all_blocked)
+            || query.of_toolset.is_some_and(|(rule, _)| *rule == Rule::Blocked)
+            || query.mounts.iter().any(|(rule, _)| *rule == Rule::Blocked)
             || self.sources(query, &[]).iter().any(|(_, lines, policy)| {
                 // A default applies where no line matches; a line that blocks lets no call through.
                 let exempt =
@@ -209,13 +211,18 @@ impl Gate {
         if self.mode != Mode::AutoDeny {
             return true;
         }
+        if query.mounts.iter().any(|(rule, _)| *rule == Rule::Ask) {
+            return false;
+        }
         let mut spoken = None;
         for (source, lines, policy) in self.sources(query, &[]) {
             let all_asked = lines.iter().any(|l| l.rule == Rule::Ask && l.pattern.speaks_of_all(query.names));
+            let of_toolset = query.of_toolset.filter(|_| source == Source::Toolset).map(|(rule, _)| *rule);
+            let otherwise = of_toolset.or_else(|| policy?.otherwise(query.risk));
             if only_tightens(source, query) {
                 let exempt =
                     lines.iter().any(|l| l.rule == Rule::PreApproved && l.pattern.names_one_of(query.names));
-                if (all_asked || policy.and_then(|p| p.otherwise(query.risk)) == Some(Rule::Ask)) && !exempt {
+                if (all_asked || otherwise == Some(Rule::Ask)) && !exempt {
                     return false;
                 }
                 continue;
@@ -227,7 +234,7 @@ impl Gate {
             let allowed =
                 lines.iter().copied().filter(allows).any(|l| l.pattern.has_arguments() || !all_asked);
             let says_all = lines.iter().any(|l| l.pattern.speaks_of_all(query.names));
-            spoken = match (allowed, all_asked, policy.and_then(|p| p.otherwise(query.risk))) {
+            spoken = match (allowed, all_asked, otherwise) {
                 (true, ..) => Some(may_loosen(source, query)),
                 (false, true, _) => Some(false),
                 (false, false, Some(rule)) => Some(rule == Rule::PreApproved && may_loosen(source, query)),
@@ -295,7 +302,11 @@ impl Gate {
         let (source, said) =
             speakers.find_map(|speaker| said(speaker, query).map(|said| (speaker.0, said)))?;
         if said.rule == Rule::PreApproved && !may_loosen(source, query) {
-            let decided_by = DecidedBy::OutsideMounts { rule: Box::new(said.decided_by) };
+            let rule = Box::new(said.decided_by);
+            let decided_by = match query.not_own {
+                Some(NotOwn::Executed) => DecidedBy::ExecutedFile { rule },
+                Some(NotOwn::Outside) | None => DecidedBy::OutsideMounts { rule },
+            };
             return Some(Verdict { rule: Rule::Ask, decided_by });
         }
         Some(said)
@@ -312,7 +323,7 @@ fn only_tightens(source: Source, query: &Query<'_>) -> bool {
 /// default would not ask anyway, or if the effect is inside the program's own mounts.
 fn may_loosen(source: Source, query: &Query<'_>) -> bool {
     source == Source::Operator
-        || query.own_effects
+        || query.not_own.is_none()
         || risk_default(query.risk, query.wildcard) == Rule::PreApproved
 }
 

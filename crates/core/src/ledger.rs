@@ -26,7 +26,7 @@ use crate::{
     journal::RecordKind,
     model::ModelErrorKind,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 impl Reserved {
     /// The usage of the request, from the record of its end. A figure that the provider doesn't report counts as
@@ -67,6 +67,20 @@ pub(crate) async fn open_worker(
     let owner = Owner::Worker { id: Arc::clone(worker), path: path.clone() };
     let own = open(Account { owner, budget, above: above.cloned() }, path, driver).await;
     own.or_else(|| above.cloned())
+}
+
+/// Opens the account of a call at `path` whose time its caller limits.
+pub(crate) async fn open_call(
+    function: &Arc<str>,
+    timeout: Duration,
+    above: Option<&Arc<Account>>,
+    path: &CallPath,
+    driver: &dyn Driver,
+) -> Option<Arc<Account>> {
+    let owner = Owner::Call { function: Arc::clone(function), path: path.clone() };
+    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    let budget = Budget { timeout_ms: Some(timeout_ms), ..Budget::default() };
+    open(Account { owner, budget, above: above.cloned() }, path, driver).await
 }
 
 /// Opens an account with the reservations that the records contain for the call at `path` and all calls below it.

@@ -9,7 +9,6 @@ use crate::{
     outcome::{Ending, timed_out},
     results::{first_page, is_cut, keep, show, show_failure},
     schema::Schema,
-    step_name::StepName,
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -49,7 +48,7 @@ pub fn conversation_at(
             RecordKind::CallStarted { function, .. } => {
                 names.insert(&record.path, function);
             }
-            RecordKind::TimedOut { after_ms } if record.step == StepName::Tool => {
+            RecordKind::TimedOut { after_ms } if record.step.is_tool() => {
                 let function = names.get(&record.path).copied().map_or("?", |name| &**name);
                 ends.insert(&record.path, (Ending::Failure(timed_out(function, *after_ms)), &[]));
             }

@@ -99,6 +99,12 @@ pub enum DecidedBy {
         /// What pre-approves it.
         rule: Box<DecidedBy>,
     },
+    /// A file of the program pre-approves the call, and it changes a file that other programs execute: the operator
+    /// decides.
+    ExecutedFile {
+        /// What pre-approves it.
+        rule: Box<DecidedBy>,
+    },
     /// The approval of a mount that the call touches.
     Mount {
         /// Where it is mounted.
@@ -157,6 +163,12 @@ impl fmt::Display for DecidedBy {
                 f,
                 "{rule} (the effect is outside the mounts that the program declares, so the operator decides)"
             ),
+            Self::ExecutedFile { rule } => {
+                write!(
+                    f,
+                    "{rule} (the call changes a file that other programs execute, so the operator decides)"
+                )
+            }
             Self::Mount { at } => write!(f, "mount `{at}`"),
             Self::Function { function } => write!(f, "the approval function of `{function}`"),
             Self::Toolset { why } => f.write_str(why),

@@ -59,7 +59,7 @@ pub trait Shared: MaybeSend + MaybeSync {
     /// The text with that number.
     fn result<'a>(&'a self, conversation: &'a CallPath, number: usize) -> BoxFuture<'a, Option<Arc<str>>>;
 
-    /// The worker's call at `path` has ended: its account, its generated workers and its results are dropped.
+    /// The call at `path` has ended: its accounts, its generated workers and its results are dropped.
     fn ended<'a>(&'a self, path: &'a CallPath) -> BoxFuture<'a, ()>;
 }
 

@@ -36,8 +36,8 @@ pub enum StepName {
     Foresee,
     /// `settle`: the settlement of an interrupted tool.
     Settle,
-    /// `tool`: a leaf's execution.
-    Tool,
+    /// `tool`, `tool.N`: a leaf's execution. N counts further attempts after a failure.
+    Tool(u32),
     /// `input.N`: text that the call wants from the operator. N counts within the call.
     Input(u32),
     /// `conversation`: a worker's conversation begins.
@@ -84,6 +84,11 @@ impl StepName {
         matches!(self, Self::Reserve(_) | Self::ReserveCalls(_) | Self::ReserveEnsures(_) | Self::ReserveCall)
     }
 
+    /// Whether the step is an execution of a leaf.
+    pub fn is_tool(&self) -> bool {
+        matches!(self, Self::Tool(_))
+    }
+
     /// The turn of a conversation that the step belongs to, if it belongs to one.
     pub fn turn(&self) -> Option<u32> {
         match self {
@@ -111,7 +116,8 @@ impl fmt::Display for StepName {
             Self::Verdict => f.write_str("verdict"),
             Self::Foresee => f.write_str("foresee"),
             Self::Settle => f.write_str("settle"),
-            Self::Tool => f.write_str("tool"),
+            Self::Tool(0) => f.write_str("tool"),
+            Self::Tool(attempt) => write!(f, "tool.{attempt}"),
             Self::Input(number) => write!(f, "input.{number}"),
             Self::Conversation => f.write_str("conversation"),
             Self::Tools => f.write_str("tools"),
@@ -163,7 +169,7 @@ fn parse(text: &str) -> Option<StepName> {
             "verdict" => S::Verdict,
             "foresee" => S::Foresee,
             "settle" => S::Settle,
-            "tool" => S::Tool,
+            "tool" => S::Tool(0),
             "conversation" => S::Conversation,
             "tools" => S::Tools,
             "calls" => S::ReserveCall,
@@ -195,6 +201,7 @@ fn parse(text: &str) -> Option<StepName> {
     match name {
         "links" if number > 0 => Some(S::Links(number)),
         "rule" if number > 0 => Some(S::Rule(number)),
+        "tool" if number > 0 => Some(S::Tool(number)),
         "input" => Some(S::Input(number)),
         "repair" => Some(S::Repair(number)),
         "work" => Some(S::Work(number)),
@@ -243,7 +250,8 @@ mod tests {
             (S::Verdict, "verdict"),
             (S::Foresee, "foresee"),
             (S::Settle, "settle"),
-            (S::Tool, "tool"),
+            (S::Tool(0), "tool"),
+            (S::Tool(2), "tool.2"),
             (S::Input(0), "input.0"),
             (S::Conversation, "conversation"),
             (S::Reserve(of), "reserve.3.12"),

@@ -11,6 +11,7 @@ use crate::{
     function::Function,
     gate::{Pattern, Policy, RuleLine},
     journal::Runtime,
+    risk::Risk,
     rule::Rule,
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
@@ -62,6 +63,10 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     /// not get one of them.
     fn tools(&self) -> &'static [&'static str] {
         &[]
+    }
+    /// The risk of one of these tools.
+    fn risk(&self, _tool: &str) -> Option<Risk> {
+        None
     }
     /// Whether a reader of definitions can name all of its tools: those of [`ToolsetKind::tools`], a worker's functions
     /// of code, or its callees.

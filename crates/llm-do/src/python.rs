@@ -139,5 +139,7 @@ fn code_tool(tool: &ExposedTool) -> CodeTool {
         file: tool.file.as_deref().map(Place::new),
         line: tool.line,
         refused: tool.refused.clone(),
+        risk: tool.risk.as_ref().and_then(|risk| serde_json::from_value(risk.as_str().into()).ok()),
+        makes_calls: tool.context,
     }
 }

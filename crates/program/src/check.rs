@@ -14,12 +14,14 @@ pub(crate) mod scope;
 mod tools;
 
 use crate::{
+    authorities::Authorities,
     diagnostics::{Diagnostic, codes, tidy},
     effective::Effective,
     load_options::LoadOptions,
     loading::{Loading, Workers},
     package::{Package, Packages},
     parallel::drop_in_background,
+    pre_approvals,
     resolve::WorkerFile,
     source::SourceTree,
     span::Span,
@@ -76,7 +78,11 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     prompts::check(&scope, &mut found);
     capabilities::check(&scope, &mut found);
     graph::check(&scope, &mut found);
-    authority::check(&scope, &mut found);
+    if let Some(entry) = entry {
+        let authorities = Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry);
+        authority::check(&scope, &authorities, &mut found);
+        pre_approvals::check(scope.packages.program(), scope.workers, scope.host, &authorities, &mut found);
+    }
     rules::of_workers(&scope, &mut found);
     of_manifest(&scope, &source, whole_folder, &mut found);
     tidy(&mut found);
@@ -121,8 +127,10 @@ pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -
     names::check(&scope, &mut found);
     prompts::check(&scope, &mut found);
     graph::check(&scope, &mut found);
-    authority::check(&scope, &mut found);
+    let authorities = Authorities::follow(packages, workers, host, source.work.as_ref(), entry);
+    authority::check(&scope, &authorities, &mut found);
     found.retain(Diagnostic::is_error);
+    pre_approvals::check(packages.program(), workers, host, &authorities, &mut found);
     rules::read_code(&mut scope);
     rules::of_workers(&scope, &mut found);
     of_manifest(&scope, source, false, &mut found);

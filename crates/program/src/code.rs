@@ -6,6 +6,7 @@
 use crate::diagnostics::{Diagnostic, codes};
 use llm_do_core::{
     authority::Place,
+    function::Risk,
     send::{MaybeSend, MaybeSync},
     worker::{CodeModule, CodePackage, ToolLevel},
 };
@@ -47,6 +48,10 @@ pub struct CodeTool {
     pub line: Option<u32>,
     /// The reason if it cannot be a tool.
     pub refused: Option<String>,
+    /// The risk that its author states.
+    pub risk: Option<Risk>,
+    /// Whether it makes calls of its own.
+    pub makes_calls: bool,
 }
 
 /// The reason why code could not be inspected.

@@ -4,10 +4,12 @@ mod class;
 mod code;
 mod instructions;
 mod mistakes;
+mod retries;
 mod schema_file;
 mod sections;
 
 pub(crate) use instructions::bad_template;
+pub(crate) use retries::{not_retried, retried};
 
 use crate::{
     context::Context,
@@ -148,6 +150,7 @@ impl Context<'_> {
             all_toolsets.entry(kind.name().into()).or_insert_with(empty);
         }
         let (rules, overrides) = rules(&keys, found);
+        retries::check(&keys, &all_toolsets, &callees, &self.host.toolsets, found);
         // The host applies the program's default model. A library's own default applies to its workers here.
         let inherited = self.package.manifest.model.as_ref().filter(|_| self.package.library.is_some());
         let model = keys.get("model").or(inherited).and_then(|node| self.model_name(node, found));

@@ -184,8 +184,12 @@ pub const TOOL_RULE_KEYS: &[Key] = &[
     Key::new("allowed", Shape::Flag, "false: blocked"),
     Key::new("approval_required", Shape::Flag, "true: ask; false: run"),
     Key::new("pre_approved", Shape::Flag, "true: run; false: ask"),
-    Key::new("timeout", Shape::Duration, "deadline of the call"),
-    Key::new("retries", Shape::Later, "further attempts"),
+    Key::new("timeout", Shape::Duration, "the longest that the call may work"),
+    Key::new(
+        "retries",
+        Shape::Count(0),
+        "further attempts after a failure or a timeout, for tools of risk `read`",
+    ),
     Key::new("match", Shape::Texts, "arguments that the pattern must fit; it is an error if it doesn't"),
     Key::new("not_match", Shape::Texts, "arguments that the pattern must not fit"),
 ];

@@ -4,6 +4,7 @@
 //! [`diagnostics::Diagnostic`]s, and implements the `Definitions` that `llm-do-core` uses. This crate does not run
 //! anything, use a network, or write files.
 
+mod authorities;
 mod check;
 pub mod code;
 mod code_place;
@@ -29,6 +30,7 @@ pub mod migrate;
 pub mod mounts;
 mod package;
 mod parallel;
+mod pre_approvals;
 mod program;
 pub mod resolve;
 pub mod scan;

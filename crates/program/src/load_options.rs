@@ -4,7 +4,7 @@ use crate::{
     code::CodeReader,
     library::{Libraries, NoLibraries},
 };
-use llm_do_core::toolset::ToolsetRegistry;
+use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
 use std::sync::Arc;
 
 /// The capabilities and permissions of the host. Definitions are checked against them.
@@ -22,6 +22,8 @@ pub struct LoadOptions {
     pub module_imports: bool,
     /// The reader for Python code, if any. `check` and references to schemas use it.
     pub code: Option<Arc<dyn CodeReader>>,
+    /// The user's home directory. A project whose root it is, or contains it, may not pre-approve writes there.
+    pub home: Option<Place>,
 }
 
 impl Default for LoadOptions {
@@ -34,6 +36,7 @@ impl Default for LoadOptions {
             import_tools: true,
             module_imports: false,
             code: None,
+            home: None,
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct Manifest {
     pub approval: Policy,
     /// The rules of `approval.tools` as written.
     pub approval_tools: Vec<(String, Span)>,
+    /// `approval` as written, for findings.
+    pub approval_keys: Option<Node>,
     /// `delegation`.
     pub delegation: Delegation,
     /// `providers`.
@@ -141,6 +143,7 @@ impl Default for Manifest {
             mode: None,
             approval: Policy::default(),
             approval_tools: Vec::new(),
+            approval_keys: None,
             delegation: Delegation::default(),
             providers: BTreeMap::new(),
             bindings: Vec::new(),
@@ -240,6 +243,7 @@ impl Manifest {
             (manifest.mode, manifest.approval) = project_approval(approval, found);
             let rules = approval.get("tools").map(Node::entries).unwrap_or_default().iter();
             manifest.approval_tools = rules.map(|rule| (rule.key.clone(), rule.key_span.clone())).collect();
+            manifest.approval_keys = Some(approval.clone());
         }
         if let Some(delegation) = node.get("delegation") {
             if let Some(depth) = delegation.get("max_depth").and_then(Node::as_count) {

@@ -8,7 +8,7 @@ use crate::{
     yaml::{Entry, Node},
 };
 use llm_do_core::{
-    authority::{Access, Approvals, Domain, Mount, Narrowing, Network, Place, VirtualPath},
+    authority::{Access, Approvals, Domain, Mount, Narrowing, Network, Origin, Place, VirtualPath},
     gate::Rule,
 };
 use std::sync::Arc;
@@ -62,6 +62,24 @@ pub struct Merged {
     pub grants: Vec<RequiredGrant>,
 }
 
+/// The mount that a program starts with, which is its whole view if no file declares a mount
+/// (`docs/reference/sandbox.md`): the project's root or, for a lone file, the current directory `work`. `approvals` are
+/// those of the entry.
+pub(crate) fn default_mount(
+    root: &Place,
+    work: Option<&Place>,
+    home: Option<&Place>,
+    approvals: Approvals,
+) -> Mount {
+    let mut mount = Mount::new(VirtualPath::root(), work.unwrap_or(root).clone(), Access::Write);
+    mount.approvals = approvals;
+    let whole_home = home.is_some_and(|home| home.is_within(root)) || root.as_str() == "/";
+    if work.is_none() && !whole_home {
+        mount.origin = Origin::Project;
+    }
+    mount
+}
+
 /// Merges a project's sandbox with a worker's. `own` holds the places that need no grant: the program's root and, for
 /// a single file, the current directory.
 pub fn merge(
@@ -76,6 +94,7 @@ pub fn merge(
     let last = |key: &str| both.iter().rev().find_map(|sandbox| sandbox.get(key));
 
     let approval = approvals(&both.iter().filter_map(|s| s.get("approval")).collect::<Vec<_>>());
+    merged.narrowing.approvals = approval;
     let mut mounts = Mounts { tree, own, approval, merged: &mut merged, found };
     if let Some(root) = last("root") {
         // The folder for `/` is writable; `readonly` and the gate can narrow that.
@@ -278,7 +297,7 @@ impl Mounts<'_> {
         mount.suffixes = rules.suffixes;
         mount.max_file_bytes = rules.max_file_bytes;
         mount.approvals = approvals;
-        mount.declared = true;
+        mount.origin = Origin::Declared;
         self.merged.narrowing.mounts.push(mount);
     }
 

@@ -9,7 +9,7 @@ use crate::{
     load_options::LoadOptions,
     loading::{self, Loading, Workers, same_id, with_nearest},
     manifest::{Manifest, Provider},
-    mounts::{RequiredGrant, Wanted},
+    mounts::{RequiredGrant, Wanted, default_mount},
     package::{Package, Packages, protection},
     resolve::{PackageId, WorkerFile},
     show::Shown,
@@ -250,8 +250,9 @@ impl Program {
             .collect();
         extents.extend(granted.iter().cloned());
         extents.extend(bound.iter().map(|b| Extent { place: b.place.clone(), access: b.access }));
-        let seen = self.work.as_ref().unwrap_or_else(|| self.tree().root());
-        let mut view = View::new(vec![Mount::new(VirtualPath::root(), seen.clone(), Access::Write)]);
+        let approvals = self.entry.sandbox.narrowing.approvals;
+        let first = default_mount(self.tree().root(), self.work.as_ref(), self.host.home.as_ref(), approvals);
+        let mut view = View::new(vec![first]);
         for b in bound {
             view = view.with(Mount::new(at_parameter(&b.parameter), b.place.clone(), b.access));
         }

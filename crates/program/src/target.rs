@@ -70,8 +70,14 @@ impl Request {
             import_tools: !self.no_import_tools,
             module_imports: self.module_imports,
             code: None,
+            home: around.home.as_deref().and_then(home_place),
         }
     }
+}
+
+/// The home directory with its links resolved, or as written if it can't be read.
+fn home_place(home: &Path) -> Option<Place> {
+    Some(Place::new(fs::canonicalize(home).unwrap_or_else(|_| home.to_owned()).to_str()?))
 }
 
 /// The roots of installed libraries, in search order: `--lib`, then `LLM_DO_LIBS`. If it is not set, `libs` in

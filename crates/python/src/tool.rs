@@ -169,10 +169,10 @@ impl PythonTool {
     /// The message depends on the limit alone: a resume must fail with the same words.
     fn out_of_time(&self, limit: Duration) -> String {
         let name = &self.tool.name;
-        let seconds = limit.as_secs();
+        let seconds = limit.as_secs_f64();
         format!(
             "`{name}` was stopped: it did not make its next call or return in time. It may work for {seconds} s between \
-             two calls, or less where the time limit of its worker ends before that. Do less work between calls, or move \
+             two calls, or less where its own time limit or that of its worker ends before that. Do less work between calls, or move \
              long work into a tool without a ToolContext."
         )
     }
@@ -302,7 +302,8 @@ impl Composite for PythonTool {
                 &given,
             );
             let calls = CodeCalls::new(call.engine, call.frame, call.path, &self.meta);
-            let limit = self.meta.timeout.unwrap_or(OWN_WORK);
+            // The deadlines of its frame hold a limit of its own. The default bounds only the work between two calls.
+            let limit = call.timeout.unwrap_or(OWN_WORK);
             let flight = match calls.work(limit, Box::pin(self.begin(&arguments, &context, None))).await? {
                 Some(Ok(flight)) => flight,
                 Some(Err(error)) => return Ok(failed(FailureKind::Tool, error.message)),

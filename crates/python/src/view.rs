@@ -2,7 +2,7 @@
 
 use crate::{interpreter::Interpreter, wire::MountGiven};
 use llm_do_core::{
-    authority::{Access, Authority, Network, Protection},
+    authority::{Access, Authority, Network, Origin, Protection},
     schema::sha256,
     worker::{CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
@@ -87,7 +87,11 @@ impl Reach {
 /// (`docs/reference/sandbox.md`).
 pub(crate) fn can_write(authority: &Authority) -> bool {
     authority.can_write()
-        && authority.view().mounts().iter().any(|mount| mount.declared && mount.access == Access::Write)
+        && authority
+            .view()
+            .mounts()
+            .iter()
+            .any(|mount| mount.origin == Origin::Declared && mount.access == Access::Write)
 }
 
 /// The files that modules may import and read: everything in their own folders, the modules and packages at the root of

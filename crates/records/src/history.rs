@@ -159,7 +159,7 @@ impl History {
 
     /// The leaf at `path`, if it had begun and not ended and may have had its effect.
     fn settlement(&self, path: &CallPath, steps: &BTreeMap<StepName, Past>) -> Option<Settlement> {
-        let tool = steps.get(&StepName::Tool)?;
+        let tool = steps.get(&StepName::Tool(0))?;
         let (Some((RecordKind::ToolStarted { function, risk, .. }, _)), None) = (&tool.begun, &tool.ended)
         else {
             return None;

@@ -12,7 +12,6 @@ use llm_do_core::{
     journal::{Ending, Record, RecordKind},
     model::{ModelName, Usage},
     question::Question,
-    step_name::StepName,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -245,7 +244,11 @@ impl Building {
             RecordKind::Answered(_) => {
                 node.waited_ms += times.asked_ms.take().map_or(0, |asked| at_ms.saturating_sub(asked));
             }
-            RecordKind::ToolStarted { .. } => node.leaf = true,
+            RecordKind::ToolStarted { .. } => {
+                node.leaf = true;
+                // A further attempt after a failure.
+                (node.state, node.failure, times.ended_ms) = (CallState::Open, None, None);
+            }
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 let state = match ending {
                     Ending::Output(_) => CallState::Done,
@@ -261,7 +264,7 @@ impl Building {
                 }
             }
             // The timeout of a model request does not end the call: the engine decides how to proceed.
-            RecordKind::TimedOut { .. } if record.step == StepName::Tool => end(node, CallState::TimedOut),
+            RecordKind::TimedOut { .. } if record.step.is_tool() => end(node, CallState::TimedOut),
             RecordKind::Cancelled => end(node, CallState::Cancelled),
             RecordKind::ConversationStarted { model, .. } => node.model = Some(model.clone()),
             RecordKind::ModelRequested { .. } => node.requests += 1,

@@ -130,7 +130,7 @@ async fn an_intent_is_on_disk_before_the_step_runs() {
     assert!(matches!(stepped.end, StepEnd::Done(body) if body == ended()));
     let records = run.records();
     assert_eq!(run.kinds(), ["tool_started", "tool_ended"]);
-    assert!(records.iter().all(|record| record.path == path && record.step == StepName::Tool));
+    assert!(records.iter().all(|record| record.path == path && record.step == StepName::Tool(0)));
     // What the engine learns of the time is what the records say.
     assert_eq!(stepped.took, Duration::from_millis(records[1].at_ms - records[0].at_ms));
     assert_eq!((stepped.took, stepped.at_ms), (Duration::from_millis(250), records[1].at_ms));

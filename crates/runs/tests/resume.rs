@@ -201,22 +201,22 @@ async fn an_attempt_that_was_cut_off_is_known_by_its_intent_until_its_end() {
     let place = call(0);
     let run = run(async |driver| {
         // The intent is there, and no end: as after a kill.
-        driver.record(&place, StepName::Tool, started("write", Risk::Write)).unwrap();
+        driver.record(&place, StepName::Tool(0), started("write", Risk::Write)).unwrap();
     })
     .await;
     let driver = run.resume(&[]);
-    assert_eq!(driver.begun(&place, &StepName::Tool), Some(started("write", Risk::Write)));
+    assert_eq!(driver.begun(&place, &StepName::Tool(0)), Some(started("write", Risk::Write)));
     driver.step(step(&place, started("write", Risk::Write), async { ended(json!(1)) })).await.unwrap();
     assert_eq!(run.kinds()[1..], ["run_resumed", "tool_started", "tool_ended"]);
     drop(driver);
-    assert_eq!(run.resume(&[]).begun(&place, &StepName::Tool), None);
+    assert_eq!(run.resume(&[]).begun(&place, &StepName::Tool(0)), None);
 }
 
 #[tokio::test]
 async fn an_attempt_that_counts_as_done_is_recorded_with_its_result_and_not_made() {
     let place = call(0);
     let run = run(async |driver| {
-        driver.record(&place, StepName::Tool, started("write", Risk::Write)).unwrap();
+        driver.record(&place, StepName::Tool(0), started("write", Risk::Write)).unwrap();
     })
     .await;
     let driver = run.resume(&[]);
@@ -231,7 +231,7 @@ async fn an_attempt_that_counts_as_done_is_recorded_with_its_result_and_not_made
 async fn a_decision_of_the_operator_counts_before_what_the_files_say_and_who_gave_it_is_recorded() {
     let place = call(0);
     let cut = async || {
-        run(async |driver| driver.record(&place, StepName::Tool, started("write", Risk::Write)).unwrap())
+        run(async |driver| driver.record(&place, StepName::Tool(0), started("write", Risk::Write)).unwrap())
             .await
     };
     let settled = async |driver: &LocalDriver, found: Option<Answer>| {
@@ -265,7 +265,7 @@ async fn a_decision_of_the_operator_counts_before_what_the_files_say_and_who_gav
 async fn what_was_decided_of_one_attempt_does_not_count_for_the_next() {
     let place = call(0);
     let run = run(async |driver| {
-        driver.record(&place, StepName::Tool, started("write", Risk::Write)).unwrap();
+        driver.record(&place, StepName::Tool(0), started("write", Risk::Write)).unwrap();
     })
     .await;
     let driver = run.resume(&[(&place, Answer::Again)]);

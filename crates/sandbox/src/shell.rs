@@ -22,7 +22,7 @@ use llm_do_core::{
     authority::{Authority, Network},
     engine::LEAF_TIMEOUT,
     function::{Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk},
-    gate::{Pattern, Policy, Rule, RuleLine},
+    gate::Policy,
     journal::Runtime,
     schema::Schema,
     send::BoxFuture,
@@ -65,6 +65,10 @@ impl ToolsetKind for Shell {
 
     fn tools(&self) -> &'static [&'static str] {
         &["shell"]
+    }
+
+    fn risk(&self, _tool: &str) -> Option<Risk> {
+        Some(Risk::Exec)
     }
 
     fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
@@ -165,7 +169,7 @@ impl Shell {
             timeout: Some(timeout + 2 * run::ENDING),
             contained: held,
             wildcard: false,
-            policy: policy_of(&rules, policy)?,
+            policy: policy.cloned(),
         };
         let tool = ShellTool {
             rules,
@@ -176,22 +180,6 @@ impl Shell {
         };
         Ok(Some(Function { meta, body: Implementation::Leaf(Arc::new(tool)), rule: None }))
     }
-}
-
-/// The toolset's `approval`. If some commands run without asking, it has a line that names no command. The decision
-/// about each command is made call by call, but a tool that could pass nothing would not be offered to a model
-/// (`docs/reference/approvals.md`).
-fn policy_of(rules: &Rules, policy: Option<&Arc<Policy>>) -> Result<Option<Arc<Policy>>, String> {
-    if !rules.allow_some_unasked() {
-        return Ok(policy.cloned());
-    }
-    let mut policy = policy.map_or_else(Policy::default, |policy| (**policy).clone());
-    policy.lines.push(RuleLine {
-        pattern: Pattern::parse("shell()").map_err(|error| error.to_string())?,
-        rule: Rule::PreApproved,
-        origin: "toolsets.shell.rules".into(),
-    });
-    Ok(Some(Arc::new(policy)))
 }
 
 fn description(rules: &Rules, folder: &str) -> String {

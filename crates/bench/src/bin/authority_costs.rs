@@ -92,7 +92,7 @@ fn deciding() -> Result<f64, Failure> {
         toolset: None,
         of_toolset: None,
         mounts: &[],
-        own_effects: true,
+        not_own: None,
         foreign: false,
     };
     Ok(each(DECISIONS, || drop(black_box(gate.decide(black_box(&query))))))

@@ -6,7 +6,8 @@
 use llm_do::{
     confine::{self, Confinement, Process, ProcessView, Tier},
     core::authority::{
-        Access, Authority, Bounds, Domain, Extent, Mount, Network, Place, Protection, View, VirtualPath,
+        Access, Authority, Bounds, Domain, Extent, Mount, Network, Origin, Place, Protection, View,
+        VirtualPath,
     },
 };
 use llm_do_bench::{Failure, print};
@@ -101,7 +102,7 @@ fn measure_views(place: &Path, count: usize) -> Result<Value, Failure> {
 /// Authority over all of a place.
 fn whole(root: Place) -> Authority {
     let mut mount = Mount::new(VirtualPath::root(), root.clone(), Access::Write);
-    mount.declared = true;
+    mount.origin = Origin::Declared;
     let bounds = Bounds::new(vec![Extent { place: root.clone(), access: Access::Write }], Network::Off);
     Authority::new(bounds, View::new(vec![mount]), Arc::new(Protection::new(root, [])))
 }

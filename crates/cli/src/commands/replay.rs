@@ -116,7 +116,7 @@ fn what(divergence: &Divergence) -> String {
         StepName::Call => "the call".to_owned(),
         StepName::Conversation => "what the conversation begins with".to_owned(),
         StepName::Model(_) => "what the model is sent".to_owned(),
-        StepName::Tool => "the tool".to_owned(),
+        StepName::Tool(_) => "the tool".to_owned(),
         StepName::Verdict => "the gate's verdict".to_owned(),
         StepName::Ask | StepName::Input(_) | StepName::Settle => "what the operator is asked".to_owned(),
         StepName::Links(_) => "where links lead".to_owned(),

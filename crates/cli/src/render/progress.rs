@@ -47,6 +47,8 @@ pub(super) struct Progress {
 struct State {
     /// The calls under way, by place.
     open: BTreeMap<CallPath, Open>,
+    /// Leaves that have failed and may be tried again.
+    failed: BTreeMap<CallPath, Open>,
     /// The model of the root worker.
     model: Option<ModelName>,
     /// What of the root's answer has been shown, by turn.
@@ -219,14 +221,25 @@ impl Progress {
                     open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
                 }
             }
+            RecordKind::ToolStarted { .. } => {
+                if let StepName::Tool(attempt @ 1..) = record.step
+                    && let Some(open) = state.failed.remove(path)
+                {
+                    let doing = Some(format!("trying again ({})", attempt + 1));
+                    state.open.insert(path.clone(), Open { doing, began_ms: record.at_ms, ..open });
+                }
+            }
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
                 if let Some(open) = state.open.remove(path) {
                     self.ended(path, &open, ending, record.at_ms);
+                    if record.step.is_tool() && matches!(ending, Ending::Failure(_)) {
+                        state.failed.insert(path.clone(), open);
+                    }
                 }
             }
             RecordKind::TimedOut { .. } => {
                 // Of a leaf it is the end; a worker's own ending follows.
-                if record.step == StepName::Tool
+                if record.step.is_tool()
                     && let Some(open) = state.open.remove(path)
                 {
                     let line = format!(
@@ -236,12 +249,16 @@ impl Progress {
                         self.paint.dim("ran out of time")
                     );
                     self.line(path, &line);
+                    state.failed.insert(path.clone(), open);
                 }
             }
             RecordKind::Note { text } => {
                 self.screen.line(&format!("{} {}", self.paint.dim("note:"), visible::text(text)));
             }
-            RecordKind::RunEnded { .. } => state.open.clear(),
+            RecordKind::RunEnded { .. } => {
+                state.open.clear();
+                state.failed.clear();
+            }
             _ => {}
         }
     }

@@ -2,7 +2,9 @@
 
 use crate::attempt::{Escape, Need};
 use llm_do_core::{
-    authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
+    authority::{
+        Access, Authority, Bounds, Extent, Mount, Network, Origin, Place, Protection, View, VirtualPath,
+    },
     function::{Function, Implementation, Leaf, LeafCall},
     shared::Results,
     toolsets::filesystem::Filesystem,
@@ -285,7 +287,7 @@ impl World {
     /// A mount that the program declares.
     pub(crate) fn mount(&self, at: &str, rest: &str, access: Access) -> Mount {
         let mut mount = Mount::new(VirtualPath::parse(at).unwrap(), self.place(rest), access);
-        mount.declared = true;
+        mount.origin = Origin::Declared;
         mount
     }
 

@@ -30,4 +30,5 @@ mod schema;
 mod secrets;
 mod shell;
 mod terminal_session;
+mod tool_rules;
 mod wire_formats;

@@ -30,6 +30,21 @@ pub const TEMPORARY_PREFIX: &str = ".llm-do-tmp-";
 const PROTECTED_NAMES: &[&str] =
     &[".git", "lib.yaml", "llm-do.lock", "project.yaml", "llm-do.yaml", ".llm-doignore"];
 const PROTECTED_SUFFIXES: &[&str] = &[".worker"];
+/// Files and folders that other programs execute: build services, editors, hooks of version control, shells. Lower case.
+const EXECUTED_NAMES: &[&str] = &[
+    ".github",
+    ".gitlab-ci.yml",
+    ".circleci",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".husky",
+    ".githooks",
+    ".pre-commit-config.yaml",
+    ".envrc",
+];
+/// The folder at the program's root with the same meaning.
+const HOOKS: &str = "hooks";
 /// Folders and files that define any program, in addition to those in its manifest.
 const CONVENTIONAL: &[&str] = &["prompts", "templates", "schemas", "tools", "toolsets", "tools.py"];
 
@@ -59,6 +74,17 @@ impl Protection {
             Some(rest) => rest.into(),
             None => place.to_string(),
         }
+    }
+
+    /// Whether other programs execute what is at a place: a change there can run code outside the sandbox.
+    pub fn is_executed(&self, place: &Place) -> bool {
+        let inside = place.rest(&self.root).map(fold);
+        let below = |name: &str, of: &str| of.split('/').next() == Some(name);
+        inside.as_deref().is_some_and(|inside| below(HOOKS, inside))
+            || inside
+                .unwrap_or_else(|| fold(place.as_str()))
+                .split('/')
+                .any(|part| EXECUTED_NAMES.contains(&part))
     }
 
     /// Whether the name alone decides nothing: the entry has the class of its folder, unless

@@ -433,7 +433,16 @@ fn any_narrowing() -> impl Strategy<Value = Narrowing> {
     )
         .prop_map(|(mounts, declared, restrict, readonly, network, foreign)| {
             let mounts = if declared { mounts } else { Vec::new() };
-            Narrowing { mounts, declared, restrict, readonly, network, foreign, handed: Vec::new() }
+            Narrowing {
+                mounts,
+                declared,
+                approvals: Approvals::default(),
+                restrict,
+                readonly,
+                network,
+                foreign,
+                handed: Vec::new(),
+            }
         })
 }
 

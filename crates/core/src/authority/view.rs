@@ -20,6 +20,28 @@ pub struct Approvals {
     pub delete: Option<Rule>,
 }
 
+/// Why a view has a mount. It decides how far files of the program may pre-approve effects in the mount
+/// (`docs/reference/approvals.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A file of the program declares it.
+    Declared,
+    /// It is the project's own root, and no file declares a mount. File tools treat it like a declared mount, and
+    /// processes may only read it.
+    Project,
+    /// Anything else: a lone file's current directory, a place that the operator binds, an attachment.
+    #[default]
+    Other,
+}
+
+impl Origin {
+    /// Whether files of the program may pre-approve what file tools do in such a mount.
+    pub fn is_own(self) -> bool {
+        self != Self::Other
+    }
+}
+
 /// One mount: a real place shown at a virtual path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mount {
@@ -38,10 +60,9 @@ pub struct Mount {
     /// Its approval rules.
     #[serde(default)]
     pub approvals: Approvals,
-    /// Whether the program's files declare it (rules of the program may pre-approve effects only there,
-    /// `docs/reference/approvals.md`).
+    /// Why the view has it.
     #[serde(default)]
-    pub declared: bool,
+    pub origin: Origin,
 }
 
 impl Mount {
@@ -54,7 +75,7 @@ impl Mount {
             suffixes: Vec::new(),
             max_file_bytes: None,
             approvals: Approvals::default(),
-            declared: false,
+            origin: Origin::Other,
         }
     }
 
@@ -86,14 +107,14 @@ impl Mount {
             suffixes,
             max_file_bytes: self.max_file_bytes.into_iter().chain(other.max_file_bytes).min(),
             approvals: self.approvals.tightened(other.approvals),
-            declared: self.declared,
+            origin: self.origin,
         }
     }
 }
 
 impl Approvals {
     /// These rules, tightened by another's `ask` and `blocked`. Another's `preApproved` loosens nothing.
-    fn tightened(self, by: Self) -> Self {
+    pub(super) fn tightened(self, by: Self) -> Self {
         let tighter = |own: Option<Rule>, by: Option<Rule>| match by {
             None | Some(Rule::PreApproved) => own,
             Some(by) => Some(own.map_or(by, |own| own.max(by))),
@@ -113,6 +134,15 @@ impl Approvals {
 pub struct View {
     /// Longest virtual path first, so that the first that matches is the innermost.
     mounts: Arc<[Mount]>,
+}
+
+/// Why the program's files may not pre-approve a change at a place (`docs/reference/approvals.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotOwn {
+    /// It is outside the mounts that the program declares.
+    Outside,
+    /// Other programs execute what is there.
+    Executed,
 }
 
 /// A virtual path with its real place. The names are checked; symlinks are not.
@@ -154,6 +184,17 @@ impl Located {
             return Err(Refusal::OtherMount { path: self.path.to_string(), leads_to: seen.to_string() });
         }
         Ok(())
+    }
+
+    /// Whether the program's files may pre-approve a change here. `real` is the place after links are followed.
+    pub fn own_effect(&self, real: &Place) -> Result<(), NotOwn> {
+        if !self.mount.origin.is_own() {
+            Err(NotOwn::Outside)
+        } else if self.protection.is_executed(&self.place()) || self.protection.is_executed(real) {
+            Err(NotOwn::Executed)
+        } else {
+            Ok(())
+        }
     }
 
     /// As [`Located::admits`] for a regular file. Both its requested name and its real name must also pass the
@@ -265,6 +306,16 @@ impl View {
     #[must_use]
     pub fn with(&self, mount: Mount) -> Self {
         Self::new(self.mounts.iter().cloned().chain([mount]).collect())
+    }
+
+    /// This view under further approval rules, which only tighten.
+    #[must_use]
+    pub(super) fn tightened(&self, by: Approvals) -> Self {
+        if by == Approvals::default() {
+            return self.clone();
+        }
+        let tightened = |mount: &Mount| Mount { approvals: mount.approvals.tightened(by), ..mount.clone() };
+        Self { mounts: self.mounts.iter().map(tightened).collect() }
     }
 
     /// The mounts, innermost first.

@@ -6,7 +6,7 @@ use crate::{
     authority::Authority,
     call_path::CallPath,
     call_spec::{FrameSpec, WorkerCall},
-    definition::WorkerDefinition,
+    definition::{CallOverride, WorkerDefinition},
     driver::Driver,
     function::Function,
     gate::{RuleLine, Subject},
@@ -68,6 +68,18 @@ impl Frame {
         let (budget, above) = (worker.limits.budget(), self.account.as_ref());
         let account = ledger::open_worker(&worker.id, budget, above, path, driver).await;
         self.below(worker, path, Arc::new(authority), account)
+    }
+
+    /// This frame for a call whose time its caller limits.
+    pub(super) async fn limited(
+        &self,
+        function: &Arc<str>,
+        timeout: Duration,
+        path: &CallPath,
+        driver: &dyn Driver,
+    ) -> Self {
+        let account = ledger::open_call(function, timeout, self.account.as_ref(), path, driver).await;
+        self.clone().within(account)
     }
 
     fn below(
@@ -203,13 +215,16 @@ impl Frame {
         }
     }
 
-    /// The `timeout` of the caller's rules for such a call.
-    pub fn timeout_of(&self, names: &[&str], subjects: &[Subject]) -> Option<Duration> {
-        self.worker()?
-            .overrides
-            .iter()
-            .find(|o| o.pattern.names_one_of(names) && o.pattern.covers(subjects))?
-            .timeout
+    /// What the caller's rules for such a call state, by the first that states it.
+    pub fn overridden<T>(
+        &self,
+        names: &[&str],
+        subjects: &[Subject],
+        stated: impl Fn(&CallOverride) -> Option<T>,
+    ) -> Option<T> {
+        let overrides = self.worker()?.overrides.iter();
+        let mut fitting = overrides.filter(|o| o.pattern.names_one_of(names) && o.pattern.covers(subjects));
+        fitting.find_map(stated)
     }
 
     /// Working time left to the innermost of the chain's deadlines, if there are any.

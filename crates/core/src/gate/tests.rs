@@ -1,4 +1,5 @@
 use super::*;
+use crate::authority::NotOwn;
 use std::collections::BTreeMap;
 
 const WRITE: &[&str] = &["write_file"];
@@ -32,7 +33,7 @@ fn query<'a>(subjects: &'a [Subject]) -> Query<'a> {
         toolset: None,
         of_toolset: None,
         mounts: &[],
-        own_effects: true,
+        not_own: None,
         foreign: false,
     }
 }
@@ -198,7 +199,7 @@ fn the_order_of_a_sources_lines_does_not_matter() {
 fn the_programs_files_approve_only_effects_in_its_own_mounts() {
     let allow = lines(&[("*", PreApproved)]);
     let gate = Gate { project: policy(&[], Some(PreApproved), &[]), ..Gate::default() };
-    let outside = Query { own_effects: false, ..query(&[]) };
+    let outside = Query { not_own: Some(NotOwn::Outside), ..query(&[]) };
     let verdict = gate.decide(&outside);
     assert_eq!(verdict.rule, Ask);
     assert!(matches!(verdict.decided_by, DecidedBy::OutsideMounts { .. }), "{}", verdict.decided_by);
@@ -231,7 +232,7 @@ fn a_librarys_files_tighten_and_never_loosen() {
         assert_eq!(gate.decide(&Query { worker: &ask, ..foreign.clone() }).rule, Ask);
     }
     let project = Gate { project: allowing, ..Gate::default() };
-    assert_eq!(project.decide(&Query { own_effects: false, ..foreign }).rule, Ask);
+    assert_eq!(project.decide(&Query { not_own: Some(NotOwn::Outside), ..foreign }).rule, Ask);
 }
 
 #[test]
@@ -303,11 +304,15 @@ fn a_tool_that_could_only_be_refused_is_known() {
         deny(Gate::default()).could_pass(&Query { worker: &some, ..base.clone() }),
         "some arguments pass"
     );
-    assert!(!deny(Gate::default()).could_pass(&Query { worker: &some, own_effects: false, ..base.clone() }));
+    assert!(!deny(Gate::default()).could_pass(&Query {
+        worker: &some,
+        not_own: Some(NotOwn::Outside),
+        ..base.clone()
+    }));
     assert!(!deny(Gate::default()).could_pass(&Query { worker: &some, foreign: true, ..base.clone() }));
     assert!(
         deny(Gate { operator: some.clone(), ..Gate::default() })
-            .could_pass(&Query { own_effects: false, ..base.clone() })
+            .could_pass(&Query { not_own: Some(NotOwn::Outside), ..base.clone() })
     );
     let asked_first = Gate { operator: lines(&[("write_file", Ask)]), ..Gate::default() };
     assert!(
@@ -381,7 +386,8 @@ fn what_passes_is_offered() {
                     },
                 };
                 let worker_lines = lines(worker);
-                let query = Query { worker: &worker_lines, own_effects, foreign, risk, ..query(&at) };
+                let not_own = (!own_effects).then_some(NotOwn::Outside);
+                let query = Query { worker: &worker_lines, not_own, foreign, risk, ..query(&at) };
                 if gate.decide(&query).rule == PreApproved {
                     assert!(
                         gate.could_pass(&query),
@@ -407,7 +413,7 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
         toolset: None,
         of_toolset,
         mounts: &[],
-        own_effects: true,
+        not_own: None,
         foreign: false,
     };
     let allow = RuleLine {
@@ -427,7 +433,7 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
     assert_eq!(gate.decide(&query(Some(&allowed))).rule, Rule::PreApproved);
     let foreign = Query { foreign: true, ..query(Some(&allowed)) };
     assert_eq!(gate.decide(&foreign).rule, Rule::Ask);
-    let outside = Query { own_effects: false, ..query(Some(&allowed)) };
+    let outside = Query { not_own: Some(NotOwn::Outside), ..query(Some(&allowed)) };
     assert_eq!(gate.decide(&outside).rule, Rule::Ask);
 }
 

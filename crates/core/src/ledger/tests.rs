@@ -46,7 +46,7 @@ type Beyond = Mutex<HashMap<CallPath, Amount>>;
 fn path(account: &Account) -> &CallPath {
     match &account.owner {
         Owner::Worker { path, .. } => path,
-        Owner::Run => unreachable!("no account of this tree is the run's"),
+        Owner::Run | Owner::Call { .. } => unreachable!("every account of this tree is a worker's"),
     }
 }
 

@@ -34,6 +34,7 @@ type Generated = BTreeMap<Arc<str>, Arc<Value>>;
 struct Ledger {
     run: State,
     workers: HashMap<CallPath, State>,
+    calls: HashMap<CallPath, State>,
     /// Requests that wait for others to settle.
     waiting: Vec<Waker>,
 }
@@ -49,6 +50,7 @@ impl Ledger {
         match owner {
             Owner::Run => Some(&self.run),
             Owner::Worker { path, .. } => self.workers.get(path),
+            Owner::Call { path, .. } => self.calls.get(path),
         }
     }
 
@@ -56,6 +58,7 @@ impl Ledger {
         match owner {
             Owner::Run => Some(&mut self.run),
             Owner::Worker { path, .. } => self.workers.get_mut(path),
+            Owner::Call { path, .. } => self.calls.get_mut(path),
         }
     }
 
@@ -127,8 +130,10 @@ impl Shared for InProcess {
     fn open<'a>(&'a self, account: &'a Account, spent: Spent, now_ms: u64) -> BoxFuture<'a, ()> {
         let deadline = account.budget.timeout_ms.map(|ms| Deadline::new(Duration::from_millis(ms), now_ms));
         let mut ledger = lock(&self.ledger);
-        if let Owner::Worker { path, .. } = &account.owner {
-            ledger.workers.entry(path.clone()).or_default();
+        match &account.owner {
+            Owner::Run => {}
+            Owner::Worker { path, .. } => drop(ledger.workers.entry(path.clone()).or_default()),
+            Owner::Call { path, .. } => drop(ledger.calls.entry(path.clone()).or_default()),
         }
         if let Some(state) = ledger.state_mut(&account.owner) {
             *state = State { spent, deadline };
@@ -229,7 +234,9 @@ impl Shared for InProcess {
     fn ended<'a>(&'a self, path: &'a CallPath) -> BoxFuture<'a, ()> {
         lock(&self.generated).remove(path);
         lock(&self.results).remove(path);
-        lock(&self.ledger).workers.remove(path);
+        let mut ledger = lock(&self.ledger);
+        ledger.workers.remove(path);
+        ledger.calls.remove(path);
         done(())
     }
 }

@@ -79,6 +79,10 @@ impl ToolsetKind for Filesystem {
         &NAMES
     }
 
+    fn risk(&self, tool: &str) -> Option<Risk> {
+        Tool::ALL.iter().find(|known| known.name() == tool).map(|tool| tool.risk())
+    }
+
     fn result_reader(&self) -> Option<&'static str> {
         Some(Tool::Read.name())
     }
@@ -329,6 +333,20 @@ impl Leaf for FileTool {
             Tool::Copy => vec![touch("source", Access::Read), touch("destination", Access::Write)],
         };
         Effects { touches, ..Effects::default() }
+    }
+
+    fn least(&self) -> Option<Effects> {
+        let touch = |access, delete| Touch { path: String::new(), access, delete };
+        let touches = match self.tool {
+            // It can always be called for a long result.
+            Tool::Read => Vec::new(),
+            Tool::Info | Tool::Exists | Tool::List | Tool::Search => vec![touch(Access::Read, false)],
+            Tool::Write | Tool::Edit | Tool::Append => vec![touch(Access::Write, false)],
+            Tool::Delete => vec![touch(Access::Write, true)],
+            Tool::Move => vec![touch(Access::Write, true), touch(Access::Write, false)],
+            Tool::Copy => vec![touch(Access::Read, false), touch(Access::Write, false)],
+        };
+        Some(Effects { touches, ..Effects::default() })
     }
 
     fn preview<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {

@@ -48,6 +48,9 @@ impl ToolsetKind for Workers {
     fn rule_names(&self) -> &'static [&'static str] {
         &["worker_call", "worker.call", "worker_create"]
     }
+    fn risk(&self, tool: &str) -> Option<Risk> {
+        Some(if tool == "worker_create" { Risk::Exec } else { Risk::Delegate })
+    }
     fn implied_by(&self, worker: &WorkerDefinition) -> bool {
         !worker.allow_workers.is_empty()
     }

@@ -2,7 +2,7 @@
 
 use crate::world::{World, calls, mount, rule, text, tool, worker, worker_with_tools};
 use llm_do_core::{
-    authority::Access,
+    authority::{Access, Mount, Origin},
     engine::{End, FailureKind},
     function::Risk,
     gate::{DecidedBy, Gate, Mode, Rule},
@@ -253,7 +253,7 @@ fn a_workers_own_rules_loosen_only_what_stays_in_its_declared_mounts() {
         if declared {
             main.sandbox.narrowing.declared = true;
             main.sandbox.narrowing.mounts =
-                vec![llm_do_core::authority::Mount { declared: true, ..mount("/out", "out", Access::Write) }];
+                vec![Mount { origin: Origin::Declared, ..mount("/out", "out", Access::Write) }];
         }
         let write = calls([("write_file", json!({"path": "/out/a.txt", "content": "x"}))]);
         World::new().worker(main, vec![write, text("done")])
@@ -271,7 +271,8 @@ fn a_mounts_rule_tightens_what_others_allow() {
     let mut out = mount("/out", "out", Access::Write);
     out.approvals.write = Some(Rule::Ask);
     out.approvals.delete = Some(Rule::Blocked);
-    main.sandbox.narrowing.mounts = vec![out];
+    // Without a mount in which a file may be deleted, the model would not be shown the tool.
+    main.sandbox.narrowing.mounts = vec![out, mount("/scratch", "scratch", Access::Write)];
     let mut world = World::new()
         .file("out/old.txt", "old")
         .worker(

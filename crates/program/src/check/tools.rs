@@ -1,14 +1,14 @@
 //! Python tools: the tools of each module, and references to tools that do not exist.
 
 use super::{
-    exposed::{Key, Tools, key},
+    exposed::{Key, Tool, Tools, key},
     scope::Scope,
 };
 use crate::{
     code::{CodeProblemKind, CodeTool},
     code_place::{of_problem, span},
     diagnostics::{Diagnostic, codes},
-    effective::Effective,
+    effective::{Effective, not_retried, retried},
     package::Packages,
     resolve::PackageId,
     span::{SourceFile, Span},
@@ -16,7 +16,7 @@ use crate::{
     yaml::{Data, Node},
 };
 use llm_do_core::{
-    function::tool_name,
+    function::{Risk, tool_name},
     worker::{CodeEntry, CodeModule, ToolLevel, ToolModule},
 };
 use std::{
@@ -93,6 +93,7 @@ pub(super) fn workers<'a>(scope: &'a Scope<'_>, found: &mut Vec<Diagnostic>) -> 
             entry(scope, code, effective.keys.entry("code").map(|entry| &entry.value.span), found);
         }
         names(scope, effective, tools, found);
+        retries(effective, tools, found);
     }
     known
 }
@@ -304,4 +305,21 @@ fn unknown<'a>(
         (true, 1..=12) => missing.help(format!("available Python tools: {}", all.join(", "))),
         _ => missing,
     });
+}
+
+/// Rules with `retries` for Python tools that can't be retried.
+fn retries(effective: &Effective, tools: Option<&Tools>, found: &mut Vec<Diagnostic>) {
+    let Some(tools) = tools else { return };
+    for (pattern, span) in retried(&effective.keys) {
+        let not_retried = tools.iter().find_map(|(seen, Tool { code, .. })| {
+            let why = match code.risk {
+                _ if code.makes_calls => "makes calls of its own".to_owned(),
+                None | Some(Risk::Read) => return None,
+                Some(risk) => format!("has the risk `{risk}`"),
+            };
+            let named = pattern.names_one_of(&[&*code.name, seen]);
+            named.then(|| not_retried(&span, &code.name, &why))
+        });
+        found.extend(not_retried);
+    }
 }

@@ -88,6 +88,7 @@ codes! {
     TEMPLATE_CYCLE = "E0415", "templates include each other";
     RULE_EXAMPLE = "E0416", "a rule does not match its examples";
     BAD_CONDITION = "E0417", "a condition of `ensures` cannot be checked";
+    NOT_RETRIED = "E0418", "a tool that cannot be retried";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without a value is not enabled";
@@ -128,6 +129,7 @@ codes! {
     TOO_DEEP = "W0808", "a chain of workers deeper than the limit";
     SHADOWED_VARIABLE = "W0809", "a parameter that hides a built-in variable";
     INPUT_VARIABLE = "W0810", "a variable that only the input may define";
+    ASKS_ANYWAY = "W0811", "a pre-approval that asks anyway";
 }
 
 #[cfg(test)]

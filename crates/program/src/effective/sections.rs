@@ -15,7 +15,7 @@ use llm_do_core::{
     toolsets::filesystem::Filesystem,
     worker::{AttachmentPolicy, CallOverride, Limits},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>, Vec<CallOverride>) {
     let (mut lines, mut overrides) = (Vec::new(), Vec::new());
@@ -44,9 +44,11 @@ pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>,
         if let Some(rule) = rule {
             lines.push(RuleLine { pattern: pattern.clone(), rule, origin: entry.key_span.origin() });
         }
-        if let Some(timeout) = entry.value.get("timeout").and_then(milliseconds) {
-            overrides
-                .push(CallOverride { pattern, timeout: Some(std::time::Duration::from_millis(timeout)) });
+        let timeout = entry.value.get("timeout").and_then(milliseconds).map(Duration::from_millis);
+        let retries = entry.value.get("retries").and_then(Node::as_count);
+        let retries = retries.map(|retries| u32::try_from(retries).unwrap_or(u32::MAX));
+        if timeout.is_some() || retries.is_some() {
+            overrides.push(CallOverride { pattern, timeout, retries });
         }
     }
     (lines, overrides)

@@ -131,6 +131,8 @@ impl Reader {
                 file: Some(place.clone()),
                 line: u32::try_from(i + 1).ok(),
                 refused: rest.contains("*args").then(|| "`*args` takes any number of arguments".into()),
+                risk: None,
+                makes_calls: rest.contains("ToolContext"),
             })
         });
         let tools: Vec<CodeTool> = functions.collect();

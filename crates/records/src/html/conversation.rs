@@ -29,7 +29,7 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows
                 | RecordKind::Slept { .. }
                 | RecordKind::Limit { .. }
                 | RecordKind::Note { .. }
-        ) || matches!(record.body, RecordKind::TimedOut { .. } if record.step != StepName::Tool)
+        ) || matches!(record.body, RecordKind::TimedOut { .. } if !record.step.is_tool())
     };
     let mut records = call.records.iter().filter(told).peekable();
     if records.peek().is_none() {

@@ -16,7 +16,6 @@ use llm_do_core::{
     gate::Rule,
     journal::{Record, RecordKind},
     question::{Answer, FILES, Given, Question},
-    step_name::StepName,
 };
 
 /// The content below a call's row.
@@ -225,7 +224,7 @@ fn effect(m: &mut Markup, records: &[&Record]) {
                 m.ours("<h3>Log</h3>");
                 text_block(m, log);
             }
-            RecordKind::TimedOut { after_ms } if record.step == StepName::Tool => {
+            RecordKind::TimedOut { after_ms } if record.step.is_tool() => {
                 m.worded("p", "bad", &format!("stopped after {}", duration(*after_ms)));
             }
             RecordKind::Cancelled => m.ours("<p class=\"bad\">given up when the run was ended</p>"),

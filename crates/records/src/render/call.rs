@@ -249,7 +249,7 @@ impl Text {
             RecordKind::ModelFailed { error } => {
                 self.at(record, Tone::Bad, &format!("the request failed: {}", error.message));
             }
-            RecordKind::TimedOut { after_ms } if record.step != StepName::Tool => {
+            RecordKind::TimedOut { after_ms } if !record.step.is_tool() => {
                 let what = if matches!(record.step, StepName::Work(_)) { "next call" } else { "answer" };
                 self.at(record, Tone::Bad, &format!("no {what} within {}", duration(*after_ms)));
             }
@@ -302,7 +302,7 @@ impl Text {
                     self.block(Tone::Plain, log);
                 }
             }
-            RecordKind::TimedOut { after_ms } if record.step == StepName::Tool => {
+            RecordKind::TimedOut { after_ms } if record.step.is_tool() => {
                 self.at(record, Tone::Bad, &format!("stopped after {}", duration(*after_ms)));
             }
             RecordKind::Cancelled => self.at(record, Tone::Bad, "given up when the run was ended"),

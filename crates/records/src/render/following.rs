@@ -10,7 +10,6 @@ use llm_do_core::{
     gate::Rule,
     journal::{Ending, Record, RecordKind},
     question::{Answer, Question},
-    step_name::StepName,
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -96,7 +95,7 @@ impl Following {
             }
             RecordKind::ToolEnded { ending, .. } => self.ended(record, ending, String::new())?,
             RecordKind::CallEnded { ending, usage, .. } => self.ended(record, ending, tokens(*usage))?,
-            RecordKind::TimedOut { .. } if record.step == StepName::Tool => {
+            RecordKind::TimedOut { .. } if record.step.is_tool() => {
                 (Tone::Bad, format!("✗ {name} timed out"))
             }
             RecordKind::Cancelled => {

@@ -14,7 +14,7 @@ use super::{
     plan::{Given, Hole, HoleKind},
 };
 use llm_do_core::{
-    authority::{Access, Authority, Class, Mount, Place, Protection, VirtualPath},
+    authority::{Access, Approvals, Authority, Class, Mount, Origin, Place, Protection, VirtualPath},
     gate::Rule,
 };
 use rustix::io::Errno;
@@ -269,9 +269,7 @@ impl<'a> Rules<'a> {
         let mut parts = Vec::new();
         let fit = authority.view().mounts().iter().filter(|mount| unfit(mount).is_none());
         for mount in fit {
-            // The default mount, which is not declared. Passed and bound paths are mounted elsewhere.
-            let default = !mount.declared && mount.at == VirtualPath::root();
-            let most = if default { Access::Read } else { mount.access };
+            let most = most(mount);
             let others = authority.view().mounts().iter().map(|other| &other.at);
             let covered_by: Vec<_> =
                 others.filter(|at| **at != mount.at && at.rest(&mount.at).is_some()).collect();
@@ -393,15 +391,23 @@ impl Hole {
     }
 }
 
+/// The most that a process may do in a mount. It may only read the default mount, which no file declares. Paths that are
+/// passed or bound are mounted elsewhere.
+fn most(mount: &Mount) -> Access {
+    let default = mount.origin != Origin::Declared && mount.at == VirtualPath::root();
+    if default { Access::Read } else { mount.access }
+}
+
 /// Why processes do not get a mount; file tools check each access there.
 pub(crate) fn unfit(mount: &Mount) -> Option<&'static str> {
     let asks = |rule: Option<Rule>| rule.is_some_and(|rule| rule != Rule::PreApproved);
-    let approvals = &mount.approvals;
+    let Approvals { read, write, delete } = mount.approvals;
+    let changes = most(mount) == Access::Write && (asks(write) || asks(delete));
     if !mount.suffixes.is_empty() {
         Some("it allows only some suffixes, and a process would see all files")
     } else if mount.max_file_bytes.is_some() {
         Some("it limits the size of files, which holds for file tools alone")
-    } else if asks(approvals.read) || asks(approvals.write) || asks(approvals.delete) {
+    } else if asks(read) || changes {
         Some("its approval rules ask for each access or block it, and a process accesses files unasked")
     } else {
         None

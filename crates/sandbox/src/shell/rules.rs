@@ -106,10 +106,9 @@ impl Rules {
         self.rules.is_empty() && self.default.is_none()
     }
 
-    /// Whether some command may run without asking.
-    pub(crate) fn allow_some_unasked(&self) -> bool {
-        let all = self.rules.iter().map(|rule| rule.rule).chain(self.default);
-        all.into_iter().any(|rule| rule == Rule::PreApproved)
+    /// The rule of the command that needs the least approval.
+    pub(crate) fn least(&self) -> Rule {
+        self.rules.iter().map(|rule| rule.rule).chain(self.default).min().unwrap_or(Rule::Blocked)
     }
 
     /// The commands that rules name, as a list for people and models.

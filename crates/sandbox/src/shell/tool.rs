@@ -262,6 +262,11 @@ impl Leaf for ShellTool {
         Effects { subjects, says, rules, ..Effects::default() }
     }
 
+    fn least(&self) -> Option<Effects> {
+        let says = (self.rules.least(), DecidedBy::Toolset { why: "toolsets.shell".into() });
+        Some(Effects { says: Some(says), ..Effects::default() })
+    }
+
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(self.call(call))
     }

@@ -1,7 +1,7 @@
 //! A project beside a folder that nothing may reach, and processes that are confined to parts of it.
 
 use llm_do_core::authority::{
-    Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath,
+    Access, Authority, Bounds, Extent, Mount, Network, Origin, Place, Protection, View, VirtualPath,
 };
 use llm_do_sandbox::confine::{
     Confinement, Exit, Process, ProcessView, Running, Tier, env_allowlist, install_binary, probe,
@@ -190,7 +190,7 @@ impl Bench {
             .iter()
             .map(|(at, rest, access)| {
                 let mut mount = Mount::new(VirtualPath::parse(at).unwrap(), self.place(rest), *access);
-                mount.declared = true;
+                mount.origin = Origin::Declared;
                 mount
             })
             .collect();

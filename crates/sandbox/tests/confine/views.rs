@@ -2,7 +2,7 @@
 
 use crate::bench::{A, B, Bench, CANARY, in_tier, run, shell};
 use llm_do_core::{
-    authority::{Access, Mount, Narrowing, VirtualPath},
+    authority::{Access, Mount, Narrowing, Origin, VirtualPath},
     gate::Rule,
 };
 use llm_do_sandbox::confine::{ProcessView, Tier};
@@ -51,7 +51,7 @@ fn mounts_with_rules_that_only_file_tools_know_are_left_out() {
     let bench = Bench::new();
     let mount = |change: fn(&mut Mount)| {
         let mut mount = Mount::new(at("/m"), bench.place("project/rw"), Access::Write);
-        mount.declared = true;
+        mount.origin = Origin::Declared;
         change(&mut mount);
         let authority = bench.authority_of(vec![mount]);
         ProcessView::of(&authority, Tier::Namespaces).unwrap()
@@ -98,7 +98,7 @@ fn the_machine_and_the_kernel_are_given_to_nobody() {
     let bench = Bench::new();
     for place in ["/", "/proc", "/sys/kernel", "/dev"] {
         let mut mount = Mount::new(at("/m"), llm_do_core::authority::Place::new(place), Access::Read);
-        mount.declared = true;
+        mount.origin = Origin::Declared;
         let view = ProcessView::of(&bench.authority_of(vec![mount]), Tier::Namespaces).unwrap();
         assert!(view.shown().iter().all(|shown| shown.place == bench.path("project")), "{place}: {view:?}");
         assert_eq!(view.left_out().len(), 1, "{place}: {view:?}");

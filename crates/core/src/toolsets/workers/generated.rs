@@ -86,15 +86,20 @@ fn inheritable(kinds: &ToolsetRegistry, creator: &WorkerDefinition) -> Vec<(Arc<
 
 struct WorkerCreate;
 
+/// Nobody has reviewed the instructions of a new worker yet, whatever the rules for this tool are.
+fn always_asks() -> Effects {
+    let why = DecidedBy::Toolset { why: "a new worker is always asked about".into() };
+    Effects { rules: vec![(Rule::Ask, why)], ..Effects::default() }
+}
+
 impl Composite for WorkerCreate {
     fn effects(&self, input: &Value) -> Effects {
         let name = input.get("name").and_then(Value::as_str).unwrap_or_default();
-        Effects {
-            subjects: vec![Subject::Text(name.to_owned())],
-            // Its instructions have not been reviewed yet, whatever the rules for this tool are.
-            rules: vec![(Rule::Ask, DecidedBy::Toolset { why: "a new worker is always asked about".into() })],
-            ..Effects::default()
-        }
+        Effects { subjects: vec![Subject::Text(name.to_owned())], ..always_asks() }
+    }
+
+    fn least(&self) -> Option<Effects> {
+        Some(always_asks())
     }
 
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {

@@ -4,10 +4,11 @@ use super::input::Input;
 use crate::{
     authority::{Access, Approvals, Authority, Located, Mount, VirtualPath},
     call_path::CallPath,
-    definition::{WorkerDefinition, attachments_root},
+    definition::{CallOverride, WorkerDefinition, attachments_root},
     engine::{Engine, Frame},
-    function::{CompositeCall, Function},
+    function::{CompositeCall, Function, Implementation},
     outcome::{End, Failure, FailureKind, Halt, Stop},
+    risk::Risk,
     step_name::StepName,
     toolset::{Configuration, ToolsetContext},
 };
@@ -170,6 +171,7 @@ async fn make_tools(
             .build(&configuration.own, &context)
             .await
             .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
+        retried(worker, &made)?;
         for wanted in configuration.tools.iter().flatten() {
             if !made.iter().any(|f| *f.meta.name == **wanted || *f.meta.tool_name == **wanted) {
                 let known: Vec<&str> = made.iter().map(|f| &*f.meta.name).collect();
@@ -188,6 +190,27 @@ async fn make_tools(
         }));
     }
     Ok(functions)
+}
+
+/// Checks the rules of a worker that ask for retries. After a failed attempt only a leaf that reads may run again: another
+/// may have had its effect.
+fn retried(worker: &WorkerDefinition, functions: &[Function]) -> Result<(), String> {
+    for Function { meta, body, .. } in functions {
+        let why = match body {
+            Implementation::Leaf(_) if meta.risk == Risk::Read => continue,
+            Implementation::Leaf(_) => format!("it has the risk `{}`", meta.risk),
+            Implementation::Composite(_) => "it makes calls of its own".to_owned(),
+        };
+        let named = |rule: &&CallOverride| rule.pattern.names_one_of(&[&meta.name, &meta.tool_name]);
+        let asks = |rule: &&CallOverride| rule.retries.is_some_and(|retries| retries > 0);
+        if let Some(rule) = worker.overrides.iter().filter(asks).find(named) {
+            return Err(format!(
+                "`tool_rules` of `{}`: `retries` of `{}` can't apply to `{}`: {why}",
+                worker.id, rule.pattern, meta.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Paths in an output, as the caller knows them: those below what it handed over.

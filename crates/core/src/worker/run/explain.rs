@@ -38,7 +38,15 @@ pub async fn explain(
         starts_run: true,
     };
     let (input, places) = engine.accept(&call).await?;
-    let call = CompositeCall { engine, frame, path: &root, input: &input, places: &places, attachments: &[] };
+    let call = CompositeCall {
+        engine,
+        frame,
+        path: &root,
+        input: &input,
+        places: &places,
+        attachments: &[],
+        timeout: None,
+    };
     let Entered { frame, .. } = enter(worker, &call).await?;
     let functions = tools(engine, worker, &frame).await?;
     let Some(called) = functions.iter().find(|f| *f.meta.tool_name == *tool || *f.meta.name == *tool) else {

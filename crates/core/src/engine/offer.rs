@@ -1,0 +1,86 @@
+//! Which functions a model is shown: those that could pass the gate (`docs/reference/approvals.md`).
+
+use super::{
+    Engine, Frame, names,
+    touched::{Touched, mount_rules, not_own},
+};
+use crate::{
+    authority::Access,
+    function::{Effects, Function, Touch},
+    gate::Query,
+    risk::Risk,
+    rule::{DecidedBy, Rule},
+};
+
+impl Engine {
+    /// Whether a function could pass the gate with any arguments. If not, the model need not see it.
+    pub fn could_pass(&self, function: &Function, frame: &Frame) -> bool {
+        let (Effects { says, rules, touches, .. }, known) = match function.body.least() {
+            Some(least) => (least, true),
+            None => (unknown(function.meta.risk), false),
+        };
+        let mut choices = places(&touches, frame);
+        if !known {
+            // It may touch nothing.
+            choices.push(Vec::new());
+        }
+        choices.iter().any(|touched| self.could_pass_at(function, frame, touched, says.as_ref(), &rules))
+    }
+
+    fn could_pass_at(
+        &self,
+        function: &Function,
+        frame: &Frame,
+        touched: &[Touched<'_>],
+        says: Option<&(Rule, DecidedBy)>,
+        rules: &[(Rule, DecidedBy)],
+    ) -> bool {
+        let meta = &function.meta;
+        let mounts: Vec<(Rule, DecidedBy)> = mount_rules(touched).chain(rules.iter().cloned()).collect();
+        self.host.gate.could_pass(&Query {
+            names: &names(function, frame),
+            risk: meta.risk,
+            wildcard: meta.wildcard,
+            subjects: &[],
+            worker: frame.rules(),
+            callers: &frame.rules_above(),
+            toolset: meta.policy.as_deref(),
+            of_toolset: says,
+            mounts: &mounts,
+            not_own: not_own(meta, touched),
+            foreign: frame.is_foreign() || !self.is_own(meta),
+        })
+    }
+}
+
+/// What a function that does not state its effects may do at its risk.
+fn unknown(risk: Risk) -> Effects {
+    let write = |delete| vec![Touch { path: String::new(), access: Access::Write, delete }];
+    let touches = match risk {
+        Risk::Write => write(false),
+        Risk::Destructive => write(true),
+        Risk::Read | Risk::Network | Risk::Exec | Risk::Delegate => Vec::new(),
+    };
+    Effects { touches, ..Effects::default() }
+}
+
+/// The ways to choose a mount of the caller's view for each touch. Of mounts that are alike to the rules only one counts.
+fn places<'a>(touches: &[Touch], frame: &'a Frame) -> Vec<Vec<Touched<'a>>> {
+    let mounts = frame.authority().view().mounts();
+    let mut all: Vec<Vec<Touched<'_>>> = vec![Vec::new()];
+    for touch in touches {
+        let mut different: Vec<Touched<'_>> = Vec::new();
+        for mount in mounts.iter().filter(|mount| mount.access >= touch.access) {
+            let touched = Touched::anywhere(mount, touch);
+            if !different.iter().any(|known| known.is_like(&touched)) {
+                different.push(touched);
+            }
+        }
+        let with = |chosen: &Vec<Touched<'a>>| -> Vec<Vec<Touched<'a>>> {
+            let next = different.iter().cloned();
+            next.map(|touched| chosen.iter().cloned().chain([touched]).collect()).collect()
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    all
+}

@@ -1,0 +1,107 @@
+//! The authorities that the workers of a program would have, by following the calls as a run would. See
+//! `docs/reference/sandbox.md`.
+
+use crate::{
+    effective::Effective,
+    load_options::LoadOptions,
+    loading::Workers,
+    mounts::{Wanted, default_mount},
+    package::Packages,
+};
+use llm_do_core::{
+    authority::{Access, Authority, Bounds, Extent, Network, Place, Refusal, View},
+    function::FunctionSource,
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// Maximum number of authorities to follow per worker. A program has few authorities but can have many call chains.
+const MOST: usize = 16;
+
+/// What the workers that a run can reach may touch.
+#[derive(Default)]
+pub(crate) struct Authorities<'a> {
+    /// The different authorities of each worker.
+    pub(crate) of: BTreeMap<&'a Arc<str>, Vec<Authority>>,
+    /// The calls that would be refused.
+    pub(crate) refused: Vec<RefusedCall<'a>>,
+}
+
+/// A call for which the caller's bounds have no room.
+pub(crate) struct RefusedCall<'a> {
+    pub(crate) caller: &'a Arc<str>,
+    /// Its place among the caller's calls.
+    pub(crate) callee: usize,
+    pub(crate) refusal: Refusal,
+}
+
+impl<'a> Authorities<'a> {
+    /// Follows the calls from `entry`, as if the operator granted everything that the program asks for.
+    pub(crate) fn follow(
+        packages: &Packages,
+        workers: &'a Workers,
+        host: &LoadOptions,
+        work: Option<&Place>,
+        entry: &str,
+    ) -> Self {
+        let mut all = Self::default();
+        let Some(entry) = workers.get(entry) else { return all };
+        let beginning = beginning(packages, workers, host, work, entry);
+        let Ok(first) = beginning.narrow(&entry.definition.id, &entry.definition.sandbox.narrowing) else {
+            return all;
+        };
+        let mut waiting = VecDeque::from([(entry, first)]);
+        while let Some((caller, authority)) = waiting.pop_front() {
+            let with = all.of.entry(&caller.definition.id).or_default();
+            if with.contains(&authority) || with.len() == MOST {
+                continue;
+            }
+            with.push(authority.clone());
+            if caller.mistakes.concern(&["sandbox"]) {
+                continue;
+            }
+            for (at, (name, _)) in caller.calls.iter().enumerate() {
+                let Some(callee) = workers.get(name) else { continue };
+                let mut narrowing = callee.definition.sandbox.narrowing.clone();
+                narrowing.foreign |= matches!(callee.definition.source, FunctionSource::Library(_));
+                match authority.narrow(&callee.definition.id, &narrowing) {
+                    Ok(narrowed) => waiting.push_back((callee, narrowed)),
+                    Err(refusal @ Refusal::OutsideBounds { .. }) => {
+                        let caller = &caller.definition.id;
+                        all.refused.push(RefusedCall { caller, callee: at, refusal });
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        all
+    }
+}
+
+fn beginning(
+    packages: &Packages,
+    workers: &Workers,
+    host: &LoadOptions,
+    work: Option<&Place>,
+    entry: &Effective,
+) -> Authority {
+    let program = packages.program();
+    let mut network = Network::Off;
+    let own = program.own.iter().map(|place| Extent { place: place.clone(), access: Access::Write });
+    let mut extents: Vec<Extent> = own.collect();
+    for grant in workers.values().flat_map(|effective| &effective.grants) {
+        match &grant.what {
+            Wanted::Place { place, access } => {
+                extents.push(Extent { place: place.clone(), access: *access });
+            }
+            Wanted::Network(_) => network = Network::On,
+            Wanted::Variable(_) => {}
+        }
+    }
+    let approvals = entry.definition.sandbox.narrowing.approvals;
+    let first = default_mount(program.tree.root(), work, host.home.as_ref(), approvals);
+    let view = View::new(vec![first]);
+    Authority::new(Bounds::new(extents, network), view, Arc::clone(&program.protection))
+}

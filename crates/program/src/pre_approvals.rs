@@ -1,0 +1,213 @@
+//! Pre-approvals in files of the program that do not count: the operator is asked all the same
+//! (`docs/reference/approvals.md`).
+
+use crate::{
+    authorities::Authorities,
+    diagnostics::{Diagnostic, codes},
+    effective::Effective,
+    load_options::LoadOptions,
+    loading::Workers,
+    manifest,
+    package::Package,
+    shape::rule_of,
+    span::Span,
+    yaml::Node,
+};
+use llm_do_core::{
+    authority::{Access, Authority, Network, Origin},
+    function::Risk,
+    gate::{Pattern, Rule},
+    source::FunctionSource,
+};
+use std::sync::Arc;
+
+/// One statement that pre-approves calls.
+struct Statement {
+    /// Which calls.
+    pattern: Pattern,
+    /// Only those of this risk.
+    risk: Option<Risk>,
+    /// Only those of this toolset.
+    toolset: Option<Arc<str>>,
+    span: Span,
+}
+
+/// A function that a worker has, as far as its name and risk tell what rules may pre-approve.
+struct Tool<'a> {
+    toolset: &'a str,
+    name: &'a str,
+    risk: Risk,
+    /// Whether every worker with the toolset has it. Of others only rules that name them are looked at.
+    always: bool,
+}
+
+/// Pre-approvals of the program's files that do not count for any worker that a run can reach.
+pub(crate) fn check(
+    program: &Package,
+    workers: &Workers,
+    host: &LoadOptions,
+    authorities: &Authorities<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let of_project = program.manifest.approval_keys.as_ref().map(of_policy).unwrap_or_default();
+    for (id, all) in &authorities.of {
+        let worker = &workers[*id];
+        // Everyone knows that rules of a library only tighten.
+        if matches!(worker.definition.source, FunctionSource::Library(_)) {
+            continue;
+        }
+        let tools = tools(worker, host);
+        for statement in of_worker(worker).iter().chain(&of_project) {
+            found.extend(tools.iter().find_map(|tool| asks(statement, tool, all)));
+        }
+    }
+}
+
+/// The finding for a statement about a tool, if it does not count.
+fn asks(statement: &Statement, tool: &Tool<'_>, authorities: &[Authority]) -> Option<Diagnostic> {
+    let Statement { pattern, risk, toolset, span } = statement;
+    let speaks = pattern.names_one_of(&[tool.name])
+        && (tool.always || pattern.to_string().starts_with(tool.name))
+        && risk.is_none_or(|risk| risk == tool.risk)
+        && toolset.as_ref().is_none_or(|toolset| **toolset == *tool.toolset);
+    let why = speaks.then(|| why(pattern, tool, authorities)).flatten()?;
+    let message = format!("this does not pre-approve `{}`: the operator is asked all the same", tool.name);
+    let warning = Diagnostic::warning(codes::ASKS_ANYWAY, message).at(span).note(why.text());
+    Some(match why {
+        Why::New => warning.help("remove it: no rule spares this question"),
+        why => {
+            let named = pattern.to_string();
+            let rule = if pattern.has_arguments() { named.as_str() } else { tool.name };
+            let allow = format!("to spare the question, start the run with `--allow '{rule}'`");
+            match why {
+                Why::Outside => {
+                    warning.help("declare a mount for the files that it writes (`sandbox.paths`)").help(allow)
+                }
+                _ => warning.help(allow),
+            }
+        }
+    })
+}
+
+/// Why a pre-approval does not count.
+enum Why {
+    /// A new worker.
+    New,
+    /// The network.
+    Network,
+    /// A place that other programs execute.
+    Executed,
+    /// No mount of the program.
+    Outside,
+}
+
+impl Why {
+    fn text(&self) -> &'static str {
+        match self {
+            Self::New => "a new worker is always asked about, because nobody has read its instructions",
+            Self::Network => {
+                "processes of this worker may use the network, so their effects leave the program's mounts"
+            }
+            Self::Executed => "other programs execute what is there",
+            Self::Outside => {
+                "no file declares a mount here, and the worker sees the current directory or a project that contains the \
+                 home directory"
+            }
+        }
+    }
+}
+
+fn why(pattern: &Pattern, tool: &Tool<'_>, authorities: &[Authority]) -> Option<Why> {
+    let all = |is: &dyn Fn(&Authority) -> bool| authorities.iter().all(is);
+    match tool.risk {
+        Risk::Exec if tool.name == "worker_create" => Some(Why::New),
+        Risk::Exec => all(&|a| *a.bounds().network() != Network::Off).then_some(Why::Network),
+        Risk::Write | Risk::Destructive => {
+            if !authorities.iter().any(Authority::can_write) {
+                return None; // It is not offered.
+            }
+            let executed = |a: &Authority| {
+                let text = pattern.to_string();
+                let (_, inside) = text.trim_end_matches(')').split_once('(')?;
+                let literal = &inside[..inside.find(['*', '?', '[', '{']).unwrap_or(inside.len())];
+                let literal = literal.trim_start_matches("./").trim_start_matches('/');
+                // What stands before a wildcard is a whole part of the path only if it ends there.
+                let end = if literal.len() == inside.len() { literal.len() } else { literal.rfind('/')? };
+                let protection = a.protection();
+                Some(protection.is_executed(&protection.root().join(&literal[..end])))
+            };
+            if all(&|a| executed(a) == Some(true)) {
+                return Some(Why::Executed);
+            }
+            let own = |a: &Authority| {
+                a.view().mounts().iter().any(|m| m.access == Access::Write && m.origin != Origin::Other)
+            };
+            all(&|a| !own(a)).then_some(Why::Outside)
+        }
+        Risk::Read | Risk::Network | Risk::Delegate => None,
+    }
+}
+
+/// The built-in tools of a worker that do more than read.
+fn tools<'a>(worker: &'a Effective, host: &'a LoadOptions) -> Vec<Tool<'a>> {
+    let kinds = worker.toolsets.iter().filter_map(|(name, node)| Some((host.toolsets.get(name)?, node)));
+    let tools = kinds.flat_map(|(kind, node)| {
+        let listed = node.get("tools");
+        let offers = move |tool: &str| listed.is_none_or(|names| names.texts().any(|(name, _)| name == tool));
+        let always = kind.tools().iter().map(|name| (*name, true));
+        let names = always.chain(kind.rule_names().iter().map(|name| (*name, false)));
+        names.filter(move |(name, _)| offers(name)).filter_map(move |(name, always)| {
+            Some(Tool { toolset: kind.name(), name, risk: kind.risk(name)?, always })
+        })
+    });
+    tools.collect()
+}
+
+/// The statements of a worker's own file and of its toolsets.
+fn of_worker(worker: &Effective) -> Vec<Statement> {
+    let rules = worker.keys.get("tool_rules").map(Node::entries).unwrap_or_default().iter();
+    let rules = rules.filter_map(|entry| {
+        let flag = |key: &str| entry.value.get(key).and_then(Node::as_flag);
+        let allows = rule_of(&entry.value) == Some(Rule::PreApproved)
+            || flag("pre_approved") == Some(true)
+            || flag("approval_required") == Some(false);
+        allows.then(|| statement(&entry.key, &entry.key_span, None)).flatten()
+    });
+    let mut all: Vec<Statement> = rules.collect();
+    for (name, node) in &worker.toolsets {
+        let policy = node.get("approval").map(of_policy).unwrap_or_default();
+        all.extend(policy.into_iter().map(|line| Statement { toolset: Some(Arc::clone(name)), ..line }));
+        // Rules of the toolset's own, such as those for commands.
+        let own = [node.get("rules"), node.get("default")].into_iter().flatten();
+        let free = own.flat_map(|node| node.items().iter().chain([node])).filter_map(|rule| {
+            let required = rule.get("approval_required")?;
+            (required.as_flag() == Some(false)).then_some(&required.span)
+        });
+        all.extend(free.filter_map(|span| {
+            let line = statement("*", span, None)?;
+            Some(Statement { toolset: Some(Arc::clone(name)), ..line })
+        }));
+    }
+    all
+}
+
+/// The statements of an `approval` block.
+fn of_policy(block: &Node) -> Vec<Statement> {
+    let allowing = |key: &str| {
+        let entries = block.get(key).map(Node::entries).unwrap_or_default();
+        entries.iter().filter(|entry| rule_of(&entry.value) == Some(Rule::PreApproved))
+    };
+    let tools = allowing("tools").filter_map(|entry| statement(&entry.key, &entry.key_span, None));
+    let risks = allowing("risks").filter_map(|entry| {
+        let risk = serde_json::from_value(entry.key.as_str().into()).ok()?;
+        statement("*", &entry.key_span, Some(risk))
+    });
+    let default = block.entry("default").filter(|entry| rule_of(&entry.value) == Some(Rule::PreApproved));
+    let default = default.and_then(|entry| statement("*", &entry.key_span, None));
+    tools.chain(risks).chain(default).collect()
+}
+
+fn statement(pattern: &str, span: &Span, risk: Option<Risk>) -> Option<Statement> {
+    let pattern = manifest::pattern(pattern, span, &mut Vec::new())?;
+    Some(Statement { pattern, risk, toolset: None, span: span.clone() })
+}
