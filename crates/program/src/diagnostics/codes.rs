@@ -102,6 +102,7 @@ codes! {
     BAD_LOCK = "E0609", "the lock file is damaged";
     RESERVED_NAME = "E0610", "a reserved name";
     NOT_LOCKED = "W0611", "a library that is not pinned";
+    SOURCE_CHANGED = "W0612", "a library whose source has changed";
 
     BAD_TOOL_REFERENCE = "E0701", "not a tool reference";
     TOOL_MODULE_NOT_FOUND = "E0702", "a tool module does not exist";
