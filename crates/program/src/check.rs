@@ -13,9 +13,9 @@ mod scope;
 mod tools;
 
 use crate::{
-    diagnostics::{Diagnostic, codes, tidy},
+    diagnostics::{Diagnostic, codes},
     load_options::LoadOptions,
-    loading::Loading,
+    loading::{Loading, finish},
     package::Package,
     parallel::drop_in_background,
     resolve::WorkerFile,
@@ -67,7 +67,7 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     capabilities::check(&scope, &mut found);
     graph::check(&scope, &mut found);
     authority::check(&scope, &mut found);
-    tidy(&mut found);
+    finish(&source, &mut found);
     drop(scope);
     drop_in_background(loading);
     found

@@ -135,6 +135,10 @@ fn value(shape: &'static Shape, at: &str, one_of_several: bool) -> Value {
             json!({ "type": "string", "enum": ["preApproved", "ask", "blocked"] })
         }
         Shape::Rule => json!({ "$ref": "#/$defs/rule" }),
+        Shape::Approval => json!({ "anyOf": [
+            { "$ref": "#/$defs/rule" },
+            { "type": "boolean", "description": "`ask` or `preApproved`", "deprecated": true },
+        ] }),
         Shape::Choice(now, _) => json!({ "type": "string", "enum": now }),
         Shape::Texts => json!({ "anyOf": [
             { "type": "string" },
@@ -238,6 +242,13 @@ fn toolset(kind: &dyn ToolsetKind) -> Value {
     for key in keys::OLD_RULE {
         let schema = json!({ "type": ["boolean", "null"], "description": key.about, "deprecated": true });
         add(key.name, schema);
+    }
+    for (old, now) in kind.old_keys() {
+        add(old, json!({ "$ref": format!("{at}/properties/{now}"), "deprecated": true }));
+    }
+    for old in kind.old_approvals() {
+        let about = format!("`ask` or `preApproved` for {}", old.ask.join(", "));
+        add(old.key, json!({ "type": ["boolean", "null"], "description": about, "deprecated": true }));
     }
     let mut schema = closed(properties, patterns);
     for (keyword, value) in own.value().as_object().into_iter().flatten() {

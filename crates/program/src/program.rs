@@ -6,7 +6,7 @@ use crate::{
     effective::Effective,
     front_matter,
     load_options::LoadOptions,
-    loading::{self, Loading, Workers, same_id, with_nearest},
+    loading::{self, Loading, Workers, finish, same_id, with_nearest},
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted},
     package::{Package, Packages, protection},
@@ -95,7 +95,7 @@ impl Program {
         if let (Some(entry), Start::Entry(None)) = (&entry, &source.start) {
             loading.check_bindings(entry, &mut found);
         }
-        tidy(&mut found);
+        finish(&source, &mut found);
         let Some(entry) = entry.filter(|_| !found.iter().any(Diagnostic::is_error)) else {
             return Err(Diagnostics(found));
         };

@@ -58,6 +58,7 @@ codes! {
     CONFLICT = "E0205", "two keys cannot be used together";
     TWO_MANIFESTS = "E0206", "two manifests";
     NOT_A_FORMAT = "E0207", "an unsupported file layout";
+    OLDER_MANIFEST = "E0209", "an older manifest";
 
     WORKER_NOT_FOUND = "E0301", "worker not found";
     AMBIGUOUS = "E0302", "ambiguous worker ID";
@@ -90,6 +91,7 @@ codes! {
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without a value is not enabled";
+    NOT_CARRIED_OVER = "W0503", "values that a migration did not carry over";
 
     LIBRARY_NOT_FOUND = "E0601", "library not found";
     BAD_LIBRARY = "E0602", "a folder that is not a usable library";
