@@ -189,7 +189,7 @@ impl Context<'_> {
             sandbox: Sandbox { narrowing: sandbox.narrowing },
             attachments,
             allow_empty_input: keys.get("allow_empty_input").and_then(Node::as_flag).unwrap_or(true),
-            limits: limits(&layers),
+            limits: limits(self.host, &layers),
             // The journal records the text of the code.
             text: match code_text {
                 Some(code) => format!("{}\n{code}", document.file.text()).into(),

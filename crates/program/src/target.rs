@@ -11,7 +11,7 @@ use crate::{
     source::{DiskTree, SourceError},
     start::{Source, Start},
 };
-use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+use llm_do_core::{authority::Place, toolset::ToolsetRegistry, worker::GivenLimits};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -68,6 +68,7 @@ impl Request {
             toolsets,
             providers,
             libraries: Arc::new(DiskLibraries { roots: library_roots(&self.libraries, around) }),
+            limits: GivenLimits::default(),
             import_tools: !self.no_import_tools,
             module_imports: self.module_imports,
             code: None,

@@ -1,5 +1,4 @@
 use super::*;
-use std::collections::BTreeMap;
 
 const WRITE: &[&str] = &["write_file"];
 
@@ -370,23 +369,22 @@ fn what_passes_is_offered() {
                 (false, true, Some(PreApproved), Risk::Read),
                 (true, false, Some(Blocked), Risk::Read),
             ] {
-                let gate = Gate {
-                    mode: Mode::AutoDeny,
-                    operator: lines(operator),
-                    project: Policy {
-                        default,
-                        risks: BTreeMap::new(),
-                        lines: vec![],
-                        origin: "project".into(),
-                    },
-                };
-                let worker_lines = lines(worker);
-                let query = Query { worker: &worker_lines, own_effects, foreign, risk, ..query(&at) };
-                if gate.decide(&query).rule == PreApproved {
-                    assert!(
-                        gate.could_pass(&query),
-                        "{operator:?} {worker:?} {own_effects} {foreign} {default:?} {risk}"
-                    );
+                for user in [None, Some(PreApproved), Some(Ask)] {
+                    let of = |default| Policy { default, ..Policy::default() };
+                    let gate = Gate {
+                        mode: Mode::AutoDeny,
+                        operator: lines(operator),
+                        project: of(default),
+                        user: of(user),
+                    };
+                    let worker_lines = lines(worker);
+                    let query = Query { worker: &worker_lines, own_effects, foreign, risk, ..query(&at) };
+                    if gate.decide(&query).rule == PreApproved {
+                        assert!(
+                            gate.could_pass(&query),
+                            "{operator:?} {worker:?} {own_effects} {foreign} {default:?} {user:?} {risk}"
+                        );
+                    }
                 }
             }
         }

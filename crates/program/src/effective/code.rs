@@ -138,7 +138,7 @@ impl Context<'_> {
             sandbox: Sandbox { narrowing: sandbox.narrowing },
             attachments,
             allow_empty_input: true,
-            limits: limits(&[self.package.manifest.limits.as_ref()]),
+            limits: limits(self.host, &[self.package.manifest.limits.as_ref()]),
             text: Arc::clone(file.text()),
         };
         let effective = Effective {
