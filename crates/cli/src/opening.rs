@@ -18,9 +18,10 @@ use llm_do::{
         model::{ModelName, ModelSettings},
         operator::{OneAtATime, Operator},
         toolset::ToolsetRegistry,
+        worker::GivenLimits,
     },
     models::Providers,
-    program::target::Request,
+    program::{limits, target::Request},
     runs::EventSink,
 };
 use serde_json::{Map, Value};
@@ -151,9 +152,11 @@ pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
             rules.push(RuleLine { pattern, rule, origin: format!("{flag} {text}").into() });
         }
     }
+    let (set, limits) = overrides(&args.model.set)?;
     let run = RunOptions {
         model: model.map_err(|error| Complaint::wrong(format!("--model: {error}")))?,
-        set: model_settings(&args.model.set)?,
+        set,
+        limits,
         mode: args.approval.mode.map(|mode| match mode {
             ApprovalMode::Interactive => Mode::Interactive,
             ApprovalMode::ApproveAll => Mode::ApproveAll,
@@ -179,18 +182,26 @@ pub(crate) fn grants(given: &[String]) -> Result<Vec<Grant>, Complaint> {
     given.iter().map(|text| Grant::parse(text).map_err(wrong)).collect()
 }
 
-/// `--set KEY=VALUE`.
-fn model_settings(set: &[String]) -> Result<ModelSettings, Complaint> {
-    let mut map = Map::new();
-    for (key, value) in meant::pairs("--set", set)? {
-        let key = key.strip_prefix("model_settings.").unwrap_or(&key).to_owned();
-        let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
-        map.insert(key, value);
-    }
-    serde_json::from_value(Value::Object(map)).map_err(|error| {
+/// `--set KEY=VALUE`: of `model_settings`, whose name may be left out, and of `limits`.
+fn overrides(set: &[String]) -> Result<(ModelSettings, GivenLimits), Complaint> {
+    let wrong = |error: String| {
         Complaint::wrong(format!("--set: {error}"))
-            .hint("for example --set temperature=0.2 or --set max_tokens=500")
-    })
+            .hint("for example --set temperature=0.2 or --set limits.max_turns=20")
+    };
+    let pairs = meant::pairs("--set", set)?;
+    let limit = |key: &str| key.strip_prefix("limits.").map(str::to_owned);
+    let mut settings = Map::new();
+    for (key, value) in pairs.iter().filter(|(key, _)| limit(key).is_none()) {
+        let key = key.strip_prefix("model_settings.").unwrap_or(key).to_owned();
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone()));
+        settings.insert(key, value);
+    }
+    let settings =
+        serde_json::from_value(Value::Object(settings)).map_err(|error| wrong(error.to_string()))?;
+    let limits: Vec<(String, &str)> =
+        pairs.iter().filter_map(|(key, value)| Some((limit(key)?, value.as_str()))).collect();
+    let limits = limits::parse(limits.iter().map(|(key, value)| (key.as_str(), *value))).map_err(wrong)?;
+    Ok((settings, limits))
 }
 
 /// Runs to the end and returns the exit code.

@@ -27,7 +27,7 @@ pub struct RuleLine {
 /// The source of a rule, which decides what the rule may loosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The command line or user configuration.
+    /// The command line.
     Operator,
     /// A worker's `tool_rules`.
     Worker,
@@ -35,6 +35,8 @@ pub enum Source {
     Toolset,
     /// The project's `approval`.
     Project,
+    /// `approval` of the user's configuration.
+    User,
 }
 
 impl Source {
@@ -44,6 +46,7 @@ impl Source {
             Self::Worker => "worker",
             Self::Toolset => "toolset",
             Self::Project => "project",
+            Self::User => "user",
         }
     }
 }
@@ -70,6 +73,8 @@ pub struct Gate {
     pub operator: Vec<RuleLine>,
     /// The project's `approval`.
     pub project: Policy,
+    /// `approval` of the user's configuration.
+    pub user: Policy,
 }
 
 /// A call as the gate sees it.
@@ -250,7 +255,7 @@ impl Gate {
 
     /// The sources in order, each with the lines that match the function and could match one of these arguments, if
     /// there are any. Few of many lines do, and those are checked more than once.
-    fn sources<'a>(&'a self, query: &'a Query<'_>, subjects: &[Subject]) -> [Speaker<'a>; 4] {
+    fn sources<'a>(&'a self, query: &'a Query<'_>, subjects: &[Subject]) -> [Speaker<'a>; 5] {
         let names: Vec<Head> = query.names.iter().map(|name| Head::of(name)).collect();
         let subjects: Vec<Head> = subjects.iter().map(Subject::head).collect();
         let of = |lines: &'a [RuleLine]| -> Vec<&'a RuleLine> {
@@ -264,6 +269,7 @@ impl Gate {
             (Source::Worker, of(query.worker), None),
             (Source::Toolset, of(query.toolset.map_or(&[][..], |policy| &policy.lines)), query.toolset),
             (Source::Project, of(&self.project.lines), Some(&self.project)),
+            (Source::User, of(&self.user.lines), Some(&self.user)),
         ]
     }
 
@@ -322,7 +328,7 @@ fn only_tightens(source: Source, query: &Query<'_>) -> bool {
 /// Whether a source's `preApproved` applies. The operator's always applies. One in the program's files applies if the
 /// default would not ask anyway, or if the effect is inside the program's own mounts.
 fn may_loosen(source: Source, query: &Query<'_>) -> bool {
-    source == Source::Operator
+    matches!(source, Source::Operator | Source::User)
         || query.not_own.is_none()
         || risk_default(query.risk, query.wildcard) == Rule::PreApproved
 }

@@ -59,3 +59,73 @@ impl Limits {
         Budget { max_turns, max_tool_calls, max_tokens, max_cost_usd, timeout_ms }
     }
 }
+
+/// Limits as one source gives them. An absent value says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GivenLimits {
+    /// [`Limits::max_turns`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// [`Limits::max_tool_calls`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u32>,
+    /// [`Limits::timeout_ms`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// [`Limits::max_tokens`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// [`Limits::max_cost_usd`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<Usd>,
+    /// [`Limits::max_depth`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u32>,
+    /// [`Limits::max_repeats`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_repeats: Option<u32>,
+    /// [`Limits::request_retries`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_retries: Option<u32>,
+    /// [`Limits::output_retries`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_retries: Option<u32>,
+}
+
+impl GivenLimits {
+    /// The limits of two sources: the tighter one of each.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        fn tighter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+            one.into_iter().chain(other).min()
+        }
+        Self {
+            max_turns: tighter(self.max_turns, other.max_turns),
+            max_tool_calls: tighter(self.max_tool_calls, other.max_tool_calls),
+            timeout_ms: tighter(self.timeout_ms, other.timeout_ms),
+            max_tokens: tighter(self.max_tokens, other.max_tokens),
+            max_cost_usd: tighter(self.max_cost_usd, other.max_cost_usd),
+            max_depth: tighter(self.max_depth, other.max_depth),
+            max_repeats: tighter(self.max_repeats, other.max_repeats),
+            request_retries: tighter(self.request_retries, other.request_retries),
+            output_retries: tighter(self.output_retries, other.output_retries),
+        }
+    }
+
+    /// `limits` with these in place of its own.
+    #[must_use]
+    pub fn over(&self, limits: &Limits) -> Limits {
+        Limits {
+            max_turns: self.max_turns.or(limits.max_turns),
+            max_tool_calls: self.max_tool_calls.or(limits.max_tool_calls),
+            timeout_ms: self.timeout_ms.or(limits.timeout_ms),
+            max_tokens: self.max_tokens.or(limits.max_tokens),
+            max_cost_usd: self.max_cost_usd.or(limits.max_cost_usd),
+            max_depth: self.max_depth.or(limits.max_depth),
+            max_repeats: self.max_repeats.unwrap_or(limits.max_repeats),
+            request_retries: self.request_retries.unwrap_or(limits.request_retries),
+            output_retries: self.output_retries.unwrap_or(limits.output_retries),
+        }
+    }
+}

@@ -47,6 +47,17 @@ pub struct ToolsetError {
     pub reason: String,
 }
 
+/// An older key of a toolset's configuration that is `true` or `false`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldApproval {
+    /// The key.
+    pub key: &'static str,
+    /// The tools that ask if it is true.
+    pub ask: &'static [&'static str],
+    /// The tools that run without asking if it is false.
+    pub run: &'static [&'static str],
+}
+
 /// A kind of toolset.
 pub trait ToolsetKind: MaybeSend + MaybeSync {
     /// Its name in `toolsets`.
@@ -56,7 +67,11 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
         &[]
     }
     /// Older names of keys of its configuration, each with the name that it has now.
-    fn key_aliases(&self) -> &'static [(&'static str, &'static str)] {
+    fn old_keys(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+    /// Older keys that say for several of its tools whether a call of them asks.
+    fn old_approvals(&self) -> &'static [OldApproval] {
         &[]
     }
     /// Names of its tools, where they are the same for every worker that has the toolset: what else a worker has must

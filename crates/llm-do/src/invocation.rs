@@ -8,6 +8,7 @@ use llm_do_core::{
     gate::{Mode, Pattern, Rule, RuleLine},
     ledger::Budget,
     model::{ModelName, ModelSettings},
+    worker::GivenLimits,
 };
 use llm_do_program::target::Request;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub struct Invocation {
     pub model: Option<ModelName>,
     /// [`RunOptions::set`].
     pub set: ModelSettings,
+    /// [`RunOptions::limits`].
+    #[serde(skip_serializing_if = "says_nothing")]
+    pub limits: GivenLimits,
     /// [`RunOptions::mode`].
     pub mode: Option<Mode>,
     /// [`RunOptions::rules`].
@@ -39,6 +43,10 @@ pub struct Invocation {
     pub budget: Budget,
     /// What the entry was given.
     pub input: Input,
+}
+
+fn says_nothing(limits: &GivenLimits) -> bool {
+    *limits == GivenLimits::default()
 }
 
 /// One rule of the operator.
@@ -70,6 +78,7 @@ impl Invocation {
             here: here.to_owned(),
             model: options.model.clone(),
             set: options.set.clone(),
+            limits: options.limits,
             mode: options.mode,
             rules: rules.collect(),
             grants: options.grants.iter().map(ToString::to_string).collect(),
@@ -83,7 +92,7 @@ impl Invocation {
     /// # Errors
     /// A rule or grant that can't be read.
     pub(crate) fn settings(&self, base: Settings) -> Result<Settings, BadInvocation> {
-        let Invocation { request, here, model, set, mode, rules, grants, budget, .. } = self.clone();
+        let Invocation { request, here, model, set, limits, mode, rules, grants, budget, .. } = self.clone();
         let rules = rules.into_iter().map(|RuleGiven { pattern, rule, origin }| {
             let pattern = Pattern::parse(&pattern).map_err(|error| BadInvocation(error.to_string()))?;
             Ok(RuleLine { pattern, rule, origin })
@@ -93,6 +102,7 @@ impl Invocation {
         let run = RunOptions {
             model,
             set,
+            limits,
             mode,
             budget,
             rules: rules.collect::<Result<_, _>>()?,

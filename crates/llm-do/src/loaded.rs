@@ -108,9 +108,15 @@ impl Located {
         kinds::register(&mut toolsets, Some(&host));
         apply(&options.grants, &confiner, &python)?;
 
+        let user = user_config(&home)?;
+        let declare = |providers, (name, declared): (&String, &Provider)| {
+            model_choice::declare(providers, name, declared)
+        };
+        let providers = user.providers.iter().fold(providers, declare);
         let names = providers.names().into_iter().map(str::to_owned).collect();
         let mut load_options = settings.request.host(&around, toolsets.clone(), names);
         load_options.code = Some(code_reader(Arc::clone(&python)));
+        load_options.limits = user.limits;
         let identity = PathBuf::from(target.source.identity().as_str());
         let source = target.source;
         let loaded = Program::load(source.clone(), load_options.clone()).map_err(Problem::Program)?;
@@ -118,17 +124,14 @@ impl Located {
         let mut warnings = target.warnings;
         warnings.extend(loaded.warnings);
 
-        let user = user_config(&home)?;
         let declared = program.providers().clone();
         let providers = user.prices.iter().fold(providers, |all, (key, terms)| all.price(key, *terms));
-        let providers = declared
-            .iter()
-            .fold(providers, |providers, (name, declared)| model_choice::declare(providers, name, declared));
+        let providers = declared.iter().fold(providers, declare);
         let workers: Arc<[Arc<WorkerDefinition>]> = program.loaded().into();
         let declared_variables = workers.iter().flat_map(|worker| worker.sandbox.env.iter().cloned());
         let variables: BTreeSet<Arc<str>> =
             declared_variables.chain(grant::variables(&options.grants)).collect();
-        let mut secrets = key_variables(&program, &environment, &user.secrets);
+        let mut secrets = key_variables(&program, &environment, &user);
         secrets.extend(variables.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
         let machinery = Machinery {
             variables,
@@ -248,8 +251,11 @@ fn used(workers: &[Arc<WorkerDefinition>]) -> Arc<[UsedDefinition]> {
     used.collect()
 }
 
-/// The user's own configuration. A file that does not exist says nothing.
-fn user_config(home: &Path) -> Result<UserConfig, Problem> {
+/// The user's own configuration, `config.yaml` in llm-do's home. A file that does not exist says nothing.
+///
+/// # Errors
+/// It can't be read, or it is wrong.
+pub fn user_config(home: &Path) -> Result<UserConfig, Problem> {
     let path = home.join("config.yaml");
     match fs::read_to_string(&path) {
         Ok(text) => UserConfig::parse(&path.display().to_string(), &text).map_err(Problem::Program),
@@ -258,12 +264,13 @@ fn user_config(home: &Path) -> Result<UserConfig, Problem> {
     }
 }
 
-/// Variables that the manifest names as keys, and those that the user lists as secret.
-fn key_variables(program: &Program, environment: &Environment, listed: &[String]) -> Vec<(String, String)> {
-    let named = program.providers().values().filter_map(|provider| provider.api_key_env.clone());
+/// Variables that providers name as keys, and those that the user lists as secret.
+fn key_variables(program: &Program, environment: &Environment, user: &UserConfig) -> Vec<(String, String)> {
+    let providers = program.providers().values().chain(user.providers.values());
+    let named = providers.filter_map(|provider| provider.api_key_env.clone());
     let found = named.filter_map(|name| Some((name.clone(), environment(&name)?)));
     let globs: Vec<GlobMatcher> =
-        listed.iter().filter_map(|name| Some(Glob::new(name).ok()?.compile_matcher())).collect();
+        user.secrets.iter().filter_map(|name| Some(Glob::new(name).ok()?.compile_matcher())).collect();
     let listed = std::env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
         globs.iter().any(|glob| glob.is_match(&name)).then_some((name, value))

@@ -5,7 +5,7 @@ use crate::{
     grant::{self, Grant},
     granted::{Granted, ModelSource},
     invocation::Invocation,
-    kinds,
+    kinds, limited,
     loaded::{Effects, Loaded},
     located::Located,
     missing,
@@ -92,11 +92,17 @@ impl Granted {
             }
         };
         let program = &loaded.program;
-        let asked = options.mode.unwrap_or_default();
+        let user = &machinery.user;
+        let asked = options.mode.or(user.mode).unwrap_or_default();
         let mode = program.mode().map_or(asked, |mode| asked.tighten(mode));
         let unattended = mode == Mode::Interactive && !options.can_ask;
         let mode = if unattended { options.unattended } else { mode };
-        let gate = Gate { mode, operator: options.rules.clone(), project: program.approval().clone() };
+        let gate = Gate {
+            mode,
+            operator: options.rules.clone(),
+            project: program.approval().clone(),
+            user: user.approval.clone(),
+        };
         let opened = Opened {
             invocation: Invocation::new(&loaded.request, &machinery.current_dir, &options),
             options,
@@ -312,7 +318,7 @@ impl Session {
             model: self.opened.choice.clone(),
             settings_override: self.opened.options.set.clone(),
             files: Arc::clone(&machinery.files),
-            definitions: Arc::clone(&self.loaded.program) as _,
+            definitions: limited::definitions(&self.loaded.program, self.opened.options.limits),
             toolsets: Arc::clone(&machinery.toolsets),
             gate: Arc::clone(&self.opened.gate),
             redact: Arc::clone(&machinery.redactor) as _,
@@ -324,7 +330,7 @@ impl Session {
         let Start { input, attachments, authority } = start;
         Launch {
             context,
-            entry: Arc::clone(self.entry()),
+            entry: limited::worker(self.entry(), self.opened.options.limits),
             input: Arc::new(input),
             attachments,
             authority,

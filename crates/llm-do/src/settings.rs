@@ -6,6 +6,7 @@ use llm_do_core::{
     ledger::Budget,
     model::{ModelName, ModelSettings},
     toolset::ToolsetRegistry,
+    worker::GivenLimits,
 };
 use llm_do_models::Providers;
 use llm_do_program::target::{Request, Surroundings};
@@ -45,7 +46,9 @@ pub struct RunOptions {
     pub model: Option<ModelName>,
     /// Replaces sampling settings of every worker that is not locked.
     pub set: ModelSettings,
-    /// What `ask` does; interactive if it is absent. The program's manifest can only tighten it.
+    /// Replaces limits of every worker that is not locked.
+    pub limits: GivenLimits,
+    /// What `ask` does. If it is absent: what the user's configuration says, else interactive. The program's manifest can only tighten it.
     pub mode: Option<Mode>,
     /// Whether somebody can be asked.
     pub can_ask: bool,
@@ -66,6 +69,7 @@ impl Default for RunOptions {
         Self {
             model: None,
             set: ModelSettings::default(),
+            limits: GivenLimits::default(),
             mode: None,
             can_ask: false,
             unattended: Mode::AutoDeny,

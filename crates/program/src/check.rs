@@ -18,7 +18,7 @@ use crate::{
     diagnostics::{Diagnostic, codes, tidy},
     effective::Effective,
     load_options::LoadOptions,
-    loading::{Loading, Workers},
+    loading::{Loading, Workers, finish},
     package::{Package, Packages},
     parallel::drop_in_background,
     pre_approvals,
@@ -85,7 +85,7 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     }
     rules::of_workers(&scope, &mut found);
     of_manifest(&scope, &source, whole_folder, &mut found);
-    tidy(&mut found);
+    finish(&source, &mut found);
     drop(scope);
     drop_in_background(loading);
     found

@@ -1,7 +1,7 @@
 //! The contents of a library: its files by path, each with the hash of its bytes.
 
 pub use crate::source::Change;
-use crate::source::{Kind, SourceError, SourceTree, plain};
+use crate::source::{Kind, SourceError, SourceTree, join, plain};
 use llm_do_core::schema::sha256;
 use std::{collections::BTreeMap, fmt};
 
@@ -67,6 +67,16 @@ impl Contents {
     pub fn of(tree: &dyn SourceTree) -> Result<Self, ContentsError> {
         let mut contents = Self::default();
         visit(tree, &mut |path, bytes| contents.insert(path, &bytes))?;
+        Ok(contents)
+    }
+
+    /// Reads the library in a folder of a tree.
+    ///
+    /// # Errors
+    /// See [`ContentsError`].
+    pub fn below(tree: &dyn SourceTree, folder: &str) -> Result<Self, ContentsError> {
+        let mut contents = Self::default();
+        walk(tree, folder, &mut |path, bytes| contents.insert(path, &bytes))?;
         Ok(contents)
     }
 
@@ -152,12 +162,22 @@ pub fn check_path(path: &str) -> Result<(), ContentsError> {
 /// # Errors
 /// See [`ContentsError`].
 pub fn visit(tree: &dyn SourceTree, each: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), ContentsError> {
-    let mut walk = Walk { tree, each, files: 0, bytes: 0, entries: 0 };
+    walk(tree, "", each)
+}
+
+fn walk(
+    tree: &dyn SourceTree,
+    base: &str,
+    each: &mut dyn FnMut(String, Vec<u8>),
+) -> Result<(), ContentsError> {
+    let mut walk = Walk { tree, base, each, files: 0, bytes: 0, entries: 0 };
     walk.folder("", 0)
 }
 
 struct Walk<'a> {
     tree: &'a dyn SourceTree,
+    /// The folder of the library in the tree.
+    base: &'a str,
     each: &'a mut dyn FnMut(String, Vec<u8>),
     files: usize,
     bytes: u64,
@@ -170,7 +190,8 @@ impl Walk<'_> {
         if depth > DEEPEST {
             return Err(ContentsError::TooMany);
         }
-        for (name, kind) in self.tree.list(folder).map_err(|error| unreadable(folder, error))? {
+        let listed = self.tree.list(&join(self.base, folder));
+        for (name, kind) in listed.map_err(|error| unreadable(folder, error))? {
             self.entries += 1;
             if self.entries > MOST_ENTRIES {
                 return Err(ContentsError::TooMany);
@@ -178,7 +199,7 @@ impl Walk<'_> {
             if is_left_out(&name) {
                 continue;
             }
-            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            let path = join(folder, &name);
             check_path(&path)?;
             match kind {
                 Kind::Folder => self.folder(&path, depth + 1)?,
@@ -188,7 +209,7 @@ impl Walk<'_> {
                     if self.files > MOST_FILES {
                         return Err(ContentsError::TooMany);
                     }
-                    let bytes = match self.tree.read(&path, MOST_BYTES - self.bytes) {
+                    let bytes = match self.tree.read(&join(self.base, &path), MOST_BYTES - self.bytes) {
                         Ok(bytes) => bytes,
                         Err(SourceError::TooLarge { .. }) => return Err(ContentsError::TooLarge),
                         Err(error) => return Err(unreadable(&path, error)),

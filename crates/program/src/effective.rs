@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     diagnostics::{Diagnostic, Fix, codes},
     front_matter::Document,
-    keys, manifest,
+    keys, manifest, migrate,
     mounts::{self, Layers, RequiredGrant},
     resolve::WorkerFile,
     shape, shorthand,
@@ -104,6 +104,7 @@ impl Context<'_> {
             return None;
         }
         toolsets::warn_of_nulls(&document.keys, found);
+        migrate::warn_of_left_over(&document.keys, found);
         let keys = shape::check(&document.keys, keys::WORKER, "", found);
         let description = keys.get("description").and_then(Node::as_text).map(Into::into);
         check_name(located, &keys, found);
@@ -195,7 +196,7 @@ impl Context<'_> {
             },
             attachments,
             allow_empty_input: keys.get("allow_empty_input").and_then(Node::as_flag).unwrap_or(true),
-            limits: limits(&layers),
+            limits: limits(self.host, &layers),
             // The journal records the text of the code.
             text: match code_text {
                 Some(code) => format!("{}\n{code}", document.file.text()).into(),

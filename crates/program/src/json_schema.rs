@@ -135,6 +135,10 @@ fn value(shape: &'static Shape, at: &str, one_of_several: bool) -> Value {
             json!({ "type": "string", "enum": ["preApproved", "ask", "blocked"] })
         }
         Shape::Rule => json!({ "$ref": "#/$defs/rule" }),
+        Shape::Approval => json!({ "anyOf": [
+            { "$ref": "#/$defs/rule" },
+            { "type": "boolean", "description": "`ask` or `preApproved`", "deprecated": true },
+        ] }),
         Shape::Choice(now, _) => json!({ "type": "string", "enum": now }),
         Shape::Texts => json!({ "anyOf": [
             { "type": "string" },
@@ -232,7 +236,7 @@ fn toolset(kind: &dyn ToolsetKind) -> Value {
     for (name, schema) in own.value().get("properties").and_then(Value::as_object).into_iter().flatten() {
         add(name, nullable(named(schema, &format!("{at}/properties/{name}"))));
     }
-    for (alias, name) in kind.key_aliases() {
+    for (alias, name) in kind.old_keys() {
         add(alias, json!({ "$ref": format!("{at}/properties/{name}"), "deprecated": true }));
     }
     for (name, schema) in shared["properties"].as_object().into_iter().flatten() {
@@ -241,6 +245,10 @@ fn toolset(kind: &dyn ToolsetKind) -> Value {
     for key in keys::OLD_RULE {
         let schema = json!({ "type": ["boolean", "null"], "description": key.about, "deprecated": true });
         add(key.name, schema);
+    }
+    for old in kind.old_approvals() {
+        let about = format!("`ask` or `preApproved` for {}", old.ask.join(", "));
+        add(old.key, json!({ "type": ["boolean", "null"], "description": about, "deprecated": true }));
     }
     let mut schema = closed(properties, patterns);
     for (keyword, value) in own.value().as_object().into_iter().flatten() {

@@ -224,8 +224,8 @@ pub const MOUNT: &[Key] = &[
     Key::new("mode", Shape::Choice(&["ro", "rw"], &[]), "`ro`, the default, or `rw`"),
     Key::new("suffixes", Shape::Texts, "only files with these suffixes"),
     Key::new("max_file_bytes", Shape::Count(1), "largest file"),
-    Key::new("read_approval", Shape::Rule, "rule for reading"),
-    Key::new("write_approval", Shape::Rule, "rule for writing"),
+    Key::new("read_approval", Shape::Approval, "rule for reading"),
+    Key::new("write_approval", Shape::Approval, "rule for writing"),
 ];
 
 /// `attachment_policy`.

@@ -20,6 +20,7 @@ pub mod json_schema;
 pub mod keys;
 pub mod library;
 pub mod library_name;
+pub mod limits;
 mod listing;
 mod load_options;
 mod loading;

@@ -4,7 +4,7 @@ use crate::{
     code::CodeReader,
     library::{Libraries, NoLibraries},
 };
-use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+use llm_do_core::{authority::Place, toolset::ToolsetRegistry, worker::GivenLimits};
 use std::sync::Arc;
 
 /// The capabilities and permissions of the host. Definitions are checked against them.
@@ -16,6 +16,8 @@ pub struct LoadOptions {
     pub providers: Vec<String>,
     /// The installed libraries.
     pub libraries: Arc<dyn Libraries>,
+    /// The limits of the user's configuration, which hold for every worker.
+    pub limits: GivenLimits,
     /// Whether Python tools may be loaded at all (`--no-import-tools` says no).
     pub import_tools: bool,
     /// Whether workers may name tools by module (`--allow-module-imports`), whatever the manifest says.
@@ -33,6 +35,7 @@ impl Default for LoadOptions {
             toolsets: ToolsetRegistry::default(),
             providers: Vec::new(),
             libraries: Arc::new(NoLibraries),
+            limits: GivenLimits::default(),
             import_tools: true,
             module_imports: false,
             code: None,

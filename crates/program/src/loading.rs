@@ -3,12 +3,12 @@
 
 use crate::{
     context::Context,
-    diagnostics::{Diagnostic, codes, nearest},
+    diagnostics::{Diagnostic, codes, nearest, tidy},
     effective::{Effective, Reading, is_glob},
     front_matter::{self, Document},
     load_options::LoadOptions,
     manifest::{self, MANIFESTS, Manifest},
-    migrate::MOVES,
+    migrate::{self, MOVES},
     package::{Package, Packages},
     parallel::in_parallel,
     resolve::{PackageId, WorkerFile},
@@ -401,6 +401,16 @@ struct Merged {
     /// The result for each exact reference of `reading.callees`, with its index there.
     callees: Vec<(Resolved, usize)>,
     found: Vec<Diagnostic>,
+}
+
+/// Completes the findings of a program: one that only a migration makes readable needs no others, and errors that a
+/// migration cures say so.
+pub(crate) fn finish(source: &Source, found: &mut Vec<Diagnostic>) {
+    if found.iter().any(|finding| finding.code == codes::OLDER_MANIFEST) {
+        found.retain(|finding| [codes::CUT_OFF, codes::OLDER_MANIFEST].contains(&finding.code));
+    }
+    migrate::add_hints(source, found);
+    tidy(found);
 }
 
 /// A partly done change may lack the manifest and its restrictions.

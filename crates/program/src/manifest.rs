@@ -4,7 +4,7 @@
 use crate::{
     dependency::{self, Dependency},
     diagnostics::{Diagnostic, Fix, codes},
-    front_matter, keys,
+    front_matter, keys, migrate,
     shape::{self, rule_of},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
@@ -165,7 +165,10 @@ impl Manifest {
             })
             .collect();
         let name = match there.as_slice() {
-            [] => return Self::default(),
+            [] => {
+                found.extend(migrate::older_manifest(tree).map(|name| older(tree, name)));
+                return Self::default();
+            }
             [one] => *one,
             _ => {
                 found.push(
@@ -205,6 +208,7 @@ impl Manifest {
             found.push(sketch);
             return Self::default();
         }
+        migrate::warn_of_left_over(whole, found);
         let node = shape::check(whole, keys::MANIFEST, "", found);
         let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
         let mut manifest = Self { file: Some(Arc::clone(file)), ..Self::default() };
@@ -358,6 +362,18 @@ impl Manifest {
     }
 }
 
+/// The finding for a manifest of an older form. What it restricts would not hold, so nothing is loaded without it.
+fn older(tree: &dyn SourceTree, name: &str) -> Diagnostic {
+    let new = MANIFESTS[0];
+    Diagnostic::error(
+        codes::OLDER_MANIFEST,
+        format!("`{name}` is an older manifest, which llm-do does not read"),
+    )
+    .at(&Span::whole(&front_matter::unread(tree, name)))
+    .help(format!("run `llm-do migrate`, which converts it to `{new}`"))
+    .help(format!("if it belongs to another program, add a `{new}`, for example with `version: 1`"))
+}
+
 /// The finding for a file whose keys are all inside one `worker:` or `workshop:` key, a layout of early drafts.
 pub fn sketch(whole: &Node) -> Option<Diagnostic> {
     let [entry] = whole.entries() else { return None };
@@ -368,7 +384,7 @@ pub fn sketch(whole: &Node) -> Option<Diagnostic> {
             format!("llm-do does not read files that wrap everything in `{}:`", entry.key),
         )
         .at(&entry.key_span)
-        .help("move its keys to the top level of the file")
+        .help("move its keys to the top level of the file, or run `llm-do migrate`")
     })
 }
 
@@ -498,7 +514,8 @@ pub fn globs(list: Option<&Node>, found: &mut Vec<Diagnostic>) -> Vec<String> {
     globs
 }
 
-fn project_approval(node: &Node, found: &mut Vec<Diagnostic>) -> (Option<Mode>, Policy) {
+/// An `approval` block: its mode, and the rest.
+pub(crate) fn project_approval(node: &Node, found: &mut Vec<Diagnostic>) -> (Option<Mode>, Policy) {
     let mode = match node.get("mode").and_then(Node::as_text) {
         Some("interactive") => Some(Mode::Interactive),
         Some("approve_all") => Some(Mode::ApproveAll),
@@ -538,7 +555,8 @@ pub fn pattern(text: &str, span: &Span, found: &mut Vec<Diagnostic>) -> Option<P
         .ok()
 }
 
-fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Provider> {
+/// One of `providers`.
+pub(crate) fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) -> Option<Provider> {
     let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
     let base_url = text("base_url")?;
     if !(base_url.starts_with("http://") || base_url.starts_with("https://")) {
@@ -570,9 +588,10 @@ pub fn is_library(tree: &dyn SourceTree) -> bool {
         && !MANIFESTS.into_iter().any(|name| matches!(tree.kind(name), Ok(Some(_))))
 }
 
-/// Whether a tree is a project: it has a manifest or a `main.worker`.
+/// Whether a tree is a project: it has a manifest, of an older form too, or a `main.worker`.
 pub fn is_project(tree: &dyn SourceTree) -> bool {
-    MANIFESTS.into_iter().chain(["main.worker"]).any(|name| matches!(tree.kind(name), Ok(Some(Kind::File))))
+    let has = |name: &str| matches!(tree.kind(name), Ok(Some(Kind::File)));
+    MANIFESTS.into_iter().chain(["main.worker"]).any(has) || migrate::older_manifest(tree).is_some()
 }
 
 #[cfg(test)]

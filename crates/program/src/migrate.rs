@@ -9,6 +9,7 @@ mod draft;
 mod emit;
 mod entry;
 mod golem;
+mod hints;
 mod inventory;
 mod keys;
 mod manifests;
@@ -19,7 +20,11 @@ mod registry;
 mod rewrite;
 mod tool_rules;
 mod toolsets;
+mod unmended;
 mod wrapper;
+
+pub(crate) use hints::{add_hints, warn_of_left_over};
+pub(crate) use manifests::older as older_manifest;
 
 use crate::{
     source::SourceTree,
@@ -264,11 +269,15 @@ pub fn plan(tree: &dyn SourceTree, scope: &Scope) -> Result<Plan, Unrecognised> 
             Role::Manifest => manifests::manifest(draft, &names, &layout, findings),
         }
     }
+    if *scope == Scope::Folder {
+        manifests::grant_writes(&mut drafts, &mut findings);
+    }
     let mentions = prompts::Mentions::read(tree, &inventory, &layout);
     let mut absorbed = Vec::new();
     for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Worker && wanted(draft)) {
         prompts::take_in(tree, &inventory, &layout, &mentions, draft, &mut absorbed, &mut findings);
     }
+    unmended::tell(&drafts, &inventory, scope, &mut findings);
     if *scope == Scope::Folder {
         entry::settle(&mut drafts, &inventory, &layout, &mut findings);
     }

@@ -2,7 +2,7 @@
 //! `docs/guides/libraries.md`.
 
 use crate::{
-    contents::Difference,
+    contents::{Contents, Difference},
     dependency::{Dependency, DependencyKind},
     diagnostics::{Diagnostic, codes, nearest},
     front_matter,
@@ -14,7 +14,7 @@ use crate::{
     manifest::{LIBRARY, Manifest},
     resolve::{Layout, PackageId, WorkerFile},
     scan,
-    source::SourceTree,
+    source::{SourceTree, plain},
     span::Span,
     tool_folders::ToolFolders,
     toolsets::{self, Toolsets},
@@ -332,6 +332,8 @@ impl Packages {
                     );
                     return None;
                 };
+                let pinned = Arc::clone(pinned);
+                self.compare_with_source(from, dependency, &pinned, found);
                 (pinned.name.clone(), Some(pinned.version.clone()))
             }
         };
@@ -371,6 +373,35 @@ impl Packages {
         self.depend(id, chain, host, found);
         chain.pop();
         Some(id)
+    }
+
+    /// A library in the program's own folder is used as it was installed. Whoever edits it has to know.
+    fn compare_with_source(
+        &self,
+        from: PackageId,
+        dependency: &Dependency,
+        pinned: &Pinned,
+        found: &mut Vec<Diagnostic>,
+    ) {
+        let (DependencyKind::Path(path), PackageId::PROGRAM) = (&dependency.kind, from) else { return };
+        let tree = self.program().tree.as_ref();
+        // A folder that is gone or that no longer is a library can't be installed, which `lib install` reports.
+        let Ok(now) = plain(path).map(|folder| Contents::below(tree, &folder)) else { return };
+        let differences = now.map(|now| pinned.contents.compare(&now)).unwrap_or_default();
+        let Some(first) = differences.first() else { return };
+        let more = match differences.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        found.push(
+            Diagnostic::warning(
+                codes::SOURCE_CHANGED,
+                format!("`{path}` has changed since it was installed as `{}`: {first}{more}", pinned.label()),
+            )
+            .at(&dependency.span)
+            .note("the program uses the installed copy")
+            .help("run `llm-do lib install` to use the current files"),
+        );
     }
 
     fn conflict(&self, from: PackageId, id: PackageId, dependency: &Dependency) -> Diagnostic {

@@ -7,7 +7,7 @@ use crate::{
     effective::Effective,
     front_matter,
     load_options::LoadOptions,
-    loading::{self, Loading, Workers, same_id, with_nearest},
+    loading::{self, Loading, Workers, finish, same_id, with_nearest},
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted, default_mount},
     package::{Package, Packages, protection},
@@ -99,7 +99,7 @@ impl Program {
         if let Some(entry) = &entry {
             found.extend(check::before_run(&source, &loading, &entry.definition.id));
         }
-        tidy(&mut found);
+        finish(&source, &mut found);
         let Some(entry) = entry.filter(|_| !found.iter().any(Diagnostic::is_error)) else {
             return Err(Diagnostics(found));
         };

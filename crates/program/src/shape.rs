@@ -39,6 +39,8 @@ pub enum Shape {
     Duration,
     /// `preApproved`, `ask` or `blocked`; older: `{pre_approved: true}`, `{approval_required: false}`.
     Rule,
+    /// A rule; older: `true` for `ask` and `false` for `preApproved`.
+    Approval,
     /// One of the first list; the second list has known values that are not supported yet.
     Choice(&'static [&'static str], &'static [&'static str]),
     /// A list of texts, or one text.
@@ -249,6 +251,13 @@ fn fit(node: &Node, shape: &'static Shape, path: &str, found: &mut Vec<Diagnosti
             _ => wrong(found),
         },
         Shape::Rule => rule(node, path, found),
+        Shape::Approval => match node.as_flag() {
+            Some(asks) => {
+                let rule = if asks { Rule::Ask } else { Rule::PreApproved };
+                Some(Node { span: node.span.clone(), data: Data::Text(rule.to_string()) })
+            }
+            None => rule(node, path, found),
+        },
         Shape::Choice(now, later) => match node.as_text() {
             Some(text) if now.contains(&text) => Some(node.clone()),
             Some(text) if later.contains(&text) => {
@@ -313,6 +322,7 @@ fn suits(node: &Node, shape: &Shape) -> bool {
         (Shape::Count(_) | Shape::Number(..), Data::Number(_)) => true,
         (Shape::Duration, Data::Number(_) | Data::Text(_)) => true,
         (Shape::Rule, Data::Text(_)) => true,
+        (Shape::Approval, Data::Text(_) | Data::Flag(_)) => true,
         (Shape::Texts, Data::List(_) | Data::Text(_)) => true,
         (Shape::Map(_) | Shape::Record(_), Data::Map(_)) => true,
         (Shape::Either(shapes), _) => shapes.iter().any(|shape| suits(node, shape)),
@@ -328,7 +338,7 @@ pub fn describe(shape: &Shape) -> String {
         Shape::Count(_) => "a whole number".into(),
         Shape::Number(..) => "a number".into(),
         Shape::Duration => "a duration".into(),
-        Shape::Rule => "`preApproved`, `ask` or `blocked`".into(),
+        Shape::Rule | Shape::Approval => "`preApproved`, `ask` or `blocked`".into(),
         Shape::Choice(now, _) => {
             let names: Vec<String> = now.iter().map(|name| format!("`{name}`")).collect();
             names.join(" or ")

@@ -5,12 +5,13 @@ use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
     library::DiskLibraries,
     load_options::LoadOptions,
-    manifest::MANIFESTS,
+    manifest::{MANIFESTS, is_project},
+    migrate,
     resolve::{is_cases, without_extension},
     source::{DiskTree, SourceError},
     start::{Source, Start},
 };
-use llm_do_core::{authority::Place, toolset::ToolsetRegistry};
+use llm_do_core::{authority::Place, toolset::ToolsetRegistry, worker::GivenLimits};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -67,6 +68,7 @@ impl Request {
             toolsets,
             providers,
             libraries: Arc::new(DiskLibraries { roots: library_roots(&self.libraries, around) }),
+            limits: GivenLimits::default(),
             import_tools: !self.no_import_tools,
             module_imports: self.module_imports,
             code: None,
@@ -202,9 +204,11 @@ fn words(request: &Request, around: &Surroundings) -> (Option<String>, Option<St
     }
 }
 
-/// A target that is a manifest selects its project.
+/// A target that is a manifest selects its project. One of an older form does too, because it is no worker.
 fn is_manifest(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| MANIFESTS.contains(&name))
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let older = |folder: &Path| migrate::older_manifest(&DiskTree::open(folder).ok()?);
+    MANIFESTS.contains(&name) || path.parent().and_then(older) == Some(name)
 }
 
 fn no_target(message: String) -> Diagnostic {
@@ -287,7 +291,7 @@ fn project_of(folder: &Path, around: &Surroundings) -> Option<PathBuf> {
         if has_mode(ancestor, shared) {
             return None;
         }
-        if MANIFESTS.iter().chain(&["main.worker"]).any(|name| ancestor.join(name).is_file()) {
+        if DiskTree::open(ancestor).is_ok_and(|tree| is_project(&tree)) {
             return Some(ancestor.to_owned());
         }
         if ancestor.join(".git").exists() || Some(ancestor) == home.as_deref() {

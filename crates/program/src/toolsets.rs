@@ -10,7 +10,7 @@ use crate::{
 };
 use llm_do_core::{
     gate::Rule,
-    toolset::{ToolsetKind, ToolsetRegistry},
+    toolset::{OldApproval, ToolsetKind, ToolsetRegistry},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -31,7 +31,7 @@ pub fn read(node: &Node, registry: &ToolsetRegistry, found: &mut Vec<Diagnostic>
         node.entries().iter().map(|entry| (entry.key.clone(), entry.key_span.clone(), entry.value.clone()));
     for (name, span, configuration) in listed.chain(mapped).collect::<Vec<_>>() {
         let Some(kind) = kind(&name, &span, registry, found) else { continue };
-        let configuration = configure(kind.as_ref(), &configuration, found);
+        let configuration = configure(kind.as_ref(), &name, &configuration, found);
         let canonical: Arc<str> = kind.name().into();
         if toolsets.contains_key(&canonical) {
             found.push(given_twice(node, kind.as_ref(), &span));
@@ -117,9 +117,8 @@ fn kind<'a>(
     kind
 }
 
-/// The configuration in canonical form.
-fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -> Node {
-    let name = kind.name();
+/// The configuration in canonical form. `name` is what the file calls the toolset.
+fn configure(kind: &dyn ToolsetKind, name: &str, node: &Node, found: &mut Vec<Diagnostic>) -> Node {
     let path = format!("toolsets.{name}");
     let Data::Map(entries) = &node.data else {
         found.push(shape::wrong_type(node, &path, "a map"));
@@ -133,13 +132,13 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         .map(|properties| properties.keys().map(String::as_str).collect())
         .unwrap_or_default();
     let open = schema.value().get("additionalProperties") != Some(&Value::Bool(false));
-    let (mut own, mut shared, mut rule) = (Vec::<Entry>::new(), Vec::new(), None);
+    let (mut own, mut shared, mut older) = (Vec::<Entry>::new(), Vec::new(), Vec::new());
     for entry in entries.iter().filter(|e| e.value.data != Data::Null && !e.key.starts_with("x-")) {
         let snake = snake_case(&entry.key);
-        let older = kind.key_aliases().iter().find(|(alias, _)| *alias == snake).map(|(_, name)| *name);
+        let renamed = kind.old_keys().iter().find(|(alias, _)| *alias == snake).map(|(_, name)| *name);
         let key = match properties.iter().find(|known| **known == entry.key || **known == snake) {
             Some(known) => Some(*known),
-            None => older,
+            None => renamed,
         };
         let canonical = |key: &str| Entry { key: key.to_owned(), ..entry.clone() };
         if let Some(key) = key {
@@ -156,7 +155,9 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         } else if keys::TOOLSET.iter().any(|key| key.name == snake) {
             shared.push(canonical(&snake));
         } else if ["pre_approved", "approval_required"].contains(&snake.as_str()) {
-            rule = old_default(&snake, entry, &path, found);
+            older.extend(old_default(&snake, entry, &path, found));
+        } else if let Some(old) = kind.old_approvals().iter().find(|old| old.key == snake) {
+            older.extend(old_approval(old, entry, &path, found));
         } else if open {
             let here = format!("{path}.{}", entry.key);
             let value = match schema.value().get("additionalProperties") {
@@ -168,6 +169,18 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
         } else {
             let known = properties.iter().copied().chain(keys::TOOLSET.iter().map(|key| key.name));
             found.push(shape::unknown_key(entry, known, &path));
+        }
+    }
+    for (at, second) in own.iter().enumerate() {
+        let written = entries.iter().find(|entry| entry.key_span == second.key_span).unwrap_or(second);
+        if let Some(first) = own[..at].iter().find(|first| first.key == second.key) {
+            found.push(shape::given_twice(
+                &format!("{path}.{}", second.key),
+                &second.key,
+                node,
+                first,
+                written,
+            ));
         }
     }
     let own = Node { span: node.span.clone(), data: Data::Map(own) };
@@ -188,8 +201,8 @@ fn configure(kind: &dyn ToolsetKind, node: &Node, found: &mut Vec<Diagnostic>) -
     let mut all = own.entries().to_vec();
     all.extend(shared.entries().iter().cloned());
     let mut configuration = Node { span: node.span.clone(), data: Data::Map(all) };
-    if let Some(old) = rule {
-        // The older spelling is a default. An explicit default takes precedence.
+    for old in older {
+        // What `approval` says takes precedence over older spellings.
         configuration = overlay(&old, &configuration, false);
     }
     configuration
@@ -254,13 +267,38 @@ fn old_default(key: &str, entry: &Entry, path: &str, found: &mut Vec<Diagnostic>
         return None;
     };
     let rule = if flag == (key == "pre_approved") { Rule::PreApproved } else { Rule::Ask };
-    let span = &entry.value.span;
-    let map = |key: &str, value: Node| Node {
-        span: span.clone(),
-        data: Data::Map(vec![Entry { key: key.into(), key_span: entry.key_span.clone(), value }]),
+    let rule = made(entry, Data::Text(rule.to_string()));
+    Some(map(entry, [("approval", map(entry, [("default", rule)]))]))
+}
+
+/// `write_approval: true` as `approval: {tools: {write_file: ask, …}}`.
+fn old_approval(old: &OldApproval, entry: &Entry, path: &str, found: &mut Vec<Diagnostic>) -> Option<Node> {
+    let (tools, rule) = match entry.value.as_flag() {
+        Some(true) => (old.ask, Rule::Ask),
+        Some(false) => (old.run, Rule::PreApproved),
+        None => {
+            found.push(shape::wrong_type(&entry.value, &format!("{path}.{}", old.key), "true or false"));
+            return None;
+        }
     };
-    let rule = Node { span: span.clone(), data: Data::Text(rule.to_string()) };
-    Some(map("approval", map("default", rule)))
+    let rule = made(entry, Data::Text(rule.to_string()));
+    let rules = map(entry, tools.iter().map(|tool| (*tool, rule.clone())));
+    Some(map(entry, [("approval", map(entry, [("tools", rules)]))]))
+}
+
+/// A value in place of an older entry, with its span.
+fn made(entry: &Entry, data: Data) -> Node {
+    Node { span: entry.value.span.clone(), data }
+}
+
+/// A map in place of an older entry, with its spans.
+fn map<'a>(entry: &Entry, values: impl IntoIterator<Item = (&'a str, Node)>) -> Node {
+    let entries = values.into_iter().map(|(key, value)| Entry {
+        key: key.to_owned(),
+        key_span: entry.key_span.clone(),
+        value,
+    });
+    made(entry, Data::Map(entries.collect()))
 }
 
 /// Merges a worker's toolsets into its project's. Maps merge, lists and single values are the worker's, and rules
@@ -313,7 +351,7 @@ mod tests {
         fn aliases(&self) -> &'static [&'static str] {
             &["fs"]
         }
-        fn key_aliases(&self) -> &'static [(&'static str, &'static str)] {
+        fn old_keys(&self) -> &'static [(&'static str, &'static str)] {
             &[("old_names", "names")]
         }
         fn configuration(&self) -> Schema {

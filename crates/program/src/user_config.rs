@@ -2,18 +2,30 @@
 
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, codes},
+    keys, limits,
+    manifest::{self, Provider},
     shape::{self, Key, Shape},
     span::SourceFile,
     yaml::{self, Node},
 };
 use globset::Glob;
 use llm_do_core::{
+    gate::{Mode, Policy},
     model::{ModelName, Terms},
     price::{Price, Usd},
+    worker::GivenLimits,
 };
+use std::collections::BTreeMap;
 
 const KEYS: &[Key] = &[
     Key::new("model", Shape::Text, "the model where neither worker nor project names one"),
+    Key::new("limits", Shape::Record(keys::LIMITS), "limits of all workers of all programs"),
+    Key::new("providers", Shape::Map(&Shape::Record(keys::PROVIDER)), "model providers for all programs"),
+    Key::new(
+        "approval",
+        Shape::Record(keys::PROJECT_APPROVAL),
+        "rules for calls that no program has a rule for",
+    ),
     Key::new("secrets", Shape::Texts, "environment variables whose values are secret: names or globs"),
     Key::new(
         "prices",
@@ -33,10 +45,18 @@ const PRICE: &[Key] = &[
 const DOLLARS: Shape = Shape::Number(0.0, 1e6);
 
 /// The user's settings for all programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserConfig {
     /// The model where neither a worker, nor the environment, nor a project names one.
     pub model: Option<ModelName>,
+    /// Limits of all workers.
+    pub limits: GivenLimits,
+    /// Providers. A provider of the same name in a manifest takes precedence.
+    pub providers: BTreeMap<String, Provider>,
+    /// The mode where the command line gives none.
+    pub mode: Option<Mode>,
+    /// The rules of `approval`.
+    pub approval: Policy,
     /// Environment variables whose values are secret: names, or globs of names.
     pub secrets: Vec<String>,
     /// Prices of models by `provider:model`, or a prefix and `*`, in the order of the file.
@@ -74,9 +94,23 @@ impl UserConfig {
                 }
             }
         }
+        let limits = keys.get("limits").map(limits::given).unwrap_or_default();
+        let providers = keys.get("providers").map(Node::entries).unwrap_or_default().iter();
+        let providers = providers
+            .filter_map(|entry| {
+                Some((entry.key.clone(), manifest::provider(&entry.key_span, &entry.value, &mut found)?))
+            })
+            .collect();
+        let (mode, approval) = match keys.get("approval") {
+            Some(node) => manifest::project_approval(node, &mut found),
+            None => Default::default(),
+        };
         let prices = keys.get("prices").map(Node::entries).unwrap_or_default().iter();
         let prices = prices.filter_map(|entry| Some((entry.key.clone(), terms(&entry.value)?))).collect();
-        if found.is_empty() { Ok(Self { model, secrets, prices }) } else { Err(Diagnostics(found)) }
+        match found.is_empty() {
+            true => Ok(Self { model, limits, providers, mode, approval, secrets, prices }),
+            false => Err(Diagnostics(found)),
+        }
     }
 }
 

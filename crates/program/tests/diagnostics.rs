@@ -25,6 +25,7 @@ const WRITTEN_BY_HAND: &[Code] = &[
     // These need a lock file that was valid before.
     codes::LIBRARY_CHANGED,
     codes::NOT_LOCKED,
+    codes::SOURCE_CHANGED,
     // This needs a machine without Python.
     codes::NOT_LOOKED_INTO,
 ];

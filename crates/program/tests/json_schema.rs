@@ -118,6 +118,7 @@ fn fitting(shape: &'static Shape) -> BoxedStrategy<Value> {
             json!({"allowed": true}),
         ])
         .boxed(),
+        Shape::Approval => prop_oneof![any::<bool>().prop_map(Value::from), fitting(&Shape::Rule)].boxed(),
         Shape::Choice(now, later) => {
             select(now.iter().chain(*later).map(|name| json!(name)).collect::<Vec<_>>()).boxed()
         }

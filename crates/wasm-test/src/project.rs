@@ -79,7 +79,7 @@ impl Project {
             files,
             definitions: program.clone(),
             toolsets: Arc::new(toolsets),
-            gate: Arc::new(Gate { mode, operator: Vec::new(), project: program.approval().clone() }),
+            gate: Arc::new(Gate { mode, project: program.approval().clone(), ..Gate::default() }),
             redact,
         };
         let launch = Launch {

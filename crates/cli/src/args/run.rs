@@ -111,7 +111,7 @@ pub(crate) struct ModelFlags {
     /// The model, as PROVIDER:MODEL
     #[arg(id = "model", long = "model", value_name = "MODEL")]
     pub(crate) name: Option<String>,
-    /// Override a model setting, such as temperature=0.2
+    /// Override a model setting or a limit, such as temperature=0.2 or limits.max_turns=20
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }

@@ -6,12 +6,13 @@ mod fix;
 use crate::{
     args::{Format, ProgramArgs},
     exit::{Complaint, Exit},
-    program::{findings, looked_at, reading_host, surroundings},
+    program::{findings, home, looked_at, reading_host, surroundings},
     render::Output,
     visible,
 };
 use fix::{Left, Made};
 use llm_do::{
+    Problem,
     models::Providers,
     program::{
         Diagnostic,
@@ -21,6 +22,7 @@ use llm_do::{
         },
         target,
     },
+    user_config,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -91,6 +93,11 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
         Err(found) => return Ok(Checked { root: None, found: found.0 }),
     };
     let root = Some(PathBuf::from(target.source.tree.root().as_str()));
+    match user_config(&home()) {
+        Ok(user) => providers.extend(user.providers.into_keys()),
+        Err(Problem::Program(found)) => return Ok(Checked { root, found: found.0 }),
+        Err(problem) => return Err(Complaint::wrong(problem.to_string())),
+    }
     let host = reading_host(&request, &around, &target, providers);
     let mut found = target.warnings;
     found.extend(llm_do::program::check(target.source, host));

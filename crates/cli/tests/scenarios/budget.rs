@@ -142,3 +142,76 @@ fn resumed_run_has_the_same_ledger() {
         assert_eq!(used(&records), used(&undisturbed), "{kept}");
     }
 }
+
+fn configured(story: Story, text: &str) -> Story {
+    let home = story.home().join("home/.llm-do");
+    fs::create_dir_all(&home).expect("a folder");
+    fs::write(home.join("config.yaml"), text).expect("a file");
+    story
+}
+
+#[test]
+fn command_line_replaces_limits_of_workers_that_are_not_locked() {
+    let story = looking("limits: {max_turns: 9}\n");
+    let told = story.run(&[".", "--set", "limits.max_turns=2"]);
+    assert_eq!(told.code, Some(4), "{told}");
+    assert!(told.stderr.contains("2 model turns") || told.stderr.contains("2 turns"), "{told}");
+    let tight = looking("limits: {max_turns: 2}\n");
+    assert_eq!(tight.run(&["."]).code, Some(4));
+    assert_eq!(tight.run(&[".", "--set", "limits.max_turns=5", "--set", "limits.timeout=5m"]).code, Some(0));
+    let locked = looking("limits: {max_turns: 2}\nlocked: true\n");
+    assert_eq!(locked.run(&[".", "--set", "limits.max_turns=5"]).code, Some(4));
+    for (wrong, message) in [
+        ("limits.max_trns=1", "did you mean `max_turns`?"),
+        ("limits.max_turns=many", "must be a whole number"),
+        ("limits.max_turns=", "has no value"),
+        ("colour=blue", "unknown field `colour`"),
+    ] {
+        let told = story.run(&[".", "--set", wrong]);
+        assert_eq!(told.code, Some(2), "{told}");
+        assert!(told.stderr.contains(message), "{told}");
+    }
+}
+
+#[test]
+fn limits_of_the_user_hold_in_every_program() {
+    let story = configured(looking("limits: {max_turns: 9}\n"), "limits: {max_turns: 2}\n");
+    assert_eq!(story.run(&["."]).code, Some(4));
+    let story = configured(looking(""), "limits: {max_turns: 5, max_repeats: 9}\n");
+    assert_eq!(story.run(&["."]).code, Some(0));
+}
+
+#[test]
+fn approval_of_the_user_is_the_operators() {
+    let story = |approval: &str| {
+        let story = Story::new()
+            .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nGo.\n")
+            .file("s.yaml", "answers:\n  - {when: {turn: 0}, calls: [{tool: write_file, arguments: {path: /a, content: x}}]}\n  - {text: done}\n");
+        configured(story, approval)
+    };
+    let written = |story: &Story, arguments: &[&str]| {
+        let told = story.run(arguments);
+        assert_eq!(told.code, Some(0), "{told}");
+        story.read("a").is_some()
+    };
+    assert!(!written(&story(""), &["."]));
+    assert!(written(&story("approval: {tools: {write_file: preApproved}}\n"), &["."]));
+    assert!(written(&story("approval: {mode: approve_all}\n"), &["."]));
+    assert!(!written(&story("approval: {mode: approve_all}\n"), &[".", "--approval", "auto_deny"]));
+    // The project comes before the user, and `blocked` before everybody.
+    let asking = story("approval: {default: preApproved}\n")
+        .file("project.yaml", "approval: {tools: {write_file: ask}}\n");
+    assert!(!written(&asking, &["."]));
+    assert!(!written(&story("approval: {tools: {write_file: blocked}}\n"), &[".", "--allow", "write_file"]));
+}
+
+#[test]
+fn providers_of_the_user_are_known_everywhere() {
+    let story = Story::new().file("main.worker", "---\nmodel: mine:big\n---\nGo.\n");
+    assert!(story.run(&["check", "."]).to_string().contains("unknown provider `mine`"));
+    let story = configured(story, "providers: {mine: {base_url: 'http://127.0.0.1:9/v1'}}\n");
+    assert_eq!(story.run(&["check", "."]).code, Some(0));
+    let told = story.run(&[".", "Hi", "--set", "limits.request_retries=0"]);
+    assert_eq!(told.code, Some(1), "{told}");
+    assert!(!told.stderr.contains("grant"), "{told}");
+}

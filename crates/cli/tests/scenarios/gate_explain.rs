@@ -31,6 +31,7 @@ fn explanation_names_the_deciding_rule_and_the_others() {
       worker        preApproved  main.worker:5
       toolset       -
       project       ask          project.yaml:1: default
+      user          -
       callers       -
       mount         -
       default       ask          default for risk `write`
@@ -45,6 +46,7 @@ fn explanation_names_the_deciding_rule_and_the_others() {
       worker        blocked      main.worker:6
       toolset       -
       project       ask          project.yaml:1: default
+      user          -
       callers       -
       mount         -
       default       ask          default for risk `write`
@@ -60,6 +62,7 @@ fn explanation_names_the_deciding_rule_and_the_others() {
       worker        preApproved  main.worker:5
       toolset       -
       project       ask          project.yaml:1: default
+      user          -
       callers       -
       mount         -
       default       ask          default for risk `write`
@@ -75,6 +78,7 @@ fn explanation_names_the_deciding_rule_and_the_others() {
       worker        -
       toolset       -
       project       blocked      project.yaml:1
+      user          -
       callers       -
       mount         -
       default       ask          default for risk `destructive`

@@ -691,3 +691,32 @@ fn check_reports_an_export_that_a_library_does_not_have() {
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stdout.contains("there is no worker `a`") && told.stdout.contains("lib.yaml"), "{told}");
 }
+
+#[test]
+fn edited_path_dependency_is_reported_and_installed_again() {
+    let story = with_library(Story::new(), "libs/style", "style", "1.0", "")
+        .file("project.yaml", "model: script:s.yaml\ndependencies: [./libs/style]\n")
+        .file("main.worker", "---\nallow_workers: ['style:a']\n---\nGo.\n")
+        .file("s.yaml", "answers: [{text: done}]\n");
+    assert_eq!(story.run(&["lib", "install"]).code, Some(0));
+    assert!(!story.run(&["."]).stderr.contains("W0612"));
+    let story = story.file("libs/style/workers/a.worker", "---\n---\nHo.\n");
+    for command in ["run", "check"] {
+        let told = story.run(&[command, "."]);
+        assert_eq!(told.code, Some(0), "{told}");
+        assert!(told.to_string().contains("`./libs/style` has changed since it was installed"), "{told}");
+    }
+    assert_snapshot!(story.run(&["lib", "install"]), @"
+    exit 0
+    --- stdout
+    style@1.0  replaced  [DIR]/home/.llm-do/libs/style@1.0
+    ~ style 1.0: `workers/a.worker` is changed
+    llm-do.lock pins 1 library
+    ");
+    let told = story.run(&["check", "."]);
+    assert!(!told.to_string().contains("W0612"), "{told}");
+    // Another project has installed another library of this name and version: it is not replaced.
+    fs::write(libs(&story).join("style@1.0/workers/a.worker"), "---\n---\nTheirs.\n").expect("a file");
+    let story = story.file("libs/style/workers/a.worker", "---\n---\nHa.\n");
+    refused(&story.run(&["lib", "install"]), "--force");
+}

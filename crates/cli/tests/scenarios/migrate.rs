@@ -128,8 +128,10 @@ fn migrate_write_keeps_the_originals() {
     ./workers/evaluator.worker
     ");
     assert_eq!(story.read(".llm-do-migrated/main.agent"), before);
+    // The tools of `charts` are gone, so that the project is not reported as correct.
     let told = story.run(&["check", "."]);
-    assert_eq!((told.code, told.stderr.as_str()), (Some(0), "nothing is wrong\n"), "{told}");
+    assert_eq!((told.code, told.stderr.as_str()), (Some(0), "it loads; 1 warning\n"), "{told}");
+    assert!(told.stdout.contains("W0503"), "{told}");
     let told = story.run(&["migrate", "--write"]);
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");
     assert!(told.stderr.ends_with("canonical already: nothing to migrate\n"), "{told}");
@@ -288,4 +290,83 @@ fn terminal_diff_has_colours_and_no_control_characters() {
     assert_eq!(session.end().0, Some(0));
     let told = story.run(&["migrate", "x.agent", "--color", "always"]);
     assert!(told.stdout.contains("\u{1b}[32m+toolsets: {}\u{1b}[0m"), "{told}");
+}
+
+#[test]
+fn older_manifest_is_refused_until_it_is_migrated() {
+    for (name, text) in [
+        ("golem-forge.config.yaml", "sandbox: {readonly: true}\n"),
+        ("program.yaml", "limits: {maxTurns: 1}\n"),
+        ("workshop.yaml", "workshop: {sandbox: {readonly: true}}\n"),
+        ("project.json", "{\"entry\": {}, \"runtime\": {\"max_depth\": 1}}\n"),
+    ] {
+        let story = Story::new()
+            .file(name, text)
+            .file("main.worker", "---\nmodel: script:s.yaml\n---\nGo.\n")
+            .file("s.yaml", "answers: [{text: done}]\n")
+            .file("workers/a.worker", "---\nmodel: script:s.yaml\n---\nGo.\n");
+        for arguments in [&["run", "."][..], &["check", "."], &["run", "workers/a.worker"], &["run", name]] {
+            let told = story.run(arguments);
+            assert_eq!(told.code, Some(2), "{told}");
+            assert!(told.to_string().contains(&format!("`{name}` is an older manifest")), "{told}");
+            assert!(told.to_string().contains("llm-do migrate"), "{told}");
+        }
+        assert_eq!(story.run(&["migrate", "--write"]).code, Some(0));
+        assert_eq!(story.run(&["run", "."]).code, Some(0));
+    }
+    // Another program's file of this name.
+    let story = Story::new()
+        .file("program.yaml", "name: Conference\ntalks: []\n")
+        .file("main.worker", "---\nmodel: script:s.yaml\n---\nGo.\n")
+        .file("s.yaml", "answers: [{text: done}]\n");
+    assert_eq!(story.run(&["."]).code, Some(0));
+}
+
+#[test]
+fn refusals_that_migrate_cures_name_it() {
+    let story = Story::new()
+        .file(
+            "main.worker",
+            "---\ntoolsets:\n  filesystem_rw: {}\n  delegation: {math: {}, stile: both}\n  charts: {}\nmodle: x\n---\nCall worker_call.\n",
+        )
+        .file("tools.ts", "export {}\n");
+    let told = story.run(&["check", "."]);
+    let cured = |told: &str| told.matches("this is an older form, which `llm-do migrate` converts").count();
+    assert_eq!((told.code, cured(&told.stdout)), (Some(2), 3), "{told}");
+    assert!(told.stdout.contains("unknown key `math` in `toolsets.delegation`"), "{told}");
+    for uncured in ["unknown toolset `charts`", "unknown key `modle`"] {
+        let finding = told.stdout.split("\n\n").find(|finding| finding.contains(uncured));
+        assert_eq!(finding.map(cured), Some(0), "{told}");
+    }
+    let told = story.run(&["migrate", "--write"]);
+    for left in [
+        "main.worker: the prompt mentions `worker_call`",
+        "tools.ts: has tools that are not written in Python",
+    ] {
+        assert!(told.stderr.contains(left), "{told}");
+    }
+    let told = story.run(&["check", "."]);
+    assert!(told.stdout.contains("W0503"), "{told}");
+}
+
+#[test]
+fn older_approvals_of_file_tools_hold() {
+    let worker = |more: &str| {
+        format!("---\nmodel: script:s.yaml\nsandbox: {{paths: {{out: {{root: ./out, mode: rw{more}}}}}}}\n")
+    };
+    let script = "answers:\n  - {when: {turn: 0}, calls: [{tool: write_file, arguments: {path: /out/a, content: x}}]}\n  - {text: done}\n";
+    let refused = |head: String, toolset: &str| {
+        let story = Story::new()
+            .file("main.worker", &format!("{head}toolsets: {{filesystem: {{{toolset}}}}}\n---\nGo.\n"))
+            .file("out/.keep", "")
+            .file("s.yaml", script);
+        let told = story.run(&["."]);
+        assert_eq!(told.code, Some(0), "{told}");
+        story.read("out/a").is_none()
+    };
+    assert!(refused(worker(""), ""));
+    assert!(!refused(worker(""), "write_approval: false"));
+    assert!(refused(worker(""), "write_approval: true, approval: {default: preApproved}"));
+    assert!(!refused(worker(", write_approval: false"), ""));
+    assert!(refused(worker(", write_approval: true"), "approval: {default: preApproved}"));
 }

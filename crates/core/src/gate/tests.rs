@@ -1,6 +1,5 @@
 use super::*;
 use crate::authority::NotOwn;
-use std::collections::BTreeMap;
 
 const WRITE: &[&str] = &["write_file"];
 
@@ -375,24 +374,23 @@ fn what_passes_is_offered() {
                 (false, true, Some(PreApproved), Risk::Read),
                 (true, false, Some(Blocked), Risk::Read),
             ] {
-                let gate = Gate {
-                    mode: Mode::AutoDeny,
-                    operator: lines(operator),
-                    project: Policy {
-                        default,
-                        risks: BTreeMap::new(),
-                        lines: vec![],
-                        origin: "project".into(),
-                    },
-                };
-                let worker_lines = lines(worker);
-                let not_own = (!own_effects).then_some(NotOwn::Outside);
-                let query = Query { worker: &worker_lines, not_own, foreign, risk, ..query(&at) };
-                if gate.decide(&query).rule == PreApproved {
-                    assert!(
-                        gate.could_pass(&query),
-                        "{operator:?} {worker:?} {own_effects} {foreign} {default:?} {risk}"
-                    );
+                for user in [None, Some(PreApproved), Some(Ask)] {
+                    let of = |default| Policy { default, ..Policy::default() };
+                    let gate = Gate {
+                        mode: Mode::AutoDeny,
+                        operator: lines(operator),
+                        project: of(default),
+                        user: of(user),
+                    };
+                    let worker_lines = lines(worker);
+                    let not_own = (!own_effects).then_some(NotOwn::Outside);
+                    let query = Query { worker: &worker_lines, not_own, foreign, risk, ..query(&at) };
+                    if gate.decide(&query).rule == PreApproved {
+                        assert!(
+                            gate.could_pass(&query),
+                            "{operator:?} {worker:?} {own_effects} {foreign} {default:?} {user:?} {risk}"
+                        );
+                    }
                 }
             }
         }

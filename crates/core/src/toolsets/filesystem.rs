@@ -23,7 +23,7 @@ use crate::{
     schema::Schema,
     send::BoxFuture,
     source::FunctionSource,
-    toolset::{ToolsetContext, ToolsetKind},
+    toolset::{OldApproval, ToolsetContext, ToolsetKind},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -64,6 +64,31 @@ impl ToolsetKind for Filesystem {
         let reads =
             |name: &String| Tool::ALL.iter().any(|tool| tool.name() == *name && tool.risk() == Risk::Read);
         !tools.is_some_and(|tools| tools.iter().all(reads))
+    }
+
+    fn old_approvals(&self) -> &'static [OldApproval] {
+        const READING: &[&str] = &[
+            Tool::Read.name(),
+            Tool::List.name(),
+            Tool::Search.name(),
+            Tool::Info.name(),
+            Tool::Exists.name(),
+        ];
+        const WRITING: &[&str] = &[Tool::Write.name(), Tool::Edit.name(), Tool::Append.name()];
+        const CHANGING: &[&str] = &[
+            Tool::Write.name(),
+            Tool::Edit.name(),
+            Tool::Append.name(),
+            Tool::Delete.name(),
+            Tool::Move.name(),
+            Tool::Copy.name(),
+        ];
+        const KEYS: &[OldApproval] = &[
+            OldApproval { key: "read_approval", ask: READING, run: READING },
+            // The tools that delete, move and copy are newer than the key, so that it never allowed them.
+            OldApproval { key: "write_approval", ask: CHANGING, run: WRITING },
+        ];
+        KEYS
     }
 
     fn tools(&self) -> &'static [&'static str] {

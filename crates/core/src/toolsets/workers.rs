@@ -39,7 +39,7 @@ impl ToolsetKind for Workers {
     fn aliases(&self) -> &'static [&'static str] {
         &["delegation"]
     }
-    fn key_aliases(&self) -> &'static [(&'static str, &'static str)] {
+    fn old_keys(&self) -> &'static [(&'static str, &'static str)] {
         &[("allow_workers", "allowed_workers")]
     }
     fn tools_are_known(&self) -> bool {

@@ -59,6 +59,7 @@ codes! {
     TWO_MANIFESTS = "E0206", "two manifests";
     NOT_A_FORMAT = "E0207", "an unsupported file layout";
     MISSING_ROOT = "E0208", "a root that names nothing";
+    OLDER_MANIFEST = "E0209", "an older manifest";
 
     WORKER_NOT_FOUND = "E0301", "worker not found";
     AMBIGUOUS = "E0302", "ambiguous worker ID";
@@ -92,6 +93,7 @@ codes! {
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without a value is not enabled";
+    NOT_CARRIED_OVER = "W0503", "values that a migration did not carry over";
 
     LIBRARY_NOT_FOUND = "E0601", "library not found";
     BAD_LIBRARY = "E0602", "a folder that is not a usable library";
@@ -104,6 +106,7 @@ codes! {
     BAD_LOCK = "E0609", "the lock file is damaged";
     RESERVED_NAME = "E0610", "a reserved name";
     NOT_LOCKED = "W0611", "a library that is not pinned";
+    SOURCE_CHANGED = "W0612", "a library whose source has changed";
 
     BAD_TOOL_REFERENCE = "E0701", "not a tool reference";
     TOOL_MODULE_NOT_FOUND = "E0702", "a tool module does not exist";

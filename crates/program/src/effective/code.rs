@@ -141,7 +141,7 @@ impl Context<'_> {
             },
             attachments,
             allow_empty_input: true,
-            limits: limits(&[self.package.manifest.limits.as_ref()]),
+            limits: limits(self.host, &[self.package.manifest.limits.as_ref()]),
             text: Arc::clone(file.text()),
         };
         let effective = Effective {

@@ -2,6 +2,8 @@
 
 use crate::{
     diagnostics::{Diagnostic, codes},
+    limits,
+    load_options::LoadOptions,
     manifest, mounts,
     shape::{milliseconds, rule_of},
     yaml::Node,
@@ -10,7 +12,6 @@ use llm_do_core::{
     conversation::Ensure,
     gate::{Pattern, Rule, RuleLine, Subject},
     model::ModelSettings,
-    price::Usd,
     toolset::ToolsetKind,
     toolsets::filesystem::Filesystem,
     worker::{AttachmentPolicy, CallOverride, Limits},
@@ -132,30 +133,8 @@ pub(super) fn settings(node: &Node) -> ModelSettings {
     }
 }
 
-/// The lowest value of each limit over all layers, or the default.
-pub(super) fn limits(layers: &[Option<&Node>]) -> Limits {
-    let least = |key: &str| layers.iter().flatten().filter_map(|node| node.get(key)?.as_count()).min();
-    let small = |key: &str| least(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let default = Limits::default();
-    Limits {
-        max_turns: small("max_turns").or(default.max_turns),
-        max_tool_calls: small("max_tool_calls").or(default.max_tool_calls),
-        timeout_ms: layers
-            .iter()
-            .flatten()
-            .filter_map(|node| milliseconds(node.get("timeout")?))
-            .min()
-            .or(default.timeout_ms),
-        max_tokens: least("max_tokens").or(default.max_tokens),
-        max_cost_usd: layers
-            .iter()
-            .flatten()
-            .filter_map(|node| Usd::dollars(node.get("max_cost_usd")?.as_number()?))
-            .min()
-            .or(default.max_cost_usd),
-        max_depth: small("max_depth").or(default.max_depth),
-        max_repeats: small("max_repeats").unwrap_or(default.max_repeats),
-        request_retries: small("request_retries").unwrap_or(default.request_retries),
-        output_retries: small("output_retries").unwrap_or(default.output_retries),
-    }
+/// The tightest value of each limit over all layers, or the default.
+pub(super) fn limits(host: &LoadOptions, layers: &[Option<&Node>]) -> Limits {
+    let given = layers.iter().flatten().fold(host.limits, |given, node| given.and(&limits::given(node)));
+    given.over(&Limits::default())
 }

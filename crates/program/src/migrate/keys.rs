@@ -127,7 +127,7 @@ fn fit(value: &mut Node, shape: &'static Shape, path: &str, left: &mut Vec<(Stri
                 .or_else(|| shapes.iter().find(|shape| matches!(shape, Shape::Rule)));
             fitting.is_some_and(|shape| fit(value, shape, path, left))
         }
-        Shape::Rule => match tool_rules::rule(value) {
+        Shape::Rule | Shape::Approval => match tool_rules::rule(value) {
             Some(rule) => {
                 *value = Node { span: value.span.clone(), data: Data::Text(rule.into()) };
                 true

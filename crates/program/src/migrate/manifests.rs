@@ -12,12 +12,14 @@ use super::{
     take, toolsets,
 };
 use crate::{
+    front_matter,
     keys::{MANIFEST, WORKER},
     manifest::MANIFESTS,
     shape::snake_case,
-    source::SourceTree,
+    source::{Kind, SourceTree},
     yaml::{Data, Entry, Node},
 };
+use std::collections::BTreeSet;
 
 /// The new manifest.
 pub(super) const NEW: &str = MANIFESTS[0];
@@ -34,6 +36,40 @@ const OLD: [(&str, Form); 9] = [
     (golem::MANIFESTS[1], Form::GolemForge),
     ("project.json", Form::ProjectJson),
 ];
+
+/// The older manifest of a tree that has no other one. A `program.yaml` or `project.json` is one only if it sets
+/// something that a manifest does, because other programs have files of these names.
+pub(crate) fn older(tree: &dyn SourceTree) -> Option<&'static str> {
+    let is_file = |name: &str| matches!(tree.kind(name), Ok(Some(Kind::File)));
+    if MANIFESTS.into_iter().any(is_file) {
+        return None;
+    }
+    let named = OLD.into_iter().filter(|(name, _)| is_file(name));
+    let mut older = named.filter(|(name, form)| match form {
+        Form::Program | Form::ProjectJson => sets_something(tree, name, *form),
+        _ => true,
+    });
+    older.next().map(|(name, _)| name)
+}
+
+fn sets_something(tree: &dyn SourceTree, name: &str, form: Form) -> bool {
+    let Ok(document) = front_matter::read(tree, name).and_then(front_matter::yaml_only) else {
+        return form == Form::Program;
+    };
+    if form == Form::ProjectJson {
+        return is_project_json(&document.keys);
+    }
+    let descriptive = ["name", "version", "description"];
+    let mut keys = document.keys.entries().iter().map(|entry| snake_case(&entry.key));
+    keys.any(|key| {
+        key == "workshop" || (!descriptive.contains(&&*key) && MANIFEST.iter().any(|k| k.name == key))
+    })
+}
+
+/// Many programs have a `project.json`; this one has the keys of ours.
+fn is_project_json(keys: &Node) -> bool {
+    keys.get("entry").is_some() && keys.get("runtime").is_some()
+}
 
 /// Whether a file is called like a manifest, old or new.
 pub(super) fn is_named(path: &str) -> bool {
@@ -57,8 +93,7 @@ pub(super) fn find(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut 
         let Some(mut draft) = Draft::read(tree, name, if json { &mut quiet } else { findings }) else {
             continue;
         };
-        // Many programs have a project.json.
-        if json && !(draft.keys.get("entry").is_some() && draft.keys.get("runtime").is_some()) {
+        if json && !is_project_json(&draft.keys) {
             continue;
         }
         if let Some(first) = &found {
@@ -232,4 +267,36 @@ fn json(draft: &mut Draft, findings: &mut Findings) {
 fn is_found(path: &str) -> bool {
     let path = path.trim_start_matches("./");
     path == "tools.py" || path.starts_with("tools/") || path.starts_with("toolsets/")
+}
+
+/// Gives write access to the mounts of an older manifest that stated none and that workers write to by name
+/// (`write: ["${NAME}"]`): a mount that says nothing is read-only now.
+pub(super) fn grant_writes(drafts: &mut [Draft], findings: &mut Findings) {
+    let workers = drafts.iter().filter(|draft| draft.role == Role::Worker);
+    let written: BTreeSet<String> = workers
+        .flat_map(|draft| draft.keys.get("sandbox").and_then(|sandbox| sandbox.get("write")))
+        .flat_map(Node::texts)
+        .filter_map(|(text, _)| Some(text.strip_prefix("${")?.strip_suffix('}')?.trim().to_owned()))
+        .collect();
+    let older =
+        |draft: &&mut Draft| draft.role == Role::Manifest && (draft.was_wrapped || draft.to != draft.path);
+    let Some(draft) = drafts.iter_mut().find(older) else { return };
+    let paths = get_mut(&mut draft.keys, "sandbox").and_then(|sandbox| get_mut(sandbox, "paths"));
+    let Some(Node { data: Data::Map(mounts), .. }) = paths else { return };
+    let mut granted = Vec::new();
+    for mount in
+        mounts.iter_mut().filter(|mount| written.contains(&mount.key) && mount.value.get("mode").is_none())
+    {
+        if let Data::Text(root) = &mount.value.data {
+            mount.value = made(Data::Map(vec![made_entry("root", made_text(root.as_str()))]));
+        }
+        if let Data::Map(entries) = &mut mount.value.data {
+            entries.push(made_entry("mode", made_text("rw")));
+            granted.push((mount.key.clone(), mount.key_span.clone()));
+        }
+    }
+    for (name, span) in granted {
+        let message = format!("the mount `{name}` is `rw` now, because a worker writes to it");
+        findings.info(draft, &span, message);
+    }
 }

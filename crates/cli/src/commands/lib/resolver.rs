@@ -16,7 +16,7 @@ use llm_do::program::{
     span::Span,
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::{Path, PathBuf},
     rc::Rc,
     time::Instant,
@@ -58,6 +58,8 @@ pub(crate) struct Resolver<'a> {
     known: BTreeMap<String, Known>,
     /// What is to be installed, in the order it was found.
     fetched: Vec<Rc<Package>>,
+    /// Names of the libraries that lie in the project's own folder.
+    own: BTreeSet<String>,
 }
 
 struct Known {
@@ -112,8 +114,8 @@ impl Requirer {
 
 impl<'a> Resolver<'a> {
     pub(crate) fn new(root: &'a Root, roots: &'a [PathBuf], before: Lock, output: &'a Output) -> Self {
-        let (known, fetched) = (BTreeMap::new(), Vec::new());
-        Self { root, roots, force: false, keep: Keep::Nothing, before, output, known, fetched }
+        let (known, fetched, own) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { root, roots, force: false, keep: Keep::Nothing, before, output, known, fetched, own }
     }
 
     /// Installs a library that the command line names.
@@ -171,18 +173,29 @@ impl<'a> Resolver<'a> {
     /// Installs what was found to be needed, now that all of it is known to be there.
     pub(crate) fn finish(self) -> Result<Vec<Outcome>, Trouble> {
         for package in &self.fetched {
-            self.root.check(package, self.force)?;
+            self.root.check(package, self.may_replace(package))?;
         }
         let installed = self.fetched.iter().map(|package| {
             Ok(Outcome {
                 label: package.label(),
-                placed: self.root.put(package, self.force)?,
+                placed: self.root.put(package, self.may_replace(package))?,
                 folder: self.root.folder().join(package.label()),
                 commit: package.commit.clone(),
                 files: package.contents.len(),
             })
         });
         installed.collect()
+    }
+
+    /// Whether a library may take the place of an installed one of the same version with other files. A library in the
+    /// project's own folder may, if the project has installed that one too: its author has edited it.
+    fn may_replace(&self, package: &Package) -> bool {
+        let by_project = || {
+            let pinned = self.before.get(&package.name)?;
+            let installed = Package::read(&self.root.folder().join(package.label())).ok()?;
+            Some(pinned.label() == package.label() && pinned.contents == installed.contents)
+        };
+        self.force || (self.own.contains(&package.name) && by_project() == Some(true))
     }
 
     /// One dependency. `None`: it is known already.
@@ -266,7 +279,11 @@ impl<'a> Resolver<'a> {
                     return Ok((Rc::new(package), requirer.local));
                 }
                 let package = match &requirer.base {
-                    Base::Folder(folder) => Package::read(&package::inside(folder, path)?)?,
+                    Base::Folder(folder) => {
+                        let package = Package::read(&package::inside(folder, path)?)?;
+                        self.own.insert(package.name.clone());
+                        package
+                    }
                     Base::Package(package) => {
                         let folder = llm_do::program::source::plain(path)
                             .map_err(|_| Complaint::wrong("it leads out of the library"))?;

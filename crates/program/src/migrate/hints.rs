@@ -1,0 +1,112 @@
+//! Findings of a program whose cure is a migration.
+
+use super::{Change, Content, LEFT_OVER, Plan, Scope, Weight, plan};
+use crate::{
+    diagnostics::{Code, Diagnostic, codes},
+    source::{LARGEST_DEFINITION, MemoryTree, SourceTree},
+    span::Span,
+    start::{Source, Start},
+    yaml::Node,
+};
+use std::collections::BTreeSet;
+
+/// Something that a program names is not there. In an older layout it may lie elsewhere.
+const MISSING: [Code; 4] =
+    [codes::WORKER_NOT_FOUND, codes::ENTRY_MISSING, codes::NO_ENTRY, codes::TOOL_MODULE_NOT_FOUND];
+
+/// Values that a migration may rewrite without making them valid.
+const KEPT: [Code; 2] = [codes::BAD_VALUE, codes::NOT_SUPPORTED];
+
+/// Adds the command to those errors that `llm-do migrate` cures.
+pub(crate) fn add_hints(source: &Source, found: &mut [Diagnostic]) {
+    let open = |finding: &&mut Diagnostic| {
+        let says_so = finding.help.iter().any(|help| help.contains("llm-do migrate"));
+        finding.is_error() && finding.fix.is_none() && !says_so && !KEPT.contains(&finding.code)
+    };
+    let mut open = found.iter_mut().filter(open).peekable();
+    let Some((plan, command)) = open.peek().and_then(|_| migration(source)) else { return };
+    for finding in open {
+        if cures(&plan, source.tree.as_ref(), finding) {
+            finding.help.push(format!("this is an older form, which `{command}` converts"));
+        }
+    }
+}
+
+/// What a migration would do, and its command. A lone file is looked at alone, because its folder may be anything.
+fn migration(source: &Source) -> Option<(Plan, String)> {
+    let tree = source.tree.as_ref();
+    match &source.start {
+        Start::File(path) if !source.manifest => {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let alone =
+                MemoryTree::new(tree.root().clone(), [(path, tree.read(path, LARGEST_DEFINITION).ok()?)]);
+            let plan = plan(&alone, &Scope::File(path.clone())).ok()?;
+            Some((plan, format!("llm-do migrate {name}")))
+        }
+        _ => Some((plan(tree, &Scope::Folder).ok()?, "llm-do migrate".to_owned())),
+    }
+}
+
+fn cures(plan: &Plan, tree: &dyn SourceTree, finding: &Diagnostic) -> bool {
+    if MISSING.contains(&finding.code) {
+        return plan.changes.iter().any(|change| supplies(change, finding));
+    }
+    let Some(span) = &finding.span else { return false };
+    let rewritten = plan.changes.iter().any(|change| {
+        let of_file = change.from.as_ref().is_some_and(|from| *tree.shown(from) == **span.file().path());
+        match &change.content {
+            Content::Text { after, .. } => of_file && !has_line(after, span),
+            Content::Moved => false,
+        }
+    });
+    rewritten && !is_lost(plan, tree, finding)
+}
+
+/// Whether a change puts the file that the finding misses into its place.
+fn supplies(change: &Change, finding: &Diagnostic) -> bool {
+    let stem = |path: &str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.split_once('.').map_or(name, |(stem, _)| stem).to_owned()
+    };
+    let moves = change.from.as_ref() != Some(&change.to);
+    let missed = finding.span.as_ref().map(|span| stem(span.text().trim_matches(['"', '\''])));
+    moves && missed.is_none_or(|missed| missed == stem(&change.to))
+}
+
+/// Whether a text has the line of a span, at whatever depth.
+fn has_line(text: &str, span: &Span) -> bool {
+    let Some((line, _)) = span.line_column() else { return true };
+    let Some(wanted) = span.file().text().lines().nth(line - 1) else { return true };
+    let lines: BTreeSet<&str> = text.lines().map(str::trim).collect();
+    lines.contains(wanted.trim())
+}
+
+/// Whether the plan says of the finding's line that it can't be converted.
+fn is_lost(plan: &Plan, tree: &dyn SourceTree, finding: &Diagnostic) -> bool {
+    let Some(span) = &finding.span else { return false };
+    let line = span.line_column().map(|(line, _)| line);
+    plan.notes.iter().any(|note| {
+        let of_file = note.file.as_ref().is_some_and(|file| *tree.shown(file) == **span.file().path());
+        note.weight == Weight::Lost && of_file && note.line == line
+    })
+}
+
+/// The warning for values that a migration kept in a file without an effect: the tools or restrictions that they
+/// stated are gone.
+pub(crate) fn warn_of_left_over(whole: &Node, found: &mut Vec<Diagnostic>) {
+    for entry in whole.entries().iter().filter(|entry| entry.key.starts_with(LEFT_OVER)) {
+        let names: Vec<String> = entry.value.entries().iter().map(|left| format!("`{}`", left.key)).collect();
+        let what = if names.is_empty() { "these values".to_owned() } else { names.join(", ") };
+        found.push(
+            Diagnostic::warning(
+                codes::NOT_CARRIED_OVER,
+                format!("{what} of an older form could not be converted, and llm-do does not read it"),
+            )
+            .at(&entry.key_span)
+            .help(format!(
+                "write what the program needs of it in the current form, then remove `{}`",
+                entry.key
+            )),
+        );
+    }
+}
