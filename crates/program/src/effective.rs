@@ -15,7 +15,8 @@ use crate::{
     context::Context,
     diagnostics::{Diagnostic, Fix, codes},
     front_matter::Document,
-    keys, manifest, migrate,
+    keys, manifest,
+    manifest_names::warn_of_left_over,
     mounts::{self, Layers, RequiredGrant},
     resolve::WorkerFile,
     shape, shorthand,
@@ -104,7 +105,7 @@ impl Context<'_> {
             return None;
         }
         toolsets::warn_of_nulls(&document.keys, found);
-        migrate::warn_of_left_over(&document.keys, found);
+        warn_of_left_over(&document.keys, found);
         let keys = shape::check(&document.keys, keys::WORKER, "", found);
         let description = keys.get("description").and_then(Node::as_text).map(Into::into);
         check_name(located, &keys, found);

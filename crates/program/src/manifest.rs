@@ -4,7 +4,8 @@
 use crate::{
     dependency::{self, Dependency},
     diagnostics::{Diagnostic, Fix, codes},
-    front_matter, keys, migrate,
+    front_matter, keys,
+    manifest_names::{older_manifest, warn_of_left_over},
     shape::{self, rule_of},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
@@ -20,8 +21,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The file that makes a folder a library (`docs/guides/libraries.md`).
 pub const LIBRARY: &str = "lib.yaml";
 
-/// Names of a manifest.
-pub const MANIFESTS: [&str; 2] = ["project.yaml", "llm-do.yaml"];
+pub use crate::manifest_names::MANIFESTS;
 
 /// A manifest, or the defaults.
 #[derive(Debug)]
@@ -166,7 +166,7 @@ impl Manifest {
             .collect();
         let name = match there.as_slice() {
             [] => {
-                found.extend(migrate::older_manifest(tree).map(|name| older(tree, name)));
+                found.extend(older_manifest(tree).map(|name| older(tree, name)));
                 return Self::default();
             }
             [one] => *one,
@@ -208,7 +208,7 @@ impl Manifest {
             found.push(sketch);
             return Self::default();
         }
-        migrate::warn_of_left_over(whole, found);
+        warn_of_left_over(whole, found);
         let node = shape::check(whole, keys::MANIFEST, "", found);
         let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
         let mut manifest = Self { file: Some(Arc::clone(file)), ..Self::default() };
@@ -591,7 +591,7 @@ pub fn is_library(tree: &dyn SourceTree) -> bool {
 /// Whether a tree is a project: it has a manifest, of an older form too, or a `main.worker`.
 pub fn is_project(tree: &dyn SourceTree) -> bool {
     let has = |name: &str| matches!(tree.kind(name), Ok(Some(Kind::File)));
-    MANIFESTS.into_iter().chain(["main.worker"]).any(has) || migrate::older_manifest(tree).is_some()
+    MANIFESTS.into_iter().chain(["main.worker"]).any(has) || older_manifest(tree).is_some()
 }
 
 #[cfg(test)]

@@ -23,8 +23,8 @@ mod toolsets;
 mod unmended;
 mod wrapper;
 
-pub(crate) use hints::{add_hints, warn_of_left_over};
-pub(crate) use manifests::older as older_manifest;
+pub use crate::manifest_names::LEFT_OVER;
+pub(crate) use hints::add_hints;
 
 use crate::{
     source::SourceTree,
@@ -49,9 +49,6 @@ pub const WAITING: &str = ".llm-do-new-";
 /// The moves in progress, as JSON from source to target. If the file is left over, the moves may be partly done. It
 /// is in a folder that worker tools cannot reach, because the command that finishes the moves changes definitions.
 pub const MOVES: &str = ".llm-do/moves.json";
-
-/// The key for values without a place in the canonical format. Keys that start with `x-` belong to the user.
-pub const LEFT_OVER: &str = "x-not-carried-over";
 
 /// The target of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::{
     library::DiskLibraries,
     load_options::LoadOptions,
     manifest::{MANIFESTS, is_project},
-    migrate,
+    manifest_names::older_manifest,
     resolve::{is_cases, without_extension},
     source::{DiskTree, SourceError},
     start::{Source, Start},
@@ -207,7 +207,7 @@ fn words(request: &Request, around: &Surroundings) -> (Option<String>, Option<St
 /// A target that is a manifest selects its project. One of an older form does too, because it is no worker.
 fn is_manifest(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
-    let older = |folder: &Path| migrate::older_manifest(&DiskTree::open(folder).ok()?);
+    let older = |folder: &Path| older_manifest(&DiskTree::open(folder).ok()?);
     MANIFESTS.contains(&name) || path.parent().and_then(older) == Some(name)
 }
 

@@ -383,18 +383,27 @@ pub(crate) fn group() -> Group {
                 Project,
                 Gate,
                 "a manifest that approves everything",
-                "files can only tighten the operator's mode",
+                "files can only tighten the operator's mode, and pre-approve only their own files",
                 |world| {
-                    world.put("project.yaml", "name: t\napproval: {mode: approve_all, default: preApproved, risks: {write: preApproved}}\n");
-                    main_worker(world, "toolsets: [filesystem]\ntool_rules: {write_file: preApproved}", "x");
-                    world.script(&[(
-                        "main",
-                        vec![call("write_file", json!({"path": "/rw/new.txt", "content": "x"}))],
-                    )]);
+                    let write = |path: &str| call("write_file", json!({"path": path, "content": "x"}));
+                    world.put("project.yaml", "name: t\napproval: {mode: approve_all}\n");
+                    main_worker(world, "toolsets: [filesystem]", "x");
+                    world.script(&[("main", vec![write("/rw/new.txt")])]);
                     world.run(&[".", "--approval", "auto_deny"]);
                     must(!world.project("rw/new.txt").exists(), "ESCAPE: written")?;
+                    // Files may pre-approve writes in their own project, but not to what other programs execute.
+                    world.put("project.yaml", "name: t\napproval: {mode: approve_all, default: preApproved, risks: {write: preApproved}}\n");
+                    main_worker(world, "toolsets: [filesystem]\ntool_rules: {write_file: preApproved}", "x");
+                    world.script(&[("main", vec![write("/.github/x.yml"), write("/rw/new.txt")])]);
+                    world.run(&[".", "--approval", "auto_deny"]);
+                    must(!world.project(".github/x.yml").exists(), "ESCAPE: written")?;
+                    must(world.project("rw/new.txt").exists(), "the control: nothing is written")?;
+                    world.rearm();
                     world.run(&[".", "--approval", "approve_all"]);
-                    must(world.project("rw/new.txt").exists(), "the control: it is not written either way")?;
+                    must(
+                        world.project(".github/x.yml").exists(),
+                        "the control: it is not written either way",
+                    )?;
                     Ok(Outcome::Refused)
                 },
             ),

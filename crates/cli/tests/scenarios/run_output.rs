@@ -394,7 +394,8 @@ fn run_says_that_overrides_do_not_reach_a_locked_worker() {
 fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
     let mentioned = |front: &str, call: &str| {
         let story = Story::new()
-            .file("main.worker", &format!("---\nmodel: script:s.yaml\n{front}\n---\nWork.\n"))
+            .file("project.yaml", "model: script:s.yaml\n")
+            .file("main.worker", &format!("---\n{front}\n---\nWork.\n"))
             .file("workers/helper.worker", "---\n---\nHelp.\n")
             .file(
                 "tools.py",

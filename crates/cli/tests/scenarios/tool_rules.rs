@@ -17,16 +17,19 @@ fn calling(keys: &str, calls: &str) -> Story {
 /// The tools that the model of the first conversation was shown.
 fn offered(story: &Story) -> Vec<String> {
     let journal = story.journal();
-    let started = journal.iter().find(|record| record["kind"] == "conversation_started").unwrap();
-    let names = started["tools"].as_array().unwrap().iter();
-    names.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    let started = journal
+        .iter()
+        .find(|record| record["kind"] == "conversation_started")
+        .expect("a record of this kind");
+    let names = started["tools"].as_array().expect("a record of this kind").iter();
+    names.map(|tool| tool["name"].as_str().expect("a record of this kind").to_owned()).collect()
 }
 
 /// The steps of this kind in the journal.
 fn steps(story: &Story, kind: &str) -> Vec<String> {
     let journal = story.journal();
     let of_kind = journal.iter().filter(|record| record["kind"] == kind);
-    of_kind.map(|record| record["step"].as_str().unwrap().to_owned()).collect()
+    of_kind.map(|record| record["step"].as_str().expect("a record of this kind").to_owned()).collect()
 }
 
 const DELETE: &str = "{tool: delete_file, arguments: {path: a.txt}}";

@@ -1,8 +1,5 @@
 //! golem-forge projects: `golem-forge.config.yaml`, workers in `workers/` and `.workers/`, `index.worker` as the entry.
 
-/// Its manifests.
-pub(super) const MANIFESTS: [&str; 2] = ["golem-forge.config.yaml", "golem-forge.config.yml"];
-
 /// Its second workers root.
 pub(super) const HIDDEN_ROOT: &str = ".workers";
 

@@ -1,12 +1,11 @@
 //! Findings of a program whose cure is a migration.
 
-use super::{Change, Content, LEFT_OVER, Plan, Scope, Weight, plan};
+use super::{Change, Content, Plan, Scope, Weight, plan};
 use crate::{
     diagnostics::{Code, Diagnostic, codes},
     source::{LARGEST_DEFINITION, MemoryTree, SourceTree},
     span::Span,
     start::{Source, Start},
-    yaml::Node,
 };
 use std::collections::BTreeSet;
 
@@ -89,24 +88,4 @@ fn is_lost(plan: &Plan, tree: &dyn SourceTree, finding: &Diagnostic) -> bool {
         let of_file = note.file.as_ref().is_some_and(|file| *tree.shown(file) == **span.file().path());
         note.weight == Weight::Lost && of_file && note.line == line
     })
-}
-
-/// The warning for values that a migration kept in a file without an effect: the tools or restrictions that they
-/// stated are gone.
-pub(crate) fn warn_of_left_over(whole: &Node, found: &mut Vec<Diagnostic>) {
-    for entry in whole.entries().iter().filter(|entry| entry.key.starts_with(LEFT_OVER)) {
-        let names: Vec<String> = entry.value.entries().iter().map(|left| format!("`{}`", left.key)).collect();
-        let what = if names.is_empty() { "these values".to_owned() } else { names.join(", ") };
-        found.push(
-            Diagnostic::warning(
-                codes::NOT_CARRIED_OVER,
-                format!("{what} of an older form could not be converted, and llm-do does not read it"),
-            )
-            .at(&entry.key_span)
-            .help(format!(
-                "write what the program needs of it in the current form, then remove `{}`",
-                entry.key
-            )),
-        );
-    }
 }

@@ -12,11 +12,10 @@ use super::{
     take, toolsets,
 };
 use crate::{
-    front_matter,
     keys::{MANIFEST, WORKER},
-    manifest::MANIFESTS,
+    manifest_names::{MANIFESTS, OLDER, is_project_json},
     shape::snake_case,
-    source::{Kind, SourceTree},
+    source::SourceTree,
     yaml::{Data, Entry, Node},
 };
 use std::collections::BTreeSet;
@@ -24,56 +23,20 @@ use std::collections::BTreeSet;
 /// The new manifest.
 pub(super) const NEW: &str = MANIFESTS[0];
 
-/// Older names, in the order in which they count.
-const OLD: [(&str, Form); 9] = [
-    ("project.yml", Form::Keys),
-    ("llm-do.yml", Form::Keys),
-    ("workshop.yaml", Form::Workshop),
-    ("workshop.yml", Form::Workshop),
-    ("program.yaml", Form::Program),
-    ("program.yml", Form::Program),
-    (golem::MANIFESTS[0], Form::GolemForge),
-    (golem::MANIFESTS[1], Form::GolemForge),
-    ("project.json", Form::ProjectJson),
-];
-
-/// The older manifest of a tree that has no other one. A `program.yaml` or `project.json` is one only if it sets
-/// something that a manifest does, because other programs have files of these names.
-pub(crate) fn older(tree: &dyn SourceTree) -> Option<&'static str> {
-    let is_file = |name: &str| matches!(tree.kind(name), Ok(Some(Kind::File)));
-    if MANIFESTS.into_iter().any(is_file) {
-        return None;
+/// The form of an older manifest, by its name.
+fn form(name: &str) -> Form {
+    match name.split('.').next() {
+        Some("workshop") => Form::Workshop,
+        Some("program") => Form::Program,
+        Some("golem-forge") => Form::GolemForge,
+        _ if name.ends_with(".json") => Form::ProjectJson,
+        _ => Form::Keys,
     }
-    let named = OLD.into_iter().filter(|(name, _)| is_file(name));
-    let mut older = named.filter(|(name, form)| match form {
-        Form::Program | Form::ProjectJson => sets_something(tree, name, *form),
-        _ => true,
-    });
-    older.next().map(|(name, _)| name)
-}
-
-fn sets_something(tree: &dyn SourceTree, name: &str, form: Form) -> bool {
-    let Ok(document) = front_matter::read(tree, name).and_then(front_matter::yaml_only) else {
-        return form == Form::Program;
-    };
-    if form == Form::ProjectJson {
-        return is_project_json(&document.keys);
-    }
-    let descriptive = ["name", "version", "description"];
-    let mut keys = document.keys.entries().iter().map(|entry| snake_case(&entry.key));
-    keys.any(|key| {
-        key == "workshop" || (!descriptive.contains(&&*key) && MANIFEST.iter().any(|k| k.name == key))
-    })
-}
-
-/// Many programs have a `project.json`; this one has the keys of ours.
-fn is_project_json(keys: &Node) -> bool {
-    keys.get("entry").is_some() && keys.get("runtime").is_some()
 }
 
 /// Whether a file is called like a manifest, old or new.
 pub(super) fn is_named(path: &str) -> bool {
-    MANIFESTS.contains(&path) || OLD.iter().any(|(name, _)| *name == path)
+    MANIFESTS.contains(&path) || OLDER.contains(&path)
 }
 
 /// Whether a folder with these files is a project of its own.
@@ -85,7 +48,7 @@ pub(super) fn makes_project(name: &str) -> bool {
 pub(super) fn find(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut Findings) -> Option<Draft> {
     let mut there: Vec<(&str, Option<Form>)> =
         MANIFESTS.into_iter().filter(|name| inventory.has(name)).map(|name| (name, None)).collect();
-    there.extend(OLD.iter().filter(|(name, _)| inventory.has(name)).map(|(name, form)| (*name, Some(*form))));
+    there.extend(OLDER.into_iter().filter(|name| inventory.has(name)).map(|name| (name, Some(form(name)))));
     let mut found: Option<Draft> = None;
     for (name, form) in there {
         let mut quiet = Findings::default();
