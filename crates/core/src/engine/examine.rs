@@ -1,0 +1,180 @@
+//! The steps before the rules: a call's arguments, the places that they touch, and its own approval code.
+
+use super::{Admitted, Call, Engine, RULE_TIMEOUT};
+use crate::{
+    authority::{Access, Located, Place, Refusal},
+    driver::{CutOff, Step, StepEnd},
+    function::{Effects, Implementation, Touch},
+    gate::Subject,
+    journal::RecordKind,
+    outcome::{Failure, FailureKind, Halt, Stop},
+    rule::Rule,
+    schema::{Violation, canonical},
+    step_name::StepName,
+};
+use serde_json::Value;
+use std::{borrow::Cow, sync::Arc};
+
+impl Engine {
+    /// The input of a call as the function receives it, completed and valid, and the places that it touches.
+    ///
+    /// # Errors
+    /// The input is invalid, or the caller has no access to a place that it touches.
+    pub(crate) async fn accept(&self, call: &Call<'_>) -> Result<(Arc<Value>, Vec<Located>), Stop> {
+        let Admitted { input, places, .. } = self.examine(call, Arc::clone(&call.input), 0).await?;
+        Ok((input, places))
+    }
+
+    /// The steps before the rules: completes and validates the arguments, and determines the places that they touch. This
+    /// is the only way for arguments into a function.
+    pub(super) async fn examine(
+        &self,
+        call: &Call<'_>,
+        mut input: Arc<Value>,
+        edits: u32,
+    ) -> Result<Admitted, Stop> {
+        let meta = &call.function.meta;
+        if let Implementation::Composite(composite) = &call.function.body
+            && let Some(whole) = composite.complete(self, call.frame, &input)
+        {
+            input = Arc::new(whole);
+        }
+        // Rules, the operator and the function get the same arguments, defaults included.
+        let filled = match meta.input.accept(&input) {
+            Ok(Cow::Borrowed(_)) => None,
+            Ok(Cow::Owned(filled)) => Some(filled),
+            Err(wrong) => return Err(invalid_input(&meta.name, &wrong).into()),
+        };
+        input = filled.map_or(input, Arc::new);
+        let effects = match &call.function.body {
+            Implementation::Leaf(leaf) => leaf.effects(&input),
+            Implementation::Composite(composite) => {
+                composite.admit(self, call.frame)?;
+                composite.effects(&input)
+            }
+        };
+        let places = self
+            .locate(call, &effects)
+            .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))?;
+        let real = self.follow(call, &effects, &places, edits).await?;
+        let subjects = subjects(&input, &effects, &places, &real);
+        let stated = self.stated(call, &input, edits).await?;
+        Ok(Admitted { input, effects, places, real, subjects, stated })
+    }
+
+    pub(super) fn locate(&self, call: &Call<'_>, effects: &Effects) -> Result<Vec<Located>, Refusal> {
+        let delegated = matches!(call.function.body, Implementation::Composite(_));
+        effects
+            .touches
+            .iter()
+            .map(|Touch { path, access, .. }| {
+                call.frame.authority().locate(path, *access).map_err(|refusal| {
+                    // The caller must hold a capability that it passes (`docs/reference/sandbox.md`). A leaf's own
+                    // refusal has more detail.
+                    if delegated {
+                        let mode = if *access == Access::Write { "writing" } else { "reading" };
+                        Refusal::NotHeld { path: path.clone(), mode }
+                    } else {
+                        refusal
+                    }
+                })
+            })
+            .collect()
+    }
+
+    /// Resolves links in the paths: a rule for one folder does not apply to the target of a link in it. This is a
+    /// step whenever the call touches paths, with or without links.
+    pub(super) async fn follow(
+        &self,
+        call: &Call<'_>,
+        effects: &Effects,
+        places: &[Located],
+        edits: u32,
+    ) -> Result<Vec<Place>, Halt> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let name = StepName::Links(edits);
+        let run = Box::pin(async {
+            let (mut real, mut elsewhere) = (Vec::with_capacity(places.len()), false);
+            for (place, touch) in places.iter().zip(&effects.touches) {
+                let named = place.place();
+                // The operation itself refuses a path that can't be resolved.
+                let rest = self.host.files.real(place, !touch.delete).await;
+                let followed = rest.map_or_else(|_| named.clone(), |rest| place.base.join(&rest));
+                elsewhere |= followed != named;
+                real.push(followed);
+            }
+            RecordKind::LinksFollowed { places: real, elsewhere }
+        });
+        let step = Step {
+            path: &call.path,
+            name: name.clone(),
+            intent: None,
+            deadline: None,
+            cut_off: CutOff::Again,
+            run,
+        };
+        match self.host.driver.step(step).await?.end {
+            StepEnd::Done(RecordKind::LinksFollowed { places, .. }) => Ok(places),
+            StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
+            StepEnd::TimedOut => Ok(places.iter().map(Located::place).collect()),
+        }
+    }
+
+    /// Runs the function's own approval code, if it has any.
+    pub(super) async fn stated(
+        &self,
+        call: &Call<'_>,
+        input: &Value,
+        edits: u32,
+    ) -> Result<Option<Rule>, Halt> {
+        let Some(code) = &call.function.rule else { return Ok(None) };
+        let name = StepName::Rule(edits);
+        let stepped = self
+            .host
+            .driver
+            .step(Step {
+                path: &call.path,
+                name: name.clone(),
+                intent: None,
+                deadline: Some(RULE_TIMEOUT),
+                cut_off: CutOff::Again,
+                run: Box::pin(async {
+                    match code.rule(input).await {
+                        Ok(rule) => RecordKind::RuleStated { rule, reason: None },
+                        Err(reason) => {
+                            let reason = self.host.redact.text(&reason).into();
+                            RecordKind::RuleStated { rule: Rule::Ask, reason: Some(reason) }
+                        }
+                    }
+                }),
+            })
+            .await?;
+        match stepped.end {
+            StepEnd::Done(RecordKind::RuleStated { rule, .. }) => Ok(Some(rule)),
+            StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
+            StepEnd::TimedOut => Ok(Some(Rule::Ask)),
+        }
+    }
+}
+
+/// A call's arguments as rules match them.
+pub(super) fn subjects(input: &Value, effects: &Effects, places: &[Located], real: &[Place]) -> Vec<Subject> {
+    if !effects.subjects.is_empty() {
+        effects.subjects.clone()
+    } else if places.is_empty() {
+        vec![Subject::Text(canonical(input))]
+    } else {
+        places.iter().zip(real).map(|(place, real)| Subject::Path(place.rule_path(real))).collect()
+    }
+}
+
+pub(super) fn list(wrong: &[Violation]) -> String {
+    wrong.iter().map(|violation| format!("\n- {violation}")).collect()
+}
+
+pub(super) fn invalid_input(name: &str, wrong: &[Violation]) -> Failure {
+    let message = format!("The arguments of `{name}` don't fit its schema:{}", list(wrong));
+    Failure::new(FailureKind::InvalidInput, message)
+}

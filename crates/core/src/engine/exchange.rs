@@ -1,0 +1,111 @@
+//! Questions to the operator: approvals, inputs and settlements.
+
+use super::{Engine, Frame, examine::list};
+use crate::{
+    call_path::CallPath,
+    driver::{CutOff, Exchanged, Known},
+    journal::RecordKind,
+    outcome::{Ending, FailureKind, Halt, Stop},
+    question::{Answer, FILES, Given, Input, Question, QuestionId, Reply, Settlement, Waiting},
+    risk::Risk,
+    schema::Schema,
+    step_name::StepName,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Engine {
+    /// Puts a question to the operator. The waiting time does not count as working time.
+    pub(super) async fn exchange(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        step: StepName,
+        question: Question,
+        known: Known,
+    ) -> Result<Given, Stop> {
+        let driver = &self.host.driver;
+        let id = QuestionId::new(path, &step);
+        let Exchanged { reply, waited } = driver.exchange(path, step, question.clone(), known).await?;
+        frame.waited(waited, &**driver).await;
+        match reply {
+            Reply::Given(given) => Ok(given),
+            Reply::Later => Err(Stop::Suspended(vec![Waiting { id, question }])),
+        }
+    }
+
+    /// Asks the user for text, or for a form with that schema, on behalf of the call at `path`. `number` counts the
+    /// questions of the call. The answer fits the schema.
+    ///
+    /// # Errors
+    /// A failure if the user gives no answer or an invalid one; suspension if there is no answer now.
+    pub async fn input(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        number: u32,
+        prompt: &str,
+        schema: Option<&Schema>,
+    ) -> Result<Arc<Value>, Stop> {
+        let prompt = self.host.redact.text(prompt).into();
+        let shown = schema.map(|schema| Arc::clone(schema.value()));
+        let question = Question::Input(Input { chain: frame.chain(), prompt, schema: shown });
+        let step = StepName::Input(number);
+        let given = self.exchange(frame, path, step.clone(), question, Known::Nothing).await?;
+        match given.answer {
+            Answer::Give { value } => match schema.map(|schema| schema.validate(&value)) {
+                Some(Err(wrong)) => {
+                    let message = format!("The user's answer does not fit the form:{}", list(&wrong));
+                    Err(Stop::failed(FailureKind::InvalidInput, message))
+                }
+                _ => Ok(value),
+            },
+            Answer::Decline { reason } => {
+                let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+                Err(Stop::failed(FailureKind::Denied, format!("The user gave no answer{why}")))
+            }
+            _ => Err(misfit(path, &step).into()),
+        }
+    }
+
+    /// Settles an earlier attempt at the leaf at `path`, if one had started and not ended when the run was
+    /// interrupted: from the state of the files (`found`), or else by asking the operator. Only the records determine
+    /// whether there was such an attempt.
+    pub(crate) async fn settle(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        question: impl FnOnce(Risk) -> Settlement,
+        found: impl AsyncFnOnce() -> Option<Answer>,
+    ) -> Result<CutOff, Stop> {
+        let Some(RecordKind::ToolStarted { risk, .. }) = self.host.driver.begun(path, &StepName::Tool(0))
+        else {
+            return Ok(CutOff::Again);
+        };
+        if risk == Risk::Read {
+            return Ok(CutOff::Again);
+        }
+        let evidence = found().await.map(|answer| Known::Answer(Given::operator(answer, FILES)));
+        let settlement = question(risk);
+        let function = Arc::clone(&settlement.function);
+        let question = Question::Settlement(settlement);
+        let given =
+            self.exchange(frame, path, StepName::Settle, question, evidence.unwrap_or_default()).await?;
+        match given.answer {
+            Answer::Again => Ok(CutOff::Again),
+            Answer::Done { result } => Ok(CutOff::Done(RecordKind::ToolEnded {
+                ending: Ending::Output(result),
+                blobs: Vec::new(),
+                log: None,
+            })),
+            Answer::Abort => Err(Halt::Aborted { path: path.clone(), function }.into()),
+            _ => Err(misfit(path, &StepName::Settle).into()),
+        }
+    }
+}
+
+/// A recorded answer that does not fit its question.
+pub(super) fn misfit(path: &CallPath, step: &StepName) -> Halt {
+    let reason = "the recorded answer does not fit the question".to_owned();
+    Halt::Diverged { path: path.clone(), step: step.clone(), reason }
+}

@@ -1,0 +1,208 @@
+//! The execution of a leaf, and what its result means.
+
+use super::{Admitted, Call, Engine, LEAF_TIMEOUT, examine::list, overridden, timeout};
+use crate::{
+    driver::{CutOff, Step, StepEnd},
+    function::{FunctionMeta, LeafCall, OutputSchema, ToolError, ToolOutput},
+    journal::RecordKind,
+    outcome::{End, Ending, Failure, FailureKind, Halt, Outcome, Stop, timed_out},
+    question::Settlement,
+    risk::Risk,
+    step_name::StepName,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Engine {
+    pub(super) fn leaf_call<'a>(
+        &'a self,
+        call: &'a Call<'_>,
+        admitted: &'a Admitted,
+        key: &'a str,
+    ) -> LeafCall<'a> {
+        LeafCall {
+            input: &admitted.input,
+            places: &admitted.places,
+            authority: call.frame.authority(),
+            files: &*self.host.files,
+            results: call.frame.results(&*self.host.driver),
+            run: &self.host.run,
+            idempotency_key: key,
+        }
+    }
+
+    pub(super) async fn leaf(
+        &self,
+        call: &Call<'_>,
+        leaf: &dyn crate::function::Leaf,
+        admitted: &Admitted,
+    ) -> Result<Outcome, Halt> {
+        let meta = &call.function.meta;
+        // The same for every attempt, now and after a resume: it is the path in this run's call tree.
+        let key: Arc<str> = format!("{}:{}", self.host.run, call.path).into();
+        let mut cut_off = match self.before_leaf(call, leaf, admitted).await {
+            Ok(cut_off) => cut_off,
+            Err(stop) => return self.ended(call, Outcome::free(stop.end()?)),
+        };
+        // Of another risk, an attempt that failed may have had its effect.
+        let retries = if meta.risk == Risk::Read { overridden(call, admitted, |o| o.retries) } else { None };
+        let retries = retries.unwrap_or(0);
+        let mut attempt = 0;
+        loop {
+            let cut_off = std::mem::replace(&mut cut_off, CutOff::Again);
+            let outcome = self.attempt(call, leaf, admitted, &key, attempt, cut_off).await?;
+            if attempt == retries || !matches!(outcome.end, End::Failed(_)) {
+                return Ok(outcome);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// One attempt of a leaf, which is a step.
+    pub(super) async fn attempt(
+        &self,
+        call: &Call<'_>,
+        leaf: &dyn crate::function::Leaf,
+        admitted: &Admitted,
+        key: &Arc<str>,
+        attempt: u32,
+        cut_off: CutOff,
+    ) -> Result<Outcome, Halt> {
+        let meta = &call.function.meta;
+        let own = timeout(call, admitted).unwrap_or(LEAF_TIMEOUT);
+        let left = call.frame.remaining(&*self.host.driver).await;
+        let deadline = left.map_or(own, |left| left.min(own));
+        let name = StepName::Tool(attempt);
+        let stepped = self
+            .host
+            .driver
+            .step(Step {
+                path: &call.path,
+                name: name.clone(),
+                intent: Some(RecordKind::ToolStarted {
+                    function: Arc::clone(&meta.name),
+                    risk: meta.risk,
+                    idempotency_key: Arc::clone(key),
+                }),
+                deadline: Some(deadline),
+                cut_off,
+                run: Box::pin(async move {
+                    let result = leaf.run(self.leaf_call(call, admitted, key)).await;
+                    let (ending, blobs, log) = match result {
+                        Ok(ToolOutput { value, blobs, log }) => {
+                            match Returned::of(meta, Arc::new(self.host.redact.value(value))) {
+                                Returned::Fits(value) => (Ending::Output(value), blobs, log),
+                                Returned::Noted(value, note) => {
+                                    let log =
+                                        log.map_or_else(|| Arc::clone(&note), |log| with_line(&log, &note));
+                                    (Ending::Output(value), blobs, Some(log))
+                                }
+                                Returned::Invalid(failure) => (Ending::Failure(failure), blobs, log),
+                            }
+                        }
+                        Err(ToolError { message, log }) => {
+                            let message = self.host.redact.text(&message).into_owned();
+                            (Ending::Failure(Failure::new(FailureKind::Tool, message)), Vec::new(), log)
+                        }
+                    };
+                    let log = log.map(|log| self.host.redact.text(&log).into());
+                    RecordKind::ToolEnded { ending, blobs, log }
+                }),
+            })
+            .await?;
+        let end = match stepped.end {
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), blobs, .. }) => {
+                return Ok(Outcome { blobs, ..Outcome::free(End::Done(value)) });
+            }
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
+                End::Failed(failure)
+            }
+            StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, &name, &other)),
+            StepEnd::TimedOut => {
+                End::Failed(timed_out(&meta.name, u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
+            }
+        };
+        Ok(Outcome::free(end))
+    }
+
+    /// Determines the changes that the leaf will make, and settles an interrupted attempt.
+    pub(super) async fn before_leaf(
+        &self,
+        call: &Call<'_>,
+        leaf: &dyn crate::function::Leaf,
+        admitted: &Admitted,
+    ) -> Result<CutOff, Stop> {
+        let meta = &call.function.meta;
+        if meta.risk == Risk::Read {
+            return Ok(CutOff::Again);
+        }
+        let leaf_call = || self.leaf_call(call, admitted, "");
+        let foreseen = match leaf.foresees() {
+            false => None,
+            true => {
+                let step = Step {
+                    path: &call.path,
+                    name: StepName::Foresee,
+                    intent: None,
+                    deadline: Some(LEAF_TIMEOUT),
+                    cut_off: CutOff::Again,
+                    run: Box::pin(async {
+                        RecordKind::Foreseen { foreseen: leaf.foresee(leaf_call()).await }
+                    }),
+                };
+                match self.host.driver.step(step).await?.end {
+                    StepEnd::Done(RecordKind::Foreseen { foreseen }) => foreseen,
+                    StepEnd::Done(other) => {
+                        return Err(Halt::unexpected(&call.path, &StepName::Foresee, &other).into());
+                    }
+                    StepEnd::TimedOut => None,
+                }
+            }
+        };
+        let question = |risk| Settlement {
+            chain: call.frame.chain(),
+            function: Arc::clone(&meta.name),
+            risk,
+            input: Arc::clone(&admitted.input),
+        };
+        let found = async || leaf.look_back(leaf_call(), foreseen.as_ref()?).await;
+        self.settle(call.frame, &call.path, question, found).await
+    }
+}
+
+/// The result of a function that ran to its end.
+pub(super) enum Returned {
+    /// It fits its schema, or there is none.
+    Fits(Arc<Value>),
+    /// It doesn't fit a schema that only describes it.
+    Noted(Arc<Value>, Arc<str>),
+    /// It breaks a declared schema.
+    Invalid(Failure),
+}
+
+impl Returned {
+    pub(super) fn of(meta: &FunctionMeta, value: Arc<Value>) -> Self {
+        let Some(output) = &meta.output else { return Self::Fits(value) };
+        let Err(wrong) = output.schema().validate(&value) else { return Self::Fits(value) };
+        let (name, wrong) = (&meta.name, list(&wrong));
+        match output {
+            OutputSchema::Derived(_) => {
+                let note = format!("the result of `{name}` does not fit its return type:{wrong}");
+                Self::Noted(value, note.into())
+            }
+            OutputSchema::Declared(_) => {
+                let message = format!(
+                    "`{name}` ran to its end, and its effects stay, but it returned something that doesn't fit its \
+                     schema:{wrong}"
+                );
+                let failure = Failure::new(FailureKind::InvalidOutput, message);
+                Self::Invalid(failure.with_partial(Some((*value).clone())))
+            }
+        }
+    }
+}
+
+pub(super) fn with_line(log: &str, line: &str) -> Arc<str> {
+    let end = if log.ends_with('\n') { "" } else { "\n" };
+    format!("{log}{end}{line}").into()
+}
