@@ -18,6 +18,10 @@ pub trait Libraries: Send + Sync {
 
     /// Where [`Libraries::find`] looks, for people.
     fn tried(&self, name: &str, version: Option<&str>) -> Vec<String>;
+    /// The search roots that are libraries themselves, which contain none. Their parents may be meant.
+    fn roots_that_are_libraries(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Names and versions of all that is installed, for "did you mean". May be slow.
     fn names(&self) -> Vec<String>;
@@ -83,7 +87,10 @@ pub use disk::DiskLibraries;
 #[cfg(not(target_arch = "wasm32"))]
 mod disk {
     use super::{Libraries, folder_of, shown};
-    use crate::source::{DiskTree, SourceError, SourceTree};
+    use crate::{
+        manifest::LIBRARY,
+        source::{DiskTree, SourceError, SourceTree},
+    };
     use std::{fs, io::ErrorKind, path::PathBuf, sync::Arc};
 
     /// Libraries in folders on disk, searched in order. One that does not exist holds none.
@@ -139,6 +146,11 @@ mod disk {
                 }
             }
             Ok(None)
+        }
+
+        fn roots_that_are_libraries(&self) -> Vec<String> {
+            let libraries = self.roots.iter().filter(|root| root.join(LIBRARY).is_file());
+            libraries.map(|root| root.display().to_string()).collect()
         }
 
         fn tried(&self, name: &str, version: Option<&str>) -> Vec<String> {

@@ -649,6 +649,9 @@ fn not_found(called: &str, dependency: &Dependency, libraries: &dyn Libraries) -
     if !tried.is_empty() {
         missing = missing.note(format!("tried {}", tried.join(", ")));
     }
+    for root in libraries.roots_that_are_libraries() {
+        missing = missing.help(format!("`{root}` is a library itself: name the folder that contains it"));
+    }
     let installed = libraries.names();
     let versions: Vec<&str> =
         installed.iter().filter_map(|folder| folder.strip_prefix(name.as_str())?.strip_prefix('@')).collect();

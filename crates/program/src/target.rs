@@ -171,8 +171,20 @@ pub fn find(request: &Request, around: &Surroundings) -> Result<Target, Diagnost
                 (_, None) if named || target.contains('/') => {
                     return Err(no_target(format!("`{target}` does not exist")).into());
                 }
-                (_, None) => {
-                    let found = registered(&target, request, around)?;
+                (exists, None) => {
+                    let found = match registered(&target, request, around) {
+                        Err(_) if exists.is_ok() => {
+                            return Err(no_target(format!(
+                                "`{target}` is neither a worker file nor a folder"
+                            ))
+                            .help("worker files end in `.worker`, `.yaml` or `.yml`")
+                            .help(format!(
+                                "to give a worker this file, name the worker first and attach `{target}`"
+                            ))
+                            .into());
+                        }
+                        found => found?,
+                    };
                     warnings.push(
                         Diagnostic::warning(
                             codes::DEPRECATED_REGISTRY,

@@ -134,10 +134,10 @@ fn summary(found: &[Diagnostic], errors: usize, mended: bool, output: &Output) {
     let many = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
     let line = match (errors, warnings) {
         (0, 0) => output.err.green("nothing is wrong").to_string(),
-        (0, warnings) => format!("it loads; {}", many(warnings, "warning")),
-        (errors, 0) => format!("it does not load: {}", many(errors, "error")),
+        (0, warnings) => format!("found {}", many(warnings, "warning")),
+        (errors, 0) => format!("found {}", many(errors, "error")),
         (errors, warnings) => {
-            format!("it does not load: {}, {}", many(errors, "error"), many(warnings, "warning"))
+            format!("found {}, {}", many(errors, "error"), many(warnings, "warning"))
         }
     };
     output.screen.line(&line);

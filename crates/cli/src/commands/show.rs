@@ -2,7 +2,10 @@
 
 use crate::{
     args::{ApprovalFlags, Format, InputFlags, ProgramArgs, ProgramFlags, RunArgs, ShowArgs},
-    commands::list::tools_line,
+    commands::{
+        list::tools_line,
+        no_model::{is_unchosen, without_model},
+    },
     exit::{Complaint, Exit},
     opening::{NotReady, given, said, settings},
     program::{findings, looked_at, reading_host, show_problem, surroundings},
@@ -127,7 +130,7 @@ fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
     }
 }
 
-/// The session that a run would have. Nothing is sent, so that it needs no key either.
+/// The session that a run would have. Nothing is sent, so it needs neither a model nor a key.
 pub(crate) fn opened(settings: impl Fn() -> Result<Settings, Complaint>) -> Result<Session, NotReady> {
     match Session::open(settings()?) {
         Err(Problem::Model { .. }) => {
@@ -138,6 +141,7 @@ pub(crate) fn opened(settings: impl Fn() -> Result<Settings, Complaint>) -> Resu
             });
             Ok(Session::open(settings)?)
         }
+        Err(Problem::NoModel) => Ok(Session::open(without_model(settings()?))?),
         opened => Ok(opened?),
     }
 }
@@ -149,7 +153,11 @@ fn request_text(sent: &RecordKind, output: &Output) -> String {
     };
     let paint = output.out;
     let heading = |text: &str| format!("{}\n", paint.bold(format!("== {text}")));
-    let mut out = format!("{}{}\n\n", heading("model"), visible::line(&model.to_string()));
+    let model = match is_unchosen(model) {
+        true => "none chosen: this is the request to a model with tools and structured output".to_owned(),
+        false => visible::line(model.as_str()).into_owned(),
+    };
+    let mut out = format!("{}{model}\n\n", heading("model"));
     out.push_str(&format!("{}{}\n\n", heading("instructions"), visible::text(system)));
     out.push_str(&heading("message"));
     for part in &message.parts {
@@ -191,7 +199,7 @@ fn request_json(sent: &RecordKind) -> Value {
     };
     json!({
         "worker": worker,
-        "model": model,
+        "model": (!is_unchosen(model)).then_some(model),
         "instructions": system,
         "message": message.parts,
         "tools": tools,

@@ -6,7 +6,7 @@ use llm_do_core::{
     question::Approval,
 };
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
+use similar::{Change, ChangeTag, TextDiff};
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 /// Lines of a value, and of a diff, that are shown folded.
@@ -14,6 +14,8 @@ const VALUE_LINES: usize = 8;
 const DIFF_LINES: usize = 60;
 /// Characters of a value that are shown folded.
 const VALUE_CHARS: usize = 600;
+/// Characters of a folded line of a diff that are shown before the first change.
+const BEFORE_CHANGE: usize = 40;
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +122,51 @@ fn fold(text: &str) -> (&str, usize) {
     if left <= 30 && !text[cut..].trim_end().contains('\n') { (text, 0) } else { (&text[..cut], left) }
 }
 
+fn line_of<'a>(change: &Change<&'a str>) -> &'a str {
+    change.value().trim_end_matches(['\n', '\r'])
+}
+
+/// The line that a changed line replaces, or that replaces it: the one at the same place in the neighbouring run of
+/// removed or added lines.
+fn counterpart<'a>(changes: &[Change<&'a str>], at: usize) -> Option<&'a str> {
+    let tag = changes[at].tag();
+    let is = |change: &Change<&str>, wanted: ChangeTag| change.tag() == wanted;
+    let begin = changes[..at].iter().rposition(|change| !is(change, tag)).map_or(0, |before| before + 1);
+    let place = at - begin;
+    let other = match tag {
+        ChangeTag::Equal => return None,
+        ChangeTag::Delete => {
+            let end = at + changes[at..].iter().position(|change| !is(change, tag))?;
+            changes.get(end + place).filter(|change| is(change, ChangeTag::Insert))
+        }
+        ChangeTag::Insert => {
+            let deleted =
+                changes[..begin].iter().rev().take_while(|change| is(change, ChangeTag::Delete)).count();
+            changes[..begin].get(begin - deleted + place)
+        }
+    };
+    other.map(line_of)
+}
+
+/// A long line of a diff from shortly before the first difference to its counterpart, and how much is left out on both
+/// sides.
+fn fold_line<'a>(line: &'a str, counterpart: Option<&str>) -> Cow<'a, str> {
+    let length = line.chars().count();
+    // A notice would be longer than the rest.
+    if length <= VALUE_CHARS + 60 {
+        return Cow::Borrowed(line);
+    }
+    let same =
+        counterpart.map_or(0, |other| line.chars().zip(other.chars()).take_while(|(a, b)| a == b).count());
+    let start = if same < VALUE_CHARS { 0 } else { same - BEFORE_CHANGE };
+    let shown: String = line.chars().skip(start).take(VALUE_CHARS).collect();
+    let left = length - start - shown.chars().count();
+    let before = if start == 0 { String::new() } else { format!("[{start} characters as before] … ") };
+    let after =
+        if left == 0 { String::new() } else { format!(" … [{left} more characters: v shows them]") };
+    Cow::Owned(format!("{before}{shown}{after}"))
+}
+
 fn diff(path: &str, before: Option<&str>, after: Option<&str>, extent: Extent, paint: Paint) -> String {
     let path = visible::line(path);
     let (old, new) = (visible::text(before.unwrap_or_default()), visible::text(after.unwrap_or_default()));
@@ -137,8 +184,13 @@ fn diff(path: &str, before: Option<&str>, after: Option<&str>, extent: Extent, p
     let mut lines = Vec::new();
     for hunk in unified.context_radius(3).iter_hunks() {
         lines.push(format!("  {}", paint.cyan(hunk.header())));
-        for change in hunk.iter_changes() {
-            let text = change.value().trim_end_matches(['\n', '\r']);
+        let changes: Vec<Change<&str>> = hunk.iter_changes().collect();
+        for (at, change) in changes.iter().enumerate() {
+            let text = line_of(change);
+            let text = match extent {
+                Extent::Full => Cow::Borrowed(text),
+                Extent::Folded => fold_line(text, counterpart(&changes, at)),
+            };
             lines.push(match change.tag() {
                 ChangeTag::Delete => format!("  {}", paint.red(format!("-{text}"))),
                 ChangeTag::Insert => format!("  {}", paint.green(format!("+{text}"))),
@@ -219,6 +271,24 @@ mod tests {
             }),
         );
         assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+    }
+
+    #[test]
+    fn long_line_of_a_diff_is_folded_around_its_change() {
+        let line = |word: &str| format!("{{{}\"{word}\"{}}}\n", "a".repeat(9_000), "b".repeat(9_000));
+        let change = Preview::Change {
+            path: "/data.json".into(),
+            before: Some(line("old")),
+            after: Some(line("evil")),
+        };
+        let input = json!({"path": "data.json"});
+        let text = shown(input.clone(), Some(change.clone()));
+        assert!(text.len() < 2_500, "{} bytes", text.len());
+        for part in ["\"old\"", "\"evil\"", "[8962 characters as before]", "more characters: v shows them]"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let full = question(&ask(input, Some(change)), Extent::Full, 20, Paint::NEVER);
+        assert!(full.contains(line("evil").trim_end()));
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn certain_fixes_are_applied_only_with_fix() {
       |
 
     --- stderr
-    it does not load: 5 errors
+    found 5 errors
     note: 5 findings can be fixed by `llm-do check --fix`
     note: `llm-do check --explain E0202` says more about an error
     "#);
@@ -161,7 +161,7 @@ fn remaining_findings_are_reported_after_a_fix() {
 
     --- stderr
     fixed main.worker:2:9: write `true`
-    it does not load: 1 error
+    found 1 error
     note: `llm-do check --explain E0201` says more about an error
     ");
     let story = Story::new().file("main.worker", "---\nlocked: yes\nmodle: a:b\n---\nHi.\n");

@@ -186,3 +186,14 @@ fn standalone_file_with_imports_runs_from_any_folder() {
     // With its project, the error is in the project.
     assert_eq!(story.run(&[file.to_str().expect("UTF-8"), "go"]).code, Some(2));
 }
+
+#[test]
+fn show_prompt_needs_no_model() {
+    let story = Story::new().file("main.worker", "---\nreturns: {mood: string}\n---\nGreet {{ input }}.\n");
+    let told = story.run(&["show", "--prompt", "main", "Ada"]);
+    assert_eq!(told.code, Some(0), "{told}");
+    assert!(told.stdout.contains("none chosen") && told.stdout.contains("Greet Ada."), "{told}");
+    let told = story.run(&["show", "--prompt", "main", "Ada", "--json"]);
+    let request: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert!(request["model"].is_null() && request["instructions"] == "Greet Ada.", "{told}");
+}

@@ -130,7 +130,7 @@ fn migrate_write_keeps_the_originals() {
     assert_eq!(story.read(".llm-do-migrated/main.agent"), before);
     // The tools of `charts` are gone, so that the project is not reported as correct.
     let told = story.run(&["check", "."]);
-    assert_eq!((told.code, told.stderr.as_str()), (Some(0), "it loads; 1 warning\n"), "{told}");
+    assert_eq!((told.code, told.stderr.as_str()), (Some(0), "found 1 warning\n"), "{told}");
     assert!(told.stdout.contains("W0503"), "{told}");
     let told = story.run(&["migrate", "--write"]);
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");

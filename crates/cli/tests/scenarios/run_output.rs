@@ -302,7 +302,7 @@ fn invalid_file_is_shown_with_its_location() {
       = help: did you mean `model`?
 
     --- stderr
-    it does not load: 1 error
+    found 1 error
     note: `llm-do check --explain E0201` says more about an error
     ");
     assert!(story.runs().is_empty());
@@ -470,4 +470,21 @@ fn a_folder_without_workers_shows_the_first_steps() {
     // A file that could be run is named.
     let told = greeter().run(&[]);
     assert!(told.stderr.contains("`llm-do greeter.worker`"), "{told}");
+}
+
+#[test]
+fn text_file_and_library_as_targets_get_a_hint() {
+    let story = Story::new()
+        .file("notes.txt", "text")
+        .file("lib1/lib.yaml", "name: lib1\nversion: '1.0'\ndescription: x\nexports: [a]\n")
+        .file("lib1/workers/a.worker", "---\n---\nHi.\n")
+        .file("p/project.yaml", "dependencies: [lib1]\nmodel: script:s.yaml\n")
+        .file("p/main.worker", "---\nallow_workers: ['lib1:a']\n---\nGo.\n");
+    let told = story.run(&["notes.txt", "hi"]);
+    assert!(told.stderr.contains("`notes.txt` is neither a worker file nor a folder"), "{told}");
+    assert!(told.stderr.contains("attach `notes.txt`"), "{told}");
+    let told = story.run(&["check", "p", "--lib", "lib1"]);
+    assert!(told.stdout.contains("is a library itself: name the folder that contains it"), "{told}");
+    assert_eq!(told.code, Some(2), "{told}");
+    assert_eq!(story.run(&["check", "p", "--lib", "."]).code, Some(0));
 }

@@ -1,0 +1,46 @@
+//! The stand-in for a model where none is chosen, for commands that send nothing.
+
+use llm_do::{
+    Settings,
+    core::{
+        model::{
+            Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
+            ModelResponse, Sees,
+        },
+        send::BoxFuture,
+    },
+};
+use std::sync::Arc;
+
+const PROVIDER: &str = "no-model";
+
+/// Whether a model is this stand-in.
+pub(crate) fn is_unchosen(model: &ModelName) -> bool {
+    model.provider() == PROVIDER
+}
+
+/// Settings with which a program opens although nothing names a model.
+pub(crate) fn without_model(mut settings: Settings) -> Settings {
+    settings.fallback_model = format!("{PROVIDER}:chosen").parse().ok();
+    let providers = settings.providers;
+    settings.providers =
+        Box::new(move |all| providers(all).with(PROVIDER, |_| Ok(Arc::new(Unchosen) as Arc<dyn Model>)));
+    settings
+}
+
+/// A model with every capability, which is never asked.
+struct Unchosen;
+
+impl Model for Unchosen {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { native_schema: true, tools: true, sees: Sees { images: true, pdf: true } }
+    }
+
+    fn respond<'a>(
+        &'a self,
+        _: ModelRequest<'a>,
+        _: &'a dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(async { Err(ModelError::new(ModelErrorKind::Unsupported, "no model is chosen")) })
+    }
+}
