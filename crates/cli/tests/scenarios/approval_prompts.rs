@@ -163,7 +163,12 @@ fn without_an_editor_arguments_are_edited_inline() {
     session.expect_prompt();
     assert_eq!(story.read("b.txt").as_deref(), Some("b"));
     session.type_keys("r");
-    assert_eq!(session.end().0, Some(0));
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(0));
+    // The line of the call shows what was approved.
+    let done =
+        shown.lines().find(|line| line.contains('✓') && line.contains("write_file")).unwrap_or_default();
+    assert!(done.contains("b.txt") && !done.contains("note.txt"), "{shown}");
 }
 
 #[test]
