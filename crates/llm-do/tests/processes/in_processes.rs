@@ -32,8 +32,15 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 
 /// The name of the test that is the other process, and the variable that tells it which program.
-pub(crate) const CHILD: &str = "a_process_that_makes_one_call";
+const CHILD: &str = "a_process_that_makes_one_call";
 pub(crate) const PROGRAM: &str = "LLM_DO_TEST_PROGRAM";
+
+/// A process that makes one call of that program.
+pub(crate) fn child(program: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", CHILD, "--nocapture", "--test-threads=1"]).env(PROGRAM, program);
+    command
+}
 
 pub(crate) struct InProcesses {
     inner: Arc<LocalDriver>,
@@ -197,13 +204,7 @@ struct Process {
 
 impl Process {
     fn start(program: &str) -> (Self, mpsc::UnboundedReceiver<ToRun>) {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", CHILD, "--ignored", "--nocapture", "--test-threads=1"])
-            .env(PROGRAM, program)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = child(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (sender, receiver) = mpsc::unbounded_channel();
         std::thread::spawn(move || {

@@ -9,7 +9,7 @@ mod remote;
 mod wire;
 
 use crate::{
-    in_processes::{CHILD, InProcesses, PROGRAM},
+    in_processes::{InProcesses, PROGRAM, child},
     positional::{Positional, order},
     relay::Relay,
     remote::RemoteDriver,
@@ -36,8 +36,9 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fs,
-    io::BufRead,
+    io::{BufRead, Write},
     path::Path,
+    process::Stdio,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -251,15 +252,23 @@ fn calls_in_other_processes_write_the_same_journal() {
     assert_eq!(here.by_call(), elsewhere.by_call());
 }
 
-/// Not a test: a process that the test above starts.
+/// The processes of the test above are this test, with a program to open. By itself it starts one and gives it no call.
 #[test]
-#[ignore = "started by another test as a process"]
 fn a_process_that_makes_one_call() {
-    assert!(CHILD == "a_process_that_makes_one_call");
-    let Ok(program) = std::env::var(PROGRAM) else { return };
+    if let Ok(program) = std::env::var(PROGRAM) {
+        make_one_call(&program);
+    }
+    let world = World::new();
+    let mut idle = child(&world.home.path().display().to_string());
+    let ended = idle.stdin(Stdio::null()).output().unwrap();
+    assert!(!ended.status.success());
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("no call to make"), "{ended:?}");
+}
+
+fn make_one_call(program: &str) -> ! {
     // The harness leaves its line unfinished.
-    println!();
-    let session = Session::open(settings(Path::new(&program))).unwrap();
+    std::io::stdout().write_all(b"\n").unwrap();
+    let session = Session::open(settings(Path::new(program))).unwrap();
     let mut lines = std::io::stdin().lock().lines();
     let message = |line: std::io::Result<String>| -> ToCall {
         serde_json::from_str(line.unwrap().strip_prefix(MARK).unwrap()).unwrap()
