@@ -238,7 +238,7 @@ impl Amount {
     }
 }
 
-/// What one account has spent.
+/// The amounts of one account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// Used for good.

@@ -1,5 +1,5 @@
-//! What the calls of one run share, wherever they are made: the ledger, remembered answers, generated workers, and the
-//! texts of long results.
+//! The state that the calls of one run share, wherever they are made: the ledger, remembered answers, generated
+//! workers, and the texts of long results.
 //!
 //! The engine reaches all of it through this port, which belongs to the driver. A driver of one process holds it
 //! [in memory](InProcess). A driver that makes calls in several processes holds it in one of them. None of it is the

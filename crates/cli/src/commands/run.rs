@@ -56,7 +56,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
     }
 }
 
-/// What somebody sees who starts llm-do where there is nothing to run.
+/// The first steps, for a user who starts llm-do where there is nothing to run.
 const FIRST_STEPS: &str = "\
 llm-do runs programs made of LLM workers: files with instructions that call each other like functions.
 There is no worker in this folder.

@@ -53,7 +53,7 @@ impl Engine {
     }
 }
 
-/// What a function that does not state its effects may do at its risk.
+/// The effects that a function may have at its risk if it does not state them.
 fn unknown(risk: Risk) -> Effects {
     let write = |delete| vec![Touch { path: String::new(), access: Access::Write, delete }];
     let touches = match risk {
