@@ -153,9 +153,13 @@ class Plan:
                         f"{what} has a property `{unknown[0]}`, but the function has no such parameter"
                     )
                     return
-                missing = [name for name, (_, needed) in self.forms.items() if needed and name not in (names or ())]
+                missing = [
+                    name for name, (_, needed) in self.forms.items() if needed and name not in (names or ())
+                ]
                 if missing and names is not None and not any(key in given for key in COMPOSED):
-                    self.refused = f"{what} has no property `{missing[0]}`, but the function needs that parameter"
+                    self.refused = (
+                        f"{what} has no property `{missing[0]}`, but the function needs that parameter"
+                    )
                     return
             self.whole = Form(default_of(given).get("default") or {"type": "object"}, read_any)
             return

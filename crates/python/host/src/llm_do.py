@@ -433,7 +433,6 @@ class ToolContext(CallContext):
         """Values that the functions of this package share in the run."""
         return State(self)
 
-
     def call(self, name: str, input: Any = None, /, **arguments: Any) -> Any:
         """Calls a worker or a tool and returns its result: `ctx.call("summarizer", text=text)`.
 

@@ -53,7 +53,9 @@ class JsonWriter:
         except ResultError as problem:
             message, text = str(problem), text_of(value)
         except Exception as problem:  # Methods of the value raise, or its file cannot be read.
-            message = f"{self.what} cannot be written as JSON: {type(problem).__name__}: {message_of(problem)}"
+            message = (
+                f"{self.what} cannot be written as JSON: {type(problem).__name__}: {message_of(problem)}"
+            )
             text = f"[{message}]"
         del self.path[depth:]
         self.above = above
