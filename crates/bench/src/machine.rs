@@ -50,6 +50,7 @@ impl ToolsetKind for Lookup {
                 concurrency: Concurrency::ByRisk,
                 timeout: None,
                 contained: false,
+                results: llm_do::core::origin::ResultOrigin::Trusted,
                 wildcard: false,
                 policy: context.policy.as_ref().map(Arc::<Policy>::clone),
             },

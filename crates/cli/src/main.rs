@@ -15,8 +15,8 @@ mod program;
 mod reference;
 mod render;
 mod screen;
-mod staged;
 mod terminal;
+mod transaction;
 
 use args::{CheckArgs, Cli, Command, Format, GateCommand, GrantsCommand};
 use clap::CommandFactory;

@@ -6,6 +6,7 @@ use crate::{
     engine::{Engine, Frame},
     gate::{Policy, Subject},
     model::Blob,
+    origin::ResultOrigin,
     outcome::{Failure, Halt, Outcome},
     question::Answer,
     rule::{DecidedBy, Rule},
@@ -50,6 +51,8 @@ pub struct FunctionMeta {
     /// Whether its process is confined to the mounts that the program declares, so that its effects stay inside them
     /// whatever its code does.
     pub contained: bool,
+    /// What it says about the origin of its results.
+    pub results: ResultOrigin,
     /// A delegation that only a wildcard of the allowlist permits.
     pub wildcard: bool,
     /// The `approval` of the toolset that offers it.

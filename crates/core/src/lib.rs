@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod limits;
 pub mod model;
 pub mod operator;
+pub mod origin;
 pub mod outcome;
 pub mod price;
 pub mod question;

@@ -7,14 +7,14 @@ use llm_do_sandbox::{confine::Confiner, shell::Shell};
 use std::sync::Arc;
 
 /// What the kinds need to run their tools.
-pub(crate) struct Host<'a> {
+pub(crate) struct Runners<'a> {
     pub(crate) python: &'a Arc<Python>,
     pub(crate) environment: &'a Environment,
     pub(crate) confiner: &'a Arc<Confiner>,
 }
 
 /// Registers the kinds. Without a host their tools can't be made: that is enough for reading programs.
-pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Host<'_>>) {
+pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) {
     let custom = host.map_or_else(Custom::unbound, |host| Custom::new(Arc::clone(host.python)));
     let shell = host.map_or_else(Shell::unbound, |host| {
         Shell::new(Arc::clone(host.environment), Arc::clone(host.confiner))

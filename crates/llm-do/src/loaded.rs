@@ -104,7 +104,7 @@ impl Located {
         };
         let python = python.python();
         let mut toolsets = settings.toolsets;
-        let host = kinds::Host { python: &python, environment: &environment, confiner: &confiner };
+        let host = kinds::Runners { python: &python, environment: &environment, confiner: &confiner };
         kinds::register(&mut toolsets, Some(&host));
         apply(&options.grants, &confiner, &python)?;
 

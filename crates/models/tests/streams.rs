@@ -27,15 +27,15 @@ const WIRES: [(Api, &str); 4] = [
 ];
 
 #[derive(Default)]
-struct Told(Mutex<Vec<Delta>>);
+struct Deltas(Mutex<Vec<Delta>>);
 
-impl DeltaSink for Told {
+impl DeltaSink for Deltas {
     fn delta(&self, delta: Delta) {
         self.0.lock().unwrap().push(delta);
     }
 }
 
-impl Told {
+impl Deltas {
     fn text(&self) -> String {
         let deltas = self.0.lock().unwrap();
         let texts = deltas.iter().filter_map(|delta| match delta {
@@ -50,7 +50,7 @@ impl Told {
 async fn ask(
     (api, model): (Api, &str),
     pieces: impl IntoIterator<Item = Vec<u8>> + Send + 'static,
-    told: &Told,
+    told: &Deltas,
 ) -> Result<ModelResponse, ModelError> {
     let (url, served) = one_answer::serve("text/event-stream", pieces);
     let mut custom = CustomProvider::new(url);
@@ -81,7 +81,7 @@ async fn ask(
 }
 
 async fn ask_all(wire: (Api, &str), stream: &str) -> Result<ModelResponse, ModelError> {
-    ask(wire, [stream.as_bytes().to_vec()], &Told::default()).await
+    ask(wire, [stream.as_bytes().to_vec()], &Deltas::default()).await
 }
 
 fn text(response: &ModelResponse) -> String {
@@ -270,7 +270,7 @@ fn an_answer_does_not_depend_on_how_its_bytes_are_cut() {
             let mut from = 0;
             let pieces =
                 cuts.into_iter().map(move |to| stream[std::mem::replace(&mut from, to)..to].to_vec());
-            let told = Told::default();
+            let told = Deltas::default();
             let response = runtime.block_on(ask(wire, pieces.collect::<Vec<_>>(), &told)).unwrap();
             prop_assert_eq!(text(&response), " Grüße, 世界 🌍.\n ");
             prop_assert_eq!(told.text(), text(&response));
@@ -371,7 +371,7 @@ async fn a_slow_answer_is_no_silence() {
         }
         openai(&[choice]).into_bytes()
     });
-    let told = Told::default();
+    let told = Deltas::default();
     // The clock stands still, but for most of the idle time after each piece.
     let clock = async {
         for n in 1..=said.len() {

@@ -35,19 +35,19 @@ struct Talk {
     tools: Arc<[ToolSpec]>,
     settings: ModelSettings,
     output: Option<Arc<Value>>,
-    told: Told,
+    told: Deltas,
 }
 
 #[derive(Default)]
-struct Told(Mutex<Vec<Delta>>);
+struct Deltas(Mutex<Vec<Delta>>);
 
-impl DeltaSink for Told {
+impl DeltaSink for Deltas {
     fn delta(&self, delta: Delta) {
         self.0.lock().unwrap().push(delta);
     }
 }
 
-impl Told {
+impl Deltas {
     fn text(&self) -> String {
         let deltas = self.0.lock().unwrap();
         let texts = deltas.iter().filter_map(|delta| match delta {
@@ -110,7 +110,7 @@ impl Talk {
             tools: Arc::new([tool("read_file"), tool("list_files")]),
             settings: ModelSettings::default(),
             output: None,
-            told: Told::default(),
+            told: Deltas::default(),
         };
         talk.say(Role::User, vec![Part::text("Hello.")]);
         talk

@@ -328,6 +328,7 @@ impl<'a> Building<'a> {
             },
             timeout: None,
             contained,
+            results: llm_do_core::origin::ResultOrigin::Trusted,
             wildcard: false,
             policy: self.policy(tool, own, foreign)?,
         };

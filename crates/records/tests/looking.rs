@@ -1,49 +1,35 @@
 //! One call in full, the timeline, and the lines of a run that is followed.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
-mod story;
+mod fixture;
 
+use fixture::{JournalInMemory, RUN};
 use llm_do_core::{
     engine::{Failure, FailureKind, Principal},
     function::{FunctionSource, Preview, Risk},
-    gate::{Mode, Rule},
-    journal::{Ending, FORMAT, RecordKind, RunStatus},
+    gate::Rule,
+    journal::{Ending, RecordKind, RunStatus},
     model::{Capabilities, FinishReason, Message, MessageId, Part, Role, Usage},
     question::{Answer, Approval, Given, Question},
     rule::DecidedBy,
 };
 use llm_do_records::{Following, Line, StepKind, Timeline, WholeRun, render_call, render_timeline};
 use serde_json::json;
-use std::sync::Arc;
-use story::{RUN, Written};
+use std::{ops::Deref, sync::Arc};
 use unicode_width::UnicodeWidthStr;
 
-struct Story(Written);
+struct Sample(JournalInMemory);
 
-impl Story {
+impl Deref for Sample {
+    type Target = JournalInMemory;
+    fn deref(&self) -> &JournalInMemory {
+        &self.0
+    }
+}
+
+impl Sample {
     fn new() -> Self {
-        Self(Written::new())
-    }
-    fn tell(&self, path: &str, step: &str, body: RecordKind) {
-        self.0.tell(path, step, &body);
-    }
-    fn pass(&self, ms: u64) {
-        self.0.pass(ms);
-    }
-    fn begin(&self) {
-        let body = RecordKind::RunStarted {
-            format: FORMAT,
-            run: RUN.into(),
-            version: "0.1.0".into(),
-            target: ".".into(),
-            entry: "main".into(),
-            approval: Mode::Interactive,
-            date: "2026-11-21".into(),
-            definitions: Vec::new(),
-            runtimes: Vec::new(),
-            invocation: None,
-        };
-        self.tell("0", "run", body);
+        Self(JournalInMemory::new())
     }
     fn call(&self, path: &str, function: &str) {
         let body = RecordKind::CallStarted {
@@ -52,7 +38,7 @@ impl Story {
             principal: Principal::Operator,
             input: Arc::new(json!({"path": "a\u{1b}[2J.md", "text": "one\ntwo"})),
         };
-        self.tell(path, "call", body);
+        self.add(path, "call", body);
     }
     fn converses(&self, path: &str) {
         let body = RecordKind::ConversationStarted {
@@ -67,18 +53,18 @@ impl Story {
             can: Capabilities { native_schema: true, tools: true, sees: Default::default() },
             message: message(0, Role::User, "Hello."),
         };
-        self.tell(path, "conversation", body);
+        self.add(path, "conversation", body);
     }
     fn asks_model(&self, path: &str, turn: u32) {
         let (step, head) = (format!("model.{turn}.0"), MessageId(0));
         let body =
             RecordKind::ModelRequested { turn, attempt: 0, head, digest: "d".into(), max_tokens: None };
-        self.tell(path, &step, body);
+        self.add(path, &step, body);
     }
     fn model_answers(&self, path: &str, turn: u32) {
         let usage = Usage { input_tokens: Some(64), output_tokens: Some(8), ..Usage::default() };
         let message = message(1, Role::Assistant, "Good day.");
-        self.tell(
+        self.add(
             path,
             &format!("model.{turn}.0"),
             RecordKind::ModelAnswered { message, finish: FinishReason::Stop, usage },
@@ -97,31 +83,27 @@ impl Story {
             }),
             rule: DecidedBy::rule(&"main.worker:3".into()),
         }));
-        self.tell(path, "ask", body);
+        self.add(path, "ask", body);
     }
     fn tool_starts(&self, path: &str) {
         let body =
             RecordKind::ToolStarted { function: "f".into(), risk: Risk::Write, idempotency_key: path.into() };
-        self.tell(path, "tool", body);
+        self.add(path, "tool", body);
     }
     fn tool_ends(&self, path: &str, ending: Ending, log: Option<&str>) {
-        self.tell(
-            path,
-            "tool",
-            RecordKind::ToolEnded { ending, blobs: Vec::new(), log: log.map(Into::into) },
-        );
+        self.add(path, "tool", RecordKind::ToolEnded { ending, blobs: Vec::new(), log: log.map(Into::into) });
     }
     fn ends(&self) {
-        self.tell(
+        self.add(
             "0",
             "end",
             RecordKind::CallEnded { ending: done(), usage: Usage::default(), blobs: Vec::new() },
         );
         let body = RecordKind::RunEnded { status: RunStatus::Done, ending: done(), usage: Usage::default() };
-        self.tell("0", "run", body);
+        self.add("0", "run", body);
     }
     fn whole(&self) -> WholeRun {
-        WholeRun::of(RUN, self.0.journal(), false)
+        WholeRun::of(RUN, self.journal(), false)
     }
 }
 
@@ -138,38 +120,38 @@ fn text(lines: &[Line]) -> String {
 }
 
 /// Two calls side by side, one of which waits for an answer.
-fn parallel() -> Story {
-    let story = Story::new();
-    story.begin();
-    story.call("0", "main");
-    story.converses("0");
-    story.asks_model("0", 0);
-    story.pass(1000);
-    story.model_answers("0", 0);
-    story.call("0/0.0", "write_file");
-    story.asks_operator("0/0.0");
-    story.call("0/0.1", "fetch");
-    story.tool_starts("0/0.1");
-    story.pass(2000);
-    story.tool_ends("0/0.1", Ending::Failure(Failure::new(FailureKind::Tool, "no answer\nmore")), None);
-    story.tell(
+fn parallel() -> Sample {
+    let scenario = Sample::new();
+    scenario.begin();
+    scenario.call("0", "main");
+    scenario.converses("0");
+    scenario.asks_model("0", 0);
+    scenario.pass(1000);
+    scenario.model_answers("0", 0);
+    scenario.call("0/0.0", "write_file");
+    scenario.asks_operator("0/0.0");
+    scenario.call("0/0.1", "fetch");
+    scenario.tool_starts("0/0.1");
+    scenario.pass(2000);
+    scenario.tool_ends("0/0.1", Ending::Failure(Failure::new(FailureKind::Tool, "no answer\nmore")), None);
+    scenario.add(
         "0/0.0",
         "ask",
         RecordKind::Answered(Given::operator(Answer::Approve { remember: false }, "terminal")),
     );
     let by = DecidedBy::Operator { by: "operator".into(), via: "terminal".into(), edited: false };
-    story.tell("0/0.0", "verdict", RecordKind::Verdict { rule: Rule::PreApproved, by, reason: None });
-    story.tool_starts("0/0.0");
-    story.pass(1000);
-    story.tool_ends("0/0.0", done(), Some("wrote\u{7} it\n"));
-    story.ends();
-    story
+    scenario.add("0/0.0", "verdict", RecordKind::Verdict { rule: Rule::PreApproved, by, reason: None });
+    scenario.tool_starts("0/0.0");
+    scenario.pass(1000);
+    scenario.tool_ends("0/0.0", done(), Some("wrote\u{7} it\n"));
+    scenario.ends();
+    scenario
 }
 
 #[test]
 fn calls_side_by_side_have_bars_side_by_side() {
-    let story = parallel();
-    let run = story.whole();
+    let scenario = parallel();
+    let run = scenario.whole();
     let timeline = Timeline::of(&run);
     let lines = text(&render_timeline(run.tree(), &timeline, Some(72)));
     let (_, lines) = lines.split_once('\n').unwrap();
@@ -194,19 +176,19 @@ fn calls_side_by_side_have_bars_side_by_side() {
 
 #[test]
 fn a_step_that_was_cut_off_took_no_time_while_nobody_was_at_work() {
-    let story = Story::new();
-    story.begin();
-    story.call("0", "main");
-    story.tool_starts("0");
-    story.pass(300);
-    story.tell("0", "note", RecordKind::Note { text: "still at work".into() });
-    story.pass(60_000);
-    story.tell("0", "run", RecordKind::RunResumed { version: "0.1.0".into(), idle_ms: 60_000 });
-    story.tool_starts("0");
-    story.pass(200);
-    story.tool_ends("0", done(), None);
+    let scenario = Sample::new();
+    scenario.begin();
+    scenario.call("0", "main");
+    scenario.tool_starts("0");
+    scenario.pass(300);
+    scenario.add("0", "note", RecordKind::Note { text: "still at work".into() });
+    scenario.pass(60_000);
+    scenario.add("0", "run", RecordKind::RunResumed { version: "0.1.0".into(), idle_ms: 60_000 });
+    scenario.tool_starts("0");
+    scenario.pass(200);
+    scenario.tool_ends("0", done(), None);
     let spans: Vec<_> =
-        Timeline::of(&story.whole()).rows[0].spans.iter().map(|span| (span.from_ms, span.to_ms)).collect();
+        Timeline::of(&scenario.whole()).rows[0].spans.iter().map(|span| (span.from_ms, span.to_ms)).collect();
     assert_eq!(spans, [(0, 300), (60_300, 60_500)]);
 }
 
@@ -223,8 +205,8 @@ fn marks_are_round_and_few() {
 
 #[test]
 fn a_call_in_full_tells_what_was_sent_said_and_decided() {
-    let story = parallel();
-    let run = story.whole();
+    let scenario = parallel();
+    let run = scenario.whole();
     let root = text(&render_call(&run, &run.call(&"0".into()).unwrap()));
     for part in ["0  main  done", "│ Be brief.\\u{202e}", "│ Hello.", "the model  64/8 tokens", "│ Good day."]
     {
@@ -257,9 +239,9 @@ fn a_call_in_full_tells_what_was_sent_said_and_decided() {
 
 #[test]
 fn what_comes_is_told_line_by_line() {
-    let story = parallel();
+    let scenario = parallel();
     let mut following = Following::default();
-    let records = story.0.journal().records;
+    let records = scenario.0.journal().records;
     let lines: Vec<Line> = records.iter().filter_map(|record| following.line(record)).collect();
     assert_eq!(
         text(&lines),

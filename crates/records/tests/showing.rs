@@ -1,13 +1,14 @@
 //! The call tree of a run, as people and programs see it.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
-mod story;
+mod fixture;
 
+use fixture::{JournalInMemory, RUN};
 use llm_do_core::{
     engine::{Failure, FailureKind, Principal},
     function::{FunctionSource, Risk},
-    gate::{Mode, Rule},
-    journal::{Ending, FORMAT, RecordKind, RunStatus},
+    gate::Rule,
+    journal::{Ending, RecordKind, RunStatus},
     model::{Capabilities, FinishReason, Message, MessageId, ModelError, ModelErrorKind, Part, Role, Usage},
     price::Usd,
     question::{Answer, Approval, Given, Question},
@@ -15,41 +16,23 @@ use llm_do_core::{
 };
 use llm_do_records::{CallState, Line, RunTree, Tone, render};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use story::{RUN, Written};
+use std::{ops::Deref, sync::Arc};
 
-struct Story(Written);
+struct Sample(JournalInMemory);
 
-impl Story {
+impl Deref for Sample {
+    type Target = JournalInMemory;
+    fn deref(&self) -> &JournalInMemory {
+        &self.0
+    }
+}
+
+impl Sample {
     fn new() -> Self {
-        Self(Written::new())
-    }
-    fn tell(&self, path: &str, step: &str, body: RecordKind) {
-        self.0.tell(path, step, &body);
-    }
-    fn pass(&self, ms: u64) {
-        self.0.pass(ms);
-    }
-    fn begin(&self) {
-        self.tell(
-            "0",
-            "run",
-            RecordKind::RunStarted {
-                format: FORMAT,
-                run: RUN.into(),
-                version: "0.1.0".into(),
-                target: ".".into(),
-                entry: "main".into(),
-                approval: Mode::Interactive,
-                date: "2026-11-21".into(),
-                definitions: Vec::new(),
-                runtimes: Vec::new(),
-                invocation: None,
-            },
-        );
+        Self(JournalInMemory::new())
     }
     fn call(&self, path: &str, function: &str, input: Value) {
-        self.tell(
+        self.add(
             path,
             "call",
             RecordKind::CallStarted {
@@ -61,20 +44,20 @@ impl Story {
         );
     }
     fn verdict(&self, path: &str, rule: Rule, by: DecidedBy, reason: Option<&str>) {
-        self.tell(path, "verdict", RecordKind::Verdict { rule, by, reason: reason.map(Into::into) });
+        self.add(path, "verdict", RecordKind::Verdict { rule, by, reason: reason.map(Into::into) });
     }
     fn leaf(&self, path: &str, ms: u64, ending: Ending) {
         self.tool_started(path);
         self.pass(ms);
-        self.tell(path, "tool", RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None });
+        self.add(path, "tool", RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None });
     }
     fn tool_started(&self, path: &str) {
         let body =
             RecordKind::ToolStarted { function: "f".into(), risk: Risk::Read, idempotency_key: path.into() };
-        self.tell(path, "tool", body);
+        self.add(path, "tool", body);
     }
     fn worker(&self, path: &str) {
-        self.tell(
+        self.add(
             path,
             "conversation",
             RecordKind::ConversationStarted {
@@ -94,20 +77,20 @@ impl Story {
     fn turn(&self, path: &str, turn: u32, ms: u64, usage: Usage) {
         let step = format!("model.{turn}.0");
         let head = MessageId(0);
-        self.tell(
+        self.add(
             path,
             &step,
             RecordKind::ModelRequested { turn, attempt: 0, head, digest: "d".into(), max_tokens: None },
         );
         self.pass(ms);
         let message = message(Role::Assistant);
-        self.tell(path, &step, RecordKind::ModelAnswered { message, finish: FinishReason::Stop, usage });
+        self.add(path, &step, RecordKind::ModelAnswered { message, finish: FinishReason::Stop, usage });
     }
     fn end(&self, path: &str, usage: Usage) {
-        self.tell(path, "end", RecordKind::CallEnded { ending: output(), usage, blobs: Vec::new() });
+        self.add(path, "end", RecordKind::CallEnded { ending: output(), usage, blobs: Vec::new() });
     }
     fn tree(&self, running: bool) -> RunTree {
-        RunTree::of(RUN, &self.0.journal(), running)
+        RunTree::of(RUN, &self.journal(), running)
     }
 }
 
@@ -134,22 +117,22 @@ fn used(input: u64, output: u64) -> Usage {
 #[test]
 fn what_is_known_of_the_cost_stands_beside_the_tokens() {
     let cost = |dollars: f64| Usage { cost_usd: Usd::dollars(dollars), ..used(640, 80) };
-    let story = Story::new();
-    story.begin();
-    story.call("0", "main", json!({}));
-    story.worker("0");
-    story.turn("0", 0, 1000, cost(0.0021));
-    story.call("0/0.0", "free", json!({}));
-    story.worker("0/0.0");
-    story.turn("0/0.0", 0, 1000, used(1, 1));
-    story.end("0/0.0", used(1, 1));
-    story.end("0", cost(0.0021));
-    story.tell(
+    let scenario = Sample::new();
+    scenario.begin();
+    scenario.call("0", "main", json!({}));
+    scenario.worker("0");
+    scenario.turn("0", 0, 1000, cost(0.0021));
+    scenario.call("0/0.0", "free", json!({}));
+    scenario.worker("0/0.0");
+    scenario.turn("0/0.0", 0, 1000, used(1, 1));
+    scenario.end("0/0.0", used(1, 1));
+    scenario.end("0", cost(0.0021));
+    scenario.add(
         "0",
         "run",
         RecordKind::RunEnded { status: RunStatus::Done, ending: output(), usage: cost(0.0021) },
     );
-    let tree = story.tree(false);
+    let tree = scenario.tree(false);
     assert_eq!(
         text(&tree, None),
         "\
@@ -165,24 +148,24 @@ fn text(tree: &RunTree, width: Option<usize>) -> String {
 }
 
 /// A whole run with a child, an approval, a refusal and a failure.
-fn report() -> Story {
-    let story = Story::new();
-    story.begin();
-    story.call("0", "main", json!({ "input": "report" }));
-    story.verdict("0", Rule::PreApproved, DecidedBy::Default(Risk::Delegate), None);
-    story.worker("0");
-    story.turn("0", 0, 400, used(1000, 100));
-    story.call("0/0.0", "read_file", json!({ "path": "input/a.txt" }));
-    story.verdict("0/0.0", Rule::PreApproved, DecidedBy::Default(Risk::Read), None);
-    story.leaf("0/0.0", 2, output());
-    story.call("0/0.1", "summarizer", json!({ "text": "x" }));
-    story.verdict("0/0.1", Rule::PreApproved, DecidedBy::Default(Risk::Delegate), None);
-    story.worker("0/0.1");
-    story.turn("0/0.1", 0, 1100, used(640, 80));
-    story.call("0/0.1/0.0", "delete_file", json!({ "path": "input/a.txt" }));
-    story.verdict("0/0.1/0.0", Rule::Blocked, written("main.worker:12"), Some("never delete"));
+fn report() -> Sample {
+    let scenario = Sample::new();
+    scenario.begin();
+    scenario.call("0", "main", json!({ "input": "report" }));
+    scenario.verdict("0", Rule::PreApproved, DecidedBy::Default(Risk::Delegate), None);
+    scenario.worker("0");
+    scenario.turn("0", 0, 400, used(1000, 100));
+    scenario.call("0/0.0", "read_file", json!({ "path": "input/a.txt" }));
+    scenario.verdict("0/0.0", Rule::PreApproved, DecidedBy::Default(Risk::Read), None);
+    scenario.leaf("0/0.0", 2, output());
+    scenario.call("0/0.1", "summarizer", json!({ "text": "x" }));
+    scenario.verdict("0/0.1", Rule::PreApproved, DecidedBy::Default(Risk::Delegate), None);
+    scenario.worker("0/0.1");
+    scenario.turn("0/0.1", 0, 1100, used(640, 80));
+    scenario.call("0/0.1/0.0", "delete_file", json!({ "path": "input/a.txt" }));
+    scenario.verdict("0/0.1/0.0", Rule::Blocked, written("main.worker:12"), Some("never delete"));
     let refused = Failure::new(FailureKind::Blocked, "blocked");
-    story.tell(
+    scenario.add(
         "0/0.1/0.0",
         "end",
         RecordKind::CallEnded {
@@ -191,8 +174,8 @@ fn report() -> Story {
             blobs: Vec::new(),
         },
     );
-    story.end("0/0.1", used(640, 80));
-    story.call("0/1.0", "write_file", json!({ "path": "output/report.md", "content": "…" }));
+    scenario.end("0/0.1", used(640, 80));
+    scenario.call("0/1.0", "write_file", json!({ "path": "output/report.md", "content": "…" }));
     let ask = Question::Approval(Approval {
         chain: vec!["main".into()],
         function: "write_file".into(),
@@ -201,26 +184,26 @@ fn report() -> Story {
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
     });
-    story.tell("0/1.0", "ask", RecordKind::Asked(ask));
-    story.pass(12_000);
-    story.tell(
+    scenario.add("0/1.0", "ask", RecordKind::Asked(ask));
+    scenario.pass(12_000);
+    scenario.add(
         "0/1.0",
         "ask",
         RecordKind::Answered(Given::operator(Answer::Approve { remember: false }, "terminal")),
     );
-    story.verdict("0/1.0", Rule::PreApproved, operator(), None);
-    story.leaf("0/1.0", 1, output());
-    story.call("0/1.1", "search_files", json!({ "pattern": "(", "path": "." }));
-    story.verdict("0/1.1", Rule::PreApproved, DecidedBy::Default(Risk::Read), None);
+    scenario.verdict("0/1.0", Rule::PreApproved, operator(), None);
+    scenario.leaf("0/1.0", 1, output());
+    scenario.call("0/1.1", "search_files", json!({ "pattern": "(", "path": "." }));
+    scenario.verdict("0/1.1", Rule::PreApproved, DecidedBy::Default(Risk::Read), None);
     let failure = Failure::new(FailureKind::Tool, "`(` is not a pattern\nmore");
-    story.leaf("0/1.1", 0, Ending::Failure(failure));
-    story.end("0", used(1640, 180));
-    story.tell(
+    scenario.leaf("0/1.1", 0, Ending::Failure(failure));
+    scenario.end("0", used(1640, 180));
+    scenario.add(
         "0",
         "run",
         RecordKind::RunEnded { status: RunStatus::Done, ending: output(), usage: used(1640, 180) },
     );
-    story
+    scenario
 }
 
 #[test]
@@ -240,9 +223,9 @@ main report                     13.5s  1,640/180 tokens
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     use unicode_width::UnicodeWidthStr;
-    let story = report();
-    story.call("0/2.0", "größe_日本語", json!({ "path": "日本語/".repeat(40) }));
-    let tree = story.tree(false);
+    let scenario = report();
+    scenario.call("0/2.0", "größe_日本語", json!({ "path": "日本語/".repeat(40) }));
+    let tree = scenario.tree(false);
     for width in [60, 80, 100, 140, 400] {
         for line in text(&tree, Some(width)).lines().skip(1) {
             assert!(line.width() <= width, "{width}: {line}");
@@ -253,20 +236,20 @@ fn no_line_is_wider_than_the_terminal() {
 
 #[test]
 fn what_has_not_ended_is_shown_so_far() {
-    let story = Story::new();
-    story.begin();
-    story.call("0", "main", json!({}));
-    story.worker("0");
-    story.turn("0", 0, 1000, used(5, 5));
-    story.call("0/0.0", "fetch", json!({}));
-    story.tool_started("0/0.0");
-    story.pass(3000);
-    story.tell("0/0.0", "tool", RecordKind::TimedOut { after_ms: 3000 });
-    story.call("0/0.1", "copy_file", json!({ "source": "a", "destination": "b" }));
-    story.tool_started("0/0.1");
-    story.tell("0/0.1", "tool", RecordKind::Cancelled);
-    story.call("0/0.2", "main2", json!({}));
-    let tree = story.tree(true);
+    let scenario = Sample::new();
+    scenario.begin();
+    scenario.call("0", "main", json!({}));
+    scenario.worker("0");
+    scenario.turn("0", 0, 1000, used(5, 5));
+    scenario.call("0/0.0", "fetch", json!({}));
+    scenario.tool_started("0/0.0");
+    scenario.pass(3000);
+    scenario.add("0/0.0", "tool", RecordKind::TimedOut { after_ms: 3000 });
+    scenario.call("0/0.1", "copy_file", json!({ "source": "a", "destination": "b" }));
+    scenario.tool_started("0/0.1");
+    scenario.add("0/0.1", "tool", RecordKind::Cancelled);
+    scenario.call("0/0.2", "main2", json!({}));
+    let tree = scenario.tree(true);
     assert_eq!(
         text(&tree, None),
         "\
@@ -277,28 +260,28 @@ main                4.0s  5/5 tokens  not ended
 └─ main2             0ms              not ended
 "
     );
-    assert!(text(&story.tree(false), None).contains("  cut off  "));
+    assert!(text(&scenario.tree(false), None).contains("  cut off  "));
     let states: Vec<CallState> = tree.calls[0].calls.iter().map(|call| call.state).collect();
     assert_eq!(states, [CallState::TimedOut, CallState::Cancelled, CallState::Open]);
 }
 
 #[test]
 fn open_questions_and_retries_are_said() {
-    let story = Story::new();
-    story.begin();
-    story.call("0", "main", json!({}));
-    story.worker("0");
+    let scenario = Sample::new();
+    scenario.begin();
+    scenario.call("0", "main", json!({}));
+    scenario.worker("0");
     let head = MessageId(0);
     let digest = Arc::from("d");
-    story.tell(
+    scenario.add(
         "0",
         "model.0.0",
         RecordKind::ModelRequested { turn: 0, attempt: 0, head, digest, max_tokens: None },
     );
     let error = ModelError::new(ModelErrorKind::Server, "503");
-    story.tell("0", "model.0.0", RecordKind::ModelFailed { error });
-    story.turn("0", 0, 0, used(1, 1));
-    story.call("0/0.0", "write_file", json!({ "path": "a" }));
+    scenario.add("0", "model.0.0", RecordKind::ModelFailed { error });
+    scenario.turn("0", 0, 0, used(1, 1));
+    scenario.call("0/0.0", "write_file", json!({ "path": "a" }));
     let ask = Question::Approval(Approval {
         chain: vec!["main".into()],
         function: "write_file".into(),
@@ -307,13 +290,13 @@ fn open_questions_and_retries_are_said() {
         preview: None,
         rule: written("project.yaml:3"),
     });
-    story.tell("0/0.0", "ask", RecordKind::Asked(ask));
-    story.tell(
+    scenario.add("0/0.0", "ask", RecordKind::Asked(ask));
+    scenario.add(
         "0",
         "end",
         RecordKind::CallEnded { ending: Ending::Suspended, usage: used(1, 1), blobs: Vec::new() },
     );
-    let lines = text(&story.tree(false), None);
+    let lines = text(&scenario.tree(false), None);
     let lines: Vec<&str> = lines.lines().collect();
     assert!(lines[1].ends_with("suspended, 1 of 2 requests failed"), "{lines:?}");
     assert!(lines[2].ends_with("waits for approval at 0/0.0: project.yaml:3"), "{lines:?}");
@@ -321,11 +304,11 @@ fn open_questions_and_retries_are_said() {
 
 #[test]
 fn nothing_from_a_model_moves_the_cursor() {
-    let story = Story::new();
-    story.begin();
-    story.call("0", "main\u{1b}[2J", json!({ "path": "a\u{1b}]0;title\u{7}b\r\u{202e}c\nd" }));
-    story.tell("0", "note", RecordKind::Note { text: "no\u{9b}te".into() });
-    let text = text(&story.tree(false), None);
+    let scenario = Sample::new();
+    scenario.begin();
+    scenario.call("0", "main\u{1b}[2J", json!({ "path": "a\u{1b}]0;title\u{7}b\r\u{202e}c\nd" }));
+    scenario.add("0", "note", RecordKind::Note { text: "no\u{9b}te".into() });
+    let text = text(&scenario.tree(false), None);
     assert!(text.lines().all(|line| !line.chars().any(|c| c.is_control() || c == '\u{202e}')), "{text:?}");
     assert!(text.contains("main\\u{1b}[2J") && text.contains("\\u{202e}c d"), "{text:?}");
 }
@@ -358,16 +341,16 @@ fn programs_get_the_same_tree_as_json() {
 
 #[test]
 fn a_doctored_journal_is_shown_all_the_same() {
-    let story = Story::new();
+    let scenario = Sample::new();
     let mut path = "0".to_owned();
     for _ in 0..3000 {
-        story.call(&path, "again", json!({}));
+        scenario.call(&path, "again", json!({}));
         path.push_str("/0.0");
     }
-    let tree = story.tree(false);
+    let tree = scenario.tree(false);
     assert_eq!(render(&tree, Some(80)).len(), 3001);
 
-    let mut journal = story.0.journal();
+    let mut journal = scenario.0.journal();
     for (record, at_ms) in journal.records.iter_mut().zip([9, 5, 0].into_iter().cycle()) {
         record.at_ms = at_ms;
     }

@@ -37,11 +37,11 @@ use tool::ShellTool;
 /// Programs of the machine.
 #[derive(Default)]
 pub struct Shell {
-    host: Option<Host>,
+    host: Option<Bound>,
 }
 
 /// The context for running programs.
-struct Host {
+struct Bound {
     environment: Environment,
     confiner: Arc<Confiner>,
 }
@@ -49,7 +49,7 @@ struct Host {
 impl Shell {
     /// The kind, with the environment's variables and the confiner of its processes.
     pub fn new(environment: Environment, confiner: Arc<Confiner>) -> Self {
-        Self { host: Some(Host { environment, confiner }) }
+        Self { host: Some(Bound { environment, confiner }) }
     }
 
     /// The kind alone, for reading programs that will not be run: building its tool is an error.
@@ -168,6 +168,7 @@ impl Shell {
             // Its output is reported if it is ended here, and lost if its call is abandoned.
             timeout: Some(timeout + 2 * run::ENDING),
             contained: held,
+            results: llm_do_core::origin::ResultOrigin::Trusted,
             wildcard: false,
             policy: policy.cloned(),
         };

@@ -29,7 +29,7 @@ pub(crate) struct Project {
 }
 
 /// What a host gives to a run.
-pub(crate) struct Host {
+pub(crate) struct Ports {
     pub(crate) run: Arc<str>,
     pub(crate) date: Arc<str>,
     pub(crate) mode: Mode,
@@ -63,11 +63,11 @@ impl Project {
     /// Launches the entry. `records` says what is recorded around its call.
     pub(crate) fn launch(
         self,
-        host: Host,
+        host: Ports,
         input: Arc<Value>,
         records: RunRecords,
     ) -> Result<LaunchReport, String> {
-        let Host { run, date, mode, driver, models, model, files, redact } = host;
+        let Ports { run, date, mode, driver, models, model, files, redact } = host;
         let Self { program, toolsets } = self;
         let context = RunContext {
             run,

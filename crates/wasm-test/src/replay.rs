@@ -2,7 +2,7 @@
 
 use crate::{
     files::RunFiles,
-    project::{Host, Project},
+    project::{Ports, Project},
 };
 use llm_do_core::{
     call_path::CallPath,
@@ -72,7 +72,7 @@ impl ReplayRequest {
         });
         let redactor = Arc::new(Redactor::new(self.secrets));
         let driver = Arc::new(ReplayDriver::new(records.into(), Arc::clone(&redactor)));
-        let host = Host {
+        let host = Ports {
             run,
             date,
             mode,

@@ -2,7 +2,7 @@
 
 use crate::{
     files::RunFiles,
-    project::{Host, Project},
+    project::{Ports, Project},
     script::Scripts,
 };
 use llm_do_core::{
@@ -77,7 +77,7 @@ impl RunRequest {
         }
         let driver = Arc::new(MemoryDriver::new(BEGAN_MS, None));
         let redactor = Arc::new(Redactor::new(self.secrets));
-        let host = Host {
+        let host = Ports {
             run: RUN.into(),
             date: DATE.into(),
             mode: Mode::AutoDeny,

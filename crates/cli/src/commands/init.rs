@@ -5,7 +5,7 @@ use crate::{
     exit::{Complaint, Exit},
     program::quoted,
     render::Output,
-    staged::{self, Moves, Staged},
+    transaction::{self, Moves, Staged},
     visible,
 };
 use clap::CommandFactory;
@@ -99,7 +99,7 @@ fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Comp
 fn here(template: &Template) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
     let folder =
         env::current_dir().map_err(|error| Complaint::wrong(format!("no current folder: {error}")))?;
-    staged::settle(&folder)
+    transaction::settle(&folder)
         .map_err(|error| Complaint::failed(format!("the current folder can't be made a project: {error}")))?;
     let others = entries(&folder)
         .map_err(|error| Complaint::wrong(format!("the current folder can't be read: {error}")))?;

@@ -6,7 +6,7 @@ use crate::{
     exit::{Complaint, Exit},
     program::quoted,
     render::Output,
-    staged::{self, Moves, Staged},
+    transaction::{self, Moves, Staged},
     visible,
 };
 use llm_do::program::{
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
 fn settle(args: &MigrateArgs, path: &Path, output: &Output) -> Result<bool, Complaint> {
     let folder = if path.is_dir() { path } else { around(path) };
     if args.write && args.into.is_none() {
-        let settled = staged::settle(folder).map_err(|error| {
+        let settled = transaction::settle(folder).map_err(|error| {
             Complaint::failed(format!(
                 "a change to `{}` was cut off, and can't be finished: {error}",
                 folder.display()
@@ -106,7 +106,7 @@ fn settle(args: &MigrateArgs, path: &Path, output: &Output) -> Result<bool, Comp
         }
         return Ok(settled);
     }
-    if staged::is_unsettled(folder) {
+    if transaction::is_unsettled(folder) {
         let shown = path.display().to_string();
         return Err(Complaint::wrong(format!(
             "a change to `{}` was cut off, so that only a part of it is made",

@@ -1,6 +1,6 @@
 //! Approvals on the terminal (docs/reference/approvals.md), with keys typed as a person would.
 
-use crate::{scenario::Story, terminal_session::Session};
+use crate::{scenario::Scenario, terminal_session::Session};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -18,39 +18,39 @@ answers:
   - text: "It said: {{ last }}"
 "#;
 
-fn writer() -> Story {
-    Story::new().file("main.worker", WRITER).file("script.yaml", WRITES_TWICE)
+fn writer() -> Scenario {
+    Scenario::new().file("main.worker", WRITER).file("script.yaml", WRITES_TWICE)
 }
 
 /// The answers in the newest journal, in order.
 /// The answers that the person gave. A remembered answer is recorded again, with `via`, for each call that it decides.
-fn answers(story: &Story) -> Vec<Value> {
+fn answers(scenario: &Scenario) -> Vec<Value> {
     let given = |record: &Value| record["kind"] == "answered" && record["via"] == "terminal";
-    story.journal().into_iter().filter(given).collect()
+    scenario.journal().into_iter().filter(given).collect()
 }
 
 #[test]
 fn approved_call_runs() {
-    let story = writer();
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect("main wants to call write_file  (risk: write)");
     session.expect("--- (new file)");
     session.expect("+hello");
     session.expect_prompt();
-    assert_eq!(story.read("note.txt"), None);
+    assert_eq!(scenario.read("note.txt"), None);
     session.type_keys("a");
     session.expect("approved");
     session.expect_prompt();
     session.type_keys("a");
     let (code, shown) = session.end();
     assert_eq!(code, Some(0), "{shown}");
-    assert_eq!(story.read("note.txt").as_deref(), Some("hello\n"));
+    assert_eq!(scenario.read("note.txt").as_deref(), Some("hello\n"));
 }
 
 #[test]
 fn denial_passes_the_reason_to_the_model() {
-    let story = writer();
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect_prompt();
     session.type_keys("d");
     session.expect("reason");
@@ -61,41 +61,41 @@ fn denial_passes_the_reason_to_the_model() {
     session.type_keys("\r");
     let (code, shown) = session.end();
     assert_eq!(code, Some(0), "{shown}");
-    assert_eq!(story.read("note.txt"), None);
-    assert_eq!(answers(&story)[0]["reason"], "not today");
+    assert_eq!(scenario.read("note.txt"), None);
+    assert_eq!(answers(&scenario)[0]["reason"], "not today");
     assert!(shown.contains("2 calls were refused"), "{shown}");
 }
 
 #[test]
 fn remembered_approval_prompts_once() {
-    let story = writer();
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect_prompt();
     session.type_keys("r");
     let (code, shown) = session.end();
     assert_eq!(code, Some(0), "{shown}");
-    assert_eq!(answers(&story).len(), 1);
+    assert_eq!(answers(&scenario).len(), 1);
     assert_eq!(shown.matches("wants to call").count(), 1);
 }
 
 #[test]
 fn remembered_denial_prompts_once() {
-    let story = writer();
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect_prompt();
     session.type_keys("D");
     session.expect("reason");
     session.type_keys("never\r");
     let (code, shown) = session.end();
     assert_eq!(code, Some(0), "{shown}");
-    assert_eq!(answers(&story).len(), 1);
-    assert_eq!(story.read("note.txt"), None);
+    assert_eq!(answers(&scenario).len(), 1);
+    assert_eq!(scenario.read("note.txt"), None);
 }
 
 #[test]
 fn only_offered_keys_answer() {
-    let story = writer();
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     // Typed before the question could be read.
     session.type_keys("a");
     session.expect_prompt();
@@ -107,7 +107,7 @@ fn only_offered_keys_answer() {
     session.expect_prompt();
     session.type_keys("aaa");
     session.expect_prompt();
-    assert!(story.read("note.txt").is_none());
+    assert!(scenario.read("note.txt").is_none());
     session.type_keys("r");
     assert_eq!(session.end().0, Some(0));
 }
@@ -115,14 +115,14 @@ fn only_offered_keys_answer() {
 #[test]
 fn arguments_are_edited_in_the_editor() {
     // The first edit is invalid JSON, the second one valid.
-    let story = writer().file(
+    let scenario = writer().file(
         "editor",
         "#!/bin/sh\nif [ -e once ]; then printf '{\"path\": \"other.txt\", \"content\": \"edited\"}' > \"$2\"\n\
          else touch once; printf '{\\n  \"path\": }' > \"$2\"; fi\n",
     );
-    let editor = format!("sh {} --wait", story.project().join("editor").display());
-    let story = story.env("EDITOR", editor);
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let editor = format!("sh {} --wait", scenario.project().join("editor").display());
+    let scenario = scenario.env("EDITOR", editor);
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect_prompt();
     session.type_keys("e");
     session.expect("line 2 column 11");
@@ -138,14 +138,14 @@ fn arguments_are_edited_in_the_editor() {
 
 #[test]
 fn edited_arguments_replace_the_original_ones() {
-    let story = writer().file("editor", "sed -i s/hello/goodbye/ \"$1\"\n");
-    let editor = format!("sh {}", story.project().join("editor").display());
-    let story = story.env("VISUAL", editor).env("EDITOR", "false");
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer().file("editor", "sed -i s/hello/goodbye/ \"$1\"\n");
+    let editor = format!("sh {}", scenario.project().join("editor").display());
+    let scenario = scenario.env("VISUAL", editor).env("EDITOR", "false");
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect_prompt();
     session.type_keys("e");
     session.expect_prompt();
-    assert_eq!(story.read("note.txt").as_deref(), Some("goodbye\n"));
+    assert_eq!(scenario.read("note.txt").as_deref(), Some("goodbye\n"));
     session.type_keys("d");
     session.expect("reason");
     session.type_keys("\r");
@@ -154,14 +154,14 @@ fn edited_arguments_replace_the_original_ones() {
 
 #[test]
 fn without_an_editor_arguments_are_edited_inline() {
-    let story = writer();
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect_prompt();
     session.type_keys("e");
     session.expect("arguments: {");
     session.type_keys("\u{15}{\"path\":\"b.txt\",\"content\":\"b\"}\r");
     session.expect_prompt();
-    assert_eq!(story.read("b.txt").as_deref(), Some("b"));
+    assert_eq!(scenario.read("b.txt").as_deref(), Some("b"));
     session.type_keys("r");
     let (code, shown) = session.end();
     assert_eq!(code, Some(0));
@@ -173,23 +173,23 @@ fn without_an_editor_arguments_are_edited_inline() {
 
 #[test]
 fn ctrl_c_at_a_prompt_interrupts_the_run_and_closes_the_journal() {
-    let story = writer();
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect_prompt();
     session.type_keys("\u{3}");
     let (code, shown) = session.end();
     assert_eq!(code, Some(130), "{shown}");
     assert!(shown.contains("interrupted"), "{shown}");
-    let journal = story.journal();
+    let journal = scenario.journal();
     let last = journal.last().expect("a record");
     assert_eq!((last["kind"].as_str(), last["status"].as_str()), (Some("run_ended"), Some("interrupted")));
-    assert_eq!(story.read("note.txt"), None);
+    assert_eq!(scenario.read("note.txt"), None);
 }
 
 #[test]
 fn sigterm_at_a_prompt_restores_the_terminal() {
-    let story = writer();
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect_prompt();
     let id = Pid::from_raw(session.id().cast_signed()).expect("a process");
     kill_process(id, Signal::TERM).expect("it is there");
@@ -199,26 +199,26 @@ fn sigterm_at_a_prompt_restores_the_terminal() {
 
 #[test]
 fn prompts_use_the_terminal_when_all_streams_are_redirected() {
-    let story = writer();
-    let mut command = story.command_on_terminal(&[".", "--json"]);
-    let stdout = fs::File::create(story.home().join("stdout")).expect("a file");
+    let scenario = writer();
+    let mut command = scenario.command_on_terminal(&[".", "--json"]);
+    let stdout = fs::File::create(scenario.home().join("stdout")).expect("a file");
     command.stdout(stdout);
     let mut session = Session::start_keeping_stdout(command);
     session.expect_prompt();
     session.type_keys("r");
     assert_eq!(session.end().0, Some(0));
-    let stdout = fs::read_to_string(story.home().join("stdout")).expect("text");
+    let stdout = fs::read_to_string(scenario.home().join("stdout")).expect("text");
     let result: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
     assert_eq!(result["status"], "done");
 }
 
 #[test]
 fn call_arguments_cannot_inject_terminal_sequences() {
-    let story = Story::new().file("main.worker", WRITER).file(
+    let scenario = Scenario::new().file("main.worker", WRITER).file(
         "script.yaml",
         "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: b.txt, content: \"a\\u001b]0;owned\\u0007\\u202Etxt\"}}]\n  - text: ok\n",
     );
-    let mut session = Session::start(story.command_on_terminal(&["."]));
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
     session.expect("a\\x1b]0;owned\\x07\\u{202e}txt");
     session.expect_prompt();
     session.type_keys("d");

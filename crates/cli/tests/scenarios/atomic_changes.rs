@@ -3,7 +3,7 @@
 //!
 //! The test traces the command (`ptrace`), so that it is deterministic: the kernel stops it before each system call.
 
-use crate::scenario::{Story, Told};
+use crate::scenario::{Finished, Scenario};
 use std::{
     collections::BTreeMap,
     fs,
@@ -118,15 +118,15 @@ fn files(folder: &Path, but: &[&str]) -> BTreeMap<String, String> {
     all
 }
 
-fn succeeds(story: &Story, arguments: &[&str]) -> Told {
-    let told = story.run(arguments);
+fn succeeds(scenario: &Scenario, arguments: &[&str]) -> Finished {
+    let told = scenario.run(arguments);
     assert_eq!(told.code, Some(0), "{told}");
     told
 }
 
 /// An older project with a file for each case: rewritten under another name, rewritten in place, merged, kept.
-fn older() -> Story {
-    Story::new()
+fn older() -> Scenario {
+    Scenario::new()
         .file("program.yaml", "name: decks\ndelegation:\n  maxDepth: 2\n")
         .file("main.agent", "---\nname: main\ntoolsets:\n  - filesystem_project\n  - evaluator\n---\nGo.\n")
         .file("workers/plain.worker", "---\nmaxContextTokens: ~\ntoolsets: []\n---\nPlain.\n")
@@ -140,57 +140,60 @@ fn killed_migration_is_complete_or_blocks_loading() {
     let own = [".llm-do"];
     let (before, migrated) = (older(), older());
     succeeds(&migrated, &["migrate", "--write"]);
-    let seen = |story: &Story| files(&story.project(), &own);
+    let seen = |scenario: &Scenario| files(&scenario.project(), &own);
     // The name of the folder of the originals begins with `.llm-do`.
-    let kept = |story: &Story| files(&story.project().join(".llm-do-migrated"), &[]);
+    let kept = |scenario: &Scenario| files(&scenario.project().join(".llm-do-migrated"), &[]);
     let states = [seen(&before), seen(&migrated)];
     let (mut kills, mut between) = (0, 0);
     loop {
-        let story = older();
-        if !killed_before(&mut story.command(&["migrate", "--write"]), kills + 1) {
+        let scenario = older();
+        if !killed_before(&mut scenario.command(&["migrate", "--write"]), kills + 1) {
             break;
         }
         kills += 1;
         let at = format!("killed before change {kills}");
-        let unsettled = story.project().join(".llm-do/moves.json").exists();
-        if !states.contains(&seen(&story)) {
+        let unsettled = scenario.project().join(".llm-do/moves.json").exists();
+        if !states.contains(&seen(&scenario)) {
             between += 1;
             assert!(unsettled, "{at}");
         }
         if unsettled {
-            let told = story.run(&["check", "."]);
+            let told = scenario.run(&["check", "."]);
             assert!(told.code == Some(2) && told.stdout.contains("E0110"), "{at}: {told}");
-            let told = story.run(&["migrate"]);
+            let told = scenario.run(&["migrate"]);
             assert!(told.code == Some(2) && told.stderr.contains("llm-do migrate . --write"), "{at}: {told}");
         }
-        let told = story.run(&["migrate", "--write"]);
+        let told = scenario.run(&["migrate", "--write"]);
         assert_eq!(told.code, Some(0), "{at}: {told}");
-        assert_eq!(seen(&story), states[1], "{at}");
-        assert_eq!(kept(&story), kept(&migrated), "{at}");
-        assert!(!story.project().join(".llm-do").exists(), "{at}");
-        assert!(!story.project().join("prompts").exists(), "{at}");
-        succeeds(&story, &["check", "."]);
+        assert_eq!(seen(&scenario), states[1], "{at}");
+        assert_eq!(kept(&scenario), kept(&migrated), "{at}");
+        assert!(!scenario.project().join(".llm-do").exists(), "{at}");
+        assert!(!scenario.project().join("prompts").exists(), "{at}");
+        succeeds(&scenario, &["check", "."]);
     }
     assert!(kills > 20 && between > 5, "{kills} kills, {between} in the middle of the moves");
 }
 
 #[test]
 fn killed_migration_of_one_file_can_be_finished() {
-    let story = || Story::new().file("lib/x.agent", "---\nname: x\ntoolsets: []\n---\nHi\n");
+    let scenario = || Scenario::new().file("lib/x.agent", "---\nname: x\ntoolsets: []\n---\nHi\n");
     let mut kills = 0;
     loop {
-        let story = story();
-        if !killed_before(&mut story.command(&["migrate", "lib/x.agent", "--write"]), kills + 1) {
+        let scenario = scenario();
+        if !killed_before(&mut scenario.command(&["migrate", "lib/x.agent", "--write"]), kills + 1) {
             break;
         }
         kills += 1;
-        let was_there = story.read("lib/x.agent").is_some();
-        let told = story.run(&["migrate", "lib/x.agent", "--write"]);
+        let was_there = scenario.read("lib/x.agent").is_some();
+        let told = scenario.run(&["migrate", "lib/x.agent", "--write"]);
         let finished = told.stderr.contains("is finished now");
         // A complete migration has nothing left to do.
         assert!(told.code == Some(0) || !was_there && !finished, "killed before change {kills}: {told}");
         let expected = [".llm-do-migrated/x.agent", "x.worker"];
-        assert!(files(&story.project().join("lib"), &[]).keys().eq(expected), "killed before change {kills}");
+        assert!(
+            files(&scenario.project().join("lib"), &[]).keys().eq(expected),
+            "killed before change {kills}"
+        );
     }
     assert!(kills > 5, "{kills} kills");
 }
@@ -200,27 +203,27 @@ fn killed_migration_to_another_folder_leaves_all_or_nothing() {
     let made = older();
     let command = ["migrate", ".", "--into", "../made", "--write"];
     succeeds(&made, &command);
-    let place = |story: &Story| story.home().join("made");
+    let place = |scenario: &Scenario| scenario.home().join("made");
     let mut kills = 0;
     loop {
-        let story = older();
-        if !killed_before(&mut story.command(&command), kills + 1) {
+        let scenario = older();
+        if !killed_before(&mut scenario.command(&command), kills + 1) {
             break;
         }
         kills += 1;
-        assert_eq!(files(&story.project(), &[]), files(&older().project(), &[]));
-        if !place(&story).exists() {
-            succeeds(&story, &command);
+        assert_eq!(files(&scenario.project(), &[]), files(&older().project(), &[]));
+        if !place(&scenario).exists() {
+            succeeds(&scenario, &command);
         }
-        assert_eq!(files(&place(&story), &[]), files(&place(&made), &[]), "killed before change {kills}");
+        assert_eq!(files(&place(&scenario), &[]), files(&place(&made), &[]), "killed before change {kills}");
     }
     assert!(kills > 10, "{kills} kills");
 }
 
 const LIBRARY: &str = "name: utils\nversion: 1.0.0\nexports: [a]\n";
 
-fn dependent(text: &str) -> Story {
-    Story::new()
+fn dependent(text: &str) -> Scenario {
+    Scenario::new()
         .file("project.yaml", "name: p\ndependencies: [./utils]\n")
         .file("main.worker", "---\n---\nHi.\n")
         .file("utils/lib.yaml", LIBRARY)
@@ -228,16 +231,16 @@ fn dependent(text: &str) -> Story {
         .file("utils/data/b.txt", "b\n")
 }
 
-fn libraries(story: &Story) -> BTreeMap<String, String> {
-    let mut files = files(&story.home().join("home/.llm-do/libs"), &[".installing-"]);
+fn libraries(scenario: &Scenario) -> BTreeMap<String, String> {
+    let mut files = files(&scenario.home().join("home/.llm-do/libs"), &[".installing-"]);
     files.remove(".lock");
     files
 }
 
 /// The lock file, and the list of projects that use the libraries.
-fn pins(story: &Story) -> (Option<String>, Option<String>) {
-    let known = fs::read_to_string(story.home().join("home/.llm-do/library-projects")).ok();
-    (story.read("llm-do.lock"), known.map(|known| story.steady(&known)))
+fn pins(scenario: &Scenario) -> (Option<String>, Option<String>) {
+    let known = fs::read_to_string(scenario.home().join("home/.llm-do/library-projects")).ok();
+    (scenario.read("llm-do.lock"), known.map(|known| scenario.steady(&known)))
 }
 
 #[test]
@@ -248,25 +251,29 @@ fn killed_install_leaves_all_or_nothing() {
     let none = (None, None);
     let (mut kills, mut without, mut unpinned) = (0, 0, 0);
     loop {
-        let story = dependent("Old.");
-        if !killed_before(&mut story.command(&install), kills + 1) {
+        let scenario = dependent("Old.");
+        if !killed_before(&mut scenario.command(&install), kills + 1) {
             break;
         }
         kills += 1;
         let at = format!("killed before change {kills}");
-        let there = libraries(&story);
+        let there = libraries(&scenario);
         assert!(there.is_empty() || there == libraries(&installed), "{at}: {there:?}");
-        let (lock, _) = pins(&story);
+        let (lock, _) = pins(&scenario);
         assert!(lock.is_none() || lock == pins(&installed).0, "{at}: {lock:?}");
         without += usize::from(there.is_empty());
-        unpinned += usize::from(!there.is_empty() && pins(&story) == none);
-        succeeds(&story, &install);
-        assert_eq!((libraries(&story), pins(&story)), (libraries(&installed), pins(&installed)), "{at}");
-        let left = fs::read_dir(story.home().join("home/.llm-do/libs")).expect("libraries").count();
+        unpinned += usize::from(!there.is_empty() && pins(&scenario) == none);
+        succeeds(&scenario, &install);
+        assert_eq!(
+            (libraries(&scenario), pins(&scenario)),
+            (libraries(&installed), pins(&installed)),
+            "{at}"
+        );
+        let left = fs::read_dir(scenario.home().join("home/.llm-do/libs")).expect("libraries").count();
         assert_eq!(left, 2, "{at}: the library and the lock");
-        let project = files(&story.project(), &[]);
+        let project = files(&scenario.project(), &[]);
         assert!(project.keys().eq(files(&installed.project(), &[]).keys()), "{at}: {project:?}");
-        succeeds(&story, &["check", "."]);
+        succeeds(&scenario, &["check", "."]);
     }
     assert!(
         without > 5 && unpinned > 0,
@@ -282,21 +289,21 @@ fn library_is_replaced_atomically() {
     succeeds(&new, &["lib", "install"]);
     let mut kills = 0;
     loop {
-        let story = dependent("Old.");
-        succeeds(&story, &["lib", "install"]);
-        let story = story.file("utils/workers/a.worker", "---\n---\nNew.\n");
-        if !killed_before(&mut story.command(&replace), kills + 1) {
+        let scenario = dependent("Old.");
+        succeeds(&scenario, &["lib", "install"]);
+        let scenario = scenario.file("utils/workers/a.worker", "---\n---\nNew.\n");
+        if !killed_before(&mut scenario.command(&replace), kills + 1) {
             break;
         }
         kills += 1;
-        let there = libraries(&story);
+        let there = libraries(&scenario);
         assert!(
             there == libraries(&old) || there == libraries(&new),
             "killed before change {kills}: {there:?}"
         );
-        succeeds(&story, &replace);
-        assert_eq!((libraries(&story), pins(&story)), (libraries(&new), pins(&new)));
-        succeeds(&story, &["check", "."]);
+        succeeds(&scenario, &replace);
+        assert_eq!((libraries(&scenario), pins(&scenario)), (libraries(&new), pins(&new)));
+        succeeds(&scenario, &["check", "."]);
     }
     assert!(kills > 10, "{kills} kills");
 }
@@ -309,17 +316,17 @@ fn killed_fetch_leaves_no_git_process_and_no_library() {
     // A host that accepts a connection and never answers.
     let host = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = host.local_addr().expect("its address");
-    let story = dependent("Old.");
+    let scenario = dependent("Old.");
     let url = format!("git+git://{address}/utils.git");
     let mut fetching =
-        story.command(&["lib", "install", &url]).stderr(Stdio::null()).spawn().expect("it starts");
+        scenario.command(&["lib", "install", &url]).stderr(Stdio::null()).spawn().expect("it starts");
     let (mut called, _) = host.accept().expect("git calls");
     fetching.kill().expect("it can be killed");
     fetching.wait().expect("it ends");
     called.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
     called.read_to_end(&mut Vec::new()).expect("git has hung up");
-    assert_eq!(libraries(&story), BTreeMap::new());
-    succeeds(&story, &["lib", "install"]);
-    let left = fs::read_dir(story.home().join("home/.llm-do/libs")).expect("libraries").count();
+    assert_eq!(libraries(&scenario), BTreeMap::new());
+    succeeds(&scenario, &["lib", "install"]);
+    let left = fs::read_dir(scenario.home().join("home/.llm-do/libs")).expect("libraries").count();
     assert_eq!(left, 2, "the library and the lock");
 }

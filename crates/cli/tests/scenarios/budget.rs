@@ -1,13 +1,13 @@
 //! Limits on the resources of a run: of its workers, of the operator's budget, and across a resume.
 
-use crate::scenario::{Story, lines};
+use crate::scenario::{Scenario, lines};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::fs;
 
 /// A worker that makes two calls and answers; each request uses 1,000 tokens.
-fn looking(limits: &str) -> Story {
-    Story::new()
+fn looking(limits: &str) -> Scenario {
+    Scenario::new()
         .file("main.worker", &format!("---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n{limits}---\nLook.\n"))
         .file(
             "s.yaml",
@@ -15,18 +15,18 @@ fn looking(limits: &str) -> Story {
         )
 }
 
-fn priced(story: Story) -> Story {
-    let home = story.home().join("home/.llm-do");
+fn priced(scenario: Scenario) -> Scenario {
+    let home = scenario.home().join("home/.llm-do");
     fs::create_dir_all(&home).expect("a folder");
     fs::write(home.join("config.yaml"), "prices:\n  'script:*': {input: 1, output: 10, max_output: 5000}\n")
         .expect("a file");
-    story
+    scenario
 }
 
 #[test]
 fn operator_budget_stops_a_run_and_keeps_its_partial_result() {
-    let story = looking("");
-    assert_snapshot!(story.run(&[".", "--budget", "2500tokens"]), @"
+    let scenario = looking("");
+    assert_snapshot!(scenario.run(&[".", "--budget", "2500tokens"]), @"
     exit 4
     --- stderr
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
@@ -35,18 +35,18 @@ fn operator_budget_stops_a_run_and_keeps_its_partial_result() {
       │ Looking.
     hint: `llm-do runs show [RUN]` tells what it did
     ");
-    let told = story.run(&[".", "--budget", "9000tokens,1h", "--json"]);
+    let told = scenario.run(&[".", "--budget", "9000tokens,1h", "--json"]);
     let report: Value = serde_json::from_str(&told.stdout).unwrap();
     assert_eq!((&report["status"], &report["left"]["tokens"]), (&"done".into(), &6000.into()), "{told}");
     assert!(report["usage"].get("cost_usd").is_none(), "an unknown price is no price");
-    assert_snapshot!(story.run(&[".", "--budget", "2turns"]).stderr, @"
+    assert_snapshot!(scenario.run(&[".", "--budget", "2turns"]).stderr, @"
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: the run used all of its budget of 2 model turns
     note: what there was of an answer:
       │ Looking.
     hint: `llm-do runs show [RUN]` tells what it did
     ");
-    assert_snapshot!(story.run(&[".", "--budget", "1calls"]).stderr, @"
+    assert_snapshot!(scenario.run(&[".", "--budget", "1calls"]).stderr, @"
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: the run used all of its budget of 1 tool calls
     note: what there was of an answer:
@@ -57,18 +57,18 @@ fn operator_budget_stops_a_run_and_keeps_its_partial_result() {
 
 #[test]
 fn cost_is_counted_where_prices_are_known() {
-    let story = priced(looking(""));
+    let scenario = priced(looking(""));
     let report = |budget: &str| {
-        let told = story.run(&[".", "--budget", budget, "--json"]);
+        let told = scenario.run(&[".", "--budget", budget, "--json"]);
         (told.code, serde_json::from_str::<Value>(&told.stdout).unwrap())
     };
     let (code, done) = report("1usd");
     assert_eq!((code, &done["usage"]["cost_usd"]), (Some(0), &0.0057.into()), "{done}");
     assert_eq!(done["left"]["cost_usd"], 0.9943);
-    let shown = story.run(&["runs", "show"]).stdout;
+    let shown = scenario.run(&["runs", "show"]).stdout;
     assert!(shown.lines().next().unwrap().ends_with("  0.0057 USD"), "{shown}");
-    assert_eq!(story.run(&["runs", "export", "--html", "-o", "page.html"]).code, Some(0));
-    assert!(story.read("page.html").unwrap().contains("0.0057 USD"));
+    assert_eq!(scenario.run(&["runs", "export", "--html", "-o", "page.html"]).code, Some(0));
+    assert!(scenario.read("page.html").unwrap().contains("0.0057 USD"));
     let (code, limited) = report("0.004usd");
     assert_eq!((code, &limited["status"]), (Some(4), &"limit".into()), "{limited}");
     assert!(limited["usage"]["cost_usd"].as_f64().unwrap() <= 0.004, "{limited}");
@@ -95,7 +95,7 @@ fn cost_budget_without_a_price_is_refused_before_any_request() {
 /// Three concurrent children, two of which fit the budget: the third waits for the tokens that they do not use.
 #[test]
 fn resumed_run_has_the_same_ledger() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\nallow_workers: [child]\nlimits: {max_tokens: 7300}\nmodel_settings: {max_tokens: 1000}\n---\nAsk.\n",
@@ -108,9 +108,9 @@ fn resumed_run_has_the_same_ledger() {
             "s.yaml",
             "answers:\n  - when: {worker: main, turn: 0}\n    calls: [{tool: child, arguments: {n: 1}}, {tool: child, arguments: {n: 2}}, {tool: child, arguments: {n: 3}}]\n    usage: &u {input_tokens: 200, output_tokens: 1000}\n  - when: {worker: child, last_regex: '1'}\n    delay_ms: 60\n    text: so it is\n    usage: &v {input_tokens: 100, output_tokens: 1900}\n  - when: {worker: child, last_regex: '2'}\n    delay_ms: 20\n    text: so it is\n    usage: *v\n  - when: {worker: child}\n    text: so it is\n    usage: *v\n  - text: done\n    usage: *u\n",
         );
-    let first = story.run(&["."]);
+    let first = scenario.run(&["."]);
     assert_eq!(first.code, Some(4), "{first}");
-    let dir = story.runs().remove(0);
+    let dir = scenario.runs().remove(0);
     let whole = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
     let used = |records: &[Value]| -> u64 {
         let answers = records.iter().filter(|record| record["kind"] == "model_answered");
@@ -129,7 +129,7 @@ fn resumed_run_has_the_same_ledger() {
     for kept in 1..whole.lines().count() {
         let cut: String = whole.lines().take(kept).map(|line| format!("{line}\n")).collect();
         fs::write(dir.join("journal.jsonl"), cut).unwrap();
-        let told = story.run(&["runs", "resume"]);
+        let told = scenario.run(&["runs", "resume"]);
         assert_eq!(told.code, Some(4), "{kept}: {told}");
         assert!(first.stderr.ends_with(&told.stderr), "{kept}: {told}");
         let records = lines(&fs::read_to_string(dir.join("journal.jsonl")).unwrap());
@@ -143,17 +143,17 @@ fn resumed_run_has_the_same_ledger() {
     }
 }
 
-fn configured(story: Story, text: &str) -> Story {
-    let home = story.home().join("home/.llm-do");
+fn configured(scenario: Scenario, text: &str) -> Scenario {
+    let home = scenario.home().join("home/.llm-do");
     fs::create_dir_all(&home).expect("a folder");
     fs::write(home.join("config.yaml"), text).expect("a file");
-    story
+    scenario
 }
 
 #[test]
 fn command_line_replaces_limits_of_workers_that_are_not_locked() {
-    let story = looking("limits: {max_turns: 9}\n");
-    let told = story.run(&[".", "--set", "limits.max_turns=2"]);
+    let scenario = looking("limits: {max_turns: 9}\n");
+    let told = scenario.run(&[".", "--set", "limits.max_turns=2"]);
     assert_eq!(told.code, Some(4), "{told}");
     assert!(told.stderr.contains("2 model turns") || told.stderr.contains("2 turns"), "{told}");
     let tight = looking("limits: {max_turns: 2}\n");
@@ -167,7 +167,7 @@ fn command_line_replaces_limits_of_workers_that_are_not_locked() {
         ("limits.max_turns=", "has no value"),
         ("colour=blue", "unknown field `colour`"),
     ] {
-        let told = story.run(&[".", "--set", wrong]);
+        let told = scenario.run(&[".", "--set", wrong]);
         assert_eq!(told.code, Some(2), "{told}");
         assert!(told.stderr.contains(message), "{told}");
     }
@@ -175,43 +175,46 @@ fn command_line_replaces_limits_of_workers_that_are_not_locked() {
 
 #[test]
 fn limits_of_the_user_hold_in_every_program() {
-    let story = configured(looking("limits: {max_turns: 9}\n"), "limits: {max_turns: 2}\n");
-    assert_eq!(story.run(&["."]).code, Some(4));
-    let story = configured(looking(""), "limits: {max_turns: 5, max_repeats: 9}\n");
-    assert_eq!(story.run(&["."]).code, Some(0));
+    let scenario = configured(looking("limits: {max_turns: 9}\n"), "limits: {max_turns: 2}\n");
+    assert_eq!(scenario.run(&["."]).code, Some(4));
+    let scenario = configured(looking(""), "limits: {max_turns: 5, max_repeats: 9}\n");
+    assert_eq!(scenario.run(&["."]).code, Some(0));
 }
 
 #[test]
 fn approval_of_the_user_is_the_operators() {
-    let story = |approval: &str| {
-        let story = Story::new()
+    let scenario = |approval: &str| {
+        let scenario = Scenario::new()
             .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nGo.\n")
             .file("s.yaml", "answers:\n  - {when: {turn: 0}, calls: [{tool: write_file, arguments: {path: /a, content: x}}]}\n  - {text: done}\n");
-        configured(story, approval)
+        configured(scenario, approval)
     };
-    let written = |story: &Story, arguments: &[&str]| {
-        let told = story.run(arguments);
+    let written = |scenario: &Scenario, arguments: &[&str]| {
+        let told = scenario.run(arguments);
         assert_eq!(told.code, Some(0), "{told}");
-        story.read("a").is_some()
+        scenario.read("a").is_some()
     };
-    assert!(!written(&story(""), &["."]));
-    assert!(written(&story("approval: {tools: {write_file: preApproved}}\n"), &["."]));
-    assert!(written(&story("approval: {mode: approve_all}\n"), &["."]));
-    assert!(!written(&story("approval: {mode: approve_all}\n"), &[".", "--approval", "auto_deny"]));
+    assert!(!written(&scenario(""), &["."]));
+    assert!(written(&scenario("approval: {tools: {write_file: preApproved}}\n"), &["."]));
+    assert!(written(&scenario("approval: {mode: approve_all}\n"), &["."]));
+    assert!(!written(&scenario("approval: {mode: approve_all}\n"), &[".", "--approval", "auto_deny"]));
     // The project comes before the user, and `blocked` before everybody.
-    let asking = story("approval: {default: preApproved}\n")
+    let asking = scenario("approval: {default: preApproved}\n")
         .file("project.yaml", "approval: {tools: {write_file: ask}}\n");
     assert!(!written(&asking, &["."]));
-    assert!(!written(&story("approval: {tools: {write_file: blocked}}\n"), &[".", "--allow", "write_file"]));
+    assert!(!written(
+        &scenario("approval: {tools: {write_file: blocked}}\n"),
+        &[".", "--allow", "write_file"]
+    ));
 }
 
 #[test]
 fn providers_of_the_user_are_known_everywhere() {
-    let story = Story::new().file("main.worker", "---\nmodel: mine:big\n---\nGo.\n");
-    assert!(story.run(&["check", "."]).to_string().contains("unknown provider `mine`"));
-    let story = configured(story, "providers: {mine: {base_url: 'http://127.0.0.1:9/v1'}}\n");
-    assert_eq!(story.run(&["check", "."]).code, Some(0));
-    let told = story.run(&[".", "Hi", "--set", "limits.request_retries=0"]);
+    let scenario = Scenario::new().file("main.worker", "---\nmodel: mine:big\n---\nGo.\n");
+    assert!(scenario.run(&["check", "."]).to_string().contains("unknown provider `mine`"));
+    let scenario = configured(scenario, "providers: {mine: {base_url: 'http://127.0.0.1:9/v1'}}\n");
+    assert_eq!(scenario.run(&["check", "."]).code, Some(0));
+    let told = scenario.run(&[".", "Hi", "--set", "limits.request_retries=0"]);
     assert_eq!(told.code, Some(1), "{told}");
     assert!(!told.stderr.contains("grant"), "{told}");
 }

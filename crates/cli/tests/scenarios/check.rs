@@ -1,6 +1,6 @@
 //! `llm-do check`: its output formats, its codes and its fixes (docs/guides/check.md).
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::{
@@ -20,16 +20,16 @@ parameters: {text: str}
 Ask about {{ text }}.
 ";
 
-fn mendable() -> Story {
-    Story::new()
+fn mendable() -> Scenario {
+    Scenario::new()
         .file("main.worker", MENDABLE)
         .file("workers/helper.worker", "---\nmode: single\ndescription: Helps.\nmode: single\n---\nHelp.\n")
 }
 
 #[test]
 fn certain_fixes_are_applied_only_with_fix() {
-    let story = mendable();
-    assert_snapshot!(story.run(&["check"]), @r#"
+    let scenario = mendable();
+    assert_snapshot!(scenario.run(&["check"]), @r#"
     exit 2
     --- stdout
     error[E0202]: `description` must be text, not a whole number
@@ -105,8 +105,8 @@ fn certain_fixes_are_applied_only_with_fix() {
     note: 5 findings can be fixed by `llm-do check --fix`
     note: `llm-do check --explain E0202` says more about an error
     "#);
-    assert_eq!(story.read("main.worker").as_deref(), Some(MENDABLE));
-    assert_snapshot!(story.run(&["check", "--fix"]), @"
+    assert_eq!(scenario.read("main.worker").as_deref(), Some(MENDABLE));
+    assert_snapshot!(scenario.run(&["check", "--fix"]), @"
     exit 0
     --- stderr
     fixed main.worker:3:14: put it in quotes
@@ -116,7 +116,7 @@ fn certain_fixes_are_applied_only_with_fix() {
     fixed workers/helper.worker:4:1: remove the second one, which has the same value
     nothing is wrong
     ");
-    assert_snapshot!(story.read("main.worker").expect("a file"), @r#"
+    assert_snapshot!(scenario.read("main.worker").expect("a file"), @r#"
     ---
     # Keep this.
     description: "2026"
@@ -127,28 +127,28 @@ fn certain_fixes_are_applied_only_with_fix() {
     Ask about {{ text }}.
     "#);
     assert_eq!(
-        story.read("workers/helper.worker").as_deref(),
+        scenario.read("workers/helper.worker").as_deref(),
         Some("---\nmode: single\ndescription: Helps.\n---\nHelp.\n")
     );
-    let again = story.run(&["check", "--fix"]);
+    let again = scenario.run(&["check", "--fix"]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{again}");
 }
 
 #[test]
 fn uncertain_fixes_are_never_applied() {
     let bad = "---\nmodle: a:b\nmode: sinlge\n---\nHi.\n";
-    let story = Story::new().file("main.worker", bad);
-    let told = story.run(&["check", "--fix"]);
+    let scenario = Scenario::new().file("main.worker", bad);
+    let told = scenario.run(&["check", "--fix"]);
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stdout.contains("did you mean `model`?"), "{told}");
     assert!(told.stderr.contains("there is nothing that can be fixed for certain"), "{told}");
-    assert_eq!(story.read("main.worker").as_deref(), Some(bad));
+    assert_eq!(scenario.read("main.worker").as_deref(), Some(bad));
 }
 
 #[test]
 fn remaining_findings_are_reported_after_a_fix() {
-    let story = Story::new().file("main.worker", "---\nlocked: yes\nmodle: a:b\n---\nHi.\n");
-    assert_snapshot!(story.run(&["check", "--fix"]), @"
+    let scenario = Scenario::new().file("main.worker", "---\nlocked: yes\nmodle: a:b\n---\nHi.\n");
+    assert_snapshot!(scenario.run(&["check", "--fix"]), @"
     exit 2
     --- stdout
     error[E0201]: unknown key `modle`
@@ -164,8 +164,8 @@ fn remaining_findings_are_reported_after_a_fix() {
     found 1 error
     note: `llm-do check --explain E0201` says more about an error
     ");
-    let story = Story::new().file("main.worker", "---\nlocked: yes\nmodle: a:b\n---\nHi.\n");
-    let told = story.run(&["check", "--fix", "--json"]);
+    let scenario = Scenario::new().file("main.worker", "---\nlocked: yes\nmodle: a:b\n---\nHi.\n");
+    let told = scenario.run(&["check", "--fix", "--json"]);
     let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(report["fixed"][0]["place"], "main.worker:2:9");
     assert_eq!(report["not_fixed"], serde_json::json!([]));
@@ -175,24 +175,24 @@ fn remaining_findings_are_reported_after_a_fix() {
 
 #[test]
 fn fix_keeps_permissions_and_does_not_follow_links() {
-    let story = Story::new().file("main.worker", "---\nlocked: yes\nallow_workers: [a]\n---\nHi.\n");
+    let scenario = Scenario::new().file("main.worker", "---\nlocked: yes\nallow_workers: [a]\n---\nHi.\n");
     let linked = "---\nlocked: no\n---\nHi.\n";
-    let story = story.file("shared/a.worker", linked).file("workers/.keep", "");
-    symlink("../shared/a.worker", story.project().join("workers/a.worker")).expect("a link");
-    let main = story.project().join("main.worker");
+    let scenario = scenario.file("shared/a.worker", linked).file("workers/.keep", "");
+    symlink("../shared/a.worker", scenario.project().join("workers/a.worker")).expect("a link");
+    let main = scenario.project().join("main.worker");
     fs::set_permissions(&main, fs::Permissions::from_mode(0o600)).expect("permissions");
-    let told = story.run(&["check", "--fix"]);
+    let told = scenario.run(&["check", "--fix"]);
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stderr.contains("workers/a.worker is left as it is: it is a symbolic link"), "{told}");
-    assert!(story.read("main.worker").expect("a file").contains("locked: true"), "{told}");
+    assert!(scenario.read("main.worker").expect("a file").contains("locked: true"), "{told}");
     assert_eq!(fs::metadata(&main).expect("metadata").permissions().mode() & 0o777, 0o600);
-    assert_eq!(story.read("shared/a.worker").as_deref(), Some(linked));
+    assert_eq!(scenario.read("shared/a.worker").as_deref(), Some(linked));
 }
 
 #[test]
 fn fix_of_a_missing_target_is_an_error() {
     for target in ["nowhere.worker", "-", "/dev/null"] {
-        let told = Story::new().run(&["check", "--fix", target]);
+        let told = Scenario::new().run(&["check", "--fix", target]);
         assert_eq!(told.code, Some(2), "{told}");
         assert!(told.stdout.contains("error[E0307]"), "{told}");
     }
@@ -200,8 +200,8 @@ fn fix_of_a_missing_target_is_an_error() {
 
 #[test]
 fn sarif_and_json_have_the_same_findings() {
-    let story = mendable();
-    let told = story.run(&["check", "--output", "sarif"]);
+    let scenario = mendable();
+    let told = scenario.run(&["check", "--output", "sarif"]);
     assert_eq!((told.code, told.stderr.as_str()), (Some(2), ""), "{told}");
     let log: Value = serde_json::from_str(&told.stdout).expect("JSON");
     let run = &log["runs"][0];
@@ -220,31 +220,31 @@ fn sarif_and_json_have_the_same_findings() {
             .map(|one| one[key].as_str().unwrap_or_default().to_owned())
             .collect()
     };
-    let json: Value = serde_json::from_str(&story.run(&["check", "--json"]).stdout).expect("JSON");
+    let json: Value = serde_json::from_str(&scenario.run(&["check", "--json"]).stdout).expect("JSON");
     assert_eq!(codes(&run["results"], "ruleId"), codes(&json["diagnostics"], "code"));
     // Without a program there is no root, but there is a log.
-    let none = story.run(&["check", "nowhere.worker", "--output", "sarif"]);
+    let none = scenario.run(&["check", "nowhere.worker", "--output", "sarif"]);
     let log: Value = serde_json::from_str(&none.stdout).expect("JSON");
     assert_eq!((none.code, &log["runs"][0]["results"][0]["ruleId"]), (Some(2), &"E0307".into()));
 }
 
 #[test]
 fn sarif_is_only_available_for_check() {
-    let story = mendable();
-    assert_snapshot!(story.run(&["list", "--output", "sarif"]), @"
+    let scenario = mendable();
+    assert_snapshot!(scenario.run(&["list", "--output", "sarif"]), @"
     exit 2
     --- stderr
     error: --output sarif is a form of findings, and this command has none
     hint: use it with `llm-do check`
     ");
-    let told = story.run(&["run", "--check", "--output", "sarif"]);
+    let told = scenario.run(&["run", "--check", "--output", "sarif"]);
     assert!(told.stdout.starts_with("{\"$schema\""), "{told}");
 }
 
 #[test]
 fn every_diagnostic_code_has_an_explanation() {
-    let story = Story::new();
-    assert_snapshot!(story.run(&["check", "--explain", "e0206"]), @"
+    let scenario = Scenario::new();
+    assert_snapshot!(scenario.run(&["check", "--explain", "e0206"]), @"
     exit 0
     --- stdout
     # E0206: two manifests
@@ -285,16 +285,16 @@ fn every_diagnostic_code_has_an_explanation() {
 
     Move what you need into one of the files and remove the other.
     ");
-    let list = story.run(&["check", "--explain"]);
+    let list = scenario.run(&["check", "--explain"]);
     assert_eq!(list.code, Some(0), "{list}");
     let codes: Vec<&str> = list.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
     assert!(codes.len() > 50 && codes.contains(&"W0502"), "{list}");
     for code in codes {
-        let told = story.run(&["check", "--explain", code]);
+        let told = scenario.run(&["check", "--explain", code]);
         assert!(told.code == Some(0) && told.stdout.starts_with(&format!("# {code}: ")), "{told}");
     }
     let one: Value =
-        serde_json::from_str(&story.run(&["check", "--explain", "W0502", "--json"]).stdout).expect("JSON");
+        serde_json::from_str(&scenario.run(&["check", "--explain", "W0502", "--json"]).stdout).expect("JSON");
     assert_eq!(
         (&one["code"], one["page"].as_str().is_some_and(|page| page.contains("## Example"))),
         (&"W0502".into(), true)
@@ -303,20 +303,20 @@ fn every_diagnostic_code_has_an_explanation() {
 
 #[test]
 fn unknown_code_error_lists_similar_codes() {
-    let story = Story::new();
-    assert_snapshot!(story.run(&["check", "--explain", "E020"]), @"
+    let scenario = Scenario::new();
+    assert_snapshot!(scenario.run(&["check", "--explain", "E020"]), @"
     exit 2
     --- stderr
     error: there is no code `E020`
     hint: did you mean E0201 (unknown key) or E0202 (a value has the wrong type) or E0203 (a value is not valid here)?
     ");
-    assert_snapshot!(story.run(&["check", "--explain", "nonsense"]), @"
+    assert_snapshot!(scenario.run(&["check", "--explain", "nonsense"]), @"
     exit 2
     --- stderr
     error: there is no code `nonsense`
     hint: `llm-do check --explain` lists all codes
     ");
-    assert_eq!(story.run(&["check", "--explain", "E0201", "--fix"]).code, Some(2));
+    assert_eq!(scenario.run(&["check", "--explain", "E0201", "--fix"]).code, Some(2));
 }
 
 #[test]
@@ -326,18 +326,18 @@ fn documentation_shows_the_actual_output() {
         let (_, rest) = page.split_once(fence).expect("an example");
         rest.split_once("\n```").expect("its end").0
     };
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\n# Keep this.\ndescription: \"2026\"\nlocked: yes\n---\nGreet.\n");
-    let text = story.run(&["check"]);
+    let text = scenario.run(&["check"]);
     assert_eq!(text.stdout.trim_end(), block("```text\n"), "{text}");
     let shown: Value = serde_json::from_str(block("```json\n")).expect("JSON");
-    let said: Value = serde_json::from_str(&story.run(&["check", "--json"]).stdout).expect("JSON");
+    let said: Value = serde_json::from_str(&scenario.run(&["check", "--json"]).stdout).expect("JSON");
     assert_eq!(said, shown);
 }
 
 /// A project with two workers that have Python tools of their own, and a rule for each tool.
-fn ruled(rules: &str) -> Story {
-    Story::new()
+fn ruled(rules: &str) -> Scenario {
+    Scenario::new()
         .file("project.yaml", &format!("model: script:s.yaml\napproval: {{tools: {{{rules}}}}}\n"))
         .file("main.worker", "---\ntoolsets: [filesystem]\n---\nHi.\n")
         .file("workers/mail/worker.worker", "---\n---\nSend.\n")
@@ -347,28 +347,28 @@ fn ruled(rules: &str) -> Story {
 
 #[test]
 fn a_rule_of_the_manifest_must_name_a_tool_of_the_program() {
-    let story = ruled("send_mail: blocked, 'write_file(out/**)': preApproved");
+    let scenario = ruled("send_mail: blocked, 'write_file(out/**)': preApproved");
     // The entry never calls `mail`, so that only the whole program knows `send_mail`.
     for arguments in [&["check"][..], &[".", "Hi"], &["workers/mail/worker.worker", "Hi"]] {
-        let told = story.run(arguments);
+        let told = scenario.run(arguments);
         assert_eq!(told.code, Some(0), "{told}");
         assert!(!told.stdout.contains("W0713") && !told.stderr.contains("W0713"), "{told}");
     }
-    let story = ruled("send_maill: blocked");
+    let scenario = ruled("send_maill: blocked");
     for arguments in [&["check"][..], &[".", "Hi"], &["check", "workers/mail/worker.worker"]] {
-        let told = story.run(arguments);
+        let told = scenario.run(arguments);
         assert_eq!(told.code, Some(2), "{told}");
         let text = format!("{}{}", told.stdout, told.stderr);
         assert!(text.contains("error[E0710]: `approval.tools` names `send_maill`"), "{told}");
         assert!(text.contains("did you mean `send_mail`?"), "{told}");
     }
-    assert!(story.runs().is_empty());
+    assert!(scenario.runs().is_empty());
 }
 
 #[test]
 fn rules_of_the_command_line_must_name_a_tool_of_the_run() {
-    let story = ruled("read_file: ask");
-    assert_snapshot!(story.run(&[".", "Hi", "--deny", "wirte_file(out/**)"]), @"
+    let scenario = ruled("read_file: ask");
+    assert_snapshot!(scenario.run(&[".", "Hi", "--deny", "wirte_file(out/**)"]), @"
     exit 2
     --- stderr
     error[E0710]: `--deny wirte_file(out/**)` names `wirte_file`, but there is no such tool
@@ -376,10 +376,10 @@ fn rules_of_the_command_line_must_name_a_tool_of_the_run() {
      = help: did you mean `write_file`?
     ");
     for flag in ["--allow", "--ask"] {
-        let told = story.run(&[".", "Hi", flag, "send_mail"]);
+        let told = scenario.run(&[".", "Hi", flag, "send_mail"]);
         assert_eq!(told.code, Some(2), "the entry cannot reach it: {told}");
     }
-    assert_snapshot!(story.run(&[".", "Hi", "--deny", "fs__*", "--allow", "write_*", "--ask", "shell"]), @"
+    assert_snapshot!(scenario.run(&[".", "Hi", "--deny", "fs__*", "--allow", "write_*", "--ask", "shell"]), @"
     exit 0
     --- stdout
     done
@@ -390,7 +390,7 @@ fn rules_of_the_command_line_must_name_a_tool_of_the_run() {
      = help: correct the pattern, or remove the rule
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     ");
-    let told = story.run(&["workers/mail/worker.worker", "Hi", "--deny", "send_mail"]);
+    let told = scenario.run(&["workers/mail/worker.worker", "Hi", "--deny", "send_mail"]);
     assert_eq!(told.code, Some(0), "{told}");
 }
 
@@ -406,19 +406,20 @@ fn a_run_refuses_what_check_calls_an_error() {
             "E0710",
         ),
     ] {
-        let story = Story::new().file("main.worker", worker).file("s.yaml", "answers:\n  - text: done\n");
-        let checked = story.run(&["check"]);
-        let ran = story.run(&[".", "Hi"]);
+        let scenario =
+            Scenario::new().file("main.worker", worker).file("s.yaml", "answers:\n  - text: done\n");
+        let checked = scenario.run(&["check"]);
+        let ran = scenario.run(&[".", "Hi"]);
         assert_eq!((checked.code, ran.code), (Some(2), Some(2)), "{checked}{ran}");
         assert!(checked.stdout.contains(code) && ran.stderr.contains(code), "{checked}{ran}");
-        assert!(story.runs().is_empty());
+        assert!(scenario.runs().is_empty());
     }
 }
 
 #[test]
 fn hidden_characters_of_a_file_do_not_reach_the_terminal() {
-    let story = Story::new().file("main.worker", "---\nx\u{202e}: 1 # \u{9b}2J \u{200b}\n---\nHi.\n");
-    let told = story.run(&["check"]);
+    let scenario = Scenario::new().file("main.worker", "---\nx\u{202e}: 1 # \u{9b}2J \u{200b}\n---\nHi.\n");
+    let told = scenario.run(&["check"]);
     assert!(told.stdout.contains("# \\x9b2J \\u{200b}"), "{told}");
     assert!(!told.stdout.contains(['\u{9b}', '\u{200b}', '\u{202e}']), "{told}");
 }

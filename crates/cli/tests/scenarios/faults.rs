@@ -2,7 +2,7 @@
 //! `docs/faults.md`; `UPDATE_EXPECT=1` writes it.
 
 use crate::{
-    scenario::{Story, Told},
+    scenario::{Finished, Scenario},
     terminal_session::Session,
     wire_formats::{Way, project},
 };
@@ -39,7 +39,7 @@ struct Met {
 }
 
 /// A worker that writes a file, and meets the fault in its second request.
-fn writer(server: &TestServer, way: Way) -> Story {
+fn writer(server: &TestServer, way: Way) -> Scenario {
     project(server, way).file(
         "main.worker",
         "---\ntoolsets: [filesystem]\nlimits: {request_retries: 2, timeout: 60s}\n---\nWrite.\n",
@@ -54,7 +54,7 @@ fn script(faults: impl IntoIterator<Item = Reply>) -> Script {
 }
 
 /// The exit code and the first message.
-fn seen(told: &Told) -> String {
+fn seen(told: &Finished) -> String {
     let said = told.stderr.lines().find(|line| !line.starts_with("hint:")).unwrap_or_default();
     let said = steady(said);
     let code = told.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
@@ -80,16 +80,16 @@ fn steady(said: &str) -> String {
     words.join(" ")
 }
 
-fn journal(story: &Story) -> Vec<Value> {
-    let Some(dir) = story.runs().pop() else { return Vec::new() };
+fn journal(scenario: &Scenario) -> Vec<Value> {
+    let Some(dir) = scenario.runs().pop() else { return Vec::new() };
     let text = fs::read_to_string(dir.join("journal.jsonl")).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
 }
 
 /// The kinds of the records after the file was written.
-fn held(story: &Story) -> String {
-    let journal = journal(story);
+fn held(scenario: &Scenario) -> String {
+    let journal = journal(scenario);
     let kinds: Vec<&str> = journal.iter().map(|record| record["kind"].as_str().expect("a kind")).collect();
     let Some(written) = kinds.iter().position(|kind| *kind == "tool_ended") else {
         return format!("`{}`", kinds.join("` `"));
@@ -101,29 +101,29 @@ fn held(story: &Story) -> String {
 }
 
 /// The effect of `runs resume`. The file must have been written once.
-fn resumed(story: &Story) -> String {
-    let told = story.run(&["runs", "resume"]);
-    let journal = journal(story);
+fn resumed(scenario: &Scenario) -> String {
+    let told = scenario.run(&["runs", "resume"]);
+    let journal = journal(scenario);
     let written = journal.iter().filter(|record| record["kind"] == "tool_ended").count();
-    assert_eq!((written, story.read("a.txt").as_deref()), (1, Some("a")), "{told}");
+    assert_eq!((written, scenario.read("a.txt").as_deref()), (1, Some("a")), "{told}");
     for (number, record) in journal.iter().enumerate() {
         assert_eq!(record["seq"], number);
     }
     seen(&told)
 }
 
-fn met(story: &Story, told: &Told) -> Met {
-    let (sees, holds) = (seen(told), held(story));
-    Met { sees, holds, resume: resumed(story) }
+fn met(scenario: &Scenario, told: &Finished) -> Met {
+    let (sees, holds) = (seen(told), held(scenario));
+    Met { sees, holds, resume: resumed(scenario) }
 }
 
 /// The same fault in both wire formats, which must have the same effect.
 fn on_the_wire(faults: fn() -> Vec<Reply>) -> Met {
     let over = |way| {
         let server = TestServer::start(script(faults()));
-        let story = writer(&server, way);
-        let told = story.run(RUN);
-        met(&story, &told)
+        let scenario = writer(&server, way);
+        let told = scenario.run(RUN);
+        met(&scenario, &told)
     };
     let (one, other) = (over(Way::OpenAi), over(Way::Anthropic));
     assert_eq!((&one.holds, &one.resume), (&other.holds, &other.resume), "{} {}", one.sees, other.sees);
@@ -133,28 +133,28 @@ fn on_the_wire(faults: fn() -> Vec<Reply>) -> Met {
 /// A run whose model never answers, and which is sent a signal.
 fn signalled(signal: Signal) -> Met {
     let server = TestServer::start(script([Reply::hang()]));
-    let story = writer(&server, Way::OpenAi);
-    let mut command = story.command(RUN);
+    let scenario = writer(&server, Way::OpenAi);
+    let mut command = scenario.command(RUN);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     server.wait_for_requests(2);
     kill_process(Pid::from_raw(child.id().cast_signed()).expect("a process"), signal).expect("it is there");
-    let told = story.told(child.wait_with_output().expect("it ends"));
-    met(&story, &told)
+    let told = scenario.finished(child.wait_with_output().expect("it ends"));
+    met(&scenario, &told)
 }
 
 /// A run that waits at a prompt while its terminal is closed.
 fn terminal_closed() -> Met {
     let server = TestServer::start(script([]));
-    let story = writer(&server, Way::OpenAi);
-    let mut session = Session::start(story.command_on_terminal(&[".", "go"]));
+    let scenario = writer(&server, Way::OpenAi);
+    let mut session = Session::start(scenario.command_on_terminal(&[".", "go"]));
     session.expect_prompt();
     // Either the hangup or the end of the terminal comes first; neither is an answer.
     let code = session.close();
     assert!(matches!(code, Some(5 | 130)), "{code:?}");
-    let kinds = held(&story);
+    let kinds = held(&scenario);
     assert!(kinds.contains("`asked`") && !kinds.contains("`answered`"), "{kinds}");
-    let told = story.run(&["runs", "resume", "last", "--approve", "all"]);
-    assert_eq!(story.read("a.txt").as_deref(), Some("a"), "{told}");
+    let told = scenario.run(&["runs", "resume", "last", "--approve", "all"]);
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a"), "{told}");
     Met {
         sees: "nothing; exit 130, or 5 if the question notices first".into(),
         holds: "`asked`, and no answer".into(),
@@ -165,7 +165,7 @@ fn terminal_closed() -> Met {
 /// A full disk: the files of the run cannot grow beyond a number of bytes.
 fn disk_full() -> Met {
     let server = TestServer::start(script([]));
-    let story = writer(&server, Way::OpenAi);
+    let scenario = writer(&server, Way::OpenAi);
     let whole = writer(&server, Way::OpenAi);
     // Larger than the largest stored value, which would meet the limit first.
     let message = "go ".repeat(1200);
@@ -177,23 +177,23 @@ fn disk_full() -> Met {
     let bytes = written + text[written..].find('\n').expect("a line") + 40;
     drop(server);
     let server = TestServer::start(script([]));
-    let story = story.env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
-    let limited = story.command(&run);
+    let scenario = scenario.env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
+    let limited = scenario.command(&run);
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", &format!("trap '' XFSZ; exec prlimit --fsize={bytes} -- \"$@\""), "sh"]);
-    shell.arg(limited.get_program()).args(limited.get_args()).current_dir(story.project()).env_clear();
+    shell.arg(limited.get_program()).args(limited.get_args()).current_dir(scenario.project()).env_clear();
     shell.envs(limited.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let told = story.told(shell.stdin(Stdio::null()).output().expect("sh starts"));
-    met(&story, &told)
+    let told = scenario.finished(shell.stdin(Stdio::null()).output().expect("sh starts"));
+    met(&scenario, &told)
 }
 
 /// A project in which no journal can be created.
 fn no_folder() -> Met {
     let server = TestServer::start(script([]));
-    let story = writer(&server, Way::OpenAi).file(".llm-do", "in the way");
-    let told = story.run(RUN);
+    let scenario = writer(&server, Way::OpenAi).file(".llm-do", "in the way");
+    let told = scenario.run(RUN);
     assert_eq!(server.request_count(), 0, "nothing is sent that can't be recorded");
-    Met { sees: seen(&told), holds: "there is none".into(), resume: seen(&story.run(&["runs", "resume"])) }
+    Met { sees: seen(&told), holds: "there is none".into(), resume: seen(&scenario.run(&["runs", "resume"])) }
 }
 
 const FAULTS: &[Fault] = &[
@@ -258,20 +258,20 @@ const FAULTS: &[Fault] = &[
         name: "silence before an answer, longer than the worker may take",
         meet: || {
             let server = TestServer::start(script([Reply::hang()]));
-            let story = writer(&server, Way::OpenAi)
+            let scenario = writer(&server, Way::OpenAi)
                 .file("main.worker", "---\ntoolsets: [filesystem]\nlimits: {timeout: 2s}\n---\nWrite.\n");
-            let told = story.run(RUN);
-            met(&story, &told)
+            let told = scenario.run(RUN);
+            met(&scenario, &told)
         },
     },
     Fault {
         name: "silence in the middle of a stream, longer than the worker may take",
         meet: || {
             let server = TestServer::start(script([Reply::text("an answer that stops").hang_after(2)]));
-            let story = writer(&server, Way::OpenAi)
+            let scenario = writer(&server, Way::OpenAi)
                 .file("main.worker", "---\ntoolsets: [filesystem]\nlimits: {timeout: 2s}\n---\nWrite.\n");
-            let told = story.run(RUN);
-            met(&story, &told)
+            let told = scenario.run(RUN);
+            met(&scenario, &told)
         },
     },
     Fault { name: "Ctrl-C", meet: || signalled(Signal::INT) },

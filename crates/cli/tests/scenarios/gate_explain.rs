@@ -1,10 +1,10 @@
 //! `llm-do gate explain`: the rule that decides a call, and why.
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use insta::assert_snapshot;
 
-fn story() -> Story {
-    Story::new()
+fn scenario() -> Scenario {
+    Scenario::new()
         .file("project.yaml", "approval: {default: ask, tools: {delete_file: blocked}}\nsandbox: {paths: {out: {root: out, mode: rw}, in: in}}\n")
         .file(
             "main.worker",
@@ -16,10 +16,10 @@ fn story() -> Story {
 
 #[test]
 fn explanation_names_the_deciding_rule_and_the_others() {
-    let story = story();
+    let scenario = scenario();
     let explain = |tool: &str, arguments: &str, more: &[&str]| {
         let arguments = [&["gate", "explain", tool, arguments], more].concat();
-        story.run(&arguments)
+        scenario.run(&arguments)
     };
     assert_snapshot!(explain("write_file", r#"{"path": "out/a.md", "content": "x"}"#, &[]), @"
     exit 0
@@ -103,13 +103,13 @@ fn explanation_names_the_deciding_rule_and_the_others() {
     --- stderr
     error: `main` has no tool `send`; it has: read_file, write_file, edit_file, append_file, list_files, search_files, delete_file, move_file, copy_file, file_info, file_exists
     ");
-    assert_eq!(story.read("out/a.md"), None);
-    assert!(!story.project().join(".llm-do").exists(), "nothing is written");
+    assert_eq!(scenario.read("out/a.md"), None);
+    assert!(!scenario.project().join(".llm-do").exists(), "nothing is written");
 }
 
 #[test]
 fn explanation_is_available_as_json() {
-    let told = story().run(&["gate", "explain", "read_file", r#"{"path": "in/a.txt"}"#, "--json"]);
+    let told = scenario().run(&["gate", "explain", "read_file", r#"{"path": "in/a.txt"}"#, "--json"]);
     let explained: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
     assert_eq!(explained["verdict"]["rule"], "ask");
     assert_eq!(explained["arguments"], serde_json::json!(["in/a.txt"]));
@@ -117,7 +117,7 @@ fn explanation_is_available_as_json() {
 
 #[test]
 fn explanation_needs_no_model() {
-    let story = Story::new().file("main.worker", "---\ntoolsets: [filesystem]\n---\nRead.\n");
-    let told = story.run(&["gate", "explain", "read_file", r#"{"path": "a.txt"}"#]);
+    let scenario = Scenario::new().file("main.worker", "---\ntoolsets: [filesystem]\n---\nRead.\n");
+    let told = scenario.run(&["gate", "explain", "read_file", r#"{"path": "a.txt"}"#]);
     assert!(told.stdout.starts_with("preApproved  read_file by main\n"), "{told}");
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     python::has_python,
-    scenario::{Story, lines},
+    scenario::{Scenario, lines},
 };
 use insta::assert_snapshot;
 use std::fs;
@@ -37,16 +37,16 @@ What do {{ n }} of {{ item }} cost?
 
 const MAIN: &str = "---\nmodel: script:s.yaml\nallow_workers: [price]\n---\nAsk for prices.\n";
 
-fn with_worker() -> Story {
-    Story::new().file("main.worker", MAIN).file("workers/price.worker", PRICE).file("s.yaml", CALLER)
+fn with_worker() -> Scenario {
+    Scenario::new().file("main.worker", MAIN).file("workers/price.worker", PRICE).file("s.yaml", CALLER)
 }
 
 /// The same after a run. `None` where there is no Python.
-fn ran() -> Option<Story> {
-    let story = with_worker();
-    let told = story.run(&["."]);
+fn ran() -> Option<Scenario> {
+    let scenario = with_worker();
+    let told = scenario.run(&["."]);
     assert_eq!(told.code, Some(0), "{told}");
-    has_python().then_some(story)
+    has_python().then_some(scenario)
 }
 
 const GOOD: &str = "\
@@ -65,14 +65,14 @@ def price(item: str, n: int) -> Price:
 
 #[test]
 fn recorded_calls_of_a_worker_become_cases() {
-    let story = with_worker();
-    assert_eq!(story.run(&["."]).code, Some(0));
-    assert_snapshot!(story.run(&["runs", "export", "last", "--cases", "price"]), @"
+    let scenario = with_worker();
+    assert_eq!(scenario.run(&["."]).code, Some(0));
+    assert_snapshot!(scenario.run(&["runs", "export", "last", "--cases", "price"]), @"
     exit 0
     --- stdout
     3 new of 3 cases in cases/price/cases.jsonl
     ");
-    let cases = lines(&story.read("cases/price/cases.jsonl").unwrap());
+    let cases = lines(&scenario.read("cases/price/cases.jsonl").unwrap());
     assert_eq!(cases.len(), 3);
     assert_eq!(cases[0]["input"], serde_json::json!({"item": "pear", "n": 3}));
     assert_eq!(cases[0]["output"], serde_json::json!({"total": 1.5, "note": "pears"}));
@@ -80,29 +80,29 @@ fn recorded_calls_of_a_worker_become_cases() {
     assert_eq!(cases[2]["failure"]["kind"], "refusal");
     // A second time nothing is new, and cases written by hand remain.
     let own = "{\"input\":{\"item\":\"fig\",\"n\":9},\"output\":{\"total\":3},\"run\":\"by hand\",\"place\":\"0\",\"calls\":1}\n";
-    let file = story.project().join("cases/price/cases.jsonl");
+    let file = scenario.project().join("cases/price/cases.jsonl");
     fs::write(&file, fs::read_to_string(&file).unwrap() + own).unwrap();
-    assert_snapshot!(story.run(&["runs", "export", "all", "--cases", "price", "--json"]), @r#"
+    assert_snapshot!(scenario.run(&["runs", "export", "all", "--cases", "price", "--json"]), @r#"
     exit 0
     --- stdout
     {"file":"cases/price/cases.jsonl","cases":4,"new":0}
     "#);
-    assert!(story.read("cases/price/cases.jsonl").unwrap().contains("by hand"));
-    assert_snapshot!(story.run(&["runs", "export", "last", "--cases", "nobody"]), @"
+    assert!(scenario.read("cases/price/cases.jsonl").unwrap().contains("by hand"));
+    assert_snapshot!(scenario.run(&["runs", "export", "last", "--cases", "nobody"]), @"
     exit 2
     --- stderr
     error: `nobody` is called in none of these runs
     hint: `llm-do runs show [RUN]` shows what is
     ");
-    assert_eq!(story.run(&["runs", "export", "last"]).code, Some(2));
+    assert_eq!(scenario.run(&["runs", "export", "last"]).code, Some(2));
 }
 
 #[test]
 fn function_is_compared_with_recorded_results_of_a_worker() {
-    let Some(story) = ran() else { return };
-    let story = story.file("workers/price.py", GOOD);
+    let Some(scenario) = ran() else { return };
+    let scenario = scenario.file("workers/price.py", GOOD);
     // 1 / 3 is close to the worker's result, not equal.
-    let told = story.run(&["harden", "price", "--with", "workers/price.py:price"]);
+    let told = scenario.run(&["harden", "price", "--with", "workers/price.py:price"]);
     assert_snapshot!(told, @r#"
     exit 1
     --- stdout
@@ -113,7 +113,7 @@ fn function_is_compared_with_recorded_results_of_a_worker() {
           the recorded call failed: the model declined to answer: I don't know that.
     1 pass, 1 fail, 1 not covered; 3 of 4 recorded calls are covered
     "#);
-    assert_snapshot!(story.run(&["harden", "price", "--with", "workers/price.py:price", "--tolerance", "1e-6"]), @r#"
+    assert_snapshot!(scenario.run(&["harden", "price", "--with", "workers/price.py:price", "--tolerance", "1e-6"]), @r#"
     exit 0
     --- stdout
     pass  [RUN] 0/0.0  {"item":"pear","n":3}
@@ -123,11 +123,11 @@ fn function_is_compared_with_recorded_results_of_a_worker() {
     2 pass, 0 fail, 1 not covered; 3 of 4 recorded calls are covered
     "#);
     assert_eq!(
-        story.run(&["harden", "price", "--with", "workers/price.py:price", "--compare", "schema"]).code,
+        scenario.run(&["harden", "price", "--with", "workers/price.py:price", "--compare", "schema"]).code,
         Some(0)
     );
-    assert_eq!(story.run(&["runs", "export", "last", "--cases", "price"]).code, Some(0));
-    let told = story.run(&[
+    assert_eq!(scenario.run(&["runs", "export", "last", "--cases", "price"]).code, Some(0));
+    let told = scenario.run(&[
         "harden",
         "price",
         "--with",
@@ -143,24 +143,24 @@ fn function_is_compared_with_recorded_results_of_a_worker() {
     assert_eq!(report["coverage"], serde_json::json!({"covered": 3, "calls": 4}));
     assert_eq!(report["cases"][2]["verdict"], "not_covered");
     // None of this is recorded as a run.
-    assert_eq!(story.runs().len(), 1);
+    assert_eq!(scenario.runs().len(), 1);
 }
 
 #[test]
 fn result_that_violates_the_schema_fails_its_case() {
-    let Some(story) = ran() else { return };
-    let story = story.file(
+    let Some(scenario) = ran() else { return };
+    let scenario = scenario.file(
         "workers/price.py",
         "import os\n\ndef price(item: str, n: int) -> dict:\n    if item == 'pear':\n        open('main.worker', 'w').write('gone')\n    return {'total': 'much', 'note': ''}\n\ndef other(item: str) -> dict:\n    return {}\n",
     );
-    let told = story.run(&["harden", "price", "--with", "workers/price.py:price", "--compare", "schema"]);
+    let told = scenario.run(&["harden", "price", "--with", "workers/price.py:price", "--compare", "schema"]);
     assert_eq!(told.code, Some(1), "{told}");
     assert!(
         told.stdout.contains("may not touch") && told.stdout.contains("doesn't fit its schema"),
         "{told}"
     );
-    assert_eq!(story.read("main.worker").as_deref(), Some(MAIN));
-    let told = story.run(&["harden", "price", "--with", "workers/price.py:other"]);
+    assert_eq!(scenario.read("main.worker").as_deref(), Some(MAIN));
+    let told = scenario.run(&["harden", "price", "--with", "workers/price.py:other"]);
     assert!(told.code == Some(1) && told.stdout.contains("0 pass, 2 fail"), "{told}");
     for (with, says) in [
         ("workers/price.py:none", "none"),
@@ -168,24 +168,24 @@ fn result_that_violates_the_schema_fails_its_case() {
         ("price", "is not FILE.py:FUNCTION"),
         ("/etc/passwd.py:x", "there is no file"),
     ] {
-        let told = story.run(&["harden", "price", "--with", with]);
+        let told = scenario.run(&["harden", "price", "--with", with]);
         assert!(told.code != Some(0) && told.to_string().contains(says), "{with}: {told}");
     }
-    assert_eq!(story.run(&["harden", "nobody", "--with", "workers/price.py:price"]).code, Some(2));
+    assert_eq!(scenario.run(&["harden", "nobody", "--with", "workers/price.py:price"]).code, Some(2));
 }
 
 #[test]
 fn code_worker_keeps_name_and_signature() {
-    let Some(story) = ran() else { return };
-    let before = story.journal();
-    let story = story.file("workers/price.py", &GOOD.replace("1 / 3", "0.3333333")).file(
+    let Some(scenario) = ran() else { return };
+    let before = scenario.journal();
+    let scenario = scenario.file("workers/price.py", &GOOD.replace("1 / 3", "0.3333333")).file(
         "workers/price.worker",
         "---\nparameters: {item: string, n: integer}\nreturns: {total: number, note: string}\ncode: price.py:price\n---\n",
     );
-    assert_eq!(story.run(&["check", "."]).stderr, "nothing is wrong\n");
-    let told = story.run(&["."]);
+    assert_eq!(scenario.run(&["check", "."]).stderr, "nothing is wrong\n");
+    let told = scenario.run(&["."]);
     assert_eq!(told.code, Some(0), "{told}");
-    let after = story.journal();
+    let after = scenario.journal();
     let of = |journal: &[serde_json::Value], kind: &str, path: &str| {
         journal.iter().find(|record| record["kind"] == kind && record["path"] == path).cloned().unwrap()
     };
@@ -197,9 +197,9 @@ fn code_worker_keeps_name_and_signature() {
     }
     assert!(!after.iter().any(|record| record["kind"] == "model_requested" && record["path"] != "0"));
     // The function is held to its signature and to the files of its worker.
-    let story = story
+    let scenario = scenario
         .file("workers/price.py", "def price(item: str, n: int) -> dict:\n    return {'total': 'much'}\n");
-    let told = story.run(&["."]);
+    let told = scenario.run(&["."]);
     assert!(told.stdout.contains("doesn't fit its schema"), "{told}");
 }
 
@@ -208,21 +208,21 @@ fn worker_replaces_a_tool_under_the_same_name() {
     if !has_python() {
         return;
     }
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nAsk for prices.\n")
         .file("tools.py", GOOD)
         .file("s.yaml", CALLER);
-    let told = story.run(&["."]);
+    let told = scenario.run(&["."]);
     assert!(told.code == Some(0) && told.stdout.contains("1.5"), "{told}");
-    assert_eq!(story.run(&["runs", "export", "last", "--cases", "price", "-o", "kept"]).code, Some(0));
-    let cases = lines(&story.read("kept/cases.jsonl").unwrap());
+    assert_eq!(scenario.run(&["runs", "export", "last", "--cases", "price", "-o", "kept"]).code, Some(0));
+    let cases = lines(&scenario.read("kept/cases.jsonl").unwrap());
     assert_eq!((cases.len(), &cases[0]["output"]["total"]), (3, &1.5.into()));
-    fs::remove_file(story.project().join("tools.py")).unwrap();
-    let story = story.file("main.worker", MAIN).file("workers/price.worker", PRICE);
-    let told = story.run(&["."]);
+    fs::remove_file(scenario.project().join("tools.py")).unwrap();
+    let scenario = scenario.file("main.worker", MAIN).file("workers/price.worker", PRICE);
+    let told = scenario.run(&["."]);
     assert_eq!(told.code, Some(0), "{told}");
-    assert_eq!(story.run(&["runs", "export", "last", "--cases", "price", "-o", "worker"]).code, Some(0));
-    let now = lines(&story.read("worker/cases.jsonl").unwrap());
+    assert_eq!(scenario.run(&["runs", "export", "last", "--cases", "price", "-o", "worker"]).code, Some(0));
+    let now = lines(&scenario.read("worker/cases.jsonl").unwrap());
     assert_eq!((&now[0]["input"], &now[0]["output"]), (&cases[0]["input"], &cases[0]["output"]));
 }
 
@@ -238,15 +238,15 @@ fn worker_with_code_and_prompt_is_rejected() {
         ("---\ncode: ../price.py:price\n---\n", "is outside the root"),
         ("---\ncode: price\n---\n", "is not a reference to a Python function"),
     ] {
-        let story = with_worker().file("workers/price.worker", worker).file("workers/price.py", GOOD);
-        let told = story.run(&["check", "."]);
+        let scenario = with_worker().file("workers/price.worker", worker).file("workers/price.py", GOOD);
+        let told = scenario.run(&["check", "."]);
         assert!(told.code == Some(2) && told.stdout.contains(says), "{worker}: {told}");
     }
     if has_python() {
-        let story = with_worker()
+        let scenario = with_worker()
             .file("workers/price.worker", "---\ncode: price.py:prize\n---\n")
             .file("workers/price.py", GOOD);
-        let told = story.run(&["check", "."]);
+        let told = scenario.run(&["check", "."]);
         assert!(told.code == Some(2) && told.stdout.contains("workers/price.worker:2"), "{told}");
     }
 }
@@ -256,7 +256,7 @@ fn code_worker_of_a_library_needs_an_approval() {
     if !has_python() {
         return;
     }
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("project.yaml", "name: p\ndependencies: [kit]\n")
         .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [\"kit:price\"]\n---\nAsk.\n")
         .file("libs/kit@1.0.0/lib.yaml", "name: kit\nversion: 1.0.0\nexports: [price]\n")
@@ -269,10 +269,10 @@ fn code_worker_of_a_library_needs_an_approval() {
             "s.yaml",
             "answers:\n  - when: {turn: 0}\n    calls: [{tool: kit__price, arguments: {item: pear, n: 3}}]\n  - text: \"{{ last }}\"\n",
         );
-    let told = story.run(&[".", "--lib", "libs", "--approval", "auto_deny"]);
+    let told = scenario.run(&[".", "--lib", "libs", "--approval", "auto_deny"]);
     assert!(told.code == Some(0) && told.stdout.contains("needs an approval"), "{told}");
-    assert!(!story.journal().iter().any(|record| record["kind"] == "tool_started"));
-    let told = story.run(&[".", "--lib", "libs", "--approval", "approve_all"]);
+    assert!(!scenario.journal().iter().any(|record| record["kind"] == "tool_started"));
+    let told = scenario.run(&[".", "--lib", "libs", "--approval", "approve_all"]);
     assert!(told.code == Some(0) && told.stdout.contains("pears"), "{told}");
 }
 
@@ -281,7 +281,7 @@ fn code_worker_receives_path_parameters() {
     if !has_python() {
         return;
     }
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("project.yaml", "sandbox: {paths: {letters: ./letters}}\n")
         .file("letters/a.txt", "Dear all")
         .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [count]\n---\nCount.\n")
@@ -297,7 +297,7 @@ fn code_worker_receives_path_parameters() {
             "s.yaml",
             "answers:\n  - when: {turn: 0}\n    calls: [{tool: count, arguments: {file: /letters/a.txt}}, {tool: count, arguments: {file: /main.worker}}]\n  - text: \"{{ last }}\"\n",
         );
-    let told = story.run(&["."]);
+    let told = scenario.run(&["."]);
     assert!(told.stdout.contains("{\"letters\":8,\"place\":\"/letters/a.txt\"}"), "{told}");
     assert!(told.stdout.contains("/main.worker"), "{told}");
 }

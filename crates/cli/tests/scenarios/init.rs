@@ -1,6 +1,6 @@
 //! New projects: their files, the output of `init`, and that each project runs.
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use insta::assert_snapshot;
 use std::fs;
 
@@ -8,8 +8,8 @@ const NO_WRITING: &[&str] = &["--approval", "auto_deny"];
 
 #[test]
 fn init_prints_the_project_and_the_next_command() {
-    let story = Story::new();
-    assert_snapshot!(story.run(&["init", "my-notes"]), @r#"
+    let scenario = Scenario::new();
+    assert_snapshot!(scenario.run(&["init", "my-notes"]), @r#"
     exit 0
     --- stderr
     made my-notes/
@@ -18,7 +18,7 @@ fn init_prints_the_project_and_the_next_command() {
       output/
     next: llm-do my-notes "What is in my files?"
     "#);
-    assert_snapshot!(story.run(&["init", "my-texts", "--template", "pipeline"]), @"
+    assert_snapshot!(scenario.run(&["init", "my-texts", "--template", "pipeline"]), @"
     exit 0
     --- stderr
     made my-texts/
@@ -33,7 +33,7 @@ fn init_prints_the_project_and_the_next_command() {
         stage_3.worker
     next: llm-do my-texts
     ");
-    assert_snapshot!(story.run(&["init", "list", "--template", "research-agent"]), @r#"
+    assert_snapshot!(scenario.run(&["init", "list", "--template", "research-agent"]), @r#"
     exit 0
     --- stderr
     made list/
@@ -51,7 +51,7 @@ fn init_prints_the_project_and_the_next_command() {
         reader.worker
     next: llm-do ./list "Why has the river become warmer?"
     "#);
-    let others: Vec<String> = fs::read_dir(story.project())
+    let others: Vec<String> = fs::read_dir(scenario.project())
         .expect("the folder")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .filter(|name| name.starts_with('.'))
@@ -61,10 +61,10 @@ fn init_prints_the_project_and_the_next_command() {
 
 #[test]
 fn templates_pass_check_without_findings() {
-    let story = Story::new();
+    let scenario = Scenario::new();
     for template in ["minimal", "pipeline", "research-agent"] {
-        assert_eq!(story.run(&["-q", "init", template, "--template", template]).to_string(), "exit 0\n");
-        let told = story.run(&["check", template]);
+        assert_eq!(scenario.run(&["-q", "init", template, "--template", template]).to_string(), "exit 0\n");
+        let told = scenario.run(&["check", template]);
         assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");
         assert_eq!(told.stderr, "nothing is wrong\n");
     }
@@ -72,25 +72,25 @@ fn templates_pass_check_without_findings() {
 
 #[test]
 fn minimal_template_reads_and_writes() {
-    let story = Story::new().file(
+    let scenario = Scenario::new().file(
         "script.yaml",
         "answers:\n  - when: {turn: 0}\n    calls: [{tool: list_files, arguments: {path: /input}}]\n  \
          - when: {turn: 1}\n    calls: [{tool: read_file, arguments: {path: /input/a.txt}}]\n  \
          - when: {turn: 2}\n    calls: [{tool: write_file, arguments: {path: /output/b.txt, content: found}}]\n  \
          - text: It says bees; see /output/b.txt.\n",
     );
-    story.run(&["init", "notes"]);
-    let story = story.file("notes/input/a.txt", "bees\n");
+    scenario.run(&["init", "notes"]);
+    let scenario = scenario.file("notes/input/a.txt", "bees\n");
     let told =
-        story.run(&[&["notes", "What is there?", "--model", "script:script.yaml"], NO_WRITING].concat());
+        scenario.run(&[&["notes", "What is there?", "--model", "script:script.yaml"], NO_WRITING].concat());
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "It says bees; see /output/b.txt.\n"), "{told}");
-    assert_eq!(story.read("notes/output/b.txt").as_deref(), Some("found"));
+    assert_eq!(scenario.read("notes/output/b.txt").as_deref(), Some("found"));
 }
 
 #[test]
 fn pipeline_template_runs_all_stages() {
     let facts = "[\"The lens was ground in 1881.\", \"The stairs have 139 steps.\"]";
-    let story = Story::new().file(
+    let scenario = Scenario::new().file(
         "script.yaml",
         &format!(
             "answers:\n  - when: {{worker: main, turn: 0}}\n    calls: [{{tool: list_files, arguments: {{path: /input}}}}]\n  \
@@ -105,15 +105,15 @@ fn pipeline_template_runs_all_stages() {
              - when: {{worker: stage_3}}\n    json: {{article: Ground in 1881., corrections: ['1880 to 1881']}}\n"
         ),
     );
-    story.run(&["init", "texts", "--template", "pipeline"]);
-    let told = story.run(&[&["texts", "--model", "script:script.yaml"], NO_WRITING].concat());
+    scenario.run(&["init", "texts", "--template", "pipeline"]);
+    let told = scenario.run(&[&["texts", "--model", "script:script.yaml"], NO_WRITING].concat());
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "lighthouse.md: 1 correction\n"), "{told}");
-    assert_eq!(story.read("texts/output/lighthouse.md").as_deref(), Some("# The Lens\nGround in 1881.\n"));
+    assert_eq!(scenario.read("texts/output/lighthouse.md").as_deref(), Some("# The Lens\nGround in 1881.\n"));
 }
 
 #[test]
 fn researcher_template_delegates_and_returns_its_schema() {
-    let story = Story::new().file(
+    let scenario = Scenario::new().file(
         "script.yaml",
         "answers:\n  - when: {worker: main, turn: 0}\n    calls: [{tool: search_files, arguments: {pattern: temperature, path: /sources}}]\n  \
          - when: {worker: main, turn: 1}\n    calls:\n      \
@@ -127,81 +127,81 @@ fn researcher_template_delegates_and_returns_its_schema() {
          - when: {worker: reader, last: council}\n    json: {relevant: false, findings: []}\n  \
          - when: {worker: critic}\n    json: {supported: true, objections: []}\n",
     );
-    story.run(&["init", "river", "--template", "research-agent"]);
-    let told = story.run(
+    scenario.run(&["init", "river", "--template", "research-agent"]);
+    let told = scenario.run(
         &[&["river", "Why has it become warmer?", "--model", "script:script.yaml", "--json"], NO_WRITING]
             .concat(),
     );
     let report: serde_json::Value = serde_json::from_str(&told.stdout).expect("one object");
     assert_eq!((told.code, &report["output"]["confidence"]), (Some(0), &"medium".into()), "{told}");
     assert_eq!(report["refused"], 0, "{report:#}");
-    assert_eq!(story.read("river/output/report.md").as_deref(), Some("The alders were felled."));
+    assert_eq!(scenario.read("river/output/report.md").as_deref(), Some("The alders were felled."));
 }
 
 #[test]
 fn invalid_project_name_gets_a_suggestion() {
-    let story = Story::new();
-    assert_snapshot!(story.run(&["init", "My Project"]), @"
+    let scenario = Scenario::new();
+    assert_snapshot!(scenario.run(&["init", "My Project"]), @"
     exit 2
     --- stderr
     error: `My Project` is not a project's name: it has small letters, digits and single hyphens, starts with a letter, and is at most 64 characters long
     hint: llm-do init my-project
     ");
-    assert_snapshot!(story.run(&["init", "deep/My_Project"]), @"
+    assert_snapshot!(scenario.run(&["init", "deep/My_Project"]), @"
     exit 2
     --- stderr
     error: `My_Project` is not a project's name: it has small letters, digits and single hyphens, starts with a letter, and is at most 64 characters long
     hint: llm-do init deep/my-project
     ");
-    assert_snapshot!(story.run(&["init", "größe"]), @"
+    assert_snapshot!(scenario.run(&["init", "größe"]), @"
     exit 2
     --- stderr
     error: `größe` is not a project's name: it has small letters, digits and single hyphens, starts with a letter, and is at most 64 characters long
     hint: for example: llm-do init my-project
     ");
-    assert_snapshot!(story.run(&["init", "missing/project"]), @"
+    assert_snapshot!(scenario.run(&["init", "missing/project"]), @"
     exit 2
     --- stderr
     error: there is no folder `missing`
     hint: mkdir -p missing
     ");
     for name in ["..", "/", "a/..", "", "-x", "a\u{1b}[2J"] {
-        let told = story.run(&["init", "--", name]);
+        let told = scenario.run(&["init", "--", name]);
         assert_eq!(told.code, Some(2), "{name}: {told}");
         assert!(!told.stderr.contains('\u{1b}'), "{told}");
     }
-    assert_eq!(fs::read_dir(story.project()).expect("the folder").count(), 0);
+    assert_eq!(fs::read_dir(scenario.project()).expect("the folder").count(), 0);
 }
 
 #[test]
 fn init_overwrites_no_file() {
-    let story = Story::new().file("full/a.txt", "a").file("file", "f");
-    fs::create_dir(story.project().join("empty")).expect("a folder");
-    std::os::unix::fs::symlink("nowhere", story.project().join("link")).expect("a link");
-    assert_snapshot!(story.run(&["init", "full"]), @"
+    let scenario = Scenario::new().file("full/a.txt", "a").file("file", "f");
+    fs::create_dir(scenario.project().join("empty")).expect("a folder");
+    std::os::unix::fs::symlink("nowhere", scenario.project().join("link")).expect("a link");
+    assert_snapshot!(scenario.run(&["init", "full"]), @"
     exit 2
     --- stderr
     error: `full` is there already: a folder that holds a.txt
     hint: nothing is overwritten: take another name, or make it of the empty folder that you are in: llm-do init .
     ");
     for name in ["file", "empty", "link"] {
-        let told = story.run(&["init", name]);
+        let told = scenario.run(&["init", name]);
         assert!(told.code == Some(2) && told.stderr.contains("is there already"), "{told}");
     }
-    assert_snapshot!(story.run(&["init", "."]), @"
+    assert_snapshot!(scenario.run(&["init", "."]), @"
     exit 2
     --- stderr
     error: the current folder is not empty: it holds empty, file, full and 1 more
     hint: nothing is overwritten: make the project in a folder of its own, llm-do init NAME
     ");
-    assert_eq!(story.read("full/a.txt").as_deref(), Some("a"));
+    assert_eq!(scenario.read("full/a.txt").as_deref(), Some("a"));
 }
 
 #[test]
 fn dot_initialises_the_current_folder() {
-    let story = Story::new();
-    fs::create_dir(story.project().join(".git")).expect("a folder");
-    assert_snapshot!(story.run(&["init", ".", "--template", "pipeline"]), @"
+    let scenario = Scenario::new();
+    fs::create_dir(scenario.project().join(".git")).expect("a folder");
+    assert_snapshot!(scenario.run(&["init", ".", "--template", "pipeline"]), @"
     exit 0
     --- stderr
     made ./
@@ -216,27 +216,27 @@ fn dot_initialises_the_current_folder() {
         stage_3.worker
     next: llm-do .
     ");
-    assert!(story.read("project.yaml").expect("a manifest").contains("\nname: project\n"));
-    assert_eq!(story.run(&["check"]).code, Some(0));
-    assert_eq!(story.run(&["init", "."]).code, Some(2));
+    assert!(scenario.read("project.yaml").expect("a manifest").contains("\nname: project\n"));
+    assert_eq!(scenario.run(&["check"]).code, Some(0));
+    assert_eq!(scenario.run(&["init", "."]).code, Some(2));
 }
 
 #[test]
 fn init_lists_templates() {
-    let story = Story::new();
-    assert_snapshot!(story.run(&["init", "--list-templates"]), @"
+    let scenario = Scenario::new();
+    assert_snapshot!(scenario.run(&["init", "--list-templates"]), @"
     exit 0
     --- stdout
     minimal         one worker with a folder to read and a folder to write
     pipeline        an orchestrator that passes each text through three typed stages
     research-agent  a researcher that has documents read and its answer checked by other workers
     ");
-    let told = story.run(&["init", "--list-templates", "--json"]);
+    let told = scenario.run(&["init", "--list-templates", "--json"]);
     let list: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(list["templates"][1]["name"], "pipeline");
-    let told = story.run(&["init", "x", "--template", "pipelin"]);
+    let told = scenario.run(&["init", "x", "--template", "pipelin"]);
     assert!(told.code == Some(2) && told.stderr.contains("pipeline"), "{told}");
-    let told = story.run(&["init", "made", "--json"]);
+    let told = scenario.run(&["init", "made", "--json"]);
     let made: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(made["files"], serde_json::json!(["input/.gitkeep", "main.worker", "output/.gitkeep"]));
 }

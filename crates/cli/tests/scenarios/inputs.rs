@@ -1,14 +1,14 @@
 //! The input that a worker gets (docs/reference/worker-files.md): defaults, and parameters with the names of built-in
 //! variables. A run, a delegation, a preview and `gate explain` have one way into a worker.
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::{Value, json};
 
 const CHILD: &str = "---\nmodel: script:child.yaml\nschema_in_ref: child.json\n---\n\
                      {{ pages }} {{ item.unit }} {{ item.name }} {{ input }}\n";
 
-fn story() -> Story {
-    Story::new()
+fn scenario() -> Scenario {
+    Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:main.yaml\nallow_workers: [child]\nallow_empty_input: false\nparameters:\n  \
@@ -34,23 +34,23 @@ fn instructions(records: &[Value]) -> Vec<&str> {
 
 #[test]
 fn defaults_are_filled_in_for_every_caller() {
-    let story = story();
+    let scenario = scenario();
     let given = ["--input", r#"{"sender": {"name": "Ada"}}"#];
-    let told = story.run(&[&["."], &given[..]].concat());
+    let told = scenario.run(&[&["."], &given[..]].concat());
     assert_eq!(told.code, Some(0), "{told}");
-    let journal = story.journal();
+    let journal = scenario.journal();
     let child = "1 kg x {'item': {'name': 'x', 'unit': 'kg'}, 'pages': 1}";
     assert_eq!(instructions(&journal), ["3 none none", child]);
-    let shown = story.run(&[&["show", "--prompt"], &given[..]].concat());
+    let shown = scenario.run(&[&["show", "--prompt"], &given[..]].concat());
     assert!(shown.stdout.contains("3 none none"), "{shown}");
-    let shown = story.run(&["show", "child", "--prompt", "--input", r#"{"item": {"name": "x"}}"#]);
+    let shown = scenario.run(&["show", "child", "--prompt", "--input", r#"{"item": {"name": "x"}}"#]);
     assert!(shown.stdout.contains(child), "{shown}");
 }
 
 #[test]
 fn approvals_and_rules_see_defaults() {
-    let story = story();
-    let told = story.run(&[
+    let scenario = scenario();
+    let told = scenario.run(&[
         ".",
         "--input",
         r#"{"sender": {"name": "Ada"}}"#,
@@ -60,30 +60,30 @@ fn approvals_and_rules_see_defaults() {
         "defer",
     ]);
     assert_eq!(told.code, Some(5), "{told}");
-    let asked = story.journal().into_iter().find(|record| record["kind"] == "asked").expect("a question");
+    let asked = scenario.journal().into_iter().find(|record| record["kind"] == "asked").expect("a question");
     let input = json!({"item": {"name": "x", "unit": "kg"}, "pages": 1});
     assert!(asked.to_string().contains(&input.to_string()), "{asked}");
     let explained =
-        story.run(&["gate", "explain", "child", "{}", "--input", r#"{"sender": {"name": "Ada"}}"#]);
+        scenario.run(&["gate", "explain", "child", "{}", "--input", r#"{"sender": {"name": "Ada"}}"#]);
     assert_eq!(explained.code, Some(0), "{explained}");
 }
 
 #[test]
 fn a_call_with_nothing_but_defaults_is_empty() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\nallow_empty_input: false\nparameters: {n: {type: integer, default: 3}}\n---\n{{ n }}\n",
         )
         .file("s.yaml", "answers: [{text: ok}]\n");
-    let told = story.run(&["."]);
+    let told = scenario.run(&["."]);
     assert!(told.code == Some(2) && told.stderr.contains("needs an input"), "{told}");
-    assert_eq!(story.run(&[".", "--param", "n=4"]).code, Some(0));
+    assert_eq!(scenario.run(&[".", "--param", "n=4"]).code, Some(0));
 }
 
 #[test]
 fn a_parameter_comes_before_a_built_in_variable() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\nparameters: {input: string, run: string, worker: string?}\n---\n\
@@ -91,12 +91,12 @@ fn a_parameter_comes_before_a_built_in_variable() {
         )
         .file("open.worker", "---\nmodel: script:s.yaml\n---\n{{ worker.id }} {{ input.worker }}\n")
         .file("s.yaml", "answers: [{text: ok}]\n");
-    let told = story.run(&[".", "--param", "input=a", "--param", "run=b"]);
+    let told = scenario.run(&[".", "--param", "input=a", "--param", "run=b"]);
     assert_eq!(told.code, Some(0), "{told}");
-    assert_eq!(instructions(&story.journal()), ["a b None True"]);
-    let checked = story.run(&["check", "."]);
+    assert_eq!(instructions(&scenario.journal()), ["a b None True"]);
+    let checked = scenario.run(&["check", "."]);
     assert_eq!(checked.stdout.matches("W0809").count(), 3, "{checked}");
     // A key that only the caller chose hides nothing.
-    let shown = story.run(&["show", "./open.worker", "--prompt", "--input", r#"{"worker": "mine"}"#]);
+    let shown = scenario.run(&["show", "./open.worker", "--prompt", "--input", r#"{"worker": "mine"}"#]);
     assert!(shown.stdout.contains("open mine"), "{shown}");
 }

@@ -1,6 +1,6 @@
 //! Installing, pinning and removing libraries (docs/guides/libraries.md): folders, and real git repositories.
 
-use crate::scenario::{Story, Told};
+use crate::scenario::{Finished, Scenario};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::{
@@ -18,23 +18,23 @@ fn lib(name: &str, version: &str, more: &str) -> String {
 }
 
 /// Adds a library in a folder of the project.
-fn with_library(story: Story, folder: &str, name: &str, version: &str, more: &str) -> Story {
-    story
+fn with_library(scenario: Scenario, folder: &str, name: &str, version: &str, more: &str) -> Scenario {
+    scenario
         .file(&format!("{folder}/lib.yaml"), &lib(name, version, more))
         .file(&format!("{folder}/workers/a.worker"), WORKER)
 }
 
-fn utils() -> Story {
-    with_library(Story::new(), "utils", "utils", "1.2.0", "description: Text tools\n")
+fn utils() -> Scenario {
+    with_library(Scenario::new(), "utils", "utils", "1.2.0", "description: Text tools\n")
 }
 
-fn libs(story: &Story) -> PathBuf {
-    story.home().join("home/.llm-do/libs")
+fn libs(scenario: &Scenario) -> PathBuf {
+    scenario.home().join("home/.llm-do/libs")
 }
 
 /// The entries of the folder of installed libraries, except its lock.
-fn installed(story: &Story) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(libs(story)) else { return Vec::new() };
+fn installed(scenario: &Scenario) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(libs(scenario)) else { return Vec::new() };
     let mut names: Vec<String> =
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
     names.retain(|name| name != ".lock");
@@ -42,11 +42,11 @@ fn installed(story: &Story) -> Vec<String> {
     names
 }
 
-fn json(told: &Told) -> Value {
+fn json(told: &Finished) -> Value {
     serde_json::from_str(&told.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
 }
 
-fn refused(told: &Told, with: &str) {
+fn refused(told: &Finished, with: &str) {
     assert!(told.code == Some(2) || told.code == Some(1), "{told}");
     assert!(told.stderr.contains(with), "`{with}` is missing: {told}");
 }
@@ -66,8 +66,8 @@ fn has_git() -> bool {
 struct Repository(PathBuf);
 
 impl Repository {
-    fn new(story: &Story, name: &str) -> Self {
-        let folder = story.home().join(name);
+    fn new(scenario: &Scenario, name: &str) -> Self {
+        let folder = scenario.home().join(name);
         fs::create_dir(&folder).expect("a folder");
         let repository = Self(folder);
         repository.git(&["init", "--quiet", "--initial-branch=main", "--template="]);
@@ -121,25 +121,25 @@ impl Repository {
 
 #[test]
 fn folder_is_installed_shown_and_removed() {
-    let story = utils().file("utils/__pycache__/x.pyc", "left out");
-    assert_snapshot!(story.run(&["lib", "install", "./utils"]), @"
+    let scenario = utils().file("utils/__pycache__/x.pyc", "left out");
+    assert_snapshot!(scenario.run(&["lib", "install", "./utils"]), @"
     exit 0
     --- stdout
     utils@1.2.0  installed  [DIR]/home/.llm-do/libs/utils@1.2.0
     ");
-    assert_snapshot!(story.run(&["lib", "install", "utils/"]), @"
+    assert_snapshot!(scenario.run(&["lib", "install", "utils/"]), @"
     exit 0
     --- stdout
     utils@1.2.0  already installed  [DIR]/home/.llm-do/libs/utils@1.2.0
     ");
-    assert_eq!(installed(&story), ["utils@1.2.0"]);
-    assert!(!libs(&story).join("utils@1.2.0/__pycache__").exists());
-    assert_snapshot!(story.run(&["lib", "list"]), @"
+    assert_eq!(installed(&scenario), ["utils@1.2.0"]);
+    assert!(!libs(&scenario).join("utils@1.2.0/__pycache__").exists());
+    assert_snapshot!(scenario.run(&["lib", "list"]), @"
     exit 0
     --- stdout
     utils@1.2.0  Text tools  [DIR]/home/.llm-do/libs
     ");
-    assert_snapshot!(story.run(&["lib", "info", "utils"]), @"
+    assert_snapshot!(scenario.run(&["lib", "info", "utils"]), @"
     exit 0
     --- stdout
     utils@1.2.0
@@ -149,18 +149,18 @@ fn folder_is_installed_shown_and_removed() {
     files         2, 76 bytes
     hash          ff39085f9590d737889f2b0f1929931878be83d0f5783e2e92fd2bb89e455103
     ");
-    let info = json(&story.run(&["lib", "info", "utils@1.2.0", "--json"]));
+    let info = json(&scenario.run(&["lib", "info", "utils@1.2.0", "--json"]));
     assert_eq!(
         (&info["files"], &info["exports"][0], &info["pinned"]),
         (&2.into(), &"a".into(), &Value::Null)
     );
-    assert_snapshot!(story.run(&["lib", "remove", "utils"]), @"
+    assert_snapshot!(scenario.run(&["lib", "remove", "utils"]), @"
     exit 0
     --- stdout
     utils@1.2.0  removed
     ");
-    assert_eq!(installed(&story), [""; 0]);
-    assert_snapshot!(story.run(&["lib", "remove", "utils"]), @"
+    assert_eq!(installed(&scenario), [""; 0]);
+    assert_snapshot!(scenario.run(&["lib", "remove", "utils"]), @"
     exit 2
     --- stderr
     error: the library `utils` is not installed
@@ -170,10 +170,10 @@ fn folder_is_installed_shown_and_removed() {
 
 #[test]
 fn one_version_cannot_have_two_contents() {
-    let story = utils();
-    story.run(&["lib", "install", "./utils"]);
-    let story = story.file("utils/workers/a.worker", "---\n---\nHo.\n").file("utils/x.txt", "new");
-    let told = story.run(&["lib", "install", "./utils"]);
+    let scenario = utils();
+    scenario.run(&["lib", "install", "./utils"]);
+    let scenario = scenario.file("utils/workers/a.worker", "---\n---\nHo.\n").file("utils/x.txt", "new");
+    let told = scenario.run(&["lib", "install", "./utils"]);
     assert_snapshot!(told, @"
     exit 2
     --- stderr
@@ -183,15 +183,15 @@ fn one_version_cannot_have_two_contents() {
     hint: a library that changes gets another `version`
     hint: to replace what is installed: --force
     ");
-    let told = story.run(&["lib", "install", "./utils", "--force", "--json"]);
+    let told = scenario.run(&["lib", "install", "./utils", "--force", "--json"]);
     assert_eq!(json(&told)["installed"][0]["state"], "replaced");
-    assert!(libs(&story).join("utils@1.2.0/x.txt").exists());
-    let story = with_library(story, "other", "utils", "1.2.0-rc1", "");
-    assert_eq!(story.run(&["lib", "install", "./other"]).code, Some(0));
-    let story = with_library(story, "upper", "utils", "1.2.0-RC1", "");
-    refused(&story.run(&["lib", "install", "./upper"]), "ignore case");
-    refused(&story.run(&["lib", "remove", "utils"]), "more than once");
-    assert_eq!(installed(&story), ["utils@1.2.0", "utils@1.2.0-rc1"]);
+    assert!(libs(&scenario).join("utils@1.2.0/x.txt").exists());
+    let scenario = with_library(scenario, "other", "utils", "1.2.0-rc1", "");
+    assert_eq!(scenario.run(&["lib", "install", "./other"]).code, Some(0));
+    let scenario = with_library(scenario, "upper", "utils", "1.2.0-RC1", "");
+    refused(&scenario.run(&["lib", "install", "./upper"]), "ignore case");
+    refused(&scenario.run(&["lib", "remove", "utils"]), "more than once");
+    assert_eq!(installed(&scenario), ["utils@1.2.0", "utils@1.2.0-rc1"]);
 }
 
 #[test]
@@ -199,8 +199,8 @@ fn dependencies_of_a_project_are_pinned() {
     if !has_git() {
         return;
     }
-    let story = with_library(Story::new(), "libs/text", "text", "0.1.0", "");
-    let repository = Repository::new(&story, "repository");
+    let scenario = with_library(Scenario::new(), "libs/text", "text", "0.1.0", "");
+    let repository = Repository::new(&scenario, "repository");
     repository.library("tools/", "tools", "1.0.0", "dependencies: [./inner]\n");
     repository
         .library("tools/inner/", "inner", "2", "")
@@ -208,8 +208,8 @@ fn dependencies_of_a_project_are_pinned() {
         .commit()
         .tag("v1");
     let manifest = format!("dependencies:\n  - ./libs/text\n  - {}@v1#tools\n", repository.url());
-    let story = story.file("project.yaml", &manifest).file("main.worker", WORKER);
-    assert_snapshot!(story.run(&["lib", "install"]), @"
+    let scenario = scenario.file("project.yaml", &manifest).file("main.worker", WORKER);
+    assert_snapshot!(scenario.run(&["lib", "install"]), @"
     exit 0
     --- stdout
     text@0.1.0  installed  [DIR]/home/.llm-do/libs/text@0.1.0
@@ -223,9 +223,9 @@ fn dependencies_of_a_project_are_pinned() {
     --- stderr
     note: fetching file://[DIR]/repository
     ");
-    assert_eq!(installed(&story), ["inner@2", "text@0.1.0", "tools@1.0.0"]);
-    let lock = story.read("llm-do.lock").expect("a lock file");
-    assert_snapshot!(story.steady(&lock), @r#"
+    assert_eq!(installed(&scenario), ["inner@2", "text@0.1.0", "tools@1.0.0"]);
+    let lock = scenario.read("llm-do.lock").expect("a lock file");
+    assert_snapshot!(scenario.steady(&lock), @r#"
     # Written by `llm-do lib install`: what the libraries of this project resolved to. Keep it under version control.
     version: 1
     libraries:
@@ -255,7 +255,7 @@ fn dependencies_of_a_project_are_pinned() {
           "lib.yaml": "60b7b97d23b5a9ed9912e7facf785c3f6a9b20f9fbc9a9fb0196f5e0990fec6c"
           "workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
     "#);
-    assert_snapshot!(story.run(&["lib", "install"]), @"
+    assert_snapshot!(scenario.run(&["lib", "install"]), @"
     exit 0
     --- stdout
     text@0.1.0  already installed  [DIR]/home/.llm-do/libs/text@0.1.0
@@ -266,14 +266,14 @@ fn dependencies_of_a_project_are_pinned() {
     --- stderr
     note: fetching file://[DIR]/repository
     ");
-    assert_eq!(story.read("llm-do.lock").as_ref(), Some(&lock));
+    assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
 
     // The tag is moved to another version, and the version of the library changes too.
     repository.library("tools/", "tools", "1.1.0", "").commit();
     repository.git(&["tag", "--force", "v1"]);
-    assert_eq!(story.run(&["lib", "install", "--locked"]).code, Some(0));
-    assert_eq!(story.read("llm-do.lock").as_ref(), Some(&lock));
-    assert_snapshot!(story.run(&["lib", "install"]), @"
+    assert_eq!(scenario.run(&["lib", "install", "--locked"]).code, Some(0));
+    assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
+    assert_snapshot!(scenario.run(&["lib", "install"]), @"
     exit 0
     --- stdout
     text@0.1.0  already installed  [DIR]/home/.llm-do/libs/text@0.1.0
@@ -292,53 +292,53 @@ fn lock_file_restores_exactly_the_pinned_libraries() {
     if !has_git() {
         return;
     }
-    let story = Story::new();
-    let repository = Repository::new(&story, "repository");
+    let scenario = Scenario::new();
+    let repository = Repository::new(&scenario, "repository");
     repository.library("", "tools", "1.0.0", "").commit();
-    let story = story.file("project.yaml", &format!("dependencies: ['{}']\n", repository.url()));
-    refused(&story.run(&["lib", "install", "--locked"]), "there is no `llm-do.lock`");
-    assert_eq!(story.run(&["lib", "install"]).code, Some(0));
-    let lock = story.read("llm-do.lock").expect("a lock file");
+    let scenario = scenario.file("project.yaml", &format!("dependencies: ['{}']\n", repository.url()));
+    refused(&scenario.run(&["lib", "install", "--locked"]), "there is no `llm-do.lock`");
+    assert_eq!(scenario.run(&["lib", "install"]).code, Some(0));
+    let lock = scenario.read("llm-do.lock").expect("a lock file");
     repository.library("", "tools", "2.0.0", "").commit();
     // As on another machine, where the libraries are not installed.
-    fs::remove_dir_all(libs(&story)).expect("libraries");
-    let told = story.run(&["lib", "install", "--locked"]);
-    assert_eq!((told.code, installed(&story)), (Some(0), vec!["tools@1.0.0".to_owned()]), "{told}");
-    assert_eq!(story.read("llm-do.lock").as_ref(), Some(&lock));
+    fs::remove_dir_all(libs(&scenario)).expect("libraries");
+    let told = scenario.run(&["lib", "install", "--locked"]);
+    assert_eq!((told.code, installed(&scenario)), (Some(0), vec!["tools@1.0.0".to_owned()]), "{told}");
+    assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
 
     // A changed file of an installed library is reported.
-    fs::write(libs(&story).join("tools@1.0.0/workers/a.worker"), "---\n---\nOther.\n").expect("a file");
-    fs::write(libs(&story).join("tools@1.0.0/new"), "").expect("a file");
-    let info = story.run(&["lib", "info", "tools"]);
+    fs::write(libs(&scenario).join("tools@1.0.0/workers/a.worker"), "---\n---\nOther.\n").expect("a file");
+    fs::write(libs(&scenario).join("tools@1.0.0/new"), "").expect("a file");
+    let info = scenario.run(&["lib", "info", "tools"]);
     assert!(
         info.stdout.contains("`new` is new") && info.stdout.contains("`workers/a.worker` is changed"),
         "{info}"
     );
-    refused(&story.run(&["lib", "install", "--locked"]), "with other files");
+    refused(&scenario.run(&["lib", "install", "--locked"]), "with other files");
 }
 
 #[test]
 fn damaged_lock_file_is_reported_and_rewritten() {
-    let story = utils().file("project.yaml", "dependencies: [./utils]\n");
-    story.run(&["lib", "install"]);
-    let lock = story.read("llm-do.lock").expect("a lock file");
+    let scenario = utils().file("project.yaml", "dependencies: [./utils]\n");
+    scenario.run(&["lib", "install"]);
+    let lock = scenario.read("llm-do.lock").expect("a lock file");
     let lie = lock.replacen(&lock[lock.find("lib.yaml").expect("a file") + 12..][..4], "0000", 1);
-    let story = story.file("llm-do.lock", &lie);
-    let told = story.run(&["lib", "install", "--locked"]);
+    let scenario = scenario.file("llm-do.lock", &lie);
+    let told = scenario.run(&["lib", "install", "--locked"]);
     refused(&told, "E0609");
-    let told = story.run(&["lib", "install"]);
+    let told = scenario.run(&["lib", "install"]);
     assert!(told.code == Some(0) && told.stderr.contains("warning[E0609]"), "{told}");
-    assert_eq!(story.read("llm-do.lock"), Some(lock));
+    assert_eq!(scenario.read("llm-do.lock"), Some(lock));
 }
 
 #[test]
 fn library_in_use_is_not_removed_without_force() {
-    let story = with_library(utils(), "more", "more", "1", "dependencies: [utils]\n");
-    story.run(&["lib", "install", "./utils"]);
-    story.run(&["lib", "install", "./more"]);
-    let story = story.file("other/project.yaml", "dependencies: [utils@1.2.0]\n");
-    assert_eq!(story.run(&["lib", "install", "--project", "other"]).code, Some(0));
-    assert_snapshot!(story.run(&["lib", "remove", "utils"]), @"
+    let scenario = with_library(utils(), "more", "more", "1", "dependencies: [utils]\n");
+    scenario.run(&["lib", "install", "./utils"]);
+    scenario.run(&["lib", "install", "./more"]);
+    let scenario = scenario.file("other/project.yaml", "dependencies: [utils@1.2.0]\n");
+    assert_eq!(scenario.run(&["lib", "install", "--project", "other"]).code, Some(0));
+    assert_snapshot!(scenario.run(&["lib", "remove", "utils"]), @"
     exit 2
     --- stderr
     error: `utils@1.2.0` is in use:
@@ -346,58 +346,58 @@ fn library_in_use_is_not_removed_without_force() {
       more@1 (it names `utils`)
     hint: to remove it all the same: --force
     ");
-    assert_eq!(installed(&story).len(), 2);
-    let told = story.run(&["lib", "remove", "utils", "--force", "--json"]);
+    assert_eq!(installed(&scenario).len(), 2);
+    let told = scenario.run(&["lib", "remove", "utils", "--force", "--json"]);
     assert_eq!(json(&told)["was_used_by"].as_array().map(Vec::len), Some(2), "{told}");
-    assert_eq!(installed(&story), ["more@1"]);
+    assert_eq!(installed(&scenario), ["more@1"]);
 }
 
 #[test]
 fn reinstalling_a_library_updates_its_pin() {
-    let story = utils().file("project.yaml", "dependencies: [utils]\n");
-    refused(&story.run(&["lib", "install"]), "E0601");
-    assert!(story.read("llm-do.lock").is_none());
-    let told = story.run(&["lib", "install", "./utils"]);
+    let scenario = utils().file("project.yaml", "dependencies: [utils]\n");
+    refused(&scenario.run(&["lib", "install"]), "E0601");
+    assert!(scenario.read("llm-do.lock").is_none());
+    let told = scenario.run(&["lib", "install", "./utils"]);
     assert!(told.stdout.contains("+ utils 1.2.0"), "{told}");
     // A change of an installed library is pinned, and reported.
-    fs::write(libs(&story).join("utils@1.2.0/workers/a.worker"), "---\n---\nHo.\n").expect("a file");
-    let told = story.run(&["lib", "install", "--json"]);
+    fs::write(libs(&scenario).join("utils@1.2.0/workers/a.worker"), "---\n---\nHo.\n").expect("a file");
+    let told = scenario.run(&["lib", "install", "--json"]);
     assert_eq!(json(&told)["lock"]["changes"][0]["files"][0]["path"], "workers/a.worker", "{told}");
-    let story = with_library(story, "newer", "utils", "1.10.0", "");
-    let told = story.run(&["lib", "install", "./newer"]);
+    let scenario = with_library(scenario, "newer", "utils", "1.10.0", "");
+    let told = scenario.run(&["lib", "install", "./newer"]);
     assert!(told.stdout.contains("~ utils 1.2.0 → 1.10.0: `lib.yaml` is changed, "), "{told}");
-    let story = with_library(story, "more", "more", "1", "");
-    let told = story.run(&["lib", "install", "./more"]);
+    let scenario = with_library(scenario, "more", "more", "1", "");
+    let told = scenario.run(&["lib", "install", "./more"]);
     assert!(told.stderr.contains("add `more@1` to `dependencies` in project.yaml"), "{told}");
 }
 
 #[test]
 fn missing_conflicting_and_cyclic_dependencies_are_errors() {
-    let story = with_library(utils(), "b", "b", "1", "dependencies: [utils@9]\n");
-    story.run(&["lib", "install", "./utils"]);
-    let told = story.run(&["lib", "install", "./b"]);
+    let scenario = with_library(utils(), "b", "b", "1", "dependencies: [utils@9]\n");
+    scenario.run(&["lib", "install", "./utils"]);
+    let told = scenario.run(&["lib", "install", "./b"]);
     refused(&told, "b@1 needs `utils@9`, which is not installed");
     refused(&told, "installed: utils@1.2.0");
-    let story = with_library(story, "b", "b", "1", "dependencies: [utlis]\n");
-    refused(&story.run(&["lib", "install", "./b"]), "did you mean `utils`?");
+    let scenario = with_library(scenario, "b", "b", "1", "dependencies: [utlis]\n");
+    refused(&scenario.run(&["lib", "install", "./b"]), "did you mean `utils`?");
 
-    let story = with_library(story, "new", "utils", "2", "");
-    story.run(&["lib", "install", "./new"]);
-    let story = with_library(story, "c", "c", "1", "dependencies: [utils@2]\n");
-    story.run(&["lib", "install", "./c"]);
-    let story = story.file("project.yaml", "dependencies: [c, utils@1.2.0]\n");
-    let told = story.run(&["lib", "install"]);
+    let scenario = with_library(scenario, "new", "utils", "2", "");
+    scenario.run(&["lib", "install", "./new"]);
+    let scenario = with_library(scenario, "c", "c", "1", "dependencies: [utils@2]\n");
+    scenario.run(&["lib", "install", "./c"]);
+    let scenario = scenario.file("project.yaml", "dependencies: [c, utils@1.2.0]\n");
+    let told = scenario.run(&["lib", "install"]);
     refused(&told, "two versions of `utils` are needed: the project needs 1.2.0, c@1 needs 2");
 
-    let story = with_library(story, "x", "x", "1", "dependencies: [./y]\n");
-    let story = with_library(story, "x/y", "y", "1", "dependencies: [./x]\n");
-    let story = with_library(story, "x/y/x", "x", "1", "");
-    refused(&story.run(&["lib", "install", "./x"]), "x → y → x");
+    let scenario = with_library(scenario, "x", "x", "1", "dependencies: [./y]\n");
+    let scenario = with_library(scenario, "x/y", "y", "1", "dependencies: [./x]\n");
+    let scenario = with_library(scenario, "x/y/x", "x", "1", "");
+    refused(&scenario.run(&["lib", "install", "./x"]), "x → y → x");
 }
 
 #[test]
 fn invalid_library_is_not_installed() {
-    let story = Story::new().file("empty/readme", "").file("broken/lib.yaml", "name: [\n");
+    let scenario = Scenario::new().file("empty/readme", "").file("broken/lib.yaml", "name: [\n");
     for (spec, reason) in [
         ("./empty", "E0602"),
         ("./broken", "E0107"),
@@ -411,7 +411,7 @@ fn invalid_library_is_not_installed() {
         ("git+--upload-pack=x", "no address"),
         ("", "cannot be installed"),
     ] {
-        refused(&story.run(&["lib", "install", "--", spec]), reason);
+        refused(&scenario.run(&["lib", "install", "--", spec]), reason);
     }
     for (name, version, reason) in [
         ("../x", "1", "is not a library name"),
@@ -424,45 +424,45 @@ fn invalid_library_is_not_installed() {
         ("x", "'1/2'", "is not a version"),
         ("'x\u{1b}[2J'", "1", "E0107"),
     ] {
-        let story = with_library(Story::new(), "x", name, version, "");
-        let told = story.run(&["lib", "install", "./x"]);
+        let scenario = with_library(Scenario::new(), "x", name, version, "");
+        let told = scenario.run(&["lib", "install", "./x"]);
         refused(&told, reason);
         assert!(!told.stderr.contains('\u{1b}'), "{told}");
-        assert_eq!(installed(&story), [""; 0]);
+        assert_eq!(installed(&scenario), [""; 0]);
     }
-    let story = Story::new().file("x/lib.yaml", "name: x\nversion: 1\nexports: [gone]\n");
-    refused(&story.run(&["lib", "install", "./x"]), "E0301");
-    let story = with_library(Story::new(), "x", "x", "1", "").file("x/A", "").file("x/a", "");
-    refused(&story.run(&["lib", "install", "./x"]), "ignore case");
+    let scenario = Scenario::new().file("x/lib.yaml", "name: x\nversion: 1\nexports: [gone]\n");
+    refused(&scenario.run(&["lib", "install", "./x"]), "E0301");
+    let scenario = with_library(Scenario::new(), "x", "x", "1", "").file("x/A", "").file("x/a", "");
+    refused(&scenario.run(&["lib", "install", "./x"]), "ignore case");
 }
 
 #[test]
 fn links_out_of_a_library_are_not_followed() {
-    let story = utils().file("secret.txt", "secret");
-    symlink("../secret.txt", story.project().join("utils/link")).expect("a link");
-    refused(&story.run(&["lib", "install", "./utils"]), "`link` is a symbolic link");
-    assert_eq!(installed(&story), [""; 0]);
+    let scenario = utils().file("secret.txt", "secret");
+    symlink("../secret.txt", scenario.project().join("utils/link")).expect("a link");
+    refused(&scenario.run(&["lib", "install", "./utils"]), "`link` is a symbolic link");
+    assert_eq!(installed(&scenario), [""; 0]);
 
     // A path in a manifest stays in the project, links included.
-    let story = Story::new().file("project.yaml", "dependencies: [./libs/x]\n").file("libs/readme", "");
-    let outside = with_library(Story::new(), "x", "x", "1", "");
-    symlink(outside.project().join("x"), story.project().join("libs/x")).expect("a link");
-    refused(&story.run(&["lib", "install"]), "leads out of the project");
-    let story = story.file("project.yaml", "dependencies: [../x]\n");
-    refused(&story.run(&["lib", "install"]), "is outside the root");
+    let scenario = Scenario::new().file("project.yaml", "dependencies: [./libs/x]\n").file("libs/readme", "");
+    let outside = with_library(Scenario::new(), "x", "x", "1", "");
+    symlink(outside.project().join("x"), scenario.project().join("libs/x")).expect("a link");
+    refused(&scenario.run(&["lib", "install"]), "leads out of the project");
+    let scenario = scenario.file("project.yaml", "dependencies: [../x]\n");
+    refused(&scenario.run(&["lib", "install"]), "is outside the root");
 
     // The folder of libraries and a library in it may be links: their targets are not deleted.
-    let story = utils();
-    let real = story.home().join("real");
+    let scenario = utils();
+    let real = scenario.home().join("real");
     fs::create_dir_all(real.join("libs")).expect("folders");
-    fs::create_dir_all(libs(&story).parent().expect("a folder")).expect("folders");
-    symlink(real.join("libs"), libs(&story)).expect("a link");
-    assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
+    fs::create_dir_all(libs(&scenario).parent().expect("a folder")).expect("folders");
+    symlink(real.join("libs"), libs(&scenario)).expect("a link");
+    assert_eq!(scenario.run(&["lib", "install", "./utils"]).code, Some(0));
     assert!(real.join("libs/utils@1.2.0/lib.yaml").exists());
-    symlink(story.project().join("utils"), libs(&story).join("utils")).expect("a link");
-    assert_eq!(story.run(&["lib", "remove", "utils@1.2.0"]).code, Some(0));
-    assert_eq!(story.run(&["lib", "remove", "utils"]).code, Some(0));
-    assert!(story.project().join("utils/lib.yaml").exists());
+    symlink(scenario.project().join("utils"), libs(&scenario).join("utils")).expect("a link");
+    assert_eq!(scenario.run(&["lib", "remove", "utils@1.2.0"]).code, Some(0));
+    assert_eq!(scenario.run(&["lib", "remove", "utils"]).code, Some(0));
+    assert!(scenario.project().join("utils/lib.yaml").exists());
 }
 
 #[test]
@@ -470,26 +470,26 @@ fn repository_hooks_and_filters_do_not_run() {
     if !has_git() {
         return;
     }
-    let story = Story::new();
-    let linked = Repository::new(&story, "linked");
+    let scenario = Scenario::new();
+    let linked = Repository::new(&scenario, "linked");
     linked.library("", "x", "1", "");
     symlink("/etc/passwd", linked.0.join("workers/b.worker")).expect("a link");
-    refused(&story.run(&["lib", "install", &linked.commit().url()]), "`workers/b.worker`");
+    refused(&scenario.run(&["lib", "install", &linked.commit().url()]), "`workers/b.worker`");
 
-    let nested = Repository::new(&story, "nested");
+    let nested = Repository::new(&scenario, "nested");
     nested.library("", "x", "1", "").commit();
     let commit = "1234567890123456789012345678901234567890";
     nested.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{commit},sub")]);
     nested.git(&["commit", "--quiet", "-m", "x"]);
-    refused(&story.run(&["lib", "install", &nested.url()]), "it is a submodule");
+    refused(&scenario.run(&["lib", "install", &nested.url()]), "it is a submodule");
 
     // Hooks, filters and line endings of a repository and of the user have no effect: the bytes are those of the commit.
-    let wild = Repository::new(&story, "wild");
+    let wild = Repository::new(&scenario, "wild");
     wild.library("", "x", "1", "").file(".gitattributes", "* text eol=crlf filter=evil\n").commit();
-    let marker = story.home().join("marker");
+    let marker = scenario.home().join("marker");
     let touch = format!("#!/bin/sh\ntouch {}\n", marker.display());
     for hook in ["post-checkout", "reference-transaction", "pre-auto-gc"] {
-        for folder in [wild.0.join(".git/hooks"), story.home().join("template/hooks")] {
+        for folder in [wild.0.join(".git/hooks"), scenario.home().join("template/hooks")] {
             fs::create_dir_all(&folder).expect("a folder");
             fs::write(folder.join(hook), &touch).expect("a hook");
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -499,17 +499,17 @@ fn repository_hooks_and_filters_do_not_run() {
     let config = format!(
         "[filter \"evil\"]\nsmudge = touch {0}\nrequired = true\n[init]\ntemplateDir = {1}\n[core]\nautocrlf = true\n",
         marker.display(),
-        story.home().join("template").display()
+        scenario.home().join("template").display()
     );
-    fs::write(story.home().join("home/.gitconfig"), config).expect("a configuration");
-    let elsewhere = story.home().join("nested/.git").display().to_string();
-    let story = story.env("GIT_DIR", elsewhere).env("GIT_TEMPLATE_DIR", "/nonexistent");
-    let told = story.run(&["lib", "install", &wild.url()]);
+    fs::write(scenario.home().join("home/.gitconfig"), config).expect("a configuration");
+    let elsewhere = scenario.home().join("nested/.git").display().to_string();
+    let scenario = scenario.env("GIT_DIR", elsewhere).env("GIT_TEMPLATE_DIR", "/nonexistent");
+    let told = scenario.run(&["lib", "install", &wild.url()]);
     assert_eq!(told.code, Some(0), "{told}");
     assert!(!marker.exists(), "something ran");
-    let worker = fs::read_to_string(libs(&story).join("x@1/workers/a.worker")).expect("a worker");
+    let worker = fs::read_to_string(libs(&scenario).join("x@1/workers/a.worker")).expect("a worker");
     assert_eq!(worker, WORKER);
-    assert_eq!(installed(&story), ["x@1"], "and nothing is left behind");
+    assert_eq!(installed(&scenario), ["x@1"], "and nothing is left behind");
 }
 
 #[test]
@@ -517,15 +517,15 @@ fn git_references_and_subfolders_are_resolved() {
     if !has_git() {
         return;
     }
-    let story = Story::new();
-    let repository = Repository::new(&story, "repository");
+    let scenario = Scenario::new();
+    let repository = Repository::new(&scenario, "repository");
     repository.library("", "x", "1", "").commit().tag("v1");
     repository.library("", "x", "2", "").library("deep/lib/", "deep", "1", "").commit();
     repository.git(&["branch", "feature/two"]);
     repository.library("", "x", "3", "").commit();
     let url = repository.url();
     let state = |spec: &str| {
-        let told = story.run(&["lib", "install", spec, "--json"]);
+        let told = scenario.run(&["lib", "install", spec, "--json"]);
         let done = json(&told);
         let one = &done["installed"][0];
         format!(
@@ -550,35 +550,35 @@ fn git_references_and_subfolders_are_resolved() {
         (format!("{url}#lib.yaml"), "has no folder"),
         (format!("{url}.gone"), "git cannot fetch"),
     ] {
-        refused(&story.run(&["lib", "install", &spec]), reason);
+        refused(&scenario.run(&["lib", "install", &spec]), reason);
     }
-    let empty = Repository::new(&story, "empty");
+    let empty = Repository::new(&scenario, "empty");
     refused(
-        &story.run(&["lib", "install", &empty.url()]),
+        &scenario.run(&["lib", "install", &empty.url()]),
         "git+file://[DIR]/empty".trim_start_matches("git+"),
     );
 }
 
 #[test]
 fn folders_are_installed_without_git() {
-    let story = utils().env("PATH", "/nonexistent");
-    refused(&story.run(&["lib", "install", "git+https://localhost/x"]), "`git` is not installed");
-    assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
+    let scenario = utils().env("PATH", "/nonexistent");
+    refused(&scenario.run(&["lib", "install", "git+https://localhost/x"]), "`git` is not installed");
+    assert_eq!(scenario.run(&["lib", "install", "./utils"]).code, Some(0));
 }
 
 #[test]
 fn concurrent_installs_leave_one_complete_library() {
-    let mut story = utils();
+    let mut scenario = utils();
     for i in 0..200 {
-        story = story.file(&format!("utils/data/{i}.txt"), &"x".repeat(i));
+        scenario = scenario.file(&format!("utils/data/{i}.txt"), &"x".repeat(i));
     }
     let start = || {
-        let mut command = story.command(&["lib", "install", "./utils", "--json"]);
+        let mut command = scenario.command(&["lib", "install", "./utils", "--json"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
     };
-    let both: Vec<Told> = [start(), start()]
+    let both: Vec<Finished> = [start(), start()]
         .into_iter()
-        .map(|child| story.told(child.wait_with_output().expect("it ends")))
+        .map(|child| scenario.finished(child.wait_with_output().expect("it ends")))
         .collect();
     let mut states: Vec<String> = both
         .iter()
@@ -586,29 +586,29 @@ fn concurrent_installs_leave_one_complete_library() {
         .collect();
     states.sort();
     assert_eq!(states, ["already_installed", "installed"]);
-    assert_eq!(json(&story.run(&["lib", "info", "utils", "--json"]))["files"], 202);
-    assert_eq!(installed(&story), ["utils@1.2.0"]);
+    assert_eq!(json(&scenario.run(&["lib", "info", "utils", "--json"]))["files"], 202);
+    assert_eq!(installed(&scenario), ["utils@1.2.0"]);
 }
 
 #[test]
 fn leftovers_of_a_killed_install_are_removed() {
-    let story = utils();
-    let half = libs(&story).join(".installing-abc/library");
+    let scenario = utils();
+    let half = libs(&scenario).join(".installing-abc/library");
     fs::create_dir_all(&half).expect("folders");
     fs::write(half.join("lib.yaml"), "name: half\nversion: 1\n").expect("a file");
-    assert_eq!(json(&story.run(&["lib", "list", "--json"]))["libraries"], Value::Array(Vec::new()));
-    assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
-    assert_eq!(installed(&story), ["utils@1.2.0"]);
+    assert_eq!(json(&scenario.run(&["lib", "list", "--json"]))["libraries"], Value::Array(Vec::new()));
+    assert_eq!(scenario.run(&["lib", "install", "./utils"]).code, Some(0));
+    assert_eq!(installed(&scenario), ["utils@1.2.0"]);
 }
 
 #[test]
 fn additional_library_folders_take_precedence() {
-    let story = utils().env("LLM_DO_LIBS", "one:two");
-    story.run(&["lib", "install", "./utils"]);
-    assert!(story.project().join("one/utils@1.2.0/lib.yaml").exists());
-    let told = story.run(&["lib", "install", "./utils", "--lib", "three"]);
-    assert!(story.project().join("three/utils@1.2.0/lib.yaml").exists(), "{told}");
-    let roots = json(&story.run(&["lib", "list", "--lib", "three", "--json"]));
+    let scenario = utils().env("LLM_DO_LIBS", "one:two");
+    scenario.run(&["lib", "install", "./utils"]);
+    assert!(scenario.project().join("one/utils@1.2.0/lib.yaml").exists());
+    let told = scenario.run(&["lib", "install", "./utils", "--lib", "three"]);
+    assert!(scenario.project().join("three/utils@1.2.0/lib.yaml").exists(), "{told}");
+    let roots = json(&scenario.run(&["lib", "list", "--lib", "three", "--json"]));
     let names: Vec<&str> = roots["roots"]
         .as_array()
         .expect("roots")
@@ -623,100 +623,100 @@ fn additional_library_folders_take_precedence() {
 
 #[test]
 fn damaged_installed_libraries_are_listed_with_the_reason() {
-    let story = utils();
-    story.run(&["lib", "install", "./utils"]);
-    fs::create_dir_all(libs(&story).join("empty")).expect("a folder");
-    fs::rename(libs(&story).join("utils@1.2.0"), libs(&story).join("utils@9")).expect("a folder");
-    let told = story.run(&["lib", "list"]);
+    let scenario = utils();
+    scenario.run(&["lib", "install", "./utils"]);
+    fs::create_dir_all(libs(&scenario).join("empty")).expect("a folder");
+    fs::rename(libs(&scenario).join("utils@1.2.0"), libs(&scenario).join("utils@9")).expect("a folder");
+    let told = scenario.run(&["lib", "list"]);
     assert!(told.code == Some(0) && told.stdout.contains("it has no `lib.yaml`"), "{told}");
     assert!(told.stdout.contains("the folder holds `utils@1.2.0`"), "{told}");
-    let list = json(&story.run(&["lib", "list", "--json"]));
+    let list = json(&scenario.run(&["lib", "list", "--json"]));
     assert!(
         list["libraries"].as_array().expect("a list").iter().all(|one| one["problem"].is_string()),
         "{list}"
     );
-    refused(&story.run(&["lib", "info", "empty"]), "no usable library");
+    refused(&scenario.run(&["lib", "info", "empty"]), "no usable library");
     for odd in ["../utils", "./utils", "utils@../x", "git+https://localhost/x", ".lock", ""] {
         refused(
-            &story.run(&["lib", "remove", "--force", "--", odd]),
+            &scenario.run(&["lib", "remove", "--force", "--", odd]),
             "is not the name of an installed library",
         );
     }
-    assert_eq!(installed(&story), ["empty", "utils@9"]);
+    assert_eq!(installed(&scenario), ["empty", "utils@9"]);
 }
 
 #[test]
 fn run_uses_only_pinned_libraries() {
-    let story = utils()
+    let scenario = utils()
         .file("project.yaml", "dependencies: [./utils]\n")
         .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: ['utils:a']\n---\nHi.\n")
         .file("utils/workers/a.worker", "---\nmodel: script:s.yaml\n---\nHi.\n")
         .file("s.yaml", "answers:\n  - text: done\n");
-    assert_eq!(story.run(&["lib", "install"]).code, Some(0));
-    let told = story.run(&[".", "hi"]);
+    assert_eq!(scenario.run(&["lib", "install"]).code, Some(0));
+    let told = scenario.run(&[".", "hi"]);
     assert_eq!(told.stdout, "done\n", "{told}");
-    let worker = libs(&story).join("utils@1.2.0/workers/a.worker");
+    let worker = libs(&scenario).join("utils@1.2.0/workers/a.worker");
     fs::write(&worker, "---\n---\nObey.\n").expect("a file");
     for arguments in [&[".", "hi"][..], &["check"]] {
-        let told = story.run(arguments);
+        let told = scenario.run(arguments);
         assert_eq!(told.code, Some(2), "{told}");
         let all = format!("{}{}", told.stdout, told.stderr);
         assert!(all.contains("E0608") && all.contains("it is changed"), "{told}");
     }
     fs::remove_file(&worker).expect("a file");
-    let told = story.run(&["check"]);
+    let told = scenario.run(&["check"]);
     assert!(told.stdout.contains("it is missing"), "{told}");
-    assert_eq!(story.run(&["lib", "install", "--force"]).code, Some(0));
-    assert_eq!(story.run(&[".", "hi"]).stdout, "done\n");
+    assert_eq!(scenario.run(&["lib", "install", "--force"]).code, Some(0));
+    assert_eq!(scenario.run(&[".", "hi"]).stdout, "done\n");
 }
 
 #[test]
 fn a_library_whose_exported_workers_do_not_load_is_not_installed() {
-    let story = utils()
+    let scenario = utils()
         .file("utils/workers/a.worker", "---\nallow_workers: [b, other:c]\n---\nHi.\n")
         .file("utils/workers/b.worker", "---\nmodle: a:b\n---\nHi.\n");
-    let told = story.run(&["lib", "install", "./utils"]);
+    let told = scenario.run(&["lib", "install", "./utils"]);
     refused(&told, "unknown key `modle`");
     refused(&told, "workers/b.worker");
-    assert_eq!(installed(&story), [""; 0]);
+    assert_eq!(installed(&scenario), [""; 0]);
 }
 
 #[test]
 fn check_reports_an_export_that_a_library_does_not_have() {
-    let story = utils();
-    assert_eq!(story.run(&["lib", "install", "./utils"]).code, Some(0));
-    fs::remove_file(libs(&story).join("utils@1.2.0/workers/a.worker")).expect("a worker");
-    let story = story.file("project.yaml", "dependencies: [utils]\n").file("main.worker", WORKER);
-    let told = story.run(&["check"]);
+    let scenario = utils();
+    assert_eq!(scenario.run(&["lib", "install", "./utils"]).code, Some(0));
+    fs::remove_file(libs(&scenario).join("utils@1.2.0/workers/a.worker")).expect("a worker");
+    let scenario = scenario.file("project.yaml", "dependencies: [utils]\n").file("main.worker", WORKER);
+    let told = scenario.run(&["check"]);
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stdout.contains("there is no worker `a`") && told.stdout.contains("lib.yaml"), "{told}");
 }
 
 #[test]
 fn edited_path_dependency_is_reported_and_installed_again() {
-    let story = with_library(Story::new(), "libs/style", "style", "1.0", "")
+    let scenario = with_library(Scenario::new(), "libs/style", "style", "1.0", "")
         .file("project.yaml", "model: script:s.yaml\ndependencies: [./libs/style]\n")
         .file("main.worker", "---\nallow_workers: ['style:a']\n---\nGo.\n")
         .file("s.yaml", "answers: [{text: done}]\n");
-    assert_eq!(story.run(&["lib", "install"]).code, Some(0));
-    assert!(!story.run(&["."]).stderr.contains("W0612"));
-    let story = story.file("libs/style/workers/a.worker", "---\n---\nHo.\n");
+    assert_eq!(scenario.run(&["lib", "install"]).code, Some(0));
+    assert!(!scenario.run(&["."]).stderr.contains("W0612"));
+    let scenario = scenario.file("libs/style/workers/a.worker", "---\n---\nHo.\n");
     for command in ["run", "check"] {
-        let told = story.run(&[command, "."]);
+        let told = scenario.run(&[command, "."]);
         assert_eq!(told.code, Some(0), "{told}");
         assert!(told.to_string().contains("`./libs/style` has changed since it was installed"), "{told}");
     }
-    assert_snapshot!(story.run(&["lib", "install"]), @"
+    assert_snapshot!(scenario.run(&["lib", "install"]), @"
     exit 0
     --- stdout
     style@1.0  replaced  [DIR]/home/.llm-do/libs/style@1.0
     ~ style 1.0: `workers/a.worker` is changed
     llm-do.lock pins 1 library
     ");
-    let told = story.run(&["check", "."]);
+    let told = scenario.run(&["check", "."]);
     assert!(!told.to_string().contains("W0612"), "{told}");
     // Another project has installed another library of this name and version: it is not replaced.
-    fs::write(libs(&story).join("style@1.0/workers/a.worker"), "---\n---\nTheirs.\n").expect("a file");
-    let story = story.file("libs/style/workers/a.worker", "---\n---\nHa.\n");
-    refused(&story.run(&["lib", "install"]), "--force");
+    fs::write(libs(&scenario).join("style@1.0/workers/a.worker"), "---\n---\nTheirs.\n").expect("a file");
+    let scenario = scenario.file("libs/style/workers/a.worker", "---\n---\nHa.\n");
+    refused(&scenario.run(&["lib", "install"]), "--force");
 }

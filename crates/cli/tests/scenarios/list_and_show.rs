@@ -1,6 +1,6 @@
 //! `list` and `show`, and files that run without their project.
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -8,8 +8,8 @@ use std::process::Command;
 const SCRIPT: &str = "answers: [{text: Done.}]\n";
 
 /// A project with workers in folders, a library, and settings at every layer.
-fn project() -> Story {
-    Story::new()
+fn project() -> Scenario {
+    Scenario::new()
         .file(
             "project.yaml",
             "name: demo\nmodel: anthropic:claude-haiku-4-5\ndependencies: [utils]\nlimits: {max_turns: 10, timeout: 5m}\n\
@@ -30,8 +30,8 @@ fn project() -> Story {
 
 #[test]
 fn list_prints_the_program_as_a_tree() {
-    let story = project();
-    assert_snapshot!(story.run(&["list", "--lib", "libs"]), @r#"
+    let scenario = project();
+    assert_snapshot!(scenario.run(&["list", "--lib", "libs"]), @r#"
     exit 0
     --- stdout
     broken     workers/broken.worker:2:7: invalid YAML: unclosed bracket '['
@@ -42,7 +42,7 @@ fn list_prints_the_program_as_a_tree() {
     utils:
     └── judge  Judges.
     "#);
-    let listed = story.run(&["list", "--lib", "libs", "--json"]);
+    let listed = scenario.run(&["list", "--lib", "libs", "--json"]);
     let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
     assert_eq!(listed["workers"][4]["id"], "utils:judge");
     assert_eq!(listed["workers"][2]["model"], Value::Null);
@@ -50,8 +50,8 @@ fn list_prints_the_program_as_a_tree() {
 
 #[test]
 fn show_prints_the_source_of_each_value() {
-    let story = project();
-    assert_snapshot!(story.run(&["show", "--lib", "libs"]), @r#"
+    let scenario = project();
+    assert_snapshot!(scenario.run(&["show", "--lib", "libs"]), @r#"
     exit 0
     --- stdout
     main(topic: string)
@@ -83,7 +83,7 @@ fn show_prints_the_source_of_each_value() {
     instructions at main.worker:8
     "#);
     // The output is YAML that can serve as front matter.
-    assert_snapshot!(story.run(&["show", "reports/short", "--lib", "libs"]), @r#"
+    assert_snapshot!(scenario.run(&["show", "reports/short", "--lib", "libs"]), @r#"
     exit 0
     --- stdout
     reports/short(input: any?)
@@ -108,10 +108,10 @@ fn show_prints_the_source_of_each_value() {
 
     instructions at workers/reports/short.worker:5
     "#);
-    let shown = story.run(&["show", "utils:judge", "--lib", "libs", "--json"]);
+    let shown = scenario.run(&["show", "utils:judge", "--lib", "libs", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     assert_eq!((&shown["id"], &shown["pure"]), (&json!("utils:judge"), &json!(true)));
-    assert_snapshot!(story.run(&["show", "nobody", "--lib", "libs"]), @r#"
+    assert_snapshot!(scenario.run(&["show", "nobody", "--lib", "libs"]), @r#"
     exit 2
     --- stderr
     error[E0305]: the entry `nobody` does not exist
@@ -123,9 +123,9 @@ fn show_prints_the_source_of_each_value() {
 
 #[test]
 fn show_prompt_prints_the_request_without_sending_it() {
-    let story = project().file("script.yaml", SCRIPT);
+    let scenario = project().file("script.yaml", SCRIPT);
     let shown =
-        story.run(&["show", ".", "bees", "--lib", "libs", "--prompt", "--model", "script:script.yaml"]);
+        scenario.run(&["show", ".", "bees", "--lib", "libs", "--prompt", "--model", "script:script.yaml"]);
     assert_snapshot!(shown, @r#"
     exit 0
     --- stdout
@@ -146,9 +146,10 @@ fn show_prompt_prints_the_request_without_sending_it() {
     utils__judge  Judges.
       {"type":"object","properties":{"input":{"description":"What to work on: text, or any JSON."},"instructions":{"type":"string","description":"Instructions beyond its own."},"attachments":{"type":"array","items":{"type":"string"},"description":"Paths of files to give it."}},"additionalProperties":false}
     "#);
-    assert!(!story.project().join(".llm-do").exists(), "nothing ran");
+    assert!(!scenario.project().join(".llm-do").exists(), "nothing ran");
     // No API key is needed.
-    let shown = story.run(&["show", "main", "--prompt", "--param", "topic=bees", "--lib", "libs", "--json"]);
+    let shown =
+        scenario.run(&["show", "main", "--prompt", "--param", "topic=bees", "--lib", "libs", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap_or_else(|_| panic!("{shown}"));
     assert_eq!(
         (&shown["model"], &shown["instructions"]),
@@ -159,7 +160,7 @@ fn show_prompt_prints_the_request_without_sending_it() {
 
 #[test]
 fn standalone_file_with_imports_runs_from_any_folder() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "workers/start.worker",
             "---\nimports: {workers: [reports/short]}\nallow_workers: [reports/short]\n---\nStart.\n",
@@ -174,26 +175,28 @@ fn standalone_file_with_imports_runs_from_any_folder() {
              - {when: {worker: reports/short}, text: Brief.}\n\
              - {when: {worker: start, turn: 1}, text: All done.}\n",
         );
-    let project = story.project();
+    let project = scenario.project();
     let file = project.join("workers/start.worker");
     let script = format!("script:{}", project.join("script.yaml").display());
     let words = [file.to_str().expect("UTF-8"), "go", "--no-project", "--model", &script];
-    let here = story.run(&words);
-    let mut elsewhere: Command = story.command(&words);
-    let elsewhere = story.told(elsewhere.current_dir(std::env::temp_dir()).output().expect("it starts"));
+    let here = scenario.run(&words);
+    let mut elsewhere: Command = scenario.command(&words);
+    let elsewhere =
+        scenario.finished(elsewhere.current_dir(std::env::temp_dir()).output().expect("it starts"));
     assert_eq!((here.code, here.stdout.as_str()), (Some(0), "All done.\n"), "{here}");
     assert_eq!((elsewhere.code, elsewhere.stdout), (here.code, here.stdout), "{}", elsewhere.stderr);
     // With its project, the error is in the project.
-    assert_eq!(story.run(&[file.to_str().expect("UTF-8"), "go"]).code, Some(2));
+    assert_eq!(scenario.run(&[file.to_str().expect("UTF-8"), "go"]).code, Some(2));
 }
 
 #[test]
 fn show_prompt_needs_no_model() {
-    let story = Story::new().file("main.worker", "---\nreturns: {mood: string}\n---\nGreet {{ input }}.\n");
-    let told = story.run(&["show", "--prompt", "main", "Ada"]);
+    let scenario =
+        Scenario::new().file("main.worker", "---\nreturns: {mood: string}\n---\nGreet {{ input }}.\n");
+    let told = scenario.run(&["show", "--prompt", "main", "Ada"]);
     assert_eq!(told.code, Some(0), "{told}");
     assert!(told.stdout.contains("none chosen") && told.stdout.contains("Greet Ada."), "{told}");
-    let told = story.run(&["show", "--prompt", "main", "Ada", "--json"]);
+    let told = scenario.run(&["show", "--prompt", "main", "Ada", "--json"]);
     let request: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert!(request["model"].is_null() && request["instructions"] == "Greet Ada.", "{told}");
 }

@@ -1,9 +1,9 @@
 //! Local models (docs/guides/local-models.md), without downloading any.
 
-use crate::{scenario::Story, terminal_session::Session};
+use crate::{scenario::Scenario, terminal_session::Session};
 
-fn greeter() -> Story {
-    Story::new().file("x.worker", "---\n---\nHi.\n")
+fn greeter() -> Scenario {
+    Scenario::new().file("x.worker", "---\n---\nHi.\n")
 }
 
 #[test]
@@ -15,8 +15,8 @@ fn missing_model_without_a_terminal_names_the_pull_command() {
 
 #[test]
 fn missing_model_on_a_terminal_prompts_once() {
-    let story = greeter();
-    let mut session = Session::start(story.command_on_terminal(&["x.worker", "hello"]));
+    let scenario = greeter();
+    let mut session = Session::start(scenario.command_on_terminal(&["x.worker", "hello"]));
     session.expect("99 MB, licence Apache-2.0");
     session.expect("[y]es  [n]o ");
     session.wait_for_keys();
@@ -42,15 +42,15 @@ fn missing_local_model_is_reported_before_the_run() {
     let told = greeter().run(&["x.worker", "hello", "--model", "local:smollm2-135m-instruct"]);
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stderr.contains("llm-do models pull"), "{told}");
-    let story = greeter().file("model.gguf", "no such format");
-    let told = story.run(&["x.worker", "hello", "--model", "local:./model.gguf"]);
+    let scenario = greeter().file("model.gguf", "no such format");
+    let told = scenario.run(&["x.worker", "hello", "--model", "local:./model.gguf"]);
     assert!(told.code == Some(2) && told.stderr.contains("not a GGUF file"), "{told}");
 }
 
 #[test]
 fn ctrl_c_at_the_pull_prompt_restores_the_terminal() {
-    let story = greeter();
-    let mut session = Session::start(story.command_on_terminal(&["x.worker", "hello"]));
+    let scenario = greeter();
+    let mut session = Session::start(scenario.command_on_terminal(&["x.worker", "hello"]));
     session.expect("[y]es  [n]o ");
     session.wait_for_keys();
     session.type_keys("\u{3}");

@@ -1,12 +1,12 @@
 //! Migration of older projects: the diff, the written files, the kept originals, and errors.
 
-use crate::{scenario::Story, terminal_session::Session};
+use crate::{scenario::Scenario, terminal_session::Session};
 use insta::assert_snapshot;
 use std::{fs, os::unix::fs::symlink, process::Command};
 
 /// An older project: a program's manifest, a YAML worker with its prompt, an agent.
-fn old() -> Story {
-    Story::new()
+fn old() -> Scenario {
+    Scenario::new()
         .file("program.yaml", "# The program.\nname: decks\ndelegation:\n  maxDepth: 2   # enough\n")
         .file(
             "main.agent",
@@ -20,9 +20,12 @@ fn old() -> Story {
         .file("notes.txt", "kept\n")
 }
 
-fn listing(story: &Story) -> String {
-    let out =
-        Command::new("find").args([".", "-type", "f"]).current_dir(story.project()).output().expect("find");
+fn listing(scenario: &Scenario) -> String {
+    let out = Command::new("find")
+        .args([".", "-type", "f"])
+        .current_dir(scenario.project())
+        .output()
+        .expect("find");
     let mut lines: Vec<String> = String::from_utf8_lossy(&out.stdout).lines().map(str::to_owned).collect();
     lines.sort();
     lines.join("\n")
@@ -30,9 +33,9 @@ fn listing(story: &Story) -> String {
 
 #[test]
 fn migrate_without_write_shows_a_diff_and_changes_nothing() {
-    let story = old();
-    let before = listing(&story);
-    assert_snapshot!(story.run(&["migrate"]), @"
+    let scenario = old();
+    let before = listing(&scenario);
+    assert_snapshot!(scenario.run(&["migrate"]), @"
     exit 0
     --- stdout
     diff --git a/main.agent b/main.worker
@@ -99,14 +102,14 @@ fn migrate_without_write_shows_a_diff_and_changes_nothing() {
     3 files would be written; nothing has been
     next: llm-do migrate --write
     ");
-    assert_eq!(listing(&story), before);
+    assert_eq!(listing(&scenario), before);
 }
 
 #[test]
 fn migrate_write_keeps_the_originals() {
-    let story = old();
-    let before = story.read("main.agent");
-    assert_snapshot!(story.run(&["migrate", ".", "--write"]), @"
+    let scenario = old();
+    let before = scenario.read("main.agent");
+    assert_snapshot!(scenario.run(&["migrate", ".", "--write"]), @"
     exit 0
     --- stderr
     warning: main.agent:6: the toolset `charts` can't be carried over, and is kept under `x-not-carried-over`: if it is Python code, put its functions into tools.py and name them under `custom`
@@ -117,7 +120,7 @@ fn migrate_write_keeps_the_originals() {
     wrote 3 files; the originals are in .llm-do-migrated
     next: llm-do check .
     ");
-    assert_snapshot!(listing(&story), @"
+    assert_snapshot!(listing(&scenario), @"
     ./.llm-do-migrated/main.agent
     ./.llm-do-migrated/program.yaml
     ./.llm-do-migrated/prompts/evaluator.jinja2
@@ -127,26 +130,26 @@ fn migrate_write_keeps_the_originals() {
     ./project.yaml
     ./workers/evaluator.worker
     ");
-    assert_eq!(story.read(".llm-do-migrated/main.agent"), before);
+    assert_eq!(scenario.read(".llm-do-migrated/main.agent"), before);
     // The tools of `charts` are gone, so that the project is not reported as correct.
-    let told = story.run(&["check", "."]);
+    let told = scenario.run(&["check", "."]);
     assert_eq!((told.code, told.stderr.as_str()), (Some(0), "found 1 warning\n"), "{told}");
     assert!(told.stdout.contains("W0503"), "{told}");
-    let told = story.run(&["migrate", "--write"]);
+    let told = scenario.run(&["migrate", "--write"]);
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told}");
     assert!(told.stderr.ends_with("canonical already: nothing to migrate\n"), "{told}");
-    assert!(!story.project().join(".llm-do-migrated-2").exists());
+    assert!(!scenario.project().join(".llm-do-migrated-2").exists());
 }
 
 #[test]
 fn second_migration_keeps_its_originals_separately() {
-    let story = old();
-    story.run(&["migrate", "--write"]);
-    let story = story.file("workers/late.yaml", "name: late\ndescription: x\ninstructions: Hi\n");
-    let told = story.run(&["migrate", "--write"]);
+    let scenario = old();
+    scenario.run(&["migrate", "--write"]);
+    let scenario = scenario.file("workers/late.yaml", "name: late\ndescription: x\ninstructions: Hi\n");
+    let told = scenario.run(&["migrate", "--write"]);
     assert!(told.stderr.contains(".llm-do-migrated-2"), "{told}");
-    assert!(story.read(".llm-do-migrated-2/workers/late.yaml").is_some());
-    assert!(story.read(".llm-do-migrated/main.agent").is_some());
+    assert!(scenario.read(".llm-do-migrated-2/workers/late.yaml").is_some());
+    assert!(scenario.read(".llm-do-migrated/main.agent").is_some());
 }
 
 #[test]
@@ -169,22 +172,22 @@ fn git_applies_the_diff() {
 
 #[test]
 fn registry_is_migrated_to_another_folder() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("home/workers/greeter.worker", "---\nname: greeter\ndescription: Greets.\n---\nGreet.\n")
         .file("home/workers/sum.yaml", "name: sum\ndescription: Sums up.\ninstructions: Sum up.\n")
         .file("home/workers/deep/worker.worker", "---\n---\nDeep.\n")
         .file("home/workers/deep/data.txt", "d");
     let registry = "home/workers";
-    let before = listing(&story);
-    let told = story.run(&["migrate", registry, "--write"]);
+    let before = listing(&scenario);
+    let told = scenario.run(&["migrate", registry, "--write"]);
     assert_snapshot!(told, @"
     exit 2
     --- stderr
     error: `home/workers` is a registry, in which runs find workers by name: it stays, and the project is made elsewhere
     hint: llm-do migrate home/workers --into my-workers --write
     ");
-    assert_eq!(listing(&story), before);
-    assert_snapshot!(story.run(&["migrate", registry, "--into", "mine", "--write"]), @"
+    assert_eq!(listing(&scenario), before);
+    assert_snapshot!(scenario.run(&["migrate", registry, "--into", "mine", "--write"]), @"
     exit 0
     --- stderr
     note: main.worker: is new: a project needs an entry, and this one hands requests on; `--entry NAME` starts another
@@ -192,7 +195,7 @@ fn registry_is_migrated_to_another_folder() {
     wrote 5 files in mine; home/workers is as it was
     next: llm-do check mine
     ");
-    assert_snapshot!(listing(&story), @"
+    assert_snapshot!(listing(&scenario), @"
     ./home/workers/deep/data.txt
     ./home/workers/deep/worker.worker
     ./home/workers/greeter.worker
@@ -203,20 +206,20 @@ fn registry_is_migrated_to_another_folder() {
     ./mine/workers/greeter.worker
     ./mine/workers/sum.worker
     ");
-    assert_eq!(story.run(&["check", "mine"]).stderr, "nothing is wrong\n");
-    let told = story.run(&["migrate", registry, "--into", "mine", "--write"]);
+    assert_eq!(scenario.run(&["check", "mine"]).stderr, "nothing is wrong\n");
+    let told = scenario.run(&["migrate", registry, "--into", "mine", "--write"]);
     assert!(told.code == Some(2) && told.stderr.contains("is there already"), "{told}");
 }
 
 #[test]
 fn links_to_outside_are_not_followed() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.agent", "---\nname: main\ntoolsets: [helper]\n---\nHi\n")
         .file("helper.agent", "---\nname: helper\n---\nHelp\n")
         .file("../outside/secret.agent", "---\nname: secret\n---\nSecret\n");
-    symlink("../outside", story.project().join("workers")).expect("a link");
-    symlink("../outside/secret.agent", story.project().join("stolen.agent")).expect("a link");
-    let told = story.run(&["migrate", "--write"]);
+    symlink("../outside", scenario.project().join("workers")).expect("a link");
+    symlink("../outside/secret.agent", scenario.project().join("stolen.agent")).expect("a link");
+    let told = scenario.run(&["migrate", "--write"]);
     assert_snapshot!(told, @"
     exit 0
     --- stderr
@@ -229,30 +232,30 @@ fn links_to_outside_are_not_followed() {
     wrote 1 file; the originals are in .llm-do-migrated
     next: llm-do check .
     ");
-    let outside: Vec<_> = fs::read_dir(story.project().join("../outside")).expect("it").collect();
+    let outside: Vec<_> = fs::read_dir(scenario.project().join("../outside")).expect("it").collect();
     assert_eq!(outside.len(), 1, "nothing was written there");
-    assert!(story.project().join("stolen.agent").is_symlink());
-    assert!(story.read("helper.agent").is_some());
+    assert!(scenario.project().join("stolen.agent").is_symlink());
+    assert!(scenario.read("helper.agent").is_some());
 }
 
 #[test]
 fn folder_without_a_program_is_an_error() {
-    let story = Story::new().file("readme.md", "hi");
-    assert_snapshot!(story.run(&["migrate"]), @"
+    let scenario = Scenario::new().file("readme.md", "hi");
+    assert_snapshot!(scenario.run(&["migrate"]), @"
     exit 2
     --- stderr
     error: `.`: nothing here looks like workers or a project, old or new
     hint: workers are files that end in .worker, .agent or .yaml; manifests are project.yaml, program.yaml, workshop.yaml or golem-forge.config.yaml
     ");
-    assert_eq!(story.run(&["migrate", "missing"]).code, Some(2));
-    assert_eq!(story.run(&["migrate", "readme.md"]).code, Some(2));
+    assert_eq!(scenario.run(&["migrate", "missing"]).code, Some(2));
+    assert_eq!(scenario.run(&["migrate", "readme.md"]).code, Some(2));
 }
 
 #[test]
 fn single_file_is_migrated_in_place() {
-    let story =
-        Story::new().file("lib/x.agent", "---\nname: x\nmaxContextTokens: ~\ntoolsets: []\n---\nHi\n");
-    let told = story.run(&["migrate", "lib/x.agent", "--write"]);
+    let scenario =
+        Scenario::new().file("lib/x.agent", "---\nname: x\nmaxContextTokens: ~\ntoolsets: []\n---\nHi\n");
+    let told = scenario.run(&["migrate", "lib/x.agent", "--write"]);
     assert_snapshot!(told, @"
     exit 0
     --- stderr
@@ -260,7 +263,7 @@ fn single_file_is_migrated_in_place() {
     wrote 1 file; the originals are in lib/.llm-do-migrated
     next: llm-do check lib/x.worker
     ");
-    assert_snapshot!(story.read("lib/x.worker").expect("it"), @"
+    assert_snapshot!(scenario.read("lib/x.worker").expect("it"), @"
     ---
     name: x
     max_context_tokens: ~
@@ -268,7 +271,7 @@ fn single_file_is_migrated_in_place() {
     ---
     Hi
     ");
-    assert!(story.read("lib/.llm-do-migrated/x.agent").is_some());
+    assert!(scenario.read("lib/.llm-do-migrated/x.agent").is_some());
 }
 
 #[test]
@@ -283,12 +286,13 @@ fn json_output_contains_the_plan() {
 
 #[test]
 fn terminal_diff_has_colours_and_no_control_characters() {
-    let story = Story::new().file("x.agent", "---\nname: x\ntoolsets: []\n---\nevil \u{1b}[2J text\n");
-    let mut session = Session::start(story.command_on_terminal(&["migrate", "x.agent", "--color", "always"]));
+    let scenario = Scenario::new().file("x.agent", "---\nname: x\ntoolsets: []\n---\nevil \u{1b}[2J text\n");
+    let mut session =
+        Session::start(scenario.command_on_terminal(&["migrate", "x.agent", "--color", "always"]));
     session.expect("evil \\x1b[2J text");
     session.expect("next:");
     assert_eq!(session.end().0, Some(0));
-    let told = story.run(&["migrate", "x.agent", "--color", "always"]);
+    let told = scenario.run(&["migrate", "x.agent", "--color", "always"]);
     assert!(told.stdout.contains("\u{1b}[32m+toolsets: {}\u{1b}[0m"), "{told}");
 }
 
@@ -300,37 +304,37 @@ fn older_manifest_is_refused_until_it_is_migrated() {
         ("workshop.yaml", "workshop: {sandbox: {readonly: true}}\n"),
         ("project.json", "{\"entry\": {}, \"runtime\": {\"max_depth\": 1}}\n"),
     ] {
-        let story = Story::new()
+        let scenario = Scenario::new()
             .file(name, text)
             .file("main.worker", "---\nmodel: script:s.yaml\n---\nGo.\n")
             .file("s.yaml", "answers: [{text: done}]\n")
             .file("workers/a.worker", "---\nmodel: script:s.yaml\n---\nGo.\n");
         for arguments in [&["run", "."][..], &["check", "."], &["run", "workers/a.worker"], &["run", name]] {
-            let told = story.run(arguments);
+            let told = scenario.run(arguments);
             assert_eq!(told.code, Some(2), "{told}");
             assert!(told.to_string().contains(&format!("`{name}` is an older manifest")), "{told}");
             assert!(told.to_string().contains("llm-do migrate"), "{told}");
         }
-        assert_eq!(story.run(&["migrate", "--write"]).code, Some(0));
-        assert_eq!(story.run(&["run", "."]).code, Some(0));
+        assert_eq!(scenario.run(&["migrate", "--write"]).code, Some(0));
+        assert_eq!(scenario.run(&["run", "."]).code, Some(0));
     }
     // Another program's file of this name.
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("program.yaml", "name: Conference\ntalks: []\n")
         .file("main.worker", "---\nmodel: script:s.yaml\n---\nGo.\n")
         .file("s.yaml", "answers: [{text: done}]\n");
-    assert_eq!(story.run(&["."]).code, Some(0));
+    assert_eq!(scenario.run(&["."]).code, Some(0));
 }
 
 #[test]
 fn refusals_that_migrate_cures_name_it() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "main.worker",
             "---\ntoolsets:\n  filesystem_rw: {}\n  delegation: {math: {}, stile: both}\n  charts: {}\nmodle: x\n---\nCall worker_call.\n",
         )
         .file("tools.ts", "export {}\n");
-    let told = story.run(&["check", "."]);
+    let told = scenario.run(&["check", "."]);
     let cured = |told: &str| told.matches("this is an older form, which `llm-do migrate` converts").count();
     assert_eq!((told.code, cured(&told.stdout)), (Some(2), 3), "{told}");
     assert!(told.stdout.contains("unknown key `math` in `toolsets.delegation`"), "{told}");
@@ -338,14 +342,14 @@ fn refusals_that_migrate_cures_name_it() {
         let finding = told.stdout.split("\n\n").find(|finding| finding.contains(uncured));
         assert_eq!(finding.map(cured), Some(0), "{told}");
     }
-    let told = story.run(&["migrate", "--write"]);
+    let told = scenario.run(&["migrate", "--write"]);
     for left in [
         "main.worker: the prompt mentions `worker_call`",
         "tools.ts: has tools that are not written in Python",
     ] {
         assert!(told.stderr.contains(left), "{told}");
     }
-    let told = story.run(&["check", "."]);
+    let told = scenario.run(&["check", "."]);
     assert!(told.stdout.contains("W0503"), "{told}");
 }
 
@@ -356,13 +360,13 @@ fn older_approvals_of_file_tools_hold() {
     };
     let script = "answers:\n  - {when: {turn: 0}, calls: [{tool: write_file, arguments: {path: /out/a, content: x}}]}\n  - {text: done}\n";
     let refused = |head: String, toolset: &str| {
-        let story = Story::new()
+        let scenario = Scenario::new()
             .file("main.worker", &format!("{head}toolsets: {{filesystem: {{{toolset}}}}}\n---\nGo.\n"))
             .file("out/.keep", "")
             .file("s.yaml", script);
-        let told = story.run(&["."]);
+        let told = scenario.run(&["."]);
         assert_eq!(told.code, Some(0), "{told}");
-        story.read("out/a").is_none()
+        scenario.read("out/a").is_none()
     };
     assert!(refused(worker(""), ""));
     assert!(!refused(worker(""), "write_approval: false"));

@@ -1,6 +1,6 @@
 //! Another program answers the questions: over a socket on which it listens, or over an inherited descriptor.
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde_json::{Value, json};
 use std::{
@@ -12,8 +12,8 @@ use std::{
     process::{Child, Stdio},
 };
 
-fn writer() -> Story {
-    Story::new()
+fn writer() -> Scenario {
+    Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
         .file(
             "s.yaml",
@@ -40,17 +40,17 @@ impl Client {
     }
 }
 
-fn start(story: &Story, channel: &str, arguments: &[&str]) -> Child {
+fn start(scenario: &Scenario, channel: &str, arguments: &[&str]) -> Child {
     let arguments = [arguments, &["--operator", channel]].concat();
-    story.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("as arranged")
+    scenario.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("as arranged")
 }
 
 #[test]
 fn listening_program_answers_each_question() {
-    let story = writer();
-    let path = story.home().join("operator.sock");
+    let scenario = writer();
+    let path = scenario.home().join("operator.sock");
     let listener = UnixListener::bind(&path).expect("as arranged");
-    let child = start(&story, &format!("unix:{}", path.display()), &["."]);
+    let child = start(&scenario, &format!("unix:{}", path.display()), &["."]);
     let mut client = Client::of(listener.accept().expect("as arranged").0);
     let asked = client.hears();
     assert_eq!((&asked["question"], &asked["call"]), (&json!("approval"), &json!("0/0.0")));
@@ -62,11 +62,11 @@ fn listening_program_answers_each_question() {
     assert_eq!(client.hears()["type"], "accepted");
     assert_eq!(client.hears()["call"], "0/1.0");
     client.says(&json!({"call": "0/1.0", "step": "ask", "answer": "deny", "reason": "not b"}));
-    let told = story.told(child.wait_with_output().expect("as arranged"));
+    let told = scenario.finished(child.wait_with_output().expect("as arranged"));
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "both\n"), "{told}");
-    assert_eq!((story.read("a.txt"), story.read("b.txt")), (None, None));
-    assert_eq!(story.read("c.txt").as_deref(), Some("edited"));
-    let journal = story.journal();
+    assert_eq!((scenario.read("a.txt"), scenario.read("b.txt")), (None, None));
+    assert_eq!(scenario.read("c.txt").as_deref(), Some("edited"));
+    let journal = scenario.journal();
     let answered: Vec<_> = journal.iter().filter(|record| record["kind"] == "answered").collect();
     assert_eq!((&answered[0]["input"], &answered[1]["reason"]), (&edited, &json!("not b")));
     assert_eq!((&answered[1]["by"], &answered[1]["via"]), (&json!("operator"), &json!("operator protocol")));
@@ -75,22 +75,22 @@ fn listening_program_answers_each_question() {
 #[test]
 fn inherited_descriptor_is_a_channel_and_is_not_inherited_by_tools() {
     let tool = "import os\n\ndef fds() -> list:\n    \"\"\"Inodes of what is open.\"\"\"\n    found = []\n    for fd in range(256):\n        try:\n            found.append(os.fstat(fd).st_ino)\n        except OSError:\n            pass\n    return found\n";
-    let story = writer()
+    let scenario = writer()
         .file("tools.py", tool)
         .file("s.yaml", "answers:\n  - when: {turn: 0}\n    calls: [{tool: fds}, {tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: done\n");
     let (ours, theirs) = UnixStream::pair().expect("as arranged");
     fcntl_setfd(&theirs, FdFlags::empty()).expect("as arranged");
     let channel = format!("fd:{}", theirs.as_raw_fd());
     let line = rustix::fs::fstat(&theirs).expect("as arranged").st_ino;
-    let child = start(&story, &channel, &["."]);
+    let child = start(&scenario, &channel, &["."]);
     drop(theirs);
     let mut client = Client::of(ours);
     assert_eq!(client.hears()["call"], "0/0.1");
     client.says(&json!({"call": "0/0.1", "step": "ask", "answer": "approve"}));
-    let told = story.told(child.wait_with_output().expect("as arranged"));
+    let told = scenario.finished(child.wait_with_output().expect("as arranged"));
     assert_eq!(told.code, Some(0), "{told}");
-    assert_eq!(story.read("a.txt").as_deref(), Some("a"));
-    let journal = story.journal();
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a"));
+    let journal = scenario.journal();
     let of_tool = |record: &&Value| record["kind"] == "tool_ended" && record["path"] == "0/0.0";
     let seen = journal.iter().find(of_tool).expect("as arranged")["ending"]["output"].clone();
     let seen = seen.as_array().expect("as arranged");
@@ -99,37 +99,40 @@ fn inherited_descriptor_is_a_channel_and_is_not_inherited_by_tools() {
 
 #[test]
 fn disconnected_operator_suspends_the_run_and_another_resumes_it() {
-    let story = writer();
-    let path = story.home().join("operator.sock");
+    let scenario = writer();
+    let path = scenario.home().join("operator.sock");
     let listener = UnixListener::bind(&path).expect("as arranged");
     let channel = format!("unix:{}", path.display());
-    let child = start(&story, &channel, &["."]);
+    let child = start(&scenario, &channel, &["."]);
     let mut client = Client::of(listener.accept().expect("as arranged").0);
     assert_eq!(client.hears()["call"], "0/0.0");
     drop(client);
-    let told = story.told(child.wait_with_output().expect("as arranged"));
+    let told = scenario.finished(child.wait_with_output().expect("as arranged"));
     assert_eq!(told.code, Some(5), "{told}");
-    let child = start(&story, &channel, &["runs", "resume"]);
+    let child = start(&scenario, &channel, &["runs", "resume"]);
     let mut client = Client::of(listener.accept().expect("as arranged").0);
     for id in ["0/0.0", "0/1.0"] {
         assert_eq!(client.hears()["call"], id);
         client.says(&json!({"call": id, "step": "ask", "answer": "approve"}));
         assert_eq!(client.hears()["type"], "accepted");
     }
-    let told = story.told(child.wait_with_output().expect("as arranged"));
+    let told = scenario.finished(child.wait_with_output().expect("as arranged"));
     assert_eq!(told.code, Some(0), "{told}");
-    assert_eq!((story.read("a.txt").as_deref(), story.read("b.txt").as_deref()), (Some("a"), Some("b")));
+    assert_eq!(
+        (scenario.read("a.txt").as_deref(), scenario.read("b.txt").as_deref()),
+        (Some("a"), Some("b"))
+    );
 }
 
 #[test]
 fn invalid_channel_is_reported_before_the_run() {
-    let story = writer();
+    let scenario = writer();
     for (channel, says) in
         [("unix:/nowhere/operator.sock", "No such file"), ("fd:63", "descriptor 63"), ("tcp:80", "unix:PATH")]
     {
-        let told = story.run(&[".", "--operator", channel]);
+        let told = scenario.run(&[".", "--operator", channel]);
         assert_eq!(told.code, Some(2), "{told}");
         assert!(told.stderr.contains(says), "{told}");
     }
-    assert!(story.runs().is_empty());
+    assert!(scenario.runs().is_empty());
 }

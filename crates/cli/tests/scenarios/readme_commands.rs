@@ -1,6 +1,6 @@
 //! The commands of the README, run as they are written there.
 
-use crate::{recorded_examples::copy, scenario::Story};
+use crate::{recorded_examples::copy, scenario::Scenario};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -32,8 +32,8 @@ fn example(command: &str) -> Option<&str> {
 
 #[test]
 fn readme_commands_succeed_in_order() {
-    let story = Story::new();
-    copy(&root().join("examples"), &story.project().join("examples"));
+    let scenario = Scenario::new();
+    copy(&root().join("examples"), &scenario.project().join("examples"));
     let binary = Path::new(env!("CARGO_BIN_EXE_llm-do")).parent().expect("its folder");
     let commands = commands();
     assert!(commands.len() > 15, "{commands:?}");
@@ -46,14 +46,14 @@ fn readme_commands_succeed_in_order() {
             None => command.clone(),
         };
         let mut shell = Command::new("sh");
-        shell.args(["-c", &said]).current_dir(story.project()).env_clear();
+        shell.args(["-c", &said]).current_dir(scenario.project()).env_clear();
         shell
-            .env("HOME", story.home().join("home"))
+            .env("HOME", scenario.home().join("home"))
             .env("PATH", format!("{}:/usr/bin:/bin", binary.display()));
         if let Some(example) = example(&command) {
             shell.env("LLM_DO_MODEL", format!("script:examples/scripts/{example}.yaml"));
         }
-        let told = story.told(shell.output().expect("a shell"));
+        let told = scenario.finished(shell.output().expect("a shell"));
         let waits = command.contains("--approval defer");
         assert_eq!(told.code, Some(if waits { 5 } else { 0 }), "{command}\n{told}");
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     python::has_python,
-    scenario::{Story, lines},
+    scenario::{Scenario, lines},
 };
 use serde_json::Value;
 use std::{
@@ -37,7 +37,7 @@ impl Example {
         Self { name, target: name, message: None, stdin: None }
     }
 
-    fn told(self, message: &'static str) -> Self {
+    fn finished(self, message: &'static str) -> Self {
         Self { message: Some(message), ..self }
     }
 
@@ -46,43 +46,43 @@ impl Example {
     }
 
     /// A copy, since runs write into their projects.
-    fn copied(&self) -> Story {
-        let story = Story::new();
-        copy(&examples().join(self.target), &story.project().join(self.target));
-        story
+    fn copied(&self) -> Scenario {
+        let scenario = Scenario::new();
+        copy(&examples().join(self.target), &scenario.project().join(self.target));
+        scenario
     }
 
     fn is_same(&self) {
         if std::env::var_os("UPDATE_EXPECT").is_some() {
             self.record();
         }
-        let story = self.copied();
-        self.stand_in(&story);
+        let scenario = self.copied();
+        self.stand_in(&scenario);
         let recorded = self.recorded();
-        let told = story.run(&["runs", "replay", &recorded.to_string_lossy(), "--against", self.target]);
+        let told = scenario.run(&["runs", "replay", &recorded.to_string_lossy(), "--against", self.target]);
         assert_eq!(told.code, Some(0), "{told}");
         assert!(
             told.stdout.starts_with("the same as [RUN]: ") && !told.stdout.contains("as far as"),
             "{told}"
         );
-        assert_eq!(story.runs().len(), 0);
+        assert_eq!(scenario.runs().len(), 0);
         assert_portable(&recorded);
     }
 
     /// A replay only needs the names of the tools, for which stub packages are enough.
-    fn stand_in(&self, story: &Story) {
+    fn stand_in(&self, scenario: &Scenario) {
         if self.name == "analysis" {
-            fs::write(story.project().join("analysis/polars.py"), "").expect("a module");
+            fs::write(scenario.project().join("analysis/polars.py"), "").expect("a module");
         }
     }
 
     fn record(&self) {
-        let story = self.copied();
-        let script = story.home().join("model.yaml");
+        let scenario = self.copied();
+        let script = scenario.home().join("model.yaml");
         fs::copy(examples().join("scripts").join(format!("{}.yaml", self.name)), &script)
             .expect("its script");
         if self.name == "analysis" {
-            environment(&story.project().join(self.target));
+            environment(&scenario.project().join(self.target));
         }
         let model = format!("script:{}", script.display());
         let mut arguments = vec![self.target, "--model", &model];
@@ -92,19 +92,19 @@ impl Example {
         let told = match self.stdin {
             Some(file) => {
                 let text = fs::read_to_string(examples().join(file)).expect("its input");
-                story.run_with_stdin(&arguments, &text)
+                scenario.run_with_stdin(&arguments, &text)
             }
-            None => story.run(&arguments),
+            None => scenario.run(&arguments),
         };
         assert_eq!(told.code, Some(0), "{told}");
-        let runs = story.project().join(self.target).join(".llm-do/runs");
-        let runs = if runs.is_dir() { runs } else { story.home().join("home/.llm-do/runs") };
+        let runs = scenario.project().join(self.target).join(".llm-do/runs");
+        let runs = if runs.is_dir() { runs } else { scenario.home().join("home/.llm-do/runs") };
         let run = fs::read_dir(runs).expect("a run").next().expect("a run").expect("a run").path();
         let to = self.recorded();
         let _ = fs::remove_dir_all(&to);
         fs::create_dir_all(&to).expect("a folder");
         let journal = fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
-        fs::write(to.join("journal.jsonl"), nowhere(&story, &run, &journal)).expect("a journal");
+        fs::write(to.join("journal.jsonl"), nowhere(&scenario, &run, &journal)).expect("a journal");
         if run.join("blobs").is_dir() {
             copy(&run.join("blobs"), &to.join("blobs"));
         }
@@ -112,11 +112,11 @@ impl Example {
 }
 
 /// The journal without the data of the recording machine: paths, times, the interpreter, seals.
-fn nowhere(story: &Story, run: &Path, journal: &str) -> String {
+fn nowhere(scenario: &Scenario, run: &Path, journal: &str) -> String {
     let id = run.file_name().expect("an ID").to_string_lossy();
-    let real = fs::canonicalize(story.home()).expect("the folder");
+    let real = fs::canonicalize(scenario.home()).expect("the folder");
     let journal = journal.replace(&*real.to_string_lossy(), NOWHERE);
-    let journal = journal.replace(&*story.home().to_string_lossy(), NOWHERE).replace(&*id, RUN);
+    let journal = journal.replace(&*scenario.home().to_string_lossy(), NOWHERE).replace(&*id, RUN);
     let mut records = lines(&journal);
     for (number, record) in records.iter_mut().enumerate() {
         let fields = record.as_object_mut().expect("a record");
@@ -179,7 +179,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn greeter_replays() {
-    Example { target: "greeter.worker", ..Example::new("greeter") }.told("Ada").is_same();
+    Example { target: "greeter.worker", ..Example::new("greeter") }.finished("Ada").is_same();
 }
 
 #[test]
@@ -194,27 +194,27 @@ fn extractor_replays() {
 
 #[test]
 fn notes_replays() {
-    Example::new("notes").told("How much is still to do?").is_same();
+    Example::new("notes").finished("How much is still to do?").is_same();
 }
 
 #[test]
 fn calculator_replays() {
     if has_python() {
-        Example::new("calculator").told("What do 1000 become?").is_same();
+        Example::new("calculator").finished("What do 1000 become?").is_same();
     }
 }
 
 #[test]
 fn orchestrator_replays() {
     if has_python() {
-        Example::new("orchestrator").told("Ferry or flight?").is_same();
+        Example::new("orchestrator").finished("Ferry or flight?").is_same();
     }
 }
 
 #[test]
 fn analysis_replays() {
     if has_python() {
-        Example::new("analysis").told("Which station has the most rides?").is_same();
+        Example::new("analysis").finished("Which station has the most rides?").is_same();
     }
 }
 
@@ -236,12 +236,12 @@ fn every_example_has_a_recorded_run() {
 #[test]
 fn changed_example_fails_its_replay() {
     let example = Example::new("digest");
-    let story = example.copied();
-    let summarizer = story.project().join("digest/workers/summarizer.worker");
+    let scenario = example.copied();
+    let summarizer = scenario.project().join("digest/workers/summarizer.worker");
     let text = fs::read_to_string(&summarizer).expect("a worker");
     fs::write(&summarizer, format!("{text}\nIn capitals.\n")).expect("a worker");
     let recorded = example.recorded();
-    let told = story.run(&["runs", "replay", &recorded.to_string_lossy(), "--against", "digest"]);
+    let told = scenario.run(&["runs", "replay", &recorded.to_string_lossy(), "--against", "digest"]);
     assert_eq!(told.code, Some(1), "{told}");
     assert!(told.stdout.contains("\n+In capitals.\n"), "{told}");
 }

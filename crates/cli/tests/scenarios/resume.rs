@@ -1,12 +1,12 @@
 //! Resumed runs: after a deferred approval, after a kill, after Ctrl-C.
 
-use crate::scenario::{Story, lines};
+use crate::scenario::{Scenario, lines};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::fs;
 
-fn two_writes() -> Story {
-    Story::new()
+fn two_writes() -> Scenario {
+    Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
         .file(
             "s.yaml",
@@ -15,54 +15,54 @@ fn two_writes() -> Story {
 }
 
 /// The journal of the only run.
-fn journal(story: &Story) -> Vec<serde_json::Value> {
-    assert_eq!(story.runs().len(), 1);
-    story.journal()
+fn journal(scenario: &Scenario) -> Vec<serde_json::Value> {
+    assert_eq!(scenario.runs().len(), 1);
+    scenario.journal()
 }
 
 #[test]
 fn approved_deferred_call_resumes_the_run() {
-    let story = two_writes();
-    assert_snapshot!(story.run(&[".", "--approval", "defer"]), @r#"
+    let scenario = two_writes();
+    assert_snapshot!(scenario.run(&[".", "--approval", "defer"]), @r#"
     exit 5
     --- stderr
     suspended: the run waits for 1 approval:
       0/0.1  main wants to call write_file {"path":"a.txt","content":"a"}
     hint: decide with `llm-do runs resume [RUN] --approve 0/0.1` or `--deny 0/0.1`
     "#);
-    assert_snapshot!(story.run(&["runs", "resume"]), @r#"
+    assert_snapshot!(scenario.run(&["runs", "resume"]), @r#"
     exit 5
     --- stderr
     suspended: the run waits for 1 approval:
       0/0.1  main wants to call write_file {"path":"a.txt","content":"a"}
     hint: decide with `llm-do runs resume last --approve 0/0.1` or `--deny 0/0.1`
     "#);
-    let told = story.run(&["runs", "resume", "last", "."]);
+    let told = scenario.run(&["runs", "resume", "last", "."]);
     assert!(
         told.stderr.contains("`llm-do runs resume last . --approve 0/0.1`"),
         "the hint works as it stands: {told}"
     );
-    assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.0"]), @"
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--approve", "0/0.0"]), @"
     exit 2
     --- stderr
     error: nothing waits at `0/0.0:ask`
     hint: `llm-do runs resume RUN` without decisions says what it waits for
     ");
-    assert_eq!(story.read("a.txt"), None);
-    assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.1"]), @r#"
+    assert_eq!(scenario.read("a.txt"), None);
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--approve", "0/0.1"]), @r#"
     exit 5
     --- stderr
     suspended: the run waits for 1 approval:
       0/1.0  main wants to call write_file {"path":"b.txt","content":"b"}
     hint: decide with `llm-do runs resume [RUN] --approve 0/1.0` or `--deny 0/1.0`
     "#);
-    assert_eq!(story.read("a.txt").as_deref(), Some("a"));
-    assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "0/0.1"]), @"
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a"));
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--approve", "0/0.1"]), @"
     exit 2
     --- stderr
     error: `0/0.1:ask` is already decided, by operator (command line)
     ");
-    assert_snapshot!(story.run(&["runs", "resume", "last", "--deny", "0/1.0=not today"]), @"
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--deny", "0/1.0=not today"]), @"
     exit 0
     --- stdout
     both
@@ -70,13 +70,13 @@ fn approved_deferred_call_resumes_the_run() {
     --- stderr
     warning: 1 call was refused
     ");
-    assert_eq!(story.read("b.txt"), None);
-    assert_snapshot!(story.run(&["runs", "resume", "last", "--deny", "0/1.0"]), @"
+    assert_eq!(scenario.read("b.txt"), None);
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--deny", "0/1.0"]), @"
     exit 2
     --- stderr
     error: `0/1.0:ask` is already decided, by operator (command line)
     ");
-    let records = journal(&story);
+    let records = journal(&scenario);
     let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
     assert_eq!((of("model_requested"), of("tool_started"), of("run_resumed")), (3, 2, 2));
     for (number, record) in records.iter().enumerate() {
@@ -86,9 +86,9 @@ fn approved_deferred_call_resumes_the_run() {
 
 #[test]
 fn resumed_run_repeats_no_finished_call() {
-    let story = two_writes();
-    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
-    let dir = story.runs().remove(0);
+    let scenario = two_writes();
+    assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let dir = scenario.runs().remove(0);
     let whole = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
     let undisturbed = whole.lines().count();
     for kept in 1..undisturbed {
@@ -97,9 +97,11 @@ fn resumed_run_repeats_no_finished_call() {
         let next = whole.lines().nth(kept).unwrap();
         cut.push_str(&next[..next.len() / 2]);
         fs::write(dir.join("journal.jsonl"), cut).unwrap();
-        let _ =
-            (fs::remove_file(story.project().join("a.txt")), fs::remove_file(story.project().join("b.txt")));
-        let told = story.run(&["runs", "resume"]);
+        let _ = (
+            fs::remove_file(scenario.project().join("a.txt")),
+            fs::remove_file(scenario.project().join("b.txt")),
+        );
+        let told = scenario.run(&["runs", "resume"]);
         assert_eq!((told.code, told.stdout.as_str()), (Some(0), "both\n"), "{kept}: {told}");
         let text = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
         let records = lines(&text);
@@ -110,57 +112,58 @@ fn resumed_run_repeats_no_finished_call() {
 
 #[test]
 fn interrupted_call_can_be_given_its_result() {
-    let story = two_writes();
-    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
-    let dir = story.runs().remove(0);
+    let scenario = two_writes();
+    assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let dir = scenario.runs().remove(0);
     let whole = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
     let started =
         whole.lines().position(|line| line.contains("tool_started") && line.contains("write_file")).unwrap();
     let cut: String = whole.lines().take(started + 1).map(|line| format!("{line}\n")).collect();
     fs::write(dir.join("journal.jsonl"), cut).unwrap();
-    fs::write(story.project().join("a.txt"), "by somebody else").unwrap();
-    assert_snapshot!(story.run(&["runs", "resume"]), @"
+    fs::write(scenario.project().join("a.txt"), "by somebody else").unwrap();
+    assert_snapshot!(scenario.run(&["runs", "resume"]), @"
     exit 5
     --- stderr
     suspended: the run waits for 1 decision:
       0/0.1  write_file was cut off before it ended; only you can know whether its effect took place
     hint: decide with `llm-do runs resume [RUN] --again 0/0.1` to run it again, or with `--result 0/0.1=JSON` to count it as done
     ");
-    assert_snapshot!(story.run(&["runs", "resume", "last", "--result", "0/0.1=\"written\""]), @"
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--result", "0/0.1=\"written\""]), @"
     exit 0
     --- stdout
     both
     ");
-    assert_eq!(story.read("a.txt").as_deref(), Some("by somebody else"));
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("by somebody else"));
     let settled = |record: &Value| record["step"] == "settle" && record["kind"] == "answered";
-    let records = journal(&story);
+    let records = journal(&scenario);
     let settled: Vec<&Value> = records.iter().filter(|record| settled(record)).collect();
     assert_eq!((&settled[0]["answer"], &settled[0]["via"]), (&json!("done"), &json!("command line")));
 }
 
 #[test]
 fn changed_program_is_not_resumed() {
-    let story = two_writes();
-    assert_eq!(story.run(&[".", "--approval", "defer"]).code, Some(5));
-    let story = story.file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nOther.\n");
-    assert_snapshot!(story.run(&["runs", "resume", "last", "--approve", "all"]), @"
+    let scenario = two_writes();
+    assert_eq!(scenario.run(&[".", "--approval", "defer"]).code, Some(5));
+    let scenario =
+        scenario.file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nOther.\n");
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--approve", "all"]), @"
     exit 2
     --- stderr
     error: `main` (main.worker) has changed since the run began: a run goes on only with the workers that it began with
     hint: put the file back as it was, or start a new run
     ");
-    assert_eq!(story.read("a.txt"), None);
+    assert_eq!(scenario.read("a.txt"), None);
 }
 
 #[test]
 fn finished_run_cannot_be_resumed() {
-    let story = two_writes();
-    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
-    assert_snapshot!(story.run(&["runs", "resume"]), @"
+    let scenario = two_writes();
+    assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    assert_snapshot!(scenario.run(&["runs", "resume"]), @"
     exit 2
     --- stderr
     error: the run is done: there is nothing left to do
     ");
-    let text = fs::read_to_string(story.runs()[0].join("journal.jsonl")).unwrap();
+    let text = fs::read_to_string(scenario.runs()[0].join("journal.jsonl")).unwrap();
     assert_eq!(lines(&text).last().unwrap()["kind"], "run_ended");
 }

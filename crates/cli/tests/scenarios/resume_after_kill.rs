@@ -6,7 +6,7 @@
 
 use crate::{
     python::fixture::{assert_no_process_is_left, has_python},
-    scenario::{Story, Told},
+    scenario::{Finished, Scenario},
     terminal_session::Session,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -29,7 +29,7 @@ fn worker(toolsets: &str) -> String {
 }
 
 /// Three workers, two of them concurrent, every kind of file change, and a tool whose effect llm-do cannot verify.
-fn program() -> Story {
+fn program() -> Scenario {
     let call = |tool: &str, arguments: Value| json!({"tool": tool, "arguments": arguments});
     let write = |path: &str, content: &str| call("write_file", json!({"path": path, "content": content}));
     let post = |text: &str| call("post", json!({"out": "/out", "text": text}));
@@ -74,7 +74,7 @@ fn program() -> Story {
         vec![vec![post("south 1")], vec![write("/out/south.md", "s"), post("south 2")]],
         "south is done",
     );
-    Story::new()
+    Scenario::new()
         .file("project.yaml", "name: crash\nsandbox: {paths: {out: {root: ./out, mode: rw}}}\n")
         .file(
             "main.worker",
@@ -89,18 +89,18 @@ fn program() -> Story {
 const RUN: &[&str] = &[".", "--approval", "approve_all"];
 
 /// The same with a prepared Python host, so that the journal is the largest file that is written.
-fn prepared(by: &Story) -> Story {
-    let story = program();
-    let cache = |story: &Story| story.home().join("home/.llm-do");
-    fs::create_dir(cache(&story)).expect("a folder");
-    let copied = Command::new("cp").arg("-r").arg(cache(by).join("cache")).arg(cache(&story)).status();
+fn prepared(by: &Scenario) -> Scenario {
+    let scenario = program();
+    let cache = |scenario: &Scenario| scenario.home().join("home/.llm-do");
+    fs::create_dir(cache(&scenario)).expect("a folder");
+    let copied = Command::new("cp").arg("-r").arg(cache(by).join("cache")).arg(cache(&scenario)).status();
     assert!(copied.expect("cp starts").success());
-    story
+    scenario
 }
 
 /// Runs the program until its journal would grow beyond so many bytes.
-fn run_until(story: &Story, bytes: u64) -> Option<i32> {
-    let mut command = story.command(RUN);
+fn run_until(scenario: &Scenario, bytes: u64) -> Option<i32> {
+    let mut command = scenario.command(RUN);
     // SAFETY: between fork and exec only this system call is made.
     unsafe {
         command.pre_exec(move || {
@@ -114,8 +114,8 @@ fn run_until(story: &Story, bytes: u64) -> Option<i32> {
 }
 
 /// The files that the program leaves, with every posted line.
-fn left(story: &Story) -> BTreeMap<String, String> {
-    let entries = fs::read_dir(story.project().join("out")).expect("there is a folder").flatten();
+fn left(scenario: &Scenario) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(scenario.project().join("out")).expect("there is a folder").flatten();
     let file = |entry: fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();
         let text = fs::read_to_string(entry.path()).expect("a text");
@@ -132,8 +132,8 @@ fn left(story: &Story) -> BTreeMap<String, String> {
 }
 
 /// The records of the run. A partial line at the end does not count.
-fn journal(story: &Story) -> Vec<Value> {
-    let Some(dir) = story.runs().pop() else { return Vec::new() };
+fn journal(scenario: &Scenario) -> Vec<Value> {
+    let Some(dir) = scenario.runs().pop() else { return Vec::new() };
     let text = fs::read_to_string(dir.join("journal.jsonl")).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
@@ -144,8 +144,8 @@ fn count(journal: &[Value], kind: &str) -> usize {
 }
 
 /// The operator's decision about each interrupted tool, from whether its line was posted.
-fn decisions(story: &Story, told: &Told) -> Vec<String> {
-    let posted = story.read("out/posted.txt").unwrap_or_default();
+fn decisions(scenario: &Scenario, told: &Finished) -> Vec<String> {
+    let posted = scenario.read("out/posted.txt").unwrap_or_default();
     // Each question that waits is a line: `  CALL  post was cut off …`.
     let waiting = told.stderr.lines().filter(|line| line.starts_with("  "));
     let mut said = Vec::new();
@@ -153,7 +153,7 @@ fn decisions(story: &Story, told: &Told) -> Vec<String> {
         let (place, rest) =
             line.trim_start().split_once("  ").unwrap_or_else(|| panic!("a question: {told}"));
         assert!(rest.starts_with("post was cut off"), "only `post` can't tell by itself: {told}");
-        let journal = journal(story);
+        let journal = journal(scenario);
         let called = |record: &&Value| record["kind"] == "call_started" && record["path"] == place;
         let text = journal.iter().find(called).expect("the call")["input"]["text"]
             .as_str()
@@ -168,16 +168,16 @@ fn decisions(story: &Story, told: &Told) -> Vec<String> {
 }
 
 /// Resumes until the run is done.
-fn resume(story: &Story) -> Told {
+fn resume(scenario: &Scenario) -> Finished {
     let mut said = Vec::new();
     for _ in 0..4 {
         let mut arguments = vec!["runs", "resume", "last"];
         arguments.extend(said.iter().map(String::as_str));
-        let told = story.run(&arguments);
+        let told = scenario.run(&arguments);
         if told.code != Some(5) {
             return told;
         }
-        said = decisions(story, &told);
+        said = decisions(scenario, &told);
     }
     panic!("it is suspended again and again: {said:?}")
 }
@@ -211,21 +211,21 @@ fn run_killed_at_any_record_resumes_to_the_same_result() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(&bytes) = kills.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let story = prepared(&undisturbed);
-                    if run_until(&story, bytes) == Some(0) {
+                    let scenario = prepared(&undisturbed);
+                    if run_until(&scenario, bytes) == Some(0) {
                         // The two workers ran in the other order, and their records are shorter.
                         continue;
                     }
-                    let cut = journal(&story);
+                    let cut = journal(&scenario);
                     let told = match cut.is_empty() {
                         // Killed before the first record: there is nothing to resume.
-                        true => story.run(RUN),
-                        false => resume(&story),
+                        true => scenario.run(RUN),
+                        false => resume(&scenario),
                     };
                     let at = format!("killed after {bytes} bytes, {} records", cut.len());
                     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "all is done\n"), "{at}: {told}");
-                    assert_eq!(left(&story), expected, "{at}");
-                    let journal = journal(&story);
+                    assert_eq!(left(&scenario), expected, "{at}");
+                    let journal = journal(&scenario);
                     assert_eq!(journal[..cut.len()], cut, "{at}: no record is lost");
                     let done = ["model_answered", "tool_ended"].map(|kind| count(&journal, kind));
                     assert_eq!(done, steps, "{at}: each step ended once");
@@ -235,7 +235,7 @@ fn run_killed_at_any_record_resumes_to_the_same_result() {
                     resumed.fetch_add(usize::from(!cut.is_empty()), Ordering::Relaxed);
                     let of_settling = journal.iter().filter(|record| record["step"] == "settle").count();
                     settled.fetch_add(of_settling, Ordering::Relaxed);
-                    assert_no_process_is_left(&story);
+                    assert_no_process_is_left(&scenario);
                 }
             });
         }
@@ -256,14 +256,14 @@ fn operator_settles_an_interrupted_tool_on_the_terminal() {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let started = |line: &&str| line.contains("\"tool_started\"") && line.contains("\"path\":\"0/3.0\"");
     let intent = lines.iter().position(started).expect("the tool has begun");
-    let story = prepared(&undisturbed);
-    run_until(&story, lines[..=intent].iter().map(|line| line.len() as u64).sum());
-    let mut session = Session::start(story.command_on_terminal(&["runs", "resume"]));
+    let scenario = prepared(&undisturbed);
+    run_until(&scenario, lines[..=intent].iter().map(|line| line.len() as u64).sum());
+    let mut session = Session::start(scenario.command_on_terminal(&["runs", "resume"]));
     session.expect("decide later");
     session.wait_for_keys();
     session.type_keys("q");
     assert_eq!(session.end().0, Some(5));
-    let mut session = Session::start(story.command_on_terminal(&["runs", "resume"]));
+    let mut session = Session::start(scenario.command_on_terminal(&["runs", "resume"]));
     session.expect("decide later");
     session.wait_for_keys();
     session.type_keys("d");
@@ -271,5 +271,5 @@ fn operator_settles_an_interrupted_tool_on_the_terminal() {
     session.wait_for_keys();
     session.type_keys("by hand\r");
     assert_eq!(session.end().0, Some(0));
-    assert!(journal(&story).iter().any(|record| record["ending"]["output"] == "by hand"));
+    assert!(journal(&scenario).iter().any(|record| record["ending"]["output"] == "by hand"));
 }

@@ -1,12 +1,12 @@
 //! Runs with a scripted model: stdout, stderr, the journal and exit codes (docs/reference/commands.md).
 
-use crate::scenario::{Story, lines};
+use crate::scenario::{Scenario, lines};
 use insta::assert_snapshot;
 
 const GREETER: &str = "---\nmodel: script:script.yaml\n---\nGreet whoever is named.\n";
 
-fn greeter() -> Story {
-    Story::new().file("greeter.worker", GREETER).file(
+fn greeter() -> Scenario {
+    Scenario::new().file("greeter.worker", GREETER).file(
         "script.yaml",
         "answers:\n  - text: \"Hello, {{ last }}!\"\n    usage: {input_tokens: 12, output_tokens: 4}\n",
     )
@@ -35,7 +35,7 @@ fn message_can_come_from_stdin() {
 
 #[test]
 fn input_can_be_json_a_file_stdin_or_parameters() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("x.worker", "---\nmodel: script:s.yaml\nparameters: {n: integer, name: string}\n---\nHi {{ name }} {{ n }}.\n")
         .file("s.yaml", "answers:\n  - text: ok\n")
         .file("in.json", "{\"n\": 2, \"name\": \"Ada\"}");
@@ -48,28 +48,28 @@ fn input_can_be_json_a_file_stdin_or_parameters() {
         &["--param", "n=2", "-m", "Ada"],
     ] {
         let told =
-            story.run_with_stdin(&[&["x.worker"], arguments].concat(), "{\"n\": 2, \"name\": \"Ada\"}");
+            scenario.run_with_stdin(&[&["x.worker"], arguments].concat(), "{\"n\": 2, \"name\": \"Ada\"}");
         assert_eq!(told.code, Some(0), "{arguments:?} {told}");
-        let journal = story.journal_of_home();
+        let journal = scenario.journal_of_home();
         let sent =
             journal.iter().find(|record| record["kind"] == "conversation_started").expect("a conversation");
         assert_eq!(sent["system"], hi, "{arguments:?}");
     }
-    let told = story.run(&["x.worker", "--param", "n=two", "--param", "name=Ada"]);
+    let told = scenario.run(&["x.worker", "--param", "n=two", "--param", "name=Ada"]);
     assert_eq!(told.code, Some(2), "{told}");
 }
 
 #[test]
 fn quiet_prints_only_the_result_and_errors() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
         .file(
             "s.yaml",
             "answers:\n  - when: {last: fail}\n    error: {status: 400, message: no}\n  - text: ok\n",
         );
-    let told = story.run(&["-q", ".", "go"]);
+    let told = scenario.run(&["-q", ".", "go"]);
     assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("ok\n", ""));
-    let told = story.run(&["-q", ".", "fail"]);
+    let told = scenario.run(&["-q", ".", "fail"]);
     assert!(told.code == Some(1) && told.stderr.contains("error: "), "{told}");
 }
 
@@ -101,8 +101,8 @@ fn json_output_is_one_report() {
 
 #[test]
 fn stream_json_holds_every_record() {
-    let story = greeter();
-    let told = story.run(&["greeter.worker", "Ada", "--output", "stream-json"]);
+    let scenario = greeter();
+    let told = scenario.run(&["greeter.worker", "Ada", "--output", "stream-json"]);
     let events = lines(&told.stdout);
     assert_eq!(events[0]["record"]["kind"], "run_started");
     assert_eq!(events.last().expect("an event")["record"]["kind"], "run_ended");
@@ -116,10 +116,10 @@ fn stream_json_holds_every_record() {
 
 #[test]
 fn typed_output_is_compact_json_in_a_pipe() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("x.worker", "---\nmodel: script:s.yaml\nreturns: {name: string, age: integer}\n---\nExtract.\n")
         .file("s.yaml", "answers:\n  - json: {name: Ada, age: 36}\n");
-    assert_snapshot!(story.run(&["x.worker", "Ada is 36"]), @r#"
+    assert_snapshot!(scenario.run(&["x.worker", "Ada is 36"]), @r#"
     exit 0
     --- stdout
     {"name":"Ada","age":36}
@@ -128,10 +128,10 @@ fn typed_output_is_compact_json_in_a_pipe() {
 
 #[test]
 fn failed_run_prints_the_reason_and_a_hint() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("x.worker", "---\nmodel: script:s.yaml\n---\nAnswer.\n")
         .file("s.yaml", "answers:\n  - error: {status: 401, message: the key is wrong}\n");
-    assert_snapshot!(story.run(&["x.worker", "hi"]), @"
+    assert_snapshot!(scenario.run(&["x.worker", "hi"]), @"
     exit 1
     --- stderr
     error: script:s.yaml: the key is wrong
@@ -141,14 +141,14 @@ fn failed_run_prints_the_reason_and_a_hint() {
 
 #[test]
 fn without_a_terminal_approvals_are_refused_and_counted() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
         .file(
             "s.yaml",
             "answers:\n  - when: {turn: 0}\n    calls:\n      - {tool: write_file, arguments: {path: a.txt, content: a}}\n      \
              - {tool: write_file, arguments: {path: out/b.txt, content: b}}\n  - text: could not\n",
         );
-    assert_snapshot!(story.run(&[".", "--allow", "write_file(out/**)"]), @"
+    assert_snapshot!(scenario.run(&[".", "--allow", "write_file(out/**)"]), @"
     exit 0
     --- stdout
     could not
@@ -157,96 +157,96 @@ fn without_a_terminal_approvals_are_refused_and_counted() {
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     warning: 1 call was refused
     ");
-    assert_eq!(story.read("a.txt"), None);
-    assert_eq!(story.read("out/b.txt").as_deref(), Some("b"));
+    assert_eq!(scenario.read("a.txt"), None);
+    assert_eq!(scenario.read("out/b.txt").as_deref(), Some("b"));
 }
 
 #[test]
 fn program_that_needs_more_than_its_folder_needs_a_grant() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\nsandbox: {paths: {etc: /etc}}\ntoolsets: [filesystem]\n---\nRead.\n",
         )
         .file("s.yaml", "answers:\n  - text: done\n");
-    assert_snapshot!(story.run(&["."]), @"
+    assert_snapshot!(scenario.run(&["."]), @"
     exit 3
     --- stderr
     error: the program asks for more than its own folder:
       to read /etc (asked for at main.worker:3)
     hint: if you trust it with that, run it again with --grant /etc:ro
     ");
-    assert_eq!(story.run(&[".", "--grant", "/etc:ro"]).code, Some(0));
+    assert_eq!(scenario.run(&[".", "--grant", "/etc:ro"]).code, Some(0));
 }
 
 #[test]
 fn deferred_call_suspends_the_run() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
         .file("s.yaml", "answers:\n  - calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n");
-    assert_snapshot!(story.run(&[".", "--approval", "defer"]), @r#"
+    assert_snapshot!(scenario.run(&[".", "--approval", "defer"]), @r#"
     exit 5
     --- stderr
     suspended: the run waits for 1 approval:
       0/0.0  main wants to call write_file {"path":"a.txt","content":"a"}
     hint: decide with `llm-do runs resume [RUN] --approve 0/0.0` or `--deny 0/0.0`
     "#);
-    assert_eq!(story.read("a.txt"), None);
+    assert_eq!(scenario.read("a.txt"), None);
 }
 
 #[test]
 fn limit_exits_with_4_and_refused_entry_with_3() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\nlimits: {max_turns: 2}\n---\nList.\n",
         )
         .file("s.yaml", "answers:\n  - calls: [{tool: list_files}]\n");
-    assert_snapshot!(story.run(&["."]), @"
+    assert_snapshot!(scenario.run(&["."]), @"
     exit 4
     --- stderr
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: `main` used all of its 2 model turns without finishing
     hint: `llm-do runs show [RUN]` tells what it did
     ");
-    assert_eq!(story.run(&[".", "--deny", "main"]).code, Some(3));
+    assert_eq!(scenario.run(&[".", "--deny", "main"]).code, Some(3));
 }
 
 #[test]
 fn missing_model_error_names_the_environment_variables() {
-    let story = Story::new().file("x.worker", "---\n---\nHi.\n");
-    let told = story.run(&["x.worker", "hello"]);
+    let scenario = Scenario::new().file("x.worker", "---\n---\nHi.\n");
+    let told = scenario.run(&["x.worker", "hello"]);
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stderr.contains("_API_KEY"), "{told}");
 }
 
 #[test]
 fn closed_stdout_ends_the_run_quietly() {
-    let story = greeter();
-    let mut command = story.command(&["greeter.worker", "Ada", "--output", "stream-json"]);
+    let scenario = greeter();
+    let mut command = scenario.command(&["greeter.worker", "Ada", "--output", "stream-json"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");
     drop(child.stdout.take());
-    let told = story.told(child.wait_with_output().expect("it ends"));
+    let told = scenario.finished(child.wait_with_output().expect("it ends"));
     assert_eq!(told.stderr, "", "{told}");
 }
 
 #[test]
 fn json_output_reports_errors() {
-    let story = greeter().file("bad.worker", "---\nmodle: x\n---\nHi.\n");
-    let told = story.run(&["bad.worker", "x", "--json"]);
+    let scenario = greeter().file("bad.worker", "---\nmodle: x\n---\nHi.\n");
+    let told = scenario.run(&["bad.worker", "x", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&told.stdout).expect("one object");
     assert_eq!((told.code, &report["status"]), (Some(2), &"not_started".into()));
     assert_eq!(report["diagnostics"][0]["code"], "E0201");
-    let told = story.run(&["greeter.worker", "x", "--param", "y", "--json"]);
+    let told = scenario.run(&["greeter.worker", "x", "--param", "y", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&told.stdout).expect("one object");
     assert!(report["error"]["message"].as_str().is_some_and(|message| message.contains("--param")), "{told}");
 }
 
 #[test]
 fn invalid_command_line_exits_with_2() {
-    let story = greeter();
-    assert_snapshot!(story.run(&["greeter.worker", "Ada", "--modle", "a:b"]), @"
+    let scenario = greeter();
+    assert_snapshot!(scenario.run(&["greeter.worker", "Ada", "--modle", "a:b"]), @"
     exit 2
     --- stderr
     error: unexpected argument '--modle' found
@@ -257,19 +257,19 @@ fn invalid_command_line_exits_with_2() {
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(story.run(&["greeter.worker", "Ada", "--param", "x"]), @"
+    assert_snapshot!(scenario.run(&["greeter.worker", "Ada", "--param", "x"]), @"
     exit 2
     --- stderr
     error: --param x: a name and a value belong here
     hint: write --param NAME=VALUE
     ");
-    assert_snapshot!(story.run(&["greeter.worker", "Ada", "-m", "Grace"]), @"
+    assert_snapshot!(scenario.run(&["greeter.worker", "Ada", "-m", "Grace"]), @"
     exit 2
     --- stderr
     error: the message is given twice: `Ada` and --message
     hint: leave one of them out
     ");
-    assert_snapshot!(story.run(&["nowhere.worker"]), @"
+    assert_snapshot!(scenario.run(&["nowhere.worker"]), @"
     exit 2
     --- stderr
     error[E0307]: `nowhere.worker` does not exist
@@ -278,8 +278,8 @@ fn invalid_command_line_exits_with_2() {
 
 #[test]
 fn invalid_file_is_shown_with_its_location() {
-    let story = greeter().file("bad.worker", "---\nmodle: script:script.yaml\n---\nHi.\n");
-    assert_snapshot!(story.run(&["bad.worker", "x"]), @"
+    let scenario = greeter().file("bad.worker", "---\nmodle: script:script.yaml\n---\nHi.\n");
+    assert_snapshot!(scenario.run(&["bad.worker", "x"]), @"
     exit 2
     --- stderr
     error[E0201]: unknown key `modle`
@@ -290,7 +290,7 @@ fn invalid_file_is_shown_with_its_location() {
       |
       = help: did you mean `model`?
     ");
-    assert_snapshot!(story.run(&["check", "bad.worker"]), @"
+    assert_snapshot!(scenario.run(&["check", "bad.worker"]), @"
     exit 2
     --- stdout
     error[E0201]: unknown key `modle`
@@ -305,52 +305,56 @@ fn invalid_file_is_shown_with_its_location() {
     found 1 error
     note: `llm-do check --explain E0201` says more about an error
     ");
-    assert!(story.runs().is_empty());
+    assert!(scenario.runs().is_empty());
 }
 
 #[test]
 fn finished_run_is_listed_and_shown() {
-    let story = greeter();
-    story.run(&["greeter.worker", "Ada"]);
-    let list = story.run(&["runs", "list", "greeter.worker", "--json"]);
+    let scenario = greeter();
+    scenario.run(&["greeter.worker", "Ada"]);
+    let list = scenario.run(&["runs", "list", "greeter.worker", "--json"]);
     assert_eq!(list.code, Some(0), "{list}");
     let list: serde_json::Value = serde_json::from_str(&list.stdout).expect("JSON");
     assert_eq!(list["runs"][0]["state"], "done");
-    let shown = story.run(&["runs", "show", "last", "greeter.worker"]);
+    let shown = scenario.run(&["runs", "show", "last", "greeter.worker"]);
     assert_eq!(shown.code, Some(0), "{shown}");
     assert!(shown.stdout.contains("greeter"), "{shown}");
-    let none = story.run(&["runs", "show", "20200101-000000-0000", "greeter.worker"]);
+    let none = scenario.run(&["runs", "show", "20200101-000000-0000", "greeter.worker"]);
     assert_eq!(none.code, Some(2), "{none}");
 }
 
 #[test]
 fn run_is_exported_as_html() {
-    let story = greeter();
-    story.run(&["greeter.worker", "Ada <3"]);
-    let told = story.run(&["runs", "export", "last", "greeter.worker", "--html"]);
+    let scenario = greeter();
+    scenario.run(&["greeter.worker", "Ada <3"]);
+    let told = scenario.run(&["runs", "export", "last", "greeter.worker", "--html"]);
     assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""), "{told}");
     assert!(
         told.stdout.starts_with("<!doctype html>") && told.stdout.contains("Hello, Ada &lt;3!"),
         "{told}"
     );
-    let told = story.run(&["runs", "export", "last", "greeter.worker", "--html", "-o", "run.html"]);
+    let told = scenario.run(&["runs", "export", "last", "greeter.worker", "--html", "-o", "run.html"]);
     assert_snapshot!(told, @"
     exit 0
     --- stderr
     note: written to run.html
     ");
-    assert!(story.read("run.html").is_some_and(|page| page.ends_with("</html>\n")));
-    assert_snapshot!(story.run(&["runs", "export", "last", "greeter.worker", "--html", "-o", "none/run.html"]), @"
+    assert!(scenario.read("run.html").is_some_and(|page| page.ends_with("</html>\n")));
+    assert_snapshot!(scenario.run(&["runs", "export", "last", "greeter.worker", "--html", "-o", "none/run.html"]), @"
     exit 1
     --- stderr
     error: cannot write none/run.html: No such file or directory (os error 2)
     ");
-    assert_eq!(story.run(&["runs", "export", "last", "greeter.worker"]).code, Some(2), "a form is missing");
+    assert_eq!(
+        scenario.run(&["runs", "export", "last", "greeter.worker"]).code,
+        Some(2),
+        "a form is missing"
+    );
 }
 
 #[test]
 fn help_and_version_need_no_project() {
-    let story = Story::new();
+    let scenario = Scenario::new();
     for arguments in [
         &["--version"][..],
         &["--help"],
@@ -358,7 +362,7 @@ fn help_and_version_need_no_project() {
         &["models", "pull", "-h"],
         &["completions", "bash"],
     ] {
-        let told = story.run(arguments);
+        let told = scenario.run(arguments);
         assert_eq!(told.code, Some(0), "{told}");
         assert_eq!(told.stderr, "");
     }
@@ -366,19 +370,19 @@ fn help_and_version_need_no_project() {
 
 #[test]
 fn mistyped_command_gets_a_suggestion() {
-    let told = Story::new().run(&["modles", "list"]);
+    let told = Scenario::new().run(&["modles", "list"]);
     assert_eq!(told.code, Some(2));
     assert!(told.stderr.contains("help: did you mean the command `llm-do models`?"), "{told}");
 }
 
 #[test]
 fn run_says_that_overrides_do_not_reach_a_locked_worker() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\nlocked: true\n---\nGreet.\n")
         .file("s.yaml", "answers: [{text: hello}]\n");
-    let note = |arguments: &[&str]| story.run(arguments).stderr;
+    let note = |arguments: &[&str]| scenario.run(arguments).stderr;
     assert!(!note(&[".", "hi"]).contains("locked"));
-    let told = story.run(&[".", "hi", "--model", "script:other.yaml", "--set", "temperature=1"]);
+    let told = scenario.run(&[".", "hi", "--model", "script:other.yaml", "--set", "temperature=1"]);
     assert_snapshot!(told, @"
     exit 0
     --- stdout
@@ -393,7 +397,7 @@ fn run_says_that_overrides_do_not_reach_a_locked_worker() {
 #[test]
 fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
     let mentioned = |front: &str, call: &str| {
-        let story = Story::new()
+        let scenario = Scenario::new()
             .file("project.yaml", "model: script:s.yaml\n")
             .file("main.worker", &format!("---\n{front}\n---\nWork.\n"))
             .file("workers/helper.worker", "---\n---\nHelp.\n")
@@ -408,7 +412,7 @@ fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
                     "answers:\n  - when: {{worker: main, turn: 0}}\n    calls: [{{tool: {call}}}]\n  - text: done\n"
                 ),
             );
-        let told = story.run(&["."]);
+        let told = scenario.run(&["."]);
         assert_eq!(told.code, Some(0), "{told}");
         told.stderr.matches("no terminal to ask on").count()
     };
@@ -420,11 +424,11 @@ fn missing_terminal_is_mentioned_only_where_a_call_may_ask() {
 
 #[test]
 fn attachment_for_code_is_an_error() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("project.yaml", "entry: flow.py:main\n")
         .file("flow.py", "def main(input, ctx):\n    return 'done'\n")
         .file("a.txt", "text");
-    let told = story.run(&[".", "--attach", "a.txt"]);
+    let told = scenario.run(&[".", "--attach", "a.txt"]);
     assert!(
         told.code == Some(2) && told.stderr.contains("is Python code, and attachments are for models"),
         "{told}"
@@ -433,26 +437,27 @@ fn attachment_for_code_is_an_error() {
 
 #[test]
 fn registry_lies_in_the_folder_of_llm_do() {
-    let story = Story::new().file("own/workers/greet.worker", "---\nmodel: script:s.yaml\n---\nGreet.\n");
-    let story = story.file("s.yaml", "answers: [{text: hello}]\n").env("LLM_DO_HOME", "own");
-    let told = story.run(&["greet", "hi"]);
+    let scenario =
+        Scenario::new().file("own/workers/greet.worker", "---\nmodel: script:s.yaml\n---\nGreet.\n");
+    let scenario = scenario.file("s.yaml", "answers: [{text: hello}]\n").env("LLM_DO_HOME", "own");
+    let told = scenario.run(&["greet", "hi"]);
     assert!(told.code == Some(0) && told.stdout == "hello\n", "{told}");
 }
 
 #[test]
 fn name_of_a_planned_command_is_no_target() {
-    let story = Story::new().file("chat/main.worker", "---\nmodel: script:s.yaml\n---\nTalk.\n");
-    let story = story.file("s.yaml", "answers: [{text: hello}]\n");
-    let told = story.run(&["chat", "hi"]);
+    let scenario = Scenario::new().file("chat/main.worker", "---\nmodel: script:s.yaml\n---\nTalk.\n");
+    let scenario = scenario.file("s.yaml", "answers: [{text: hello}]\n");
+    let told = scenario.run(&["chat", "hi"]);
     assert!(told.code == Some(2) && told.stderr.contains("has no command `chat` yet"), "{told}");
-    let told = story.run(&["./chat", "hi"]);
+    let told = scenario.run(&["./chat", "hi"]);
     assert!(told.code == Some(0) && told.stdout == "hello\n", "{told}");
 }
 
 #[test]
 fn a_folder_without_workers_shows_the_first_steps() {
-    let story = Story::new().file("notes.txt", "Nothing to run.\n");
-    assert_snapshot!(story.run(&[]), @"
+    let scenario = Scenario::new().file("notes.txt", "Nothing to run.\n");
+    assert_snapshot!(scenario.run(&[]), @"
     exit 2
     --- stderr
     llm-do runs programs made of LLM workers: files with instructions that call each other like functions.
@@ -465,7 +470,7 @@ fn a_folder_without_workers_shows_the_first_steps() {
       llm-do doctor                 what this machine has: models, keys, Python, confinement
       llm-do --help                 all commands
     ");
-    let told = story.run(&["."]);
+    let told = scenario.run(&["."]);
     assert!(told.stderr.contains("E0306") && told.stderr.contains("llm-do init NAME"), "{told}");
     // A file that could be run is named.
     let told = greeter().run(&[]);
@@ -474,17 +479,17 @@ fn a_folder_without_workers_shows_the_first_steps() {
 
 #[test]
 fn text_file_and_library_as_targets_get_a_hint() {
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("notes.txt", "text")
         .file("lib1/lib.yaml", "name: lib1\nversion: '1.0'\ndescription: x\nexports: [a]\n")
         .file("lib1/workers/a.worker", "---\n---\nHi.\n")
         .file("p/project.yaml", "dependencies: [lib1]\nmodel: script:s.yaml\n")
         .file("p/main.worker", "---\nallow_workers: ['lib1:a']\n---\nGo.\n");
-    let told = story.run(&["notes.txt", "hi"]);
+    let told = scenario.run(&["notes.txt", "hi"]);
     assert!(told.stderr.contains("`notes.txt` is neither a worker file nor a folder"), "{told}");
     assert!(told.stderr.contains("attach `notes.txt`"), "{told}");
-    let told = story.run(&["check", "p", "--lib", "lib1"]);
+    let told = scenario.run(&["check", "p", "--lib", "lib1"]);
     assert!(told.stdout.contains("is a library itself: name the folder that contains it"), "{told}");
     assert_eq!(told.code, Some(2), "{told}");
-    assert_eq!(story.run(&["check", "p", "--lib", "."]).code, Some(0));
+    assert_eq!(scenario.run(&["check", "p", "--lib", "."]).code, Some(0));
 }

@@ -1,6 +1,6 @@
 //! The command `runs`: one call, the timeline, a run that is still running, cleaning and export.
 
-use crate::scenario::{Story, lines};
+use crate::scenario::{Scenario, lines};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::{
@@ -13,8 +13,8 @@ use std::{
 };
 
 /// A run that writes a file and ends.
-fn writer() -> Story {
-    Story::new()
+fn writer() -> Scenario {
+    Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
         .file(
             "s.yaml",
@@ -24,37 +24,37 @@ fn writer() -> Story {
 
 #[test]
 fn runs_show_prints_one_call_and_the_timeline() {
-    let story = writer();
-    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
-    let told = story.run(&["runs", "show", "--call", "0/0.0"]);
+    let scenario = writer();
+    assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let told = scenario.run(&["runs", "show", "--call", "0/0.0"]);
     assert!(
         told.stdout.contains("0/0.0  write_file  done") && told.stdout.contains("content: \"a\""),
         "{told}"
     );
-    let told = story.run(&["runs", "show", "last", "--call", "0", "--json"]);
+    let told = scenario.run(&["runs", "show", "last", "--call", "0", "--json"]);
     let call: Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!((&call["output"], &call["records"][0]["kind"]), (&json!("written"), &json!("call_started")));
-    assert_snapshot!(story.run(&["runs", "show", "last", "--call", "0/7.0"]), @"
+    assert_snapshot!(scenario.run(&["runs", "show", "last", "--call", "0/7.0"]), @"
     exit 2
     --- stderr
     error: no call at `0/7.0` in run [RUN]
     hint: `llm-do runs show RUN --timeline` shows the place of each call
     ");
-    let told = story.run(&["runs", "show", "last", "--timeline"]);
+    let told = scenario.run(&["runs", "show", "last", "--timeline"]);
     assert!(told.code == Some(0) && told.stdout.contains("0/0.0    write_file"), "{told}");
-    let told = story.run(&["runs", "show", "last", "--timeline", "--json"]);
+    let told = scenario.run(&["runs", "show", "last", "--timeline", "--json"]);
     let timeline: Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(timeline["rows"][1]["spans"][0]["kind"], "tool");
-    assert_eq!(story.run(&["runs", "show", "--timeline", "--follow"]).code, Some(2));
+    assert_eq!(scenario.run(&["runs", "show", "--timeline", "--follow"]).code, Some(2));
 }
 
 #[test]
 fn runs_show_follows_a_running_run() {
-    let story = writer();
-    let path = story.home().join("operator.sock");
+    let scenario = writer();
+    let path = scenario.home().join("operator.sock");
     let listener = UnixListener::bind(&path).expect("a socket");
     let channel = format!("unix:{}", path.display());
-    let mut run = story.command(&[".", "--operator", &channel]);
+    let mut run = scenario.command(&[".", "--operator", &channel]);
     let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut operator = BufReader::new(listener.accept().expect("the run").0);
     let mut hears = |line: &mut String| operator.read_line(line).expect("a line");
@@ -64,14 +64,14 @@ fn runs_show_follows_a_running_run() {
     hears(&mut asked);
     assert!(asked.contains("\"ask\""), "{asked}");
 
-    let mut follow = story.command(&["runs", "show", "--follow"]);
+    let mut follow = scenario.command(&["runs", "show", "--follow"]);
     let mut follow = follow.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut shown =
         BufReader::new(follow.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
     // The run waits for its answer, so this output comes while it is running.
     let waits = shown.by_ref().find(|line| line.contains("waits for approval")).expect("the question");
     assert!(waits.contains("? write_file at 0/0.0"), "{waits}");
-    let told = story.run(&["runs", "export", "--html"]);
+    let told = scenario.run(&["runs", "export", "--html"]);
     assert!(told.stdout.contains("The run was going on when this page was made."), "{told}");
 
     operator
@@ -87,59 +87,60 @@ fn runs_show_follows_a_running_run() {
 
 #[test]
 fn following_a_truncated_journal_reports_the_cut() {
-    let story = writer();
-    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
-    let told = story.run(&["runs", "show", "--follow", "--output", "stream-json"]);
+    let scenario = writer();
+    assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let told = scenario.run(&["runs", "show", "--follow", "--output", "stream-json"]);
     let events = lines(&told.stdout);
-    assert_eq!(events.len(), story.journal().len());
+    assert_eq!(events.len(), scenario.journal().len());
     assert_eq!(events.last().expect("an event")["record"]["kind"], "run_ended");
-    let told = story.run(&["runs", "show", "--follow", "--json"]);
+    let told = scenario.run(&["runs", "show", "--follow", "--json"]);
     let tree: Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(tree["state"], "done");
 
-    let path = story.runs().remove(0).join("journal.jsonl");
+    let path = scenario.runs().remove(0).join("journal.jsonl");
     let text = fs::read_to_string(&path).expect("a journal");
     fs::write(&path, &text[..text.len() - 20]).expect("a file");
-    let told = story.run(&["runs", "show", "--follow"]);
+    let told = scenario.run(&["runs", "show", "--follow"]);
     assert_eq!(told.code, Some(0), "{told}");
     assert!(told.stdout.ends_with("cut off: nobody is writing the journal any more\n"), "{told}");
 }
 
 #[test]
 fn runs_clean_keeps_suspended_runs() {
-    let story = writer();
+    let scenario = writer();
     for approval in ["approve_all", "approve_all", "defer"] {
-        story.run(&[".", "--approval", approval]);
+        scenario.run(&[".", "--approval", approval]);
     }
-    let told = story.run(&["runs", "clean", ".", "--keep", "0", "--dry-run"]);
-    assert_eq!(story.runs().len(), 3);
+    let told = scenario.run(&["runs", "clean", ".", "--keep", "0", "--dry-run"]);
+    assert_eq!(scenario.runs().len(), 3);
     assert_eq!(told.stdout.matches("[RUN]  done  ").count(), 2, "{told}");
     assert!(
         told.stderr.contains("note: would remove 2 runs and free ")
             && told.stderr.ends_with(" kB, 1 run left\n"),
         "{told}"
     );
-    let told = story.run(&["runs", "clean", ".", "--keep", "0", "--json"]);
+    let told = scenario.run(&["runs", "clean", ".", "--keep", "0", "--json"]);
     let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(report["removed"].as_array().map(Vec::len), Some(2), "{report}");
     assert!(report["freed_bytes"].as_u64().is_some_and(|bytes| bytes > 500), "{report}");
-    assert_eq!(story.runs().len(), 1);
-    assert_snapshot!(story.run(&["runs", "clean", ".", "--older-than", "0s", "--keep", "1"]), @"
+    assert_eq!(scenario.runs().len(), 1);
+    assert_snapshot!(scenario.run(&["runs", "clean", ".", "--older-than", "0s", "--keep", "1"]), @"
     exit 0
     --- stderr
     note: nothing to remove: 1 run in [DIR]/project/.llm-do/runs
     ");
-    let told = story.run(&["runs", "clean", "."]);
+    let told = scenario.run(&["runs", "clean", "."]);
     assert!(told.code == Some(2) && told.stderr.contains("--older-than"), "{told}");
-    assert_eq!(story.run(&["runs", "clean", ".", "--keep", "0", "--suspended"]).code, Some(0));
-    assert!(story.runs().is_empty());
+    assert_eq!(scenario.run(&["runs", "clean", ".", "--keep", "0", "--suspended"]).code, Some(0));
+    assert!(scenario.runs().is_empty());
 
     // A project from elsewhere may contain a link.
-    let other = story.home().join("other/runs");
+    let other = scenario.home().join("other/runs");
     fs::create_dir_all(other.join("20240101-000000-aaaa")).expect("folders");
-    fs::remove_dir_all(story.project().join(".llm-do")).expect("a folder");
-    std::os::unix::fs::symlink(story.home().join("other"), story.project().join(".llm-do")).expect("a link");
-    assert_snapshot!(story.run(&["runs", "clean", "--keep", "0"]), @"
+    fs::remove_dir_all(scenario.project().join(".llm-do")).expect("a folder");
+    std::os::unix::fs::symlink(scenario.home().join("other"), scenario.project().join(".llm-do"))
+        .expect("a link");
+    assert_snapshot!(scenario.run(&["runs", "clean", "--keep", "0"]), @"
     exit 1
     --- stderr
     error: cannot clean ./.llm-do/runs: `.llm-do` is a link, and none is followed
@@ -173,18 +174,18 @@ fn collect(
 
 #[test]
 fn runs_export_writes_a_trace_to_a_file_or_a_collector() {
-    let story = writer()
+    let scenario = writer()
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=blue%20sky")
         .env("HTTP_PROXY", "http://127.0.0.1:9");
-    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
-    let export = |to: &str| story.run(&["runs", "export", "last", ".", "--otel", to]);
+    assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let export = |to: &str| scenario.run(&["runs", "export", "last", ".", "--otel", to]);
     let told = export("-");
     let shown: Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(shown["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"], "invoke_agent main");
     assert_eq!(told.stderr, "");
     assert_eq!(export("trace.json").code, Some(0));
-    let written = story.read("trace.json").expect("a file");
-    assert_eq!(story.steady(&written), told.stdout);
+    let written = scenario.read("trace.json").expect("a file");
+    assert_eq!(scenario.steady(&written), told.stdout);
 
     let listen = || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -221,23 +222,23 @@ fn runs_export_writes_a_trace_to_a_file_or_a_collector() {
     drop(listener);
     let told = export(&address);
     assert!(told.code == Some(1) && told.stderr.contains("hint: is a collector listening there?"), "{told}");
-    assert_eq!(story.run(&["runs", "export", "--otel", "-", "--html"]).code, Some(2));
+    assert_eq!(scenario.run(&["runs", "export", "--otel", "-", "--html"]).code, Some(2));
 }
 
 #[test]
 fn runs_of_another_folder_are_found_by_project_and_environment() {
-    let story = writer();
-    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let scenario = writer();
+    assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
     let elsewhere = tempfile::tempdir().expect("a folder");
-    let project = story.project();
+    let project = scenario.project();
     let project = project.to_str().expect("UTF-8");
     let from = |arguments: &[&str], env: Option<&str>| {
-        let mut command = story.command(arguments);
+        let mut command = scenario.command(arguments);
         command.current_dir(elsewhere.path());
         if let Some(project) = env {
             command.env("LLM_DO_PROJECT", project);
         }
-        story.told(command.output().expect("it ends"))
+        scenario.finished(command.output().expect("it ends"))
     };
     assert!(from(&["runs", "list"], None).stderr.contains("no runs in"));
     for told in [
@@ -255,7 +256,7 @@ fn runs_of_another_folder_are_found_by_project_and_environment() {
         assert_eq!(from(arguments, Some(project)).code, Some(0), "{arguments:?}");
         assert_eq!(from(arguments, None).code, Some(2), "{arguments:?}");
     }
-    let twice = story.run(&["runs", "list", ".", "--project", "."]);
+    let twice = scenario.run(&["runs", "list", ".", "--project", "."]);
     assert_snapshot!(twice, @"
     exit 2
     --- stderr
@@ -266,14 +267,14 @@ fn runs_of_another_folder_are_found_by_project_and_environment() {
 
 #[test]
 fn runs_list_shows_local_time() {
-    let story = writer().env("TZ", "Asia/Kathmandu");
-    assert_eq!(story.run(&[".", "--approval", "approve_all"]).code, Some(0));
-    let run = story.run(&["runs", "list", "--json"]);
+    let scenario = writer().env("TZ", "Asia/Kathmandu");
+    assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));
+    let run = scenario.run(&["runs", "list", "--json"]);
     let run: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let started = run["runs"][0]["started_ms"].as_i64().expect("a time");
     // Nepal is 5:45 ahead of UTC, the whole year.
     let minutes = (started / 60_000 + 5 * 60 + 45) % (24 * 60);
     let expected = format!("{:02}:{:02}", minutes / 60, minutes % 60);
-    let told = story.run(&["runs", "list"]);
+    let told = scenario.run(&["runs", "list"]);
     assert!(told.stdout.contains(&expected), "{expected}: {told}");
 }

@@ -12,19 +12,19 @@ use std::{
 use tempfile::TempDir;
 
 /// A project in a temporary folder.
-pub(crate) struct Story {
+pub(crate) struct Scenario {
     dir: TempDir,
     env: Vec<(String, String)>,
 }
 
 /// The output and the exit code of a command.
-pub(crate) struct Told {
+pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Story {
+impl Scenario {
     /// An empty project.
     pub(crate) fn new() -> Self {
         let dir = TempDir::new().expect("a temporary folder");
@@ -78,27 +78,27 @@ impl Story {
     }
 
     /// Runs the binary to its end.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Told {
-        self.told(self.command(arguments).output().expect("the binary starts"))
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
+        self.finished(self.command(arguments).output().expect("the binary starts"))
     }
 
     /// The same with this on stdin.
-    pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &str) -> Told {
+    pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &str) -> Finished {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");
         // A program that does not read its stdin closes the pipe.
         let _ = child.stdin.take().expect("a pipe").write_all(stdin.as_bytes());
-        self.told(child.wait_with_output().expect("it ends"))
+        self.finished(child.wait_with_output().expect("it ends"))
     }
 
     /// The output of a process, with the parts that differ between two runs replaced.
-    pub(crate) fn told(&self, output: Output) -> Told {
+    pub(crate) fn finished(&self, output: Output) -> Finished {
         for line in output.stdout.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"{\"event\":"))
         {
             schema::assert_event(&serde_json::from_slice(line).expect("JSON"));
         }
-        Told {
+        Finished {
             code: output.status.code(),
             stdout: self.steady(&String::from_utf8_lossy(&output.stdout)),
             stderr: self.steady(&String::from_utf8_lossy(&output.stderr)),
@@ -169,7 +169,7 @@ fn is_run_id(word: &str) -> bool {
         && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-impl Drop for Story {
+impl Drop for Scenario {
     /// Checks every record of every scenario against `llm-do schema events`.
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -207,7 +207,7 @@ fn put_back(value: &mut serde_json::Value, blobs: &Path) {
     }
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for Finished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.code {
             Some(code) => writeln!(f, "exit {code}")?,

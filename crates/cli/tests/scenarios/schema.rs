@@ -1,6 +1,6 @@
 //! `llm-do schema`, and the check of the events of all scenarios against it.
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use llm_do_core::schema::Schema;
 use serde_json::{Value, json};
 use std::{process::Command, sync::LazyLock};
@@ -24,9 +24,9 @@ pub(crate) fn assert_event(event: &Value) {
 
 #[test]
 fn schemas_accept_valid_and_reject_invalid_files() {
-    let story = Story::new();
+    let scenario = Scenario::new();
     let schema = |what: &str| {
-        let told = story.run(&["schema", what]);
+        let told = scenario.run(&["schema", what]);
         assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""), "{told}");
         let value: Value = serde_json::from_str(&told.stdout).expect("JSON");
         assert_eq!(value["$schema"], "https://json-schema.org/draft/2020-12/schema");
@@ -50,7 +50,7 @@ fn schemas_accept_valid_and_reject_invalid_files() {
 
 #[test]
 fn unknown_schema_name_is_an_error() {
-    let told = Story::new().run(&["schema", "wrokers"]);
+    let told = Scenario::new().run(&["schema", "wrokers"]);
     assert_eq!(told.code, Some(2), "{told}");
     assert!(told.stderr.contains("possible values: worker, project, lib, events"), "{told}");
 }

@@ -1,6 +1,6 @@
 //! A run writes, shows and sends to its model no secret.
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use std::{fs, path::Path};
 
 /// A secret because of its variable's name.
@@ -8,8 +8,8 @@ const KEY: &str = "sk-acme-5ecret/\"quoted\"\\value";
 /// A secret because the operator lists its variable.
 const LISTED: &str = "plain but listed 7781";
 
-fn story() -> Story {
-    let story = Story::new()
+fn scenario() -> Scenario {
+    let scenario = Scenario::new()
         .file("project.yaml", "sandbox: {paths: {data: {root: data, mode: rw}}}\n")
         .file(
             "main.worker",
@@ -35,10 +35,10 @@ fn story() -> Story {
         )
         .env("ACME_API_KEY", KEY)
         .env("HOUSE_CODE", LISTED);
-    let config = story.home().join("home/.llm-do");
+    let config = scenario.home().join("home/.llm-do");
     fs::create_dir_all(&config).expect("as arranged");
     fs::write(config.join("config.yaml"), "secrets: [HOUSE_*]\n").expect("as arranged");
-    story
+    scenario
 }
 
 /// All files below a folder.
@@ -76,21 +76,21 @@ fn assert_clean(what: &str, bytes: &[u8]) {
 #[test]
 fn run_leaves_no_secret_behind() {
     for format in ["text", "json", "stream-json"] {
-        let story = story();
+        let scenario = scenario();
         let param = format!("topic={KEY}");
         let arguments = [".", "--param", &param, "--approval", "approve_all", "-vv", "--output", format];
-        let told = story.run(&arguments);
+        let told = scenario.run(&arguments);
         assert_eq!(told.code, Some(0), "{told}");
         assert_clean("stdout", told.stdout.as_bytes());
         assert_clean("stderr", told.stderr.as_bytes());
         assert!(told.stdout.contains("[secret ACME_API_KEY]"), "{told}");
         // The journal holds the request to the model.
-        let journal = serde_json::to_string(&story.journal()).expect("as arranged");
+        let journal = serde_json::to_string(&scenario.journal()).expect("as arranged");
         assert!(journal.contains("[secret HOUSE_CODE]") && journal.contains("conversation_started"));
         let mut looked_at = 0;
         // Only the program's own files, and the file that a tool was asked to write, contain the secrets.
         let theirs = ["leak.txt", "notes.txt", "s.yaml", "plain_but_listed_7781"];
-        walk(story.home(), &mut |path, bytes| {
+        walk(scenario.home(), &mut |path, bytes| {
             if !theirs.iter().any(|name| path.ends_with(name)) {
                 looked_at += 1;
                 assert_clean(&path.display().to_string(), bytes);
@@ -98,7 +98,7 @@ fn run_leaves_no_secret_behind() {
         });
         assert!(looked_at > 5, "{looked_at} files");
         for arguments in [&["runs", "show", "--json"][..], &["runs", "show"], &["runs", "list"]] {
-            let told = story.run(arguments);
+            let told = scenario.run(arguments);
             assert_clean("runs", format!("{}{}", told.stdout, told.stderr).as_bytes());
         }
     }
@@ -106,14 +106,23 @@ fn run_leaves_no_secret_behind() {
 
 #[test]
 fn error_messages_contain_no_secret() {
-    let story = story();
+    let scenario = scenario();
     // Invalid JSON in the input, and a secret in a rule.
     let wrong = format!("{{{KEY}");
-    let told = story.run(&[".", "--input", &wrong]);
+    let told = scenario.run(&[".", "--input", &wrong]);
     assert_eq!(told.code, Some(2), "{told}");
     let deny = format!("write_file({LISTED})");
-    let told =
-        story.run(&[".", "--param", "topic=x", "--approval", "defer", "--deny", &deny, "--output", "json"]);
+    let told = scenario.run(&[
+        ".",
+        "--param",
+        "topic=x",
+        "--approval",
+        "defer",
+        "--deny",
+        &deny,
+        "--output",
+        "json",
+    ]);
     assert_clean("stderr", told.stderr.as_bytes());
     assert_clean("stdout", told.stdout.as_bytes());
 }

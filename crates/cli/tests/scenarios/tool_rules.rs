@@ -1,22 +1,22 @@
 //! Rules of a program's files: what they pre-approve, block, limit and retry.
 
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::Value;
 
 /// A worker that makes these calls in one turn, headless.
-fn calling(keys: &str, calls: &str) -> Story {
+fn calling(keys: &str, calls: &str) -> Scenario {
     let script = format!(
         "answers:\n  - when: {{worker: main, turn: 0}}\n    calls: [{calls}]\n  - when: {{worker: slow}}\n    delay_ms: 20000\n    text: late\n  - text: done\n"
     );
-    Story::new()
+    Scenario::new()
         .file("main.worker", &format!("---\nmodel: script:s.yaml\n{keys}\n---\nWork.\n"))
         .file("s.yaml", &script)
         .file("a.txt", "a\n")
 }
 
 /// The tools that the model of the first conversation was shown.
-fn offered(story: &Story) -> Vec<String> {
-    let journal = story.journal();
+fn offered(scenario: &Scenario) -> Vec<String> {
+    let journal = scenario.journal();
     let started = journal
         .iter()
         .find(|record| record["kind"] == "conversation_started")
@@ -26,8 +26,8 @@ fn offered(story: &Story) -> Vec<String> {
 }
 
 /// The steps of this kind in the journal.
-fn steps(story: &Story, kind: &str) -> Vec<String> {
-    let journal = story.journal();
+fn steps(scenario: &Scenario, kind: &str) -> Vec<String> {
+    let journal = scenario.journal();
     let of_kind = journal.iter().filter(|record| record["kind"] == kind);
     of_kind.map(|record| record["step"].as_str().expect("a record of this kind").to_owned()).collect()
 }
@@ -42,9 +42,9 @@ fn sandbox_approval_holds_without_mounts() {
     assert_eq!(free.read("a.txt"), None);
 
     let blocked = "toolsets: [filesystem]\ntool_rules: {delete_file: preApproved}\nsandbox: {approval: {delete: blocked}}";
-    let story = calling(blocked, DELETE);
-    story.run(&[".", "--approval", "approve_all"]);
-    assert_eq!(story.read("a.txt").as_deref(), Some("a\n"));
+    let scenario = calling(blocked, DELETE);
+    scenario.run(&[".", "--approval", "approve_all"]);
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a\n"));
 
     let of_project = calling("toolsets: [filesystem]", DELETE)
         .file("project.yaml", "sandbox: {approval: {delete: blocked}}\n");
@@ -54,29 +54,29 @@ fn sandbox_approval_holds_without_mounts() {
 
 #[test]
 fn sandbox_approval_of_a_callee_tightens_its_callers_view() {
-    let story = calling("toolsets: [filesystem]\nallow_workers: [child]", "{tool: child, arguments: {input: go}}")
+    let scenario = calling("toolsets: [filesystem]\nallow_workers: [child]", "{tool: child, arguments: {input: go}}")
         .file(
             "workers/child.worker",
             "---\nmodel: script:child.yaml\ntoolsets: [filesystem]\nsandbox: {approval: {delete: blocked, write: preApproved}}\n---\nWork.\n",
         )
         .file("child.yaml", &format!("answers:\n  - when: {{turn: 0}}\n    calls: [{DELETE}, {WRITE}]\n  - text: done\n"));
-    story.run(&["."]);
-    assert_eq!(story.read("a.txt").as_deref(), Some("a\n"));
-    assert_eq!(story.read("out/b.txt"), None, "a callee loosens nothing");
-    story.run(&[".", "--approval", "approve_all"]);
-    assert_eq!(story.read("a.txt").as_deref(), Some("a\n"));
+    scenario.run(&["."]);
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a\n"));
+    assert_eq!(scenario.read("out/b.txt"), None, "a callee loosens nothing");
+    scenario.run(&[".", "--approval", "approve_all"]);
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a\n"));
 }
 
 #[test]
 fn a_projects_own_root_counts_as_declared() {
     let keys = "toolsets: [filesystem]\ntool_rules: {write_file: preApproved}";
     let hook = "{tool: write_file, arguments: {path: .github/workflows/a.yml, content: b}}";
-    let story = calling(keys, &format!("{WRITE}, {hook}"));
-    story.run(&["."]);
-    assert_eq!(story.read("out/b.txt").as_deref(), Some("b"));
-    assert_eq!(story.read(".github/workflows/a.yml"), None, "other programs execute it");
-    story.run(&[".", "--allow", "write_file"]);
-    assert_eq!(story.read(".github/workflows/a.yml").as_deref(), Some("b"));
+    let scenario = calling(keys, &format!("{WRITE}, {hook}"));
+    scenario.run(&["."]);
+    assert_eq!(scenario.read("out/b.txt").as_deref(), Some("b"));
+    assert_eq!(scenario.read(".github/workflows/a.yml"), None, "other programs execute it");
+    scenario.run(&[".", "--allow", "write_file"]);
+    assert_eq!(scenario.read(".github/workflows/a.yml").as_deref(), Some("b"));
 
     let lone = calling(keys, WRITE);
     let told = lone.run(&["main.worker", "--no-project"]).to_string();
@@ -95,48 +95,48 @@ fn a_projects_own_root_counts_as_declared() {
 #[test]
 fn a_tool_that_no_arguments_can_pass_is_not_offered() {
     let keys = "toolsets: {workers: {dynamic: true}, shell: {default: {approval_required: false}, approval: {default: blocked}}}";
-    let story = calling(keys, "{tool: worker_call, arguments: {worker: x}}");
-    story.run(&["."]);
-    assert_eq!(offered(&story), ["worker_call"]);
+    let scenario = calling(keys, "{tool: worker_call, arguments: {worker: x}}");
+    scenario.run(&["."]);
+    assert_eq!(offered(&scenario), ["worker_call"]);
 }
 
 #[test]
 fn a_timeout_holds_for_a_worker_that_is_called() {
     let slow = "---\nmodel: script:s.yaml\ndescription: Slow.\n---\nWork.\n";
     let keys = "allow_workers: [slow]\ntool_rules: {slow: {timeout: 200ms}}";
-    let story = calling(keys, "{tool: slow, arguments: {input: go}}").file("workers/slow.worker", slow);
-    let told = story.run(&["."]).to_string();
+    let scenario = calling(keys, "{tool: slow, arguments: {input: go}}").file("workers/slow.worker", slow);
+    let told = scenario.run(&["."]).to_string();
     assert!(told.contains("exit 0"), "{told}");
-    assert!(story.journal().iter().any(|record| record["kind"] == "timed_out"), "{told}");
+    assert!(scenario.journal().iter().any(|record| record["kind"] == "timed_out"), "{told}");
 
     let keys = "allow_workers: [sl*]\ntool_rules: {worker_call: {timeout: 200ms}}";
     let call = "{tool: worker_call, arguments: {worker: slow, input_data: go}}";
-    let story = calling(keys, call).file("workers/slow.worker", slow);
-    story.run(&[".", "--allow", "worker_call"]);
-    assert!(story.journal().iter().any(|record| record["kind"] == "timed_out"));
+    let scenario = calling(keys, call).file("workers/slow.worker", slow);
+    scenario.run(&[".", "--allow", "worker_call"]);
+    assert!(scenario.journal().iter().any(|record| record["kind"] == "timed_out"));
 }
 
 #[test]
 fn a_failed_read_is_tried_again_as_a_step_and_replayed() {
     let keys = "toolsets: [filesystem]\ntool_rules: {read_file: {retries: 2}}";
-    let story = calling(
+    let scenario = calling(
         keys,
         "{tool: read_file, arguments: {path: nothing.txt}}, {tool: read_file, arguments: {path: a.txt}}",
     );
-    story.run(&["."]);
-    let mut tried = steps(&story, "tool_started");
+    scenario.run(&["."]);
+    let mut tried = steps(&scenario, "tool_started");
     tried.sort();
     assert_eq!(tried, ["tool", "tool", "tool.1", "tool.2"]);
-    let run = story.runs()[0].file_name().unwrap().to_str().unwrap().to_owned();
-    let told = story.run(&["runs", "replay", &run]).to_string();
+    let run = scenario.runs()[0].file_name().unwrap().to_str().unwrap().to_owned();
+    let told = scenario.run(&["runs", "replay", &run]).to_string();
     assert!(told.contains("exit 0"), "{told}");
 }
 
 #[test]
 fn retries_of_a_tool_that_writes_are_an_error_at_check_and_run() {
-    let story = calling("toolsets: [filesystem]\ntool_rules: {write_file: {retries: 1}}", WRITE);
+    let scenario = calling("toolsets: [filesystem]\ntool_rules: {write_file: {retries: 1}}", WRITE);
     for arguments in [&["check", "."][..], &["."]] {
-        let told = story.run(arguments).to_string();
+        let told = scenario.run(arguments).to_string();
         assert!(told.contains("exit 2") && told.contains("E0418"), "{told}");
     }
 }
@@ -144,9 +144,9 @@ fn retries_of_a_tool_that_writes_are_an_error_at_check_and_run() {
 #[test]
 fn the_journal_names_the_reason_of_a_question() {
     let hook = "{tool: write_file, arguments: {path: hooks/run, content: b}}";
-    let story = calling("toolsets: [filesystem]\ntool_rules: {write_file: preApproved}", hook);
-    story.run(&["."]);
-    let journal = story.journal();
+    let scenario = calling("toolsets: [filesystem]\ntool_rules: {write_file: preApproved}", hook);
+    scenario.run(&["."]);
+    let journal = scenario.journal();
     let refused: Vec<&Value> =
         journal.iter().filter(|r| r["kind"] == "verdict" && r["rule"] == "blocked").collect();
     assert!(refused[0]["reason"].as_str().unwrap().contains("other programs execute"), "{refused:?}");

@@ -2,7 +2,7 @@
 //! would reject.
 
 use crate::{
-    scenario::{Story, Told},
+    scenario::{Finished, Scenario},
     terminal_session::Session,
 };
 use llm_do_testserver::{Finish, Gate, Reply, Script, TestServer};
@@ -29,15 +29,15 @@ pub(crate) enum Way {
 const WAYS: [Way; 4] = [Way::OpenAi, Way::Anthropic, Way::OpenAiWhole, Way::AnthropicWhole];
 
 /// A project whose workers use this server in this format. Worker files name no model.
-pub(crate) fn project(server: &TestServer, way: Way) -> Story {
-    let story = Story::new();
+pub(crate) fn project(server: &TestServer, way: Way) -> Scenario {
+    let scenario = Scenario::new();
     let base = format!("{}/v1", server.url());
     match way {
-        Way::OpenAi => story
+        Way::OpenAi => scenario
             .env("OPENAI_BASE_URL", base)
             .env("OPENAI_API_KEY", SECRET)
             .env("LLM_DO_MODEL", "openai:test-model"),
-        Way::Anthropic => story
+        Way::Anthropic => scenario
             .env("ANTHROPIC_BASE_URL", server.url())
             .env("ANTHROPIC_API_KEY", SECRET)
             .env("LLM_DO_MODEL", "anthropic:test-model"),
@@ -45,7 +45,7 @@ pub(crate) fn project(server: &TestServer, way: Way) -> Story {
             let api = if matches!(way, Way::OpenAiWhole) { "openai" } else { "anthropic" };
             let provider =
                 format!("providers:\n  loop: {{base_url: \"{base}\", api: {api}, stream: false}}\n");
-            story.file("project.yaml", &format!("model: loop:test-model\n{provider}"))
+            scenario.file("project.yaml", &format!("model: loop:test-model\n{provider}"))
         }
     }
 }
@@ -53,19 +53,19 @@ pub(crate) fn project(server: &TestServer, way: Way) -> Story {
 /// Runs the project with a fresh server of this script, in every format.
 fn every_way(
     script: impl Fn() -> Script,
-    set: impl Fn(Story) -> Story,
-    check: impl Fn(Way, &Story, &Told, &TestServer),
+    set: impl Fn(Scenario) -> Scenario,
+    check: impl Fn(Way, &Scenario, &Finished, &TestServer),
 ) {
     for way in WAYS {
         let server = TestServer::start(script());
-        let story = set(project(&server, way));
-        let told = story.run(&[".", "go"]);
-        check(way, &story, &told, &server);
+        let scenario = set(project(&server, way));
+        let told = scenario.run(&[".", "go"]);
+        check(way, &scenario, &told, &server);
     }
 }
 
-fn ended(story: &Story) -> Value {
-    story.journal().pop().expect("a record")
+fn ended(scenario: &Scenario) -> Value {
+    scenario.journal().pop().expect("a record")
 }
 
 #[test]
@@ -74,16 +74,16 @@ fn fifty_turns_of_tool_calls_succeed() {
         let calls = (0..50).map(|i| Reply::tool("read_file", json!({"path": "notes.txt", "offset": i})));
         Script::turns(calls.chain([Reply::text("all read")]))
     };
-    let set = |story: Story| {
-        story
+    let set = |scenario: Scenario| {
+        scenario
             .file("main.worker", "---\ntoolsets: [filesystem]\nlimits: {max_turns: 60}\n---\nRead.\n")
             .file("notes.txt", &"The notes. ".repeat(20))
     };
-    every_way(turns, set, |way, story, told, server| {
+    every_way(turns, set, |way, scenario, told, server| {
         server.assert_valid();
         assert_eq!((told.code, told.stdout.as_str()), (Some(0), "all read\n"), "{way:?} {told}");
         assert_eq!(server.request_count(), 51);
-        let journal = story.journal();
+        let journal = scenario.journal();
         assert_eq!(journal.iter().filter(|record| record["kind"] == "tool_ended").count(), 50);
     });
 }
@@ -94,14 +94,14 @@ fn identical_runs_send_identical_first_requests() {
     for way in WAYS {
         let sent = [(); 2].map(|()| {
             let server = TestServer::start(Script::turns([Reply::text("done")]));
-            let story = project(&server, way)
+            let scenario = project(&server, way)
                 .file(
                     "main.worker",
                     "---\nallow_workers: [zoe, ada]\ntoolsets: {shell: {}, filesystem: {}}\n---\nDo it.\n",
                 )
                 .file("workers/ada.worker", "---\ndescription: one\n---\nOne.\n")
                 .file("workers/zoe.worker", "---\ndescription: two\n---\nTwo.\n");
-            let told = story.run(&[".", "go", "--budget", "900000tokens"]);
+            let told = scenario.run(&[".", "go", "--budget", "900000tokens"]);
             assert_eq!(told.code, Some(0), "{way:?} {told}");
             let mut body = server.requests().remove(0).body.clone();
             // The cache key routes a request; it is not part of its content.
@@ -123,14 +123,14 @@ fn twenty_children_run_concurrently() {
         let script = Script::turns([Reply::tools(calls), Reply::text("joined")])
             .when("CHILD", (0..20).map(|i| Reply::text(format!("did {i}")).held_by(&gate)));
         let server = TestServer::start(script);
-        let story = project(&server, way)
+        let scenario = project(&server, way)
             .file("main.worker", "---\nallow_workers: [child]\n---\nDelegate.\n")
             .file("workers/child.worker", "---\ndescription: does a part\n---\nYou are CHILD.\n");
-        let child = spawn(story.command(&[".", "go"]));
+        let child = spawn(scenario.command(&[".", "go"]));
         // All of them send their request before any is answered: none waits for another.
         server.wait_for_requests(21);
         gate.open();
-        let told = story.told(child.wait_with_output().expect("it ends"));
+        let told = scenario.finished(child.wait_with_output().expect("it ends"));
         server.assert_valid();
         assert_eq!((told.code, told.stdout.as_str()), (Some(0), "joined\n"), "{way:?} {told}");
         let last = &server.requests()[21];
@@ -145,10 +145,10 @@ fn denied_delegation_is_returned_as_a_tool_result() {
         || Script::turns([Reply::tool("child", json!({"input": "x"})), Reply::text("went on without")]);
     for way in WAYS {
         let server = TestServer::start(turns());
-        let story = project(&server, way)
+        let scenario = project(&server, way)
             .file("main.worker", "---\nallow_workers: [child]\n---\nDelegate.\n")
             .file("workers/child.worker", "---\ndescription: does a part\n---\nYou are CHILD.\n");
-        let told = story.run(&[".", "go", "--deny", "worker_call(child)"]);
+        let told = scenario.run(&[".", "go", "--deny", "worker_call(child)"]);
         server.assert_valid();
         assert_eq!((told.code, told.stdout.as_str()), (Some(0), "went on without\n"), "{way:?} {told}");
         assert!(told.stderr.contains("1 call was refused"), "{told}");
@@ -159,12 +159,12 @@ fn denied_delegation_is_returned_as_a_tool_result() {
 #[test]
 fn rate_limited_request_waits_for_retry_after() {
     let turns = || Script::turns([Reply::rate_limited(Some(Duration::from_secs(1))), Reply::text("now")]);
-    every_way(turns, plain, |way, story, told, server| {
+    every_way(turns, plain, |way, scenario, told, server| {
         server.assert_valid();
         assert_eq!((told.code, told.stdout.as_str()), (Some(0), "now\n"), "{way:?} {told}");
         let at: Vec<_> = server.requests().iter().map(|seen| seen.at).collect();
         assert!(at[1] - at[0] >= Duration::from_secs(1), "{way:?}");
-        assert!(story.journal().iter().any(|record| record["kind"] == "slept"));
+        assert!(scenario.journal().iter().any(|record| record["kind"] == "slept"));
     });
 }
 
@@ -190,8 +190,8 @@ fn terminal_marks_a_discarded_partial_answer() {
         Reply::text("the whole answer"),
     ]);
     let server = TestServer::start(script);
-    let story = plain(project(&server, Way::Anthropic));
-    let mut session = Session::start(story.command_on_terminal(&[".", "go"]));
+    let scenario = plain(project(&server, Way::Anthropic));
+    let mut session = Session::start(scenario.command_on_terminal(&[".", "go"]));
     session.expect("this");
     session.expect("what stands above doesn't count");
     session.expect("the whole answer");
@@ -226,16 +226,16 @@ fn malformed_tool_arguments_leave_a_valid_history() {
 #[test]
 fn empty_answer_and_refusal_fail_the_run_with_a_reason() {
     let empty = || Script::new().rule(|_| Some(Reply::empty()));
-    every_way(empty, plain, |way, story, told, server| {
+    every_way(empty, plain, |way, scenario, told, server| {
         server.assert_valid();
         assert_eq!((told.code, told.stdout.as_str()), (Some(1), ""), "{way:?} {told}");
-        assert_eq!(ended(story)["status"], "failed");
+        assert_eq!(ended(scenario)["status"], "failed");
     });
     let refusal = || Script::turns([Reply::refusal("I will not.").finish(Finish::Filtered)]);
-    every_way(refusal, plain, |way, story, told, server| {
+    every_way(refusal, plain, |way, scenario, told, server| {
         server.assert_valid();
         assert_eq!((told.code, told.stdout.as_str()), (Some(1), ""), "{way:?} {told}");
-        assert_eq!(ended(story)["ending"]["failure"]["kind"], "refusal", "{way:?}");
+        assert_eq!(ended(scenario)["ending"]["failure"]["kind"], "refusal", "{way:?}");
     });
 }
 
@@ -243,11 +243,11 @@ fn empty_answer_and_refusal_fail_the_run_with_a_reason() {
 fn api_keys_are_neither_printed_nor_recorded() {
     for way in [Way::OpenAi, Way::Anthropic] {
         let server = TestServer::start(Script::turns([Reply::text(format!("your key is {SECRET}"))]));
-        let story = plain(project(&server, way));
-        let told = story.run(&[".", "go", "--output", "stream-json"]);
+        let scenario = plain(project(&server, way));
+        let told = scenario.run(&[".", "go", "--output", "stream-json"]);
         assert_eq!(told.code, Some(0), "{told}");
         assert!(!told.stdout.contains(SECRET) && !told.stderr.contains(SECRET), "{way:?} {told}");
-        let journal: String = story.journal().iter().map(Value::to_string).collect();
+        let journal: String = scenario.journal().iter().map(Value::to_string).collect();
         assert!(!journal.contains(SECRET), "{way:?}");
     }
 }
@@ -256,14 +256,14 @@ fn api_keys_are_neither_printed_nor_recorded() {
 fn ctrl_c_during_a_request_aborts_it_and_closes_the_journal() {
     for way in WAYS {
         let server = TestServer::start(Script::turns([Reply::hang()]));
-        let story = plain(project(&server, way));
-        let child = spawn(story.command(&[".", "go"]));
+        let scenario = plain(project(&server, way));
+        let child = spawn(scenario.command(&[".", "go"]));
         server.wait_for_requests(1);
         interrupt(child.id());
-        let told = story.told(child.wait_with_output().expect("it ends"));
+        let told = scenario.finished(child.wait_with_output().expect("it ends"));
         assert_eq!((told.code, told.stdout.as_str()), (Some(130), ""), "{way:?} {told}");
         assert!(told.stderr.contains("interrupted"), "{told}");
-        assert_eq!(ended(&story)["status"], "interrupted");
+        assert_eq!(ended(&scenario)["status"], "interrupted");
         server.wait_for_abandoned(1);
     }
 }
@@ -272,12 +272,12 @@ fn ctrl_c_during_a_request_aborts_it_and_closes_the_journal() {
 fn ctrl_c_during_a_stream_leaves_stdout_empty() {
     let server =
         TestServer::start(Script::turns([Reply::text("half an answer, and then nothing").hang_after(2)]));
-    let story = plain(project(&server, Way::OpenAi));
-    let child = spawn(story.command(&[".", "go"]));
+    let scenario = plain(project(&server, Way::OpenAi));
+    let child = spawn(scenario.command(&[".", "go"]));
     server.wait_for_requests(1);
     std::thread::sleep(Duration::from_millis(100));
     interrupt(child.id());
-    let told = story.told(child.wait_with_output().expect("it ends"));
+    let told = scenario.finished(child.wait_with_output().expect("it ends"));
     assert_eq!((told.code, told.stdout.as_str()), (Some(130), ""), "{told}");
 }
 
@@ -285,23 +285,23 @@ fn ctrl_c_during_a_stream_leaves_stdout_empty() {
 fn ctrl_c_during_a_delegated_call_stops_the_whole_tree() {
     let script = Script::turns([Reply::tool("child", json!({"input": "x"}))]).when("CHILD", [Reply::hang()]);
     let server = TestServer::start(script);
-    let story = project(&server, Way::Anthropic)
+    let scenario = project(&server, Way::Anthropic)
         .file("main.worker", "---\nallow_workers: [child]\n---\nDelegate.\n")
         .file("workers/child.worker", "---\ndescription: does a part\n---\nYou are CHILD.\n");
-    let child = spawn(story.command(&[".", "go"]));
+    let child = spawn(scenario.command(&[".", "go"]));
     server.wait_for_requests(2);
     interrupt(child.id());
-    let told = story.told(child.wait_with_output().expect("it ends"));
+    let told = scenario.finished(child.wait_with_output().expect("it ends"));
     assert_eq!(told.code, Some(130), "{told}");
-    assert_eq!(ended(&story)["status"], "interrupted");
+    assert_eq!(ended(&scenario)["status"], "interrupted");
 }
 
 #[test]
 fn second_ctrl_c_exits_immediately() {
     // Its stdout is not read, so that it cannot end by itself.
     let server = TestServer::start(Script::turns([Reply::text("long ".repeat(100_000))]));
-    let story = plain(project(&server, Way::OpenAiWhole));
-    let mut child = spawn(story.command(&[".", "go", "--output", "stream-json"]));
+    let scenario = plain(project(&server, Way::OpenAiWhole));
+    let mut child = spawn(scenario.command(&[".", "go", "--output", "stream-json"]));
     server.wait_for_requests(1);
     // The pipe holds a part of the answer and is full: the process is stuck.
     let stdout = child.stdout.take().expect("a pipe");
@@ -323,12 +323,12 @@ fn second_ctrl_c_exits_immediately() {
     drop(stdout);
 }
 
-fn plain(story: Story) -> Story {
-    story.file("main.worker", "---\nlimits: {request_retries: 2}\n---\nAnswer.\n")
+fn plain(scenario: Scenario) -> Scenario {
+    scenario.file("main.worker", "---\nlimits: {request_retries: 2}\n---\nAnswer.\n")
 }
 
-fn reader(story: Story) -> Story {
-    story.file("main.worker", "---\ntoolsets: [filesystem]\n---\nRead.\n")
+fn reader(scenario: Scenario) -> Scenario {
+    scenario.file("main.worker", "---\ntoolsets: [filesystem]\n---\nRead.\n")
 }
 
 fn spawn(mut command: Command) -> std::process::Child {
@@ -363,15 +363,15 @@ fn serve_stream(stream: &'static str) -> (String, std::thread::JoinHandle<()>) {
     (url, served)
 }
 
-fn told_by_stream(api: &str, stream: &'static str) -> Told {
+fn told_by_stream(api: &str, stream: &'static str) -> Finished {
     let (url, served) = serve_stream(stream);
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "project.yaml",
             &format!("model: gw:m\nproviders:\n  gw: {{base_url: \"{url}\", api: {api}}}\n"),
         )
         .file("main.worker", "---\nlimits: {request_retries: 0}\n---\nAnswer.\n");
-    let told = story.run(&[".", "go"]);
+    let told = scenario.run(&[".", "go"]);
     served.join().expect("it was asked");
     told
 }

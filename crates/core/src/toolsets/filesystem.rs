@@ -148,6 +148,7 @@ impl Filesystem {
                     concurrency: Concurrency::ByRisk,
                     timeout: None,
                     contained: false,
+                    results: crate::origin::ResultOrigin::Trusted,
                     wildcard: false,
                     policy: policy.cloned(),
                 },

@@ -68,6 +68,7 @@ pub fn function(
             concurrency: Concurrency::Parallel,
             timeout: None,
             contained: false,
+            results: crate::origin::ResultOrigin::Trusted,
             wildcard,
             policy,
         },

@@ -170,6 +170,7 @@ where
             concurrency: Concurrency::ByRisk,
             timeout: None,
             contained: false,
+            results: llm_do_core::origin::ResultOrigin::Trusted,
             wildcard: false,
             policy: None,
         },

@@ -52,6 +52,7 @@ fn meta(context: &ToolsetContext<'_>) -> FunctionMeta {
         concurrency: Concurrency::Barrier,
         timeout: None,
         contained: true,
+        results: llm_do_core::origin::ResultOrigin::Trusted,
         wildcard: false,
         policy: context.policy.clone(),
     }

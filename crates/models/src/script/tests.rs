@@ -29,9 +29,9 @@ impl Scripted {
 }
 
 #[derive(Default)]
-struct Told(Mutex<Vec<Delta>>);
+struct Deltas(Mutex<Vec<Delta>>);
 
-impl DeltaSink for Told {
+impl DeltaSink for Deltas {
     fn delta(&self, delta: Delta) {
         self.0.lock().unwrap().push(delta);
     }
@@ -44,7 +44,7 @@ async fn ask_at(
     worker: &str,
     turn: u32,
     last: Part,
-    told: &Told,
+    told: &Deltas,
 ) -> Result<ModelResponse, ModelError> {
     let role = if matches!(last, Part::Result(_)) { Role::Tool } else { Role::User };
     let message = |id, role, parts| Arc::new(Message { id: MessageId(id), parent: None, role, parts });
@@ -66,7 +66,7 @@ async fn ask_at(
 }
 
 async fn ask(model: &dyn Model, worker: &str, turn: u32, last: &str) -> Result<ModelResponse, ModelError> {
-    ask_at(model, "0", worker, turn, Part::text(last), &Told::default()).await
+    ask_at(model, "0", worker, turn, Part::text(last), &Deltas::default()).await
 }
 
 fn text(response: &ModelResponse) -> String {
@@ -148,7 +148,7 @@ async fn results_of_tools_are_the_last_message_too() {
     let script = written("answers:\n  - {when: {last: 'No such file'}, text: 'It said: {{ last }}'}\n");
     let result =
         ToolResult { call_id: "c".into(), name: "f".into(), content: "No such file".into(), is_error: true };
-    let told = Told::default();
+    let told = Deltas::default();
     let response = ask_at(&*script.open().unwrap(), "0", "w", 1, Part::Result(result), &told).await.unwrap();
     assert_eq!(text(&response), "It said: No such file");
 }
@@ -159,7 +159,7 @@ async fn an_entry_with_times_answers_each_conversation_that_often() {
         "answers:\n  - {times: 2, error: {status: 429, message: slow down, retry_after_ms: 20}}\n  - {text: done}\n",
     );
     let model = script.open().unwrap();
-    let told = Told::default();
+    let told = Deltas::default();
     for place in ["0", "0/0.1"] {
         for _ in 0..2 {
             let error = ask_at(&*model, place, "w", 0, Part::text("x"), &told).await.unwrap_err();
@@ -178,7 +178,7 @@ async fn pieces_and_pauses_are_told_as_written() {
         "answers:\n  - {delay_ms: 500, text: añb, calls: [{tool: t}], stream: {chars: 2, pause_ms: 100}}\n",
     );
     let model = script.open().unwrap();
-    let told = Told::default();
+    let told = Deltas::default();
     let begin = tokio::time::Instant::now();
     ask_at(&*model, "0", "w", 0, Part::text("x"), &told).await.unwrap();
     assert_eq!(begin.elapsed(), Duration::from_millis(600));

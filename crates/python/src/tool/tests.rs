@@ -182,6 +182,7 @@ impl Project {
             concurrency: Concurrency::ByRisk,
             timeout: Some(self.limit),
             contained: false,
+            results: llm_do_core::origin::ResultOrigin::Trusted,
             wildcard: false,
             policy: None,
         };

@@ -4,7 +4,7 @@
 use super::fixture::{
     Running, WRITER, call, calling, failure, has_python, holds, offered, output, record, run, script, succeed,
 };
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::json;
 
 /// A function that returns its source.
@@ -16,8 +16,8 @@ const LIBRARY: &str = "name: kit\nversion: 1.0.0\nexports: []\n";
 const USER: &str = "name: p\ndependencies: [kit]\n";
 
 /// A program with tools from every source.
-fn sources() -> Story {
-    Story::new()
+fn sources() -> Scenario {
+    Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\nallow_workers: [team/one]\ntoolsets: [custom, workers]\n---\nGo.\n",
@@ -44,9 +44,9 @@ fn nearest_source_of_a_tool_wins() {
     if !has_python() {
         return;
     }
-    let story = sources();
-    succeed(&story, &[".", "--lib", "libs", "--approval", "approve_all"]);
-    let said: Vec<_> = (0..8).map(|turn| output(&story, &format!("0/0.0/{turn}.0"))).collect();
+    let scenario = sources();
+    succeed(&scenario, &[".", "--lib", "libs", "--approval", "approve_all"]);
+    let said: Vec<_> = (0..8).map(|turn| output(&scenario, &format!("0/0.0/{turn}.0"))).collect();
     assert_eq!(
         said,
         [
@@ -61,7 +61,7 @@ fn nearest_source_of_a_tool_wins() {
         ]
     );
     // Other workers have only the tools of the project.
-    assert_eq!(offered(&story), ["a", "b", "d", "e", "f", "g", "h", "team__one"]);
+    assert_eq!(offered(&scenario), ["a", "b", "d", "e", "f", "g", "h", "team__one"]);
 }
 
 #[test]
@@ -69,16 +69,16 @@ fn library_tools_need_an_approval_and_program_tools_do_not() {
     if !has_python() {
         return;
     }
-    let story = sources().file("s.yaml", &script(&[call("d"), call("h")]));
-    let told = succeed(&story, &[".", "--lib", "libs"]);
-    assert_eq!(output(&story, "0/0.0"), "project's file");
+    let scenario = sources().file("s.yaml", &script(&[call("d"), call("h")]));
+    let told = succeed(&scenario, &[".", "--lib", "libs"]);
+    assert_eq!(output(&scenario, "0/0.0"), "project's file");
     // A tool that is refused for all arguments is not offered.
-    assert!(!offered(&story).contains(&"h".to_owned()), "{told}");
-    succeed(&story, &[".", "--lib", "libs", "--allow", "h"]);
-    assert_eq!(output(&story, "0/1.0"), "library");
-    assert_eq!(record(&story, "0/1.0", "verdict")["by"]["rule"]["origin"], "--allow h");
-    assert_eq!(record(&story, "0/1.0", "tool_started")["risk"], "exec");
-    let told = run(&story, &[".", "--lib", "libs", "--approval", "defer"]);
+    assert!(!offered(&scenario).contains(&"h".to_owned()), "{told}");
+    succeed(&scenario, &[".", "--lib", "libs", "--allow", "h"]);
+    assert_eq!(output(&scenario, "0/1.0"), "library");
+    assert_eq!(record(&scenario, "0/1.0", "verdict")["by"]["rule"]["origin"], "--allow h");
+    assert_eq!(record(&scenario, "0/1.0", "tool_started")["risk"], "exec");
+    let told = run(&scenario, &[".", "--lib", "libs", "--approval", "defer"]);
     assert_eq!(told.code, Some(5), "{told}");
     holds(&told.stderr, &["main wants to call h"]);
 }
@@ -95,20 +95,20 @@ fn library_cannot_preapprove_its_own_tools() {
                  @tool(approval='preApproved', risk='read', parallel=True)\ndef says_both() -> int:\n    return 1\n\n\
                  @tool(approval='blocked')\ndef says_never() -> int:\n    return 1\n";
     let names = ["decides", "says_both", "says_free", "says_harmless"];
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nGo.\n")
         .file("project.yaml", USER)
         .file("libs/kit@1.0.0/lib.yaml", LIBRARY)
         .file("libs/kit@1.0.0/tools/k.py", tools)
         .file("s.yaml", &script(&names.map(call)));
-    succeed(&story, &[".", "--lib", "libs"]);
-    let journal = story.journal();
+    succeed(&scenario, &[".", "--lib", "libs"]);
+    let journal = scenario.journal();
     let started = journal.iter().filter(|record| record["kind"] == "tool_started").count();
-    assert_eq!((offered(&story), started), (Vec::new(), 0), "{journal:#?}");
+    assert_eq!((offered(&scenario), started), (Vec::new(), 0), "{journal:#?}");
     // The operator can allow them, except those that their author blocks.
-    succeed(&story, &[".", "--lib", "libs", "--approval", "approve_all"]);
-    assert_eq!(offered(&story), names);
-    assert_eq!(record(&story, "0/3.0", "tool_started")["risk"], "exec");
+    succeed(&scenario, &[".", "--lib", "libs", "--approval", "approve_all"]);
+    assert_eq!(offered(&scenario), names);
+    assert_eq!(record(&scenario, "0/3.0", "tool_started")["risk"], "exec");
 }
 
 #[test]
@@ -119,11 +119,11 @@ fn plain_module_exposes_its_typed_public_functions() {
     let tools = "from os.path import join\nfrom typing import Optional\nfrom side import helper\n\nclass Thing:\n    pass\n\n\
                  def shown(a: int) -> int:\n    return a\n\ndef _private(a: int) -> int:\n    return a\n\ndef untyped(a):\n    return a\n\n\
                  only_result = lambda: 1\n\ndef result() -> int:\n    return helper(1)\n";
-    let story =
+    let scenario =
         calling(tools, &[call("result")]).file("side.py", "def helper(a: int) -> int:\n    return a + 1\n");
-    succeed(&story, &["."]);
-    assert_eq!(offered(&story), ["result", "shown"]);
-    assert_eq!(output(&story, "0/0.0"), 2);
+    succeed(&scenario, &["."]);
+    assert_eq!(offered(&scenario), ["result", "shown"]);
+    assert_eq!(output(&scenario, "0/0.0"), 2);
 }
 
 #[test]
@@ -131,16 +131,17 @@ fn package_exposes_the_names_in_all() {
     if !has_python() {
         return;
     }
-    let story = calling("", &[json!({"tool": "double", "arguments": {"n": 4}})]);
-    std::fs::remove_file(story.project().join("tools.py")).expect("a file");
-    let story =
-        story.file("tools/__init__.py", "from .inner import double, hidden\n\n__all__ = ['double']\n").file(
+    let scenario = calling("", &[json!({"tool": "double", "arguments": {"n": 4}})]);
+    std::fs::remove_file(scenario.project().join("tools.py")).expect("a file");
+    let scenario = scenario
+        .file("tools/__init__.py", "from .inner import double, hidden\n\n__all__ = ['double']\n")
+        .file(
             "tools/inner.py",
             "def double(n):\n    return 2 * n\n\ndef hidden(n: int) -> int:\n    return n\n",
         );
-    succeed(&story, &["."]);
-    assert_eq!(offered(&story), ["double"]);
-    assert_eq!(output(&story, "0/0.0"), 8);
+    succeed(&scenario, &["."]);
+    assert_eq!(offered(&scenario), ["double"]);
+    assert_eq!(output(&scenario, "0/0.0"), 8);
 }
 
 #[test]
@@ -151,10 +152,10 @@ fn register_receives_an_agent() {
     let tools = "from llm_do import ToolContext\n\ndef register(agent):\n    @agent.tool_plain\n    def add(a: int, b: int) -> int:\n        \
                  return a + b\n\n    @agent.tool(name='who')\n    def whoever(ctx) -> str:\n        return ctx.worker\n\n\
                  def not_registered(a: int) -> int:\n    return a\n";
-    let story = calling(tools, &[json!({"tool": "add", "arguments": {"a": 1, "b": 2}}), call("who")]);
-    succeed(&story, &["."]);
-    assert_eq!(offered(&story), ["add", "who"]);
-    assert_eq!((output(&story, "0/0.0"), output(&story, "0/1.0")), (json!(3), json!("main")));
+    let scenario = calling(tools, &[json!({"tool": "add", "arguments": {"a": 1, "b": 2}}), call("who")]);
+    succeed(&scenario, &["."]);
+    assert_eq!(offered(&scenario), ["add", "who"]);
+    assert_eq!((output(&scenario, "0/0.0"), output(&scenario, "0/1.0")), (json!(3), json!("main")));
 }
 
 #[test]
@@ -180,10 +181,14 @@ fn tool_decorator_accepts_every_option() {
         json!({"tool": "given", "arguments": {"x": 3}}),
         json!({"tool": "given", "arguments": {"x": 2}}),
     ];
-    let story = calling(tools, &calls);
-    succeed(&story, &["."]);
-    assert_eq!(offered(&story), ["free", "given", "renamed", "some"], "what is refused anyway is left out");
-    let renamed = record(&story, "0", "conversation_started")["tools"]
+    let scenario = calling(tools, &calls);
+    succeed(&scenario, &["."]);
+    assert_eq!(
+        offered(&scenario),
+        ["free", "given", "renamed", "some"],
+        "what is refused anyway is left out"
+    );
+    let renamed = record(&scenario, "0", "conversation_started")["tools"]
         .as_array()
         .expect("tools")
         .iter()
@@ -191,14 +196,14 @@ fn tool_decorator_accepts_every_option() {
         .expect("it is offered")
         .clone();
     assert_eq!(renamed["description"], "Said here.");
-    assert_eq!(output(&story, "0/0.0"), 1);
-    assert_eq!(record(&story, "0/1.0", "verdict")["by"]["rule"]["origin"], "@tool of `free`");
-    assert_eq!(output(&story, "0/2.0"), 5);
-    holds(&failure(&story, "0/3.0"), &["some"]);
-    holds(&failure(&story, "0/4.0"), &["3 is not one of"]);
-    assert_eq!(output(&story, "0/5.0"), 2);
-    succeed(&story, &[".", "--approval", "approve_all"]);
-    assert_eq!(offered(&story), ["asks", "free", "given", "renamed", "some", "wipes"]);
+    assert_eq!(output(&scenario, "0/0.0"), 1);
+    assert_eq!(record(&scenario, "0/1.0", "verdict")["by"]["rule"]["origin"], "@tool of `free`");
+    assert_eq!(output(&scenario, "0/2.0"), 5);
+    holds(&failure(&scenario, "0/3.0"), &["some"]);
+    holds(&failure(&scenario, "0/4.0"), &["3 is not one of"]);
+    assert_eq!(output(&scenario, "0/5.0"), 2);
+    succeed(&scenario, &[".", "--approval", "approve_all"]);
+    assert_eq!(offered(&scenario), ["asks", "free", "given", "renamed", "some", "wipes"]);
 }
 
 #[test]
@@ -209,7 +214,7 @@ fn worker_and_operator_rules_apply_to_python_tools() {
     let tools = "def add(a: int, b: int) -> int:\n    return a + b\n\ndef sub(a: int, b: int) -> int:\n    return a - b\n";
     let add = json!({"tool": "add", "arguments": {"a": 1, "b": 2}});
     let sub = json!({"tool": "sub", "arguments": {"a": 1, "b": 2}});
-    let story = calling(tools, &[add, sub]);
+    let scenario = calling(tools, &[add, sub]);
     for (front, arguments, left) in [
         ("toolsets: [custom]", &[][..], &["add", "sub"][..]),
         ("toolsets: {custom: {add: {}}}", &[], &["add"]),
@@ -222,11 +227,11 @@ fn worker_and_operator_rules_apply_to_python_tools() {
         ("toolsets: [custom]", &["--deny", "sub"], &["add"]),
         ("toolsets: [custom]", &["--ask", "sub"], &["add"]),
     ] {
-        let story = story.with_front(front);
-        succeed(story, &[&["."], arguments].concat());
-        assert_eq!(offered(story), left, "{front} {arguments:?}");
+        let scenario = scenario.with_front(front);
+        succeed(scenario, &[&["."], arguments].concat());
+        assert_eq!(offered(scenario), left, "{front} {arguments:?}");
     }
-    let told = run(story.with_front("toolsets: {custom: {nothing: {}}}"), &["."]);
+    let told = run(scenario.with_front("toolsets: {custom: {nothing: {}}}"), &["."]);
     assert_eq!(told.code, Some(2), "{told}");
     holds(&told.stderr, &["there is no Python tool `nothing`", "add, sub"]);
 }
@@ -236,7 +241,7 @@ trait Again {
     fn with_front(&self, front: &str) -> &Self;
 }
 
-impl Again for Story {
+impl Again for Scenario {
     fn with_front(&self, front: &str) -> &Self {
         let text = format!("---\nmodel: script:s.yaml\n{front}\n---\nGo.\n");
         std::fs::write(self.project().join("main.worker"), text).expect("a file");
@@ -249,18 +254,18 @@ fn edited_module_is_reloaded_by_the_next_run() {
     if !has_python() {
         return;
     }
-    let story = calling("from side import value\n\ndef f() -> int:\n    return value()\n", &[call("f")])
+    let scenario = calling("from side import value\n\ndef f() -> int:\n    return value()\n", &[call("f")])
         .file("side.py", "def value():\n    return 1\n");
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), 1);
-    let story = story.file("side.py", "def value():\n    return 2\n");
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), 2);
-    let story =
-        story.file("tools.py", "def f(n: int = 3) -> int:\n    return n\n\ndef g() -> int:\n    return 0\n");
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), 3);
-    assert_eq!(offered(&story), ["f", "g"]);
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), 1);
+    let scenario = scenario.file("side.py", "def value():\n    return 2\n");
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), 2);
+    let scenario = scenario
+        .file("tools.py", "def f(n: int = 3) -> int:\n    return n\n\ndef g() -> int:\n    return 0\n");
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), 3);
+    assert_eq!(offered(&scenario), ["f", "g"]);
 }
 
 #[test]
@@ -272,20 +277,20 @@ fn unchanged_program_without_tool_calls_imports_nothing() {
     let tools = "import os\n\nif os.environ.get('LANG') == 'trap':\n    raise RuntimeError('imported again')\n\n\
                  for path in ['OUT']:\n    try:\n        open(path + '/marker', 'a').write('x')\n    except OSError:\n        pass\n\n\
                  def f() -> int:\n    return 1\n";
-    let story = calling("", &[call("f")]).file("main.worker", WRITER);
-    let out = story.project().canonicalize().expect("a folder").join("out");
-    let mut story = story.file("tools.py", &tools.replace("OUT", &out.to_string_lossy()));
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), 1);
-    assert_eq!(story.read("out/marker").as_deref(), Some("x"), "the module can write there");
-    story = story.env("LANG", "trap").file("s.yaml", &script(&[]));
-    succeed(&story, &["."]);
-    assert_eq!(offered(&story), ["f"]);
-    assert_eq!(story.read("out/marker").as_deref(), Some("x"));
+    let scenario = calling("", &[call("f")]).file("main.worker", WRITER);
+    let out = scenario.project().canonicalize().expect("a folder").join("out");
+    let mut scenario = scenario.file("tools.py", &tools.replace("OUT", &out.to_string_lossy()));
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), 1);
+    assert_eq!(scenario.read("out/marker").as_deref(), Some("x"), "the module can write there");
+    scenario = scenario.env("LANG", "trap").file("s.yaml", &script(&[]));
+    succeed(&scenario, &["."]);
+    assert_eq!(offered(&scenario), ["f"]);
+    assert_eq!(scenario.read("out/marker").as_deref(), Some("x"));
     // An import would have been noticed.
-    story = story.file("s.yaml", &script(&[call("f")]));
-    succeed(&story, &["."]);
-    holds(&failure(&story, "0/0.0"), &["imported again"]);
+    scenario = scenario.file("s.yaml", &script(&[call("f")]));
+    succeed(&scenario, &["."]);
+    holds(&failure(&scenario, "0/0.0"), &["imported again"]);
 }
 
 #[test]
@@ -293,13 +298,13 @@ fn no_import_tools_flag_imports_nothing() {
     if !has_python() {
         return;
     }
-    let story = calling("raise RuntimeError('imported')\n", &[]);
-    assert_eq!(run(&story, &["."]).code, Some(2));
-    let story = story.file("main.worker", "---\nmodel: script:s.yaml\n---\nGo.\n");
-    succeed(&story, &[".", "--no-import-tools"]);
-    assert!(offered(&story).is_empty());
+    let scenario = calling("raise RuntimeError('imported')\n", &[]);
+    assert_eq!(run(&scenario, &["."]).code, Some(2));
+    let scenario = scenario.file("main.worker", "---\nmodel: script:s.yaml\n---\nGo.\n");
+    succeed(&scenario, &[".", "--no-import-tools"]);
+    assert!(offered(&scenario).is_empty());
     let importing = "---\nmodel: script:s.yaml\nimports: {tools: [tools.py]}\ntoolsets: [custom]\n---\nGo.\n";
-    let told = run(&story.file("main.worker", importing), &[".", "--no-import-tools"]);
+    let told = run(&scenario.file("main.worker", importing), &[".", "--no-import-tools"]);
     assert_eq!(told.code, Some(2), "{told}");
     holds(&told.stderr, &["`tools.py`", "--no-import-tools"]);
 }
@@ -309,12 +314,12 @@ fn duplicate_tool_names_at_one_level_are_an_error() {
     if !has_python() {
         return;
     }
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nGo.\n")
         .file("s.yaml", &script(&[]))
         .file("tools/a.py", &says("same", "first"))
         .file("tools/b.py", &says("same", "second"));
-    let told = run(&story, &["."]);
+    let told = run(&scenario, &["."]);
     assert_eq!(told.code, Some(2), "{told}");
     holds(&told.stderr, &["`same`", "tools/a.py", "tools/b.py"]);
 }
@@ -324,9 +329,9 @@ fn python_tool_cannot_shadow_a_built_in_tool() {
     if !has_python() {
         return;
     }
-    let story = calling(&says("read_file", "program"), &[])
+    let scenario = calling(&says("read_file", "program"), &[])
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n---\nGo.\n");
-    let told = run(&story, &["."]);
+    let told = run(&scenario, &["."]);
     assert_ne!(told.code, Some(0), "{told}");
     holds(&told.stderr, &["read_file"]);
 }
@@ -336,11 +341,11 @@ fn interpreter_is_configurable() {
     if !has_python() {
         return;
     }
-    let story = calling("import sys\n\ndef f() -> str:\n    return sys.executable\n", &[call("f")])
+    let scenario = calling("import sys\n\ndef f() -> str:\n    return sys.executable\n", &[call("f")])
         .env("LLM_DO_PYTHON", "/usr/bin/python3");
-    succeed(&story, &["."]);
-    assert_eq!(record(&story, "0", "run_started")["runtimes"][0]["path"], "/usr/bin/python3");
-    let told = run(&story.env("LLM_DO_PYTHON", "/nowhere/python"), &["."]);
+    succeed(&scenario, &["."]);
+    assert_eq!(record(&scenario, "0", "run_started")["runtimes"][0]["path"], "/usr/bin/python3");
+    let told = run(&scenario.env("LLM_DO_PYTHON", "/nowhere/python"), &["."]);
     assert_ne!(told.code, Some(0), "{told}");
     holds(&told.stderr, &["LLM_DO_PYTHON", "/nowhere/python"]);
 }
@@ -360,12 +365,12 @@ fn same_tools_run_in_every_python_version() {
     let mut schemas = Vec::new();
     let mut versions = Vec::new();
     for python in pythons() {
-        let story = calling(tools, &[items.clone(), call("version")])
+        let scenario = calling(tools, &[items.clone(), call("version")])
             .env("LLM_DO_PYTHON", &*python.to_string_lossy());
-        succeed(&story, &["."]);
-        assert_eq!(output(&story, "0/0.0"), json!({"a": 2, "b": 5}), "{python:?}");
-        versions.push(output(&story, "0/1.0"));
-        schemas.push(record(&story, "0", "conversation_started")["tools"].clone());
+        succeed(&scenario, &["."]);
+        assert_eq!(output(&scenario, "0/0.0"), json!({"a": 2, "b": 5}), "{python:?}");
+        versions.push(output(&scenario, "0/1.0"));
+        schemas.push(record(&scenario, "0", "conversation_started")["tools"].clone());
     }
     eprintln!("tried {versions:?}");
     assert!(schemas.iter().all(|schema| *schema == schemas[0]), "{schemas:#?}");
@@ -396,13 +401,13 @@ fn concurrent_runs_discover_the_same_tools() {
     if !has_python() {
         return;
     }
-    let story = calling("def f() -> int:\n    return 1\n", &[call("f")]);
-    let running: Vec<_> = (0..4).map(|_| Running::start(&story, &["."])).collect();
+    let scenario = calling("def f() -> int:\n    return 1\n", &[call("f")]);
+    let running: Vec<_> = (0..4).map(|_| Running::start(&scenario, &["."])).collect();
     for run in running {
-        let told = run.end(&story);
+        let told = run.end(&scenario);
         assert_eq!((told.code, told.stdout.as_str()), (Some(0), "done\n"), "{told}");
     }
-    assert_eq!(story.runs().len(), 4);
+    assert_eq!(scenario.runs().len(), 4);
 }
 
 #[test]
@@ -411,7 +416,7 @@ fn unwritable_cache_is_tolerated() {
         return;
     }
     // A file in the place of the folder: not even root can write there.
-    let story = calling("def f() -> int:\n    return 1\n", &[call("f")]).file("../home/.llm-do/cache", "");
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), 1);
+    let scenario = calling("def f() -> int:\n    return 1\n", &[call("f")]).file("../home/.llm-do/cache", "");
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), 1);
 }

@@ -1,7 +1,7 @@
 //! Every Python block of the guide is a module that llm-do can load.
 
 use super::fixture::{has_python, run};
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use std::path::Path;
 
 #[test]
@@ -17,22 +17,22 @@ fn python_blocks_of_the_guide_are_valid_tool_modules() {
         .map(|piece| piece.split_once("\n```").expect("a block has an end").0)
         .collect();
     assert!(blocks.len() >= 8, "the guide has lost its examples");
-    let mut story = Story::new()
+    let mut scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nGo.\n")
         .file("s.yaml", "answers:\n  - text: done\n")
         .file("tools/rates.json", "{}");
     for (n, block) in blocks.iter().enumerate() {
         let file = if block.contains("def main(") { "flow.py" } else { &format!("tools/m{n}.py") };
-        story = story.file(file, &format!("{block}\n"));
+        scenario = scenario.file(file, &format!("{block}\n"));
     }
     let check = |entry: &str| {
-        let told = run(&story, &["check", ".", "--entry", entry]);
+        let told = run(&scenario, &["check", ".", "--entry", entry]);
         assert_eq!((told.code, told.stderr.as_str()), (Some(0), "nothing is wrong\n"), "{told}");
     };
     check("main");
-    let told = run(&story, &["."]);
+    let told = run(&scenario, &["."]);
     assert_eq!(told.stdout, "done\n", "{told}");
-    let offered = super::fixture::offered(&story);
+    let offered = super::fixture::offered(&scenario);
     for name in [
         "split",
         "forecast",
@@ -51,6 +51,6 @@ fn python_blocks_of_the_guide_are_valid_tool_modules() {
         let asked = ["refund"].contains(&name);
         assert!(asked || offered.iter().any(|one| one == name), "{name}: {offered:?}");
     }
-    std::fs::remove_file(story.project().join("main.worker")).expect("a file");
+    std::fs::remove_file(scenario.project().join("main.worker")).expect("a file");
     check("flow.py:main");
 }

@@ -1,7 +1,7 @@
 //! Tools with a list of domains: what they can reach, and the errors for everything else.
 
 use super::fixture::{call, failure, has_python, holds, output, run, script, succeed};
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -61,11 +61,11 @@ fn greet(mut stream: TcpStream) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
 }
 
-fn story(list: &str, calls: &[Value]) -> Story {
+fn scenario(list: &str, calls: &[Value]) -> Scenario {
     let worker = format!(
         "---\nmodel: script:s.yaml\ntoolsets: [custom]\nsandbox: {{network_enabled: [{list}]}}\n---\nGo.\n"
     );
-    Story::new().file("main.worker", &worker).file("tools.py", TOOLS).file("s.yaml", &script(calls))
+    Scenario::new().file("main.worker", &worker).file("tools.py", TOOLS).file("s.yaml", &script(calls))
 }
 
 fn fetch(url: &str) -> Value {
@@ -93,7 +93,7 @@ fn tools_reach_only_listed_and_granted_domains() {
         json!({"tool": "child_dials", "arguments": {"port": other}}),
         fetch(&format!("http://127.0.0.1:{port}/again")),
     ];
-    let story = story(&format!("\"127.0.0.1:{port}\", example.org"), &calls);
+    let scenario = scenario(&format!("\"127.0.0.1:{port}\", example.org"), &calls);
     let grants = [
         format!("network=127.0.0.1:{port}"),
         "network=granted.example".to_owned(),
@@ -101,8 +101,8 @@ fn tools_reach_only_listed_and_granted_domains() {
     ];
     let granted: Vec<&str> =
         ALL.into_iter().chain(grants.iter().flat_map(|grant| ["--grant", grant.as_str()])).collect();
-    succeed(&story, &granted);
-    assert_eq!(output(&story, "0/0.0"), "hello");
+    succeed(&scenario, &granted);
+    assert_eq!(output(&scenario, "0/0.0"), "hello");
     let missing = |entry: &str| {
         [
             format!("`{entry}` is not on the list of this worker's `sandbox.network_enabled`"),
@@ -115,13 +115,13 @@ fn tools_reach_only_listed_and_granted_domains() {
         ("0/3.0", "x.example.org".to_owned()),
     ] {
         let [reason, way] = missing(&entry);
-        holds(&failure(&story, path), &[&reason, &way]);
+        holds(&failure(&scenario, path), &[&reason, &way]);
     }
     for path in ["0/4.0", "0/5.0", "0/6.0", "0/7.0", "0/8.0"] {
-        holds(&failure(&story, path), &["HTTPS_PROXY", "network_enabled: true"]);
+        holds(&failure(&scenario, path), &["HTTPS_PROXY", "network_enabled: true"]);
     }
-    assert_eq!(output(&story, "0/9.0"), "no");
-    assert_eq!(output(&story, "0/10.0"), "hello");
+    assert_eq!(output(&scenario, "0/9.0"), "no");
+    assert_eq!(output(&scenario, "0/10.0"), "hello");
     assert_eq!((came.load(Ordering::SeqCst), never.load(Ordering::SeqCst)), (2, 0));
 }
 
@@ -132,13 +132,13 @@ fn domain_list_needs_a_grant_and_a_network_grant_does_not_widen_it() {
     }
     let ((port, _came), (other, never)) = (server(), server());
     let calls = [fetch(&format!("http://localhost:{port}/")), fetch(&format!("http://localhost:{other}/"))];
-    let story = story(&format!("\"localhost:{port}\", \"*.example.org\""), &calls);
-    let told = run(&story, &ALL);
+    let scenario = scenario(&format!("\"localhost:{port}\", \"*.example.org\""), &calls);
+    let told = run(&scenario, &ALL);
     assert_eq!(told.code, Some(3), "{told}");
     holds(&told.stderr, &[&format!("--grant 'network=localhost:{port},*.example.org'")]);
-    succeed(&story, &[&ALL[..], &["--grant", "network"]].concat());
-    assert_eq!(output(&story, "0/0.0"), "hello");
-    holds(&failure(&story, "0/1.0"), &[&format!("`localhost:{other}` is not on the list")]);
+    succeed(&scenario, &[&ALL[..], &["--grant", "network"]].concat());
+    assert_eq!(output(&scenario, "0/0.0"), "hello");
+    holds(&failure(&scenario, "0/1.0"), &[&format!("`localhost:{other}` is not on the list")]);
     assert_eq!(never.load(Ordering::SeqCst), 0);
 }
 
@@ -152,12 +152,12 @@ fn failure_names_only_refusals_of_its_own_call() {
         fetch("http://second.example/"),
         fetch("not a URL"),
     ];
-    let story = story("example.org", &calls);
-    succeed(&story, &[&ALL[..], &["--grant", "network=example.org"]].concat());
-    assert_eq!(output(&story, "0/0.0"), "nothing");
-    let told = failure(&story, "0/1.0");
+    let scenario = scenario("example.org", &calls);
+    succeed(&scenario, &[&ALL[..], &["--grant", "network=example.org"]].concat());
+    assert_eq!(output(&scenario, "0/0.0"), "nothing");
+    let told = failure(&scenario, "0/1.0");
     holds(&told, &["second.example"]);
     assert!(!told.contains("first.example"), "{told}");
-    let told = failure(&story, "0/2.0");
+    let told = failure(&scenario, "0/2.0");
     assert!(!told.contains("Refused by the network"), "{told}");
 }

@@ -1,7 +1,7 @@
 //! Effects and state: a call that had its effects does not look failed, and the calls of a turn run in order.
 
 use super::fixture::{WORKER, call, calling, failure, has_python, holds, output, record, succeed, writing};
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::json;
 
 #[test]
@@ -12,20 +12,20 @@ fn result_that_does_not_fit_its_annotation_is_handed_on_with_a_note() {
     let tools = "from llm_do import ToolContext\n\n\
                  def send(text: str) -> int:\n    open('out/sent.txt', 'a').write(text)\n    return 'sent'\n\n\
                  def post(ctx: ToolContext, text: str) -> int:\n    open('out/sent.txt', 'a').write(text)\n    return 'posted'\n";
-    let story = writing(
+    let scenario = writing(
         tools,
         &[
             json!({"tool": "send", "arguments": {"text": "a"}}),
             json!({"tool": "post", "arguments": {"text": "b"}}),
         ],
     );
-    succeed(&story, &["."]);
-    assert_eq!(story.read("out/sent.txt").as_deref(), Some("ab"));
-    assert_eq!(output(&story, "0/0.0"), "sent");
-    let log = record(&story, "0/0.0", "tool_ended")["log"].to_string();
+    succeed(&scenario, &["."]);
+    assert_eq!(scenario.read("out/sent.txt").as_deref(), Some("ab"));
+    assert_eq!(output(&scenario, "0/0.0"), "sent");
+    let log = record(&scenario, "0/0.0", "tool_ended")["log"].to_string();
     holds(&log, &["the result of `send` does not fit its return type"]);
-    assert_eq!(output(&story, "0/1.0"), "posted");
-    holds(&record(&story, "0/1.0", "note")["text"].to_string(), &["the result of `post` does not fit"]);
+    assert_eq!(output(&scenario, "0/1.0"), "posted");
+    holds(&record(&scenario, "0/1.0", "note")["text"].to_string(), &["the result of `post` does not fit"]);
 }
 
 #[test]
@@ -37,21 +37,21 @@ fn result_without_a_json_form_is_handed_on_as_text() {
                  def long() -> str:\n    return 'x' * 100_000_000\n\n\
                  def cyclic() -> list:\n    a = []\n    a.append({'a': a})\n    return a\n\n\
                  def lazy() -> list:\n    return (n for n in range(3))\n";
-    let story = calling(tools, &[call("measure"), call("long"), call("lazy"), call("cyclic")]);
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), json!({"value": "nan", "unit": "m"}));
-    holds(&record(&story, "0/0.0", "tool_ended")["log"].to_string(), &["['value'] is nan"]);
-    holds(&output(&story, "0/1.0").to_string(), &["the limit is 16 MiB"]);
+    let scenario = calling(tools, &[call("measure"), call("long"), call("lazy"), call("cyclic")]);
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), json!({"value": "nan", "unit": "m"}));
+    holds(&record(&scenario, "0/0.0", "tool_ended")["log"].to_string(), &["['value'] is nan"]);
+    holds(&output(&scenario, "0/1.0").to_string(), &["the limit is 16 MiB"]);
     // A generator has done nothing yet.
-    holds(&failure(&story, "0/2.0"), &["list(…)"]);
-    holds(&record(&story, "0/3.0", "tool_ended")["log"].to_string(), &["contains itself"]);
+    holds(&failure(&scenario, "0/2.0"), &["list(…)"]);
+    holds(&record(&scenario, "0/3.0", "tool_ended")["log"].to_string(), &["contains itself"]);
 }
 
-/// A story whose model makes all these calls in one turn.
-fn in_one_turn(tools: &str, calls: &[&str]) -> Story {
+/// A scenario whose model makes all these calls in one turn.
+fn in_one_turn(tools: &str, calls: &[&str]) -> Scenario {
     let calls: Vec<_> = calls.iter().map(|tool| call(tool)).collect();
     let answers = json!({"answers": [{"when": {"turn": 0}, "calls": calls}, {"text": "done"}]});
-    Story::new().file("main.worker", WORKER).file("tools.py", tools).file("s.yaml", &answers.to_string())
+    Scenario::new().file("main.worker", WORKER).file("tools.py", tools).file("s.yaml", &answers.to_string())
 }
 
 #[test]
@@ -63,10 +63,10 @@ fn functions_of_one_turn_run_in_order_in_one_process() {
                  @tool\ndef login() -> int:\n    global SESSION\n    time.sleep(0.3)\n    SESSION = 'open'\n    return os.getpid()\n\n\
                  @tool(risk='read')\ndef post() -> int:\n    assert SESSION == 'open', 'log in first'\n    return os.getpid()\n\n\
                  @tool(parallel=False)\ndef count() -> int:\n    return os.getpid()\n";
-    let story = in_one_turn(tools, &["login", "post", "count"]);
-    succeed(&story, &["."]);
-    let first = output(&story, "0/0.0");
-    assert_eq!([output(&story, "0/0.1"), output(&story, "0/0.2")], [first.clone(), first]);
+    let scenario = in_one_turn(tools, &["login", "post", "count"]);
+    succeed(&scenario, &["."]);
+    let first = output(&scenario, "0/0.0");
+    assert_eq!([output(&scenario, "0/0.1"), output(&scenario, "0/0.2")], [first.clone(), first]);
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn functions_that_say_parallel_run_beside_each_other() {
                  async def meet(me, other):\n    BEGUN.add(me)\n    while other not in BEGUN:\n        await asyncio.sleep(0.01)\n    return me\n\n\
                  @tool(parallel=True)\nasync def a() -> str:\n    return await meet('a', 'b')\n\n\
                  @tool(parallel=True)\nasync def b() -> str:\n    return await meet('b', 'a')\n";
-    let story = in_one_turn(tools, &["a", "b"]);
-    succeed(&story, &["."]);
-    assert_eq!([output(&story, "0/0.0"), output(&story, "0/0.1")], [json!("a"), json!("b")]);
+    let scenario = in_one_turn(tools, &["a", "b"]);
+    succeed(&scenario, &["."]);
+    assert_eq!([output(&scenario, "0/0.0"), output(&scenario, "0/0.1")], [json!("a"), json!("b")]);
 }
 
 #[test]
@@ -91,16 +91,16 @@ fn companion_schema_describes_the_whole_input_of_a_function() {
     }
     let tools = "def greet(args: dict) -> str:\n    return 'Hello, ' + args['name']\n\n\
                  greet_schema = {'type': 'object', 'properties': {'name': {'type': 'string'}}, 'required': ['name']}\n";
-    let story = calling(
+    let scenario = calling(
         tools,
         &[
             json!({"tool": "greet", "arguments": {"name": "Ada"}}),
             json!({"tool": "greet", "arguments": {"name": 3}}),
         ],
     );
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), "Hello, Ada");
-    holds(&failure(&story, "0/1.0"), &["/name"]);
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), "Hello, Ada");
+    holds(&failure(&scenario, "0/1.0"), &["/name"]);
 }
 
 #[test]
@@ -118,15 +118,15 @@ fn functions_of_parallel_workers_take_one_process_in_turns() {
         {"when": {"turn": 0}, "calls": [call("count")]},
         {"text": "counted"},
     ]});
-    let mut story = Story::new()
+    let mut scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [a, b, c]\n---\nGo.\n")
         .file("tools.py", tools)
         .file("s.yaml", &answers.to_string());
     for worker in workers {
-        story = story.file(&format!("workers/{worker}.worker"), WORKER);
+        scenario = scenario.file(&format!("workers/{worker}.worker"), WORKER);
     }
-    succeed(&story, &["."]);
-    let mut counted: Vec<_> = (0..3).map(|n| output(&story, &format!("0/0.{n}/0.0"))).collect();
+    succeed(&scenario, &["."]);
+    let mut counted: Vec<_> = (0..3).map(|n| output(&scenario, &format!("0/0.{n}/0.0"))).collect();
     counted.sort_by_key(|value| value[0].as_i64());
     let process = &counted[0][1];
     assert_eq!(counted, [json!([1, process]), json!([2, process]), json!([3, process])]);
@@ -145,12 +145,12 @@ fn function_that_a_waiting_function_leads_to_does_not_wait_for_it() {
         {"when": {"worker": "helper", "turn": 0}, "calls": [call("answers")]},
         {"text": "{{ last }}"},
     ]});
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", WORKER)
         .file("workers/helper.worker", WORKER)
         .file("tools.py", tools)
         .file("s.yaml", &answers.to_string());
-    assert_eq!(succeed(&story, &["."]).stdout, "answered\n");
+    assert_eq!(succeed(&scenario, &["."]).stdout, "answered\n");
 }
 
 #[test]
@@ -163,13 +163,13 @@ fn state_of_a_package_is_shared_and_survives_a_resume() {
                  words = ctx.state.get('words', []) + [word]\n    ctx.state.set('words', words)\n    return len(words)\n\n\
                  @tool(risk='read', approval='ask')\nasync def recall(ctx: ToolContext) -> list:\n    return await ctx.state.get('words', [])\n";
     let note = |word: &str| json!({"tool": "note", "arguments": {"word": word}});
-    let story = calling(tools, &[note("a"), note("b"), call("recall")]);
-    let told = story.run(&[".", "--approval", "defer"]);
+    let scenario = calling(tools, &[note("a"), note("b"), call("recall")]);
+    let told = scenario.run(&[".", "--approval", "defer"]);
     assert_eq!(told.code, Some(5), "{told}");
-    let told = story.run(&["runs", "resume", "last", "--approve", "0/2.0"]);
+    let told = scenario.run(&["runs", "resume", "last", "--approve", "0/2.0"]);
     assert_eq!(told.code, Some(0), "{told}");
-    assert_eq!([output(&story, "0/0.0"), output(&story, "0/1.0")], [json!(1), json!(2)]);
-    assert_eq!(output(&story, "0/2.0"), json!(["a", "b"]));
-    let replayed = story.run(&["runs", "replay", "last"]);
+    assert_eq!([output(&scenario, "0/0.0"), output(&scenario, "0/1.0")], [json!(1), json!(2)]);
+    assert_eq!(output(&scenario, "0/2.0"), json!(["a", "b"]));
+    let replayed = scenario.run(&["runs", "replay", "last"]);
     assert_eq!(replayed.code, Some(0), "{replayed}");
 }

@@ -1,7 +1,7 @@
 //! Python functions that check a worker's output before it is returned (`ensures`, docs/reference/worker-files.md).
 
 use super::fixture::{failure, has_python, holds, output, succeed};
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::json;
 
 const TOOLS: &str = r#"
@@ -19,13 +19,13 @@ def is_polite(output: dict) -> None:
 "#;
 
 /// A worker whose model gives these summaries, one after the other.
-fn summing_up(summaries: &[serde_json::Value]) -> Story {
+fn summing_up(summaries: &[serde_json::Value]) -> Scenario {
     let answers: Vec<serde_json::Value> = summaries
         .iter()
         .enumerate()
         .map(|(turn, value)| json!({"when": {"turn": turn}, "text": value.to_string()}))
         .collect();
-    Story::new()
+    Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\ntoolsets: [custom]\nparameters: {text: string, most: integer}\n\
@@ -43,10 +43,10 @@ fn failed_check_is_returned_to_the_model() {
         return;
     }
     let good = json!({"title": "Bees", "points": ["they fly"]});
-    let story = summing_up(&[json!({"title": "Bees!", "points": ["a", "b"]}), good.clone()]);
-    let told = succeed(&story, &ASK);
+    let scenario = summing_up(&[json!({"title": "Bees!", "points": ["a", "b"]}), good.clone()]);
+    let told = succeed(&scenario, &ASK);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&told.stdout).unwrap(), good);
-    let journal = story.journal();
+    let journal = scenario.journal();
     let repair = journal.iter().find(|record| record["kind"] == "message_added").unwrap();
     holds(
         &repair.to_string(),
@@ -56,13 +56,13 @@ fn failed_check_is_returned_to_the_model() {
             "no exclamation marks in a title",
         ],
     );
-    holds(&failure(&story, "0/ensures.0.1"), &["no exclamation marks in a title"]);
-    assert_eq!(output(&story, "0/ensures.1.0"), json!([]));
+    holds(&failure(&scenario, "0/ensures.0.1"), &["no exclamation marks in a title"]);
+    assert_eq!(output(&scenario, "0/ensures.1.0"), json!([]));
 
     // A replay needs only the journal, and takes the results of the functions from it.
-    let story =
-        story.file("tools.py", &TOOLS.replace("problems = []", "problems = [] if len(input) else None"));
-    let told = story.run(&["runs", "replay", "last"]);
+    let scenario =
+        scenario.file("tools.py", &TOOLS.replace("problems = []", "problems = [] if len(input) else None"));
+    let told = scenario.run(&["runs", "replay", "last"]);
     assert_eq!(told.code, Some(0), "{told}");
 }
 
@@ -72,12 +72,12 @@ fn check_that_needs_an_approval_can_be_resumed() {
         return;
     }
     let good = json!({"title": "Bees", "points": ["they fly"]});
-    let story = summing_up(std::slice::from_ref(&good));
-    let told = story.run(&[&ASK[..], &["--ask", "has_points", "--approval", "defer"]].concat());
+    let scenario = summing_up(std::slice::from_ref(&good));
+    let told = scenario.run(&[&ASK[..], &["--ask", "has_points", "--approval", "defer"]].concat());
     assert_eq!(told.code, Some(5), "{told}");
-    let told = story.run(&["runs", "resume", "last", "--approve", "0/ensures.0.0"]);
+    let told = scenario.run(&["runs", "resume", "last", "--approve", "0/ensures.0.0"]);
     assert_eq!(told.code, Some(0), "{told}");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&told.stdout).unwrap(), good);
-    let requests = story.journal().iter().filter(|record| record["kind"] == "model_requested").count();
+    let requests = scenario.journal().iter().filter(|record| record["kind"] == "model_requested").count();
     assert_eq!(requests, 1, "the answer was not asked for once more");
 }

@@ -1,7 +1,7 @@
 //! The examples with Python tools, run as a reader would, with a script for the model.
 
 use super::fixture::{failure, has_python, holds, output, record, run, succeed};
-use crate::scenario::{Story, Told};
+use crate::scenario::{Finished, Scenario};
 use serde_json::json;
 use std::{
     fs,
@@ -14,10 +14,10 @@ fn examples() -> PathBuf {
 }
 
 /// A copy, since runs write into their projects.
-fn example(name: &str) -> Story {
-    let story = Story::new();
-    copy(&examples().join(name), &story.project());
-    story
+fn example(name: &str) -> Scenario {
+    let scenario = Scenario::new();
+    copy(&examples().join(name), &scenario.project());
+    scenario
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -37,9 +37,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn succeed_with(story: &Story, script: &str, message: &str) -> Told {
+fn succeed_with(scenario: &Scenario, script: &str, message: &str) -> Finished {
     let script = examples().join("scripts").join(script);
-    succeed(story, &[".", message, "--model", &format!("script:{}", script.display())])
+    succeed(scenario, &[".", message, "--model", &format!("script:{}", script.display())])
 }
 
 #[test]
@@ -47,16 +47,16 @@ fn calculator_example_runs() {
     if !has_python() {
         return;
     }
-    let story = example("calculator");
-    let told = succeed_with(&story, "calculator.yaml", "What do 1000 become?");
+    let scenario = example("calculator");
+    let told = succeed_with(&scenario, "calculator.yaml", "What do 1000 become?");
     assert_eq!(
         told.stdout,
         "In ten years it is 1418.34; Ada pays 33.34, the others 33.33; and it is 29 days.\n"
     );
-    assert_eq!(output(&story, "0/0.0"), "1418.34");
-    assert_eq!(output(&story, "0/0.1"), json!({"Ada": "33.34", "Grace": "33.33", "Edsger": "33.33"}));
-    assert_eq!(output(&story, "0/0.2"), 29);
-    let started = record(&story, "0", "conversation_started");
+    assert_eq!(output(&scenario, "0/0.0"), "1418.34");
+    assert_eq!(output(&scenario, "0/0.1"), json!({"Ada": "33.34", "Grace": "33.33", "Edsger": "33.33"}));
+    assert_eq!(output(&scenario, "0/0.2"), 29);
+    let started = record(&scenario, "0", "conversation_started");
     let tools = started["tools"].as_array().expect("tools");
     let compound = tools.iter().find(|tool| tool["name"] == "compound").expect("it is offered");
     assert_eq!(compound["description"], "What a sum grows to with compound interest.");
@@ -64,7 +64,7 @@ fn calculator_example_runs() {
         compound["input"]["properties"]["rate"]["description"],
         "Yearly rate in percent, such as 3.5."
     );
-    assert_eq!(succeed(&story, &["check", "."]).stderr, "nothing is wrong\n");
+    assert_eq!(succeed(&scenario, &["check", "."]).stderr, "nothing is wrong\n");
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn orchestrator_example_runs() {
     if !has_python() {
         return;
     }
-    let story = example("orchestrator");
-    let told = succeed_with(&story, "orchestrator.yaml", "Ferry or flight?");
+    let scenario = example("orchestrator");
+    let told = succeed_with(&scenario, "orchestrator.yaml", "Ferry or flight?");
     let said: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(
         said,
@@ -83,7 +83,7 @@ fn orchestrator_example_runs() {
             "attempts": 2,
         })
     );
-    let journal = story.journal();
+    let journal = scenario.journal();
     let started = |name: &str| {
         journal.iter().filter(|record| record["kind"] == "call_started" && record["function"] == name).count()
     };
@@ -95,7 +95,7 @@ fn orchestrator_example_runs() {
         record["kind"] == "note"
             && record["text"].as_str().is_some_and(|text| text.contains("2 of 3 experts have answered"))
     }));
-    assert_eq!(succeed(&story, &["check", "."]).stderr, "nothing is wrong\n");
+    assert_eq!(succeed(&scenario, &["check", "."]).stderr, "nothing is wrong\n");
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn analysis_example_runs_with_its_own_environment() {
     if !has_python() {
         return;
     }
-    let story = example("analysis");
+    let scenario = example("analysis");
     // Without the environment the error says what to do.
-    let told = run(&story, &["check", "."]);
+    let told = run(&scenario, &["check", "."]);
     assert_ne!(told.code, Some(0), "{told}");
     holds(&format!("{}{}", told.stdout, told.stderr), &["polars", "tools.py"]);
     let skipped = |what: &str, output: &Output| {
@@ -114,7 +114,7 @@ fn analysis_example_runs_with_its_own_environment() {
         assert!(std::env::var_os("CI").is_none(), "{what}: {said}");
         eprintln!("skipped: {what}: {said}");
     };
-    let venv = story.project().join(".venv");
+    let venv = scenario.project().join(".venv");
     let made =
         Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv).output().expect("Python starts");
     if !made.status.success() {
@@ -124,25 +124,25 @@ fn analysis_example_runs_with_its_own_environment() {
         ["-m", "pip", "install", "--quiet", "--retries", "1", "--timeout", "20", "-r", "requirements.txt"];
     let installed = Command::new(venv.join("bin/python"))
         .args(install)
-        .current_dir(story.project())
+        .current_dir(scenario.project())
         .output()
         .expect("pip starts");
     if !installed.status.success() {
         return skipped("PyPI can't be reached", &installed);
     }
-    let told = succeed_with(&story, "analysis.yaml", "Which station has the most rides?");
+    let told = succeed_with(&scenario, "analysis.yaml", "Which station has the most rides?");
     assert_eq!(told.stdout, "Market has the most rides, 360, before Harbour with 300 and Hill with 75.\n");
-    assert_eq!(output(&story, "0/0.0"), json!({"station": "String", "day": "String", "rides": "Int64"}));
-    assert_eq!(failure(&story, "0/1.0"), "There is no column 'trips'. There are: station, day, rides.");
+    assert_eq!(output(&scenario, "0/0.0"), json!({"station": "String", "day": "String", "rides": "Int64"}));
+    assert_eq!(failure(&scenario, "0/1.0"), "There is no column 'trips'. There are: station, day, rides.");
     assert_eq!(
-        output(&story, "0/2.0"),
+        output(&scenario, "0/2.0"),
         json!([
             {"station": "Market", "rides": 360},
             {"station": "Harbour", "rides": 300},
             {"station": "Hill", "rides": 75},
         ])
     );
-    let runtime = record(&story, "0", "run_started")["runtimes"][0]["path"].to_string();
+    let runtime = record(&scenario, "0", "run_started")["runtimes"][0]["path"].to_string();
     assert!(runtime.contains("/project/.venv/bin/python"), "{runtime}");
-    assert_eq!(succeed(&story, &["check", "."]).stderr, "nothing is wrong\n");
+    assert_eq!(succeed(&scenario, &["check", "."]).stderr, "nothing is wrong\n");
 }

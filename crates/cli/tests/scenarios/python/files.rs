@@ -3,7 +3,7 @@
 use super::fixture::{
     WORKER, WRITER, call, calling, failure, has_python, holds, output, run, script, succeed, writing,
 };
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use std::fs;
 
 #[test]
@@ -17,15 +17,15 @@ fn relative_paths_mean_what_the_model_means() {
                  def lists() -> list:\n    return sorted(os.listdir())\n\n\
                  def loses() -> str:\n    with open('b.txt', 'w') as file:\n        file.write('x')\n    return 'written'\n";
     let mounts = "sandbox:\n  paths:\n    input: ./in\n    output: {root: ./out, mode: rw}\n";
-    let story = calling(tools, &[call("copies"), call("lists"), call("loses")])
+    let scenario = calling(tools, &[call("copies"), call("lists"), call("loses")])
         .file("main.worker", &WORKER.replace("---\nGo", &format!("{mounts}---\nGo")))
         .file("in/a.txt", "hello");
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), "hello");
-    assert_eq!(story.read("out/b.txt").as_deref(), Some("HELLO"));
-    assert_eq!(output(&story, "0/1.0"), serde_json::json!(["input", "output"]));
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), "hello");
+    assert_eq!(scenario.read("out/b.txt").as_deref(), Some("HELLO"));
+    assert_eq!(output(&scenario, "0/1.0"), serde_json::json!(["input", "output"]));
     // A file beside the mounts would be lost with the process.
-    holds(&failure(&story, "0/2.0"), &["PermissionError", "b.txt"]);
+    holds(&failure(&scenario, "0/2.0"), &["PermissionError", "b.txt"]);
 }
 
 #[test]
@@ -34,9 +34,9 @@ fn one_mount_at_the_root_is_the_working_directory() {
         return;
     }
     let tools = "def reads() -> str:\n    return open('data/a.txt').read()\n";
-    let story = calling(tools, &[call("reads")]).file("data/a.txt", "hello");
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), "hello");
+    let scenario = calling(tools, &[call("reads")]).file("data/a.txt", "hello");
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), "hello");
 }
 
 const RATES: &str = "import json, pathlib\n\n\
@@ -50,15 +50,15 @@ fn tools_folder_is_readable_to_its_own_code() {
     }
     let looks =
         "def looks() -> list:\n    import os\n    return sorted(os.listdir(os.path.dirname(__file__)))\n";
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", WRITER)
         .file("s.yaml", &script(&[call("rate"), call("looks")]))
         .file("tools/rates.json", r#"{"a": 3}"#)
         .file("tools/.env", "SECRET=1")
         .file("tools/money.py", &format!("{RATES}\n{looks}"));
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), 3);
-    assert_eq!(output(&story, "0/1.0"), serde_json::json!(["money.py", "rates.json"]));
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), 3);
+    assert_eq!(output(&scenario, "0/1.0"), serde_json::json!(["money.py", "rates.json"]));
 }
 
 #[test]
@@ -66,16 +66,16 @@ fn manifest_names_further_data() {
     if !has_python() {
         return;
     }
-    let story = calling(RATES, &[call("rate")]).file("rates.json", r#"{"a": 4}"#);
-    let told = run(&story, &["."]);
+    let scenario = calling(RATES, &[call("rate")]).file("rates.json", r#"{"a": 4}"#);
+    let told = run(&scenario, &["."]);
     assert_eq!(told.code, Some(2), "{told}");
     holds(&told.stderr, &["rates.json", "tools: {data: [rates.json]}", "FileNotFoundError"]);
 
-    let story = story.file("project.yaml", "tools: {data: [rates.json]}\n");
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), 4);
-    let story = story.file("project.yaml", "tools: {data: [rate.json, .env]}\n");
-    let told = story.run(&["."]);
+    let scenario = scenario.file("project.yaml", "tools: {data: [rates.json]}\n");
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), 4);
+    let scenario = scenario.file("project.yaml", "tools: {data: [rate.json, .env]}\n");
+    let told = scenario.run(&["."]);
     assert_eq!(told.code, Some(2), "{told}");
     holds(&told.stderr, &["`rate.json` does not exist", "`.env` is invisible", "sandbox.env"]);
 }
@@ -89,20 +89,20 @@ fn description_follows_every_file_that_it_depends_on() {
                  NAMES = json.loads((pathlib.Path(__file__).parent / 'names.json').read_text())\n\
                  Name = Enum('Name', {name: name for name in NAMES})\n\n\
                  def greet(name: Name) -> str:\n    return name.value\n";
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", WORKER)
         .file("s.yaml", r#"{"answers": [{"text": "done"}]}"#)
         .file("tools/greetings.py", tools)
         .file("tools/names.json", r#"["Ada"]"#);
-    succeed(&story, &["."]);
-    let schema = |story: &Story| {
-        let started = super::fixture::record(story, "0", "conversation_started");
+    succeed(&scenario, &["."]);
+    let schema = |scenario: &Scenario| {
+        let started = super::fixture::record(scenario, "0", "conversation_started");
         started["tools"][0]["input"].to_string()
     };
-    assert!(schema(&story).contains("Ada"));
-    let story = story.file("tools/names.json", r#"["Grace"]"#);
-    succeed(&story, &["."]);
-    assert!(schema(&story).contains("Grace"), "{}", schema(&story));
+    assert!(schema(&scenario).contains("Ada"));
+    let scenario = scenario.file("tools/names.json", r#"["Grace"]"#);
+    succeed(&scenario, &["."]);
+    assert!(schema(&scenario).contains("Grace"), "{}", schema(&scenario));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn schema_of_a_class_is_cached_by_all_that_decides_it() {
     if !has_python() {
         return;
     }
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\nschema_in_ref: models.py:Order\ntoolsets: []\n---\n{{ item }}\n",
@@ -118,22 +118,22 @@ fn schema_of_a_class_is_cached_by_all_that_decides_it() {
         .file("s.yaml", "answers:\n  - text: done\n")
         .file("models.py", "from dataclasses import dataclass\nfrom helper import Item\n\n@dataclass\nclass Order:\n    item: Item\n")
         .file("helper.py", "from typing import Literal\nItem = Literal['pear']\n");
-    assert_eq!(story.run(&[".", "--input", r#"{"item": "pear"}"#]).code, Some(0));
+    assert_eq!(scenario.run(&[".", "--input", r#"{"item": "pear"}"#]).code, Some(0));
     let cached = || {
-        let folder = story.home().join("home/.llm-do/cache/python/tools");
+        let folder = scenario.home().join("home/.llm-do/cache/python/tools");
         fs::read_dir(folder).map_or(0, Iterator::count)
     };
     assert_eq!(cached(), 1);
-    assert_eq!(story.run(&[".", "--input", r#"{"item": "pear"}"#]).code, Some(0));
+    assert_eq!(scenario.run(&[".", "--input", r#"{"item": "pear"}"#]).code, Some(0));
     assert_eq!(cached(), 1);
 
     // A changed helper module changes the schema, and so does a new one that is found before it.
-    let story = story.file("helper.py", "from typing import Literal\nItem = Literal['plum']\n");
-    assert_eq!(story.run(&[".", "--input", r#"{"item": "pear"}"#]).code, Some(2));
-    assert_eq!(story.run(&[".", "--input", r#"{"item": "plum"}"#]).code, Some(0));
-    let story = story.file("helper/__init__.py", "from typing import Literal\nItem = Literal['fig']\n");
-    assert_eq!(story.run(&[".", "--input", r#"{"item": "plum"}"#]).code, Some(2));
-    assert_eq!(story.run(&[".", "--input", r#"{"item": "fig"}"#]).code, Some(0));
+    let scenario = scenario.file("helper.py", "from typing import Literal\nItem = Literal['plum']\n");
+    assert_eq!(scenario.run(&[".", "--input", r#"{"item": "pear"}"#]).code, Some(2));
+    assert_eq!(scenario.run(&[".", "--input", r#"{"item": "plum"}"#]).code, Some(0));
+    let scenario = scenario.file("helper/__init__.py", "from typing import Literal\nItem = Literal['fig']\n");
+    assert_eq!(scenario.run(&[".", "--input", r#"{"item": "plum"}"#]).code, Some(2));
+    assert_eq!(scenario.run(&[".", "--input", r#"{"item": "fig"}"#]).code, Some(0));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn written_output_is_kept_where_a_mount_is_writable() {
         return;
     }
     let tools = "def f() -> None:\n    open('out/a.txt', 'w').write('kept')\n";
-    let story = writing(tools, &[call("f")]);
-    succeed(&story, &["."]);
-    assert_eq!(story.read("out/a.txt").as_deref(), Some("kept"));
+    let scenario = writing(tools, &[call("f")]);
+    succeed(&scenario, &["."]);
+    assert_eq!(scenario.read("out/a.txt").as_deref(), Some("kept"));
 }

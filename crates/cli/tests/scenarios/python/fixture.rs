@@ -1,6 +1,6 @@
 //! Scenarios with Python tools: a worker whose scripted model makes one call in each turn, and its run.
 
-use crate::scenario::{Story, Told};
+use crate::scenario::{Finished, Scenario};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -34,12 +34,12 @@ pub(crate) fn has_python() -> bool {
 }
 
 /// A project of one worker and its `tools.py`, whose model makes these calls, each in a turn of its own.
-pub(super) fn calling(tools: &str, calls: &[Value]) -> Story {
-    Story::new().file("main.worker", WORKER).file("tools.py", tools).file("s.yaml", &script(calls))
+pub(super) fn calling(tools: &str, calls: &[Value]) -> Scenario {
+    Scenario::new().file("main.worker", WORKER).file("tools.py", tools).file("s.yaml", &script(calls))
 }
 
 /// The same with `/out` to write in.
-pub(super) fn writing(tools: &str, calls: &[Value]) -> Story {
+pub(super) fn writing(tools: &str, calls: &[Value]) -> Scenario {
     calling(tools, calls).file("main.worker", WRITER)
 }
 
@@ -60,15 +60,15 @@ pub(super) fn call(tool: &str) -> Value {
 }
 
 /// Runs the project to its end, and checks that no process is left.
-pub(super) fn run(story: &Story, arguments: &[&str]) -> Told {
-    let told = Running::start(story, arguments).end(story);
-    assert_no_process_is_left(story);
+pub(super) fn run(scenario: &Scenario, arguments: &[&str]) -> Finished {
+    let told = Running::start(scenario, arguments).end(scenario);
+    assert_no_process_is_left(scenario);
     told
 }
 
 /// Runs the project, which must succeed.
-pub(super) fn succeed(story: &Story, arguments: &[&str]) -> Told {
-    let told = run(story, arguments);
+pub(super) fn succeed(scenario: &Scenario, arguments: &[&str]) -> Finished {
+    let told = run(scenario, arguments);
     assert_eq!(told.code, Some(0), "{told}");
     told
 }
@@ -81,8 +81,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(story: &Story, arguments: &[&str]) -> Self {
-        Self::of(story.command(arguments))
+    pub(super) fn start(scenario: &Scenario, arguments: &[&str]) -> Self {
+        Self::of(scenario.command(arguments))
     }
 
     fn of(mut command: Command) -> Self {
@@ -99,7 +99,7 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub(super) fn end(mut self, story: &Story) -> Told {
+    pub(super) fn end(mut self, scenario: &Scenario) -> Finished {
         let mut status = None;
         let ended = within(PATIENCE, || {
             status = self.child.try_wait().expect("a child");
@@ -107,12 +107,12 @@ impl Running {
         });
         if !ended {
             let _ = self.child.kill();
-            panic!("the run did not end; its processes: {:#?}", processes_of(story));
+            panic!("the run did not end; its processes: {:#?}", processes_of(scenario));
         }
         // A process that holds a pipe open would block the test too.
         let closed = within(PATIENCE, || self.stdout.is_finished() && self.stderr.is_finished());
-        assert!(closed, "the run's output stays open: {:#?}", processes_of(story));
-        story.told(std::process::Output {
+        assert!(closed, "the run's output stays open: {:#?}", processes_of(scenario));
+        scenario.finished(std::process::Output {
             status: status.expect("it has ended"),
             stdout: self.stdout.join().expect("a reader"),
             stderr: self.stderr.join().expect("a reader"),
@@ -148,15 +148,15 @@ pub(super) fn wait_for(what: &str, holds: impl FnMut() -> bool) {
 }
 
 /// Fails if a process of the runs is left after some time.
-pub(crate) fn assert_no_process_is_left(story: &Story) {
-    let gone = within(Duration::from_secs(20), || processes_of(story).is_empty());
-    assert!(gone, "left behind: {:#?}", processes_of(story));
+pub(crate) fn assert_no_process_is_left(scenario: &Scenario) {
+    let gone = within(Duration::from_secs(20), || processes_of(scenario).is_empty());
+    assert!(gone, "left behind: {:#?}", processes_of(scenario));
 }
 
 /// The processes that see the scenario's folder in their command line, environment, working folder or mounts. A confined
 /// process and its children keep the mounts of their namespace.
-pub(super) fn processes_of(story: &Story) -> Vec<String> {
-    let name = story.home().file_name().expect("a name").to_string_lossy().into_owned();
+pub(super) fn processes_of(scenario: &Scenario) -> Vec<String> {
+    let name = scenario.home().file_name().expect("a name").to_string_lossy().into_owned();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").expect("procfs").flatten() {
         let path = entry.path();
@@ -180,8 +180,8 @@ pub(super) fn processes_of(story: &Story) -> Vec<String> {
 }
 
 /// The result of the call at this path, as the model or code receives it.
-pub(super) fn ending(story: &Story, path: &str) -> Value {
-    let journal = story.journal();
+pub(super) fn ending(scenario: &Scenario, path: &str) -> Value {
+    let journal = scenario.journal();
     let last = journal.iter().rev().find(|record| {
         let kind = record["kind"].as_str().unwrap_or_default();
         record["path"] == path && ["tool_ended", "call_ended", "timed_out"].contains(&kind)
@@ -194,31 +194,31 @@ pub(super) fn ending(story: &Story, path: &str) -> Value {
 }
 
 /// The output of the call at this path.
-pub(super) fn output(story: &Story, path: &str) -> Value {
-    let ending = ending(story, path);
+pub(super) fn output(scenario: &Scenario, path: &str) -> Value {
+    let ending = ending(scenario, path);
     assert!(ending.get("output").is_some(), "{path} failed: {ending:#}");
     ending["output"].clone()
 }
 
 /// The failure of the call at this path.
-pub(super) fn failure(story: &Story, path: &str) -> String {
-    let ending = ending(story, path);
+pub(super) fn failure(scenario: &Scenario, path: &str) -> String {
+    let ending = ending(scenario, path);
     match ending["failure"]["message"].as_str() {
-        Some(message) => story.steady(message),
+        Some(message) => scenario.steady(message),
         None => panic!("{path} did not fail: {ending:#}"),
     }
 }
 
 /// The record of this kind at this path.
-pub(super) fn record(story: &Story, path: &str, kind: &str) -> Value {
-    let journal = story.journal();
+pub(super) fn record(scenario: &Scenario, path: &str, kind: &str) -> Value {
+    let journal = scenario.journal();
     let found = journal.iter().find(|record| record["path"] == path && record["kind"] == kind);
     found.unwrap_or_else(|| panic!("no {kind} at {path} in {journal:#?}")).clone()
 }
 
 /// The names of the tools that the first model was offered.
-pub(super) fn offered(story: &Story) -> Vec<String> {
-    let started = record(story, "0", "conversation_started");
+pub(super) fn offered(scenario: &Scenario) -> Vec<String> {
+    let started = record(scenario, "0", "conversation_started");
     let tools = started["tools"].as_array().expect("tools").iter();
     tools.map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
 }

@@ -1,7 +1,7 @@
 //! A hostile `tools.py`, confined: it reads nothing, changes nothing and leaves nothing behind.
 
 use super::fixture::{calling, failure, has_python, holds, output, succeed};
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -20,8 +20,8 @@ use std::{
 const SECRET: &str = "plainly-secret-7781";
 
 /// A project with `/out` for writing and `/data` for reading, secrets around them, and a sequence of calls.
-fn project(calls: &[Value]) -> Story {
-    let story = calling("", calls)
+fn project(calls: &[Value]) -> Scenario {
+    let scenario = calling("", calls)
         .file(
             "main.worker",
             "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n\
@@ -39,32 +39,32 @@ fn project(calls: &[Value]) -> Story {
         .env("OPENAI_API_KEY", SECRET)
         .env("LD_PRELOAD_HINT", SECRET)
         .env("AWS_SESSION", SECRET);
-    let real = real(&story, "");
+    let real = real(&scenario, "");
     symlink(real.join("private/key.txt"), real.join("data/link")).expect("a link");
     let source = include_str!("hostile.py");
     let source = source.replace("\"OUT/", &format!("\"{}/out/", real.display()));
     let source = source.replace("f\"OUT/", &format!("f\"{}/out/", real.display()));
-    story.file("tools.py", &source.replace("\"DATA/", &format!("\"{}/data/", real.display())))
+    scenario.file("tools.py", &source.replace("\"DATA/", &format!("\"{}/data/", real.display())))
 }
 
 /// The real path of something in the project.
-fn real(story: &Story, path: &str) -> PathBuf {
-    story.project().canonicalize().expect("a folder").join(path)
+fn real(scenario: &Scenario, path: &str) -> PathBuf {
+    scenario.project().canonicalize().expect("a folder").join(path)
 }
 
 /// Calls one tool with these arguments, and returns its output.
-fn got(story: Story, tool: &str, arguments: Value) -> (Story, Value) {
-    let story =
-        story.file("s.yaml", &super::fixture::script(&[json!({"tool": tool, "arguments": arguments})]));
-    succeed(&story, &["."]);
-    let got = output(&story, "0/0.0");
-    (story, got)
+fn got(scenario: Scenario, tool: &str, arguments: Value) -> (Scenario, Value) {
+    let scenario =
+        scenario.file("s.yaml", &super::fixture::script(&[json!({"tool": tool, "arguments": arguments})]));
+    succeed(&scenario, &["."]);
+    let got = output(&scenario, "0/0.0");
+    (scenario, got)
 }
 
-fn got_nothing(story: Story, tool: &str, arguments: Value) -> Story {
-    let (story, got) = got(story, tool, arguments);
+fn got_nothing(scenario: Scenario, tool: &str, arguments: Value) -> Scenario {
+    let (scenario, got) = got(scenario, tool, arguments);
     assert_eq!(got, json!([]), "{tool}");
-    story
+    scenario
 }
 
 #[test]
@@ -81,21 +81,21 @@ fn hidden_files_cannot_be_read() {
     if !has_python() {
         return;
     }
-    let story = project(&[]);
+    let scenario = project(&[]);
     // An earlier run, so that there is a journal with the secret.
-    let told = story.run(&[".", SECRET]);
+    let told = scenario.run(&[".", SECRET]);
     assert_eq!(told.code, Some(0), "{told}");
-    let journal = story.runs()[0].join("journal.jsonl").canonicalize().expect("a journal");
+    let journal = scenario.runs()[0].join("journal.jsonl").canonicalize().expect("a journal");
     assert!(fs::read_to_string(&journal).is_ok_and(|text| text.contains("[secret")), "secrets are redacted");
     fs::write(&journal, SECRET).expect("a file");
-    let home = story.home().canonicalize().expect("a folder").join("home");
+    let home = scenario.home().canonicalize().expect("a folder").join("home");
     let mut paths: Vec<PathBuf> =
         ["private/key.txt", ".env", "data/.env", "data/link", "out/../private/key.txt", ".llm-do/runs"]
-            .map(|path| real(&story, path))
+            .map(|path| real(&scenario, path))
             .to_vec();
     paths.extend([journal, home.join(".ssh/id_rsa"), home, "/etc/shadow".into(), "/root".into()]);
-    let story = got_nothing(story, "reads", json!({ "paths": paths }));
-    fs::remove_dir_all(story.project().join(".llm-do")).expect("a folder");
+    let scenario = got_nothing(scenario, "reads", json!({ "paths": paths }));
+    fs::remove_dir_all(scenario.project().join(".llm-do")).expect("a folder");
 }
 
 #[test]
@@ -111,17 +111,17 @@ fn links_to_hidden_files_cannot_be_followed() {
     if !has_python() {
         return;
     }
-    let story = project(&[]);
-    let home = story.home().canonicalize().expect("a folder").join("home/.ssh/id_rsa");
+    let scenario = project(&[]);
+    let home = scenario.home().canonicalize().expect("a folder").join("home/.ssh/id_rsa");
     let targets = [
-        real(&story, "private/key.txt"),
-        real(&story, ".env"),
-        real(&story, "tools.py"),
-        real(&story, "data/seen.txt").with_file_name(".env"),
+        real(&scenario, "private/key.txt"),
+        real(&scenario, ".env"),
+        real(&scenario, "tools.py"),
+        real(&scenario, "data/seen.txt").with_file_name(".env"),
         home,
     ];
-    let story = got_nothing(story, "reads_through_links", json!({ "targets": targets }));
-    assert!(story.read("tools.py").is_some() && story.read("private/key.txt").is_some());
+    let scenario = got_nothing(scenario, "reads_through_links", json!({ "targets": targets }));
+    assert!(scenario.read("tools.py").is_some() && scenario.read("private/key.txt").is_some());
 }
 
 #[test]
@@ -129,8 +129,9 @@ fn links_left_behind_do_not_lead_file_tools_outside() {
     if !has_python() {
         return;
     }
-    let story = project(&[]);
-    let targets = [real(&story, "private/key.txt"), real(&story, "main.worker"), real(&story, "private")];
+    let scenario = project(&[]);
+    let targets =
+        [real(&scenario, "private/key.txt"), real(&scenario, "main.worker"), real(&scenario, "private")];
     let read = |path: &str| json!({"tool": "read_file", "arguments": {"path": path}});
     let write = |path: &str| json!({"tool": "write_file", "arguments": {"path": path, "content": "changed"}});
     let calls = [
@@ -140,15 +141,15 @@ fn links_left_behind_do_not_lead_file_tools_outside() {
         write("/out/trap1"),
         write("/out/trap2/new.txt"),
     ];
-    let story = story.file("s.yaml", &super::fixture::script(&calls));
-    succeed(&story, &[".", "--approval", "approve_all"]);
-    assert_eq!(output(&story, "0/0.0"), 3);
+    let scenario = scenario.file("s.yaml", &super::fixture::script(&calls));
+    succeed(&scenario, &[".", "--approval", "approve_all"]);
+    assert_eq!(output(&scenario, "0/0.0"), 3);
     for turn in 1..=2 {
-        let told = failure(&story, &format!("0/{turn}.0"));
+        let told = failure(&scenario, &format!("0/{turn}.0"));
         assert!(!told.contains(SECRET), "{told}");
     }
-    assert!(story.read("main.worker").is_some_and(|text| text.contains("toolsets")));
-    assert_eq!(story.read("private/new.txt"), None);
+    assert!(scenario.read("main.worker").is_some_and(|text| text.contains("toolsets")));
+    assert_eq!(scenario.read("private/new.txt"), None);
 }
 
 #[test]
@@ -156,14 +157,14 @@ fn sockets_cannot_be_opened() {
     if !has_python() {
         return;
     }
-    let story = project(&[]);
+    let scenario = project(&[]);
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = tcp.local_addr().expect("an address").port();
     let udp = UdpSocket::bind(("127.0.0.1", port)).expect("a port");
-    let named = UnixListener::bind(real(&story, "out/socket")).expect("a socket");
+    let named = UnixListener::bind(real(&scenario, "out/socket")).expect("a socket");
     let name = SocketAddr::from_abstract_name(format!("llm-do-test-{port}")).expect("a name");
     let by_name = UnixListener::bind_addr(&name).expect("a socket");
-    got_nothing(story, "connects", json!({ "port": port }));
+    got_nothing(scenario, "connects", json!({ "port": port }));
     tcp.set_nonblocking(true).expect("a socket");
     udp.set_nonblocking(true).expect("a socket");
     named.set_nonblocking(true).expect("a socket");
@@ -177,24 +178,24 @@ fn files_outside_writable_mounts_cannot_be_written() {
     if !has_python() {
         return;
     }
-    let story = project(&[]);
+    let scenario = project(&[]);
     let before: Vec<_> = ["tools.py", "main.worker", "project.yaml", "data/seen.txt", ".git/config", ".env"]
-        .map(|path| (path, story.read(path)))
+        .map(|path| (path, scenario.read(path)))
         .to_vec();
-    let home = story.home().canonicalize().expect("a folder").join("home");
-    let mut paths: Vec<PathBuf> = before.iter().map(|(path, _)| real(&story, path)).collect();
+    let home = scenario.home().canonicalize().expect("a folder").join("home");
+    let mut paths: Vec<PathBuf> = before.iter().map(|(path, _)| real(&scenario, path)).collect();
     let new = ["private/new", "new", "workers/new.worker", ".llm-do/new", "data/new", "out/../new"];
-    paths.extend(new.map(|path| real(&story, path)));
+    paths.extend(new.map(|path| real(&scenario, path)));
     paths.extend([home.join("new"), home.join(".bashrc")]);
     // It may write below /tmp, which only it can see; so only the files outside are checked.
-    let (story, _) = got(story, "writes", json!({ "paths": paths }));
+    let (scenario, _) = got(scenario, "writes", json!({ "paths": paths }));
     for (path, text) in before {
-        assert_eq!(story.read(path), text, "{path}");
+        assert_eq!(scenario.read(path), text, "{path}");
     }
-    assert!(new.iter().all(|path| story.read(path).is_none()));
+    assert!(new.iter().all(|path| scenario.read(path).is_none()));
     assert!(!home.join("new").exists() && !home.join(".bashrc").exists());
     got_nothing(
-        story,
+        scenario,
         "writes",
         json!({"paths": ["/etc/new", "/usr/new", "/usr/bin/env", "/root/new", "/new", "/proc/new"]}),
     );
@@ -213,12 +214,12 @@ fn other_processes_cannot_be_killed() {
     if !has_python() {
         return;
     }
-    let story = project(&[]);
+    let scenario = project(&[]);
     let calls = [json!({"tool": "kills", "arguments": {}}), json!({"tool": "control", "arguments": {}})];
-    let story = story.file("s.yaml", &super::fixture::script(&calls));
-    let told = succeed(&story, &["."]);
+    let scenario = scenario.file("s.yaml", &super::fixture::script(&calls));
+    let told = succeed(&scenario, &["."]);
     assert_eq!(told.stdout, "done\n");
-    assert_eq!(output(&story, "0/1.0").as_array().map(Vec::len), Some(4), "the next call works");
+    assert_eq!(output(&scenario, "0/1.0").as_array().map(Vec::len), Some(4), "the next call works");
 }
 
 #[test]
@@ -228,9 +229,9 @@ fn temporary_files_are_bounded() {
     }
     let (_, megabytes) = got(project(&[]), "fills_memory_disk", json!({}));
     assert!(megabytes.as_u64().is_some_and(|megabytes| (1..=600).contains(&megabytes)), "{megabytes}");
-    let (story, told) = got(project(&[]), "huge_file", json!({}));
+    let (scenario, told) = got(project(&[]), "huge_file", json!({}));
     assert_eq!(told, "EFBIG");
-    assert!(fs::metadata(story.project().join("out/huge")).is_ok_and(|meta| meta.len() == 0));
+    assert!(fs::metadata(scenario.project().join("out/huge")).is_ok_and(|meta| meta.len() == 0));
 }
 
 #[test]
@@ -239,10 +240,10 @@ fn forks_are_bounded() {
         return;
     }
     let calls = [json!({"tool": "forks", "arguments": {}}), json!({"tool": "kills", "arguments": {}})];
-    let story = project(&[]);
-    let story = story.file("s.yaml", &super::fixture::script(&calls));
-    succeed(&story, &["."]);
-    let count = output(&story, "0/0.0");
+    let scenario = project(&[]);
+    let scenario = scenario.file("s.yaml", &super::fixture::script(&calls));
+    succeed(&scenario, &["."]);
+    let count = output(&scenario, "0/0.0");
     assert!(count.as_u64().is_some_and(|count| (1..=1000).contains(&count)), "{count}");
 }
 
@@ -256,17 +257,17 @@ fn forged_host_messages_have_no_effect() {
         json!({"tool": "babbles", "arguments": {}}),
         json!({"tool": "control", "arguments": {}}),
     ];
-    let story = project(&[]);
-    let story = story.file("s.yaml", &super::fixture::script(&calls));
+    let scenario = project(&[]);
+    let scenario = scenario.file("s.yaml", &super::fixture::script(&calls));
     // Even where the operator allows the forged call.
-    succeed(&story, &[".", "--allow", "write_file"]);
-    assert_eq!(story.read("out/forged.txt"), None);
+    succeed(&scenario, &[".", "--allow", "write_file"]);
+    assert_eq!(scenario.read("out/forged.txt"), None);
     assert!(
-        !story.journal().iter().any(|record| record["function"] == "write_file"),
+        !scenario.journal().iter().any(|record| record["function"] == "write_file"),
         "no such call was made"
     );
-    holds(&failure(&story, "0/1.0"), &["`babbles` ended the process that it ran in"]);
-    assert_eq!(output(&story, "0/2.0").as_array().map(Vec::len), Some(4), "the next call works");
+    holds(&failure(&scenario, "0/1.0"), &["`babbles` ended the process that it ran in"]);
+    assert_eq!(output(&scenario, "0/2.0").as_array().map(Vec::len), Some(4), "the next call works");
 }
 
 #[test]
@@ -274,15 +275,15 @@ fn refused_access_names_the_key_that_allows_it() {
     if !has_python() {
         return;
     }
-    let story = project(&[]);
+    let scenario = project(&[]);
     let calls = [
-        json!({"tool": "opens_outside", "arguments": {"path": real(&story, "data/new.txt")}}),
+        json!({"tool": "opens_outside", "arguments": {"path": real(&scenario, "data/new.txt")}}),
         json!({"tool": "dials", "arguments": {"port": 9}}),
     ];
-    let story = story.file("s.yaml", &super::fixture::script(&calls));
-    succeed(&story, &["."]);
-    holds(&failure(&story, "0/0.0"), &["data/new.txt", "sandbox.paths", "mode: rw"]);
-    holds(&failure(&story, "0/1.0"), &["sandbox.network_enabled", "--grant network"]);
+    let scenario = scenario.file("s.yaml", &super::fixture::script(&calls));
+    succeed(&scenario, &["."]);
+    holds(&failure(&scenario, "0/0.0"), &["data/new.txt", "sandbox.paths", "mode: rw"]);
+    holds(&failure(&scenario, "0/1.0"), &["sandbox.network_enabled", "--grant network"]);
 }
 
 #[test]
@@ -290,9 +291,9 @@ fn hidden_file_error_names_the_key_that_shows_it() {
     if !has_python() {
         return;
     }
-    let story = project(&[]);
-    let call = json!({"tool": "opens_to_read", "arguments": {"path": real(&story, "private/key.txt")}});
-    let story = story.file("s.yaml", &super::fixture::script(&[call]));
-    succeed(&story, &["."]);
-    holds(&failure(&story, "0/0.0"), &["private/key.txt", "sandbox.paths"]);
+    let scenario = project(&[]);
+    let call = json!({"tool": "opens_to_read", "arguments": {"path": real(&scenario, "private/key.txt")}});
+    let scenario = scenario.file("s.yaml", &super::fixture::script(&[call]));
+    succeed(&scenario, &["."]);
+    holds(&failure(&scenario, "0/0.0"), &["private/key.txt", "sandbox.paths"]);
 }

@@ -5,13 +5,13 @@ use super::fixture::{
     Running, assert_no_process_is_left, has_python, holds, output, processes_of, record, run, succeed,
     wait_for,
 };
-use crate::scenario::{Story, lines};
+use crate::scenario::{Scenario, lines};
 use rustix::process::Signal;
 use serde_json::json;
 
 /// A worker that calls a helper with these tools, and answers.
-fn helper_with(tools: &str) -> Story {
-    Story::new()
+fn helper_with(tools: &str) -> Scenario {
+    Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [helper]\n---\nGo.\n")
         .file("workers/helper/worker.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom]\n---\nHelp.\n")
         .file("workers/helper/tools.py", tools)
@@ -28,10 +28,10 @@ fn helper_with(tools: &str) -> Story {
 
 /// The error of a run that could call a worker with these tools.
 fn failure_with(tools: &str) -> String {
-    let story = helper_with(tools);
-    let told = run(&story, &["."]);
+    let scenario = helper_with(tools);
+    let told = run(&scenario, &["."]);
     assert_eq!((told.code, &*told.stdout), (Some(2), ""), "{told}");
-    assert!(story.runs().is_empty(), "nothing was asked of a model");
+    assert!(scenario.runs().is_empty(), "nothing was asked of a model");
     told.stderr
 }
 
@@ -87,15 +87,15 @@ fn threads_and_prints_at_import_do_not_block() {
     if !has_python() {
         return;
     }
-    let story = helper_with(
+    let scenario = helper_with(
         "import os, threading, time\nprint('imported')\nos.write(1, b'past Python\\n')\n\ndef forever():\n    while True:\n        \
          time.sleep(0.01)\n\nthreading.Thread(target=forever).start()\n\ndef add(a: int, b: int) -> int:\n    return a + b\n",
     );
-    let told = succeed(&story, &[".", "--output", "stream-json"]);
+    let told = succeed(&scenario, &[".", "--output", "stream-json"]);
     // Printed output goes to the journal, not into the event stream.
     lines(&told.stdout);
-    assert_eq!(output(&story, "0/0.0/0.0"), 5);
-    holds(record(&story, "0/0.0/0.0", "tool_ended")["log"].as_str().unwrap_or_default(), &["imported"]);
+    assert_eq!(output(&scenario, "0/0.0/0.0"), 5);
+    holds(record(&scenario, "0/0.0/0.0", "tool_ended")["log"].as_str().unwrap_or_default(), &["imported"]);
 }
 
 #[test]
@@ -103,14 +103,14 @@ fn endless_import_can_be_interrupted() {
     if !has_python() {
         return;
     }
-    let story = helper_with("while True:\n    pass\n");
-    let running = Running::start(&story, &["."]);
-    wait_for("the import is at work", || processes_of(&story).iter().any(|stat| stat.contains("(python")));
+    let scenario = helper_with("while True:\n    pass\n");
+    let running = Running::start(&scenario, &["."]);
+    wait_for("the import is at work", || processes_of(&scenario).iter().any(|stat| stat.contains("(python")));
     running.signal(Signal::INT);
-    let told = running.end(&story);
+    let told = running.end(&scenario);
     assert_ne!(told.code, Some(0), "{told}");
     assert!(!told.stderr.contains("not imported after"), "it ended before the import's own limit: {told}");
-    assert_no_process_is_left(&story);
+    assert_no_process_is_left(&scenario);
 }
 
 #[test]

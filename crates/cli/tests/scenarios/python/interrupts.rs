@@ -4,7 +4,7 @@ use super::fixture::{
     Running, WRITER, assert_no_process_is_left, has_python, output, processes_of, script, succeed, wait_for,
     writing,
 };
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -12,17 +12,17 @@ const STARTED: &str = "import time\nfrom pathlib import Path\nfrom llm_do import
                        def started(out):\n    (out / 'draft').touch()\n    (out / 'draft').rename(out / 'started')\n\n";
 
 /// Interrupts the run as soon as its function has started.
-fn interrupted(story: &Story) {
-    let running = Running::start(story, &["."]);
-    wait_for("the function works", || story.read("out/started").is_some());
-    assert!(processes_of(story).len() > 1, "the host can be seen");
+fn interrupted(scenario: &Scenario) {
+    let running = Running::start(scenario, &["."]);
+    wait_for("the function works", || scenario.read("out/started").is_some());
+    assert!(processes_of(scenario).len() > 1, "the host can be seen");
     running.signal(Signal::INT);
-    let told = running.end(story);
+    let told = running.end(scenario);
     assert_eq!(told.code, Some(130), "{told}");
-    let journal = story.journal();
+    let journal = scenario.journal();
     let last = journal.last().expect("a record");
     assert_eq!((&last["kind"], &last["status"]), (&json!("run_ended"), &json!("interrupted")));
-    assert_no_process_is_left(story);
+    assert_no_process_is_left(scenario);
 }
 
 #[test]
@@ -45,9 +45,9 @@ fn function_stopped_at_its_timeout_runs_finally() {
     let arguments = json!({"out": "/out"});
     let calls = [json!({"tool": "f", "arguments": arguments}), json!({"tool": "g", "arguments": arguments})];
     let worker = WRITER.replace("---\nGo.", "tool_rules: {f: {timeout: 300ms}}\n---\nGo.");
-    let story = writing(&format!("{STARTED}{tools}"), &calls).file("main.worker", &worker);
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/1.0"), true, "`finally` has run");
+    let scenario = writing(&format!("{STARTED}{tools}"), &calls).file("main.worker", &worker);
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/1.0"), true, "`finally` has run");
 }
 
 #[test]
@@ -57,9 +57,10 @@ fn interrupted_function_runs_finally() {
     }
     let tools = "def f(out: Path) -> int:\n    started(out)\n    try:\n        time.sleep(100_000)\n    finally:\n        \
                  (out / 'cleaned').touch()\n    return 1\n";
-    let story = writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {"out": "/out"}})]);
-    interrupted(&story);
-    assert!(story.read("out/cleaned").is_some(), "`finally` has run");
+    let scenario =
+        writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {"out": "/out"}})]);
+    interrupted(&scenario);
+    assert!(scenario.read("out/cleaned").is_some(), "`finally` has run");
 }
 
 #[test]
@@ -83,14 +84,14 @@ fn interrupt_stops_a_function_that_waits_for_its_call() {
     let tools = "def f(ctx: ToolContext) -> str:\n    return ctx.call('slow')\n\n\
                  def g(ctx: ToolContext) -> int:\n    started(ctx.sandbox.path('/out'))\n    time.sleep(100_000)\n    return 1\n";
     let slow = "---\nmodel: script:slow.yaml\ntoolsets: [custom]\n---\nBe slow.\n";
-    let story = writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {}})])
+    let scenario = writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {}})])
         .file("main.worker", WRITER)
         .file("project.yaml", "sandbox: {paths: {out: {root: ./out, mode: rw}}}\n")
         .file("workers/slow.worker", slow)
         .file("slow.yaml", &script(&[json!({"tool": "g", "arguments": {}})]));
-    interrupted(&story);
+    interrupted(&scenario);
     // Nested calls end once in the journal or not at all.
-    let ends = story.journal().iter().filter(|record| record["kind"] == "run_ended").count();
+    let ends = scenario.journal().iter().filter(|record| record["kind"] == "run_ended").count();
     assert_eq!(ends, 1);
 }
 
@@ -113,11 +114,12 @@ fn killed_run_leaves_no_process() {
         return;
     }
     let tools = "def f(out: Path) -> int:\n    started(out)\n    while True:\n        time.sleep(1)\n";
-    let story = writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {"out": "/out"}})]);
-    let running = Running::start(&story, &["."]);
-    wait_for("the function works", || story.read("out/started").is_some());
-    assert!(processes_of(&story).len() > 1, "the host can be seen");
+    let scenario =
+        writing(&format!("{STARTED}{tools}"), &[json!({"tool": "f", "arguments": {"out": "/out"}})]);
+    let running = Running::start(&scenario, &["."]);
+    wait_for("the function works", || scenario.read("out/started").is_some());
+    assert!(processes_of(&scenario).len() > 1, "the host can be seen");
     running.signal(Signal::KILL);
-    assert_eq!(running.end(&story).code, None);
-    assert_no_process_is_left(&story);
+    assert_eq!(running.end(&scenario).code, None);
+    assert_no_process_is_left(&scenario);
 }

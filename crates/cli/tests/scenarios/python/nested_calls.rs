@@ -3,7 +3,7 @@
 use super::fixture::{
     call, calling, ending, failure, has_python, holds, output, record, run, script, succeed, writing,
 };
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::json;
 
 /// Workers `w1` to `w5`; each calls the next one through Python.
@@ -12,8 +12,8 @@ const DOWN: &str = "from llm_do import CallError, ToolContext\n\n\
                     try:\n        return f\"down {n} -> {ctx.call(f'w{n}', input=f'level {n}')}\"\n    \
                     except CallError as error:\n        return f'down {n} refused ({error.kind}): {error}'\n";
 
-fn chain(length: usize, more: &str) -> Story {
-    let mut story = calling(DOWN, &[json!({"tool": "down", "arguments": {"n": 1}})])
+fn chain(length: usize, more: &str) -> Scenario {
+    let mut scenario = calling(DOWN, &[json!({"tool": "down", "arguments": {"n": 1}})])
         .file("main.worker", &format!("---\nmodel: script:s.yaml\ntoolsets: [custom]\n{more}---\nGo.\n"));
     let answers = json!({"answers": [
         {"when": {"turn": 0, "worker": "main"}, "calls": [{"tool": "down", "arguments": {"n": 1}}]},
@@ -22,7 +22,7 @@ fn chain(length: usize, more: &str) -> Story {
     let mut answers = answers["answers"].as_array().expect("a list").clone();
     for n in 1..=length {
         let text = format!("---\nmodel: script:s.yaml\ntoolsets: [custom]\n{more}---\nGo on.\n");
-        story = story.file(&format!("workers/w{n}.worker"), &text);
+        scenario = scenario.file(&format!("workers/w{n}.worker"), &text);
         let worker = format!("w{n}");
         answers.push(if n == length {
             json!({"when": {"worker": worker}, "text": "bottom"})
@@ -30,7 +30,7 @@ fn chain(length: usize, more: &str) -> Story {
             json!({"when": {"turn": 0, "worker": worker}, "calls": [{"tool": "down", "arguments": {"n": n + 1}}]})
         });
     }
-    story.file("s.yaml", &json!({ "answers": answers }).to_string())
+    scenario.file("s.yaml", &json!({ "answers": answers }).to_string())
 }
 
 #[test]
@@ -38,14 +38,14 @@ fn workers_and_functions_nest_five_levels() {
     if !has_python() {
         return;
     }
-    let story = chain(5, "");
-    let told = succeed(&story, &["."]);
+    let scenario = chain(5, "");
+    let told = succeed(&scenario, &["."]);
     assert_eq!(
         told.stdout,
         "main(down 1 -> w1(down 2 -> w2(down 3 -> w3(down 4 -> w4(down 5 -> bottom)))))\n"
     );
     // Each call is one level below the function that made it, with that function as its principal.
-    let journal = story.journal();
+    let journal = scenario.journal();
     let deepest =
         journal.iter().find(|r| r["kind"] == "call_started" && r["function"] == "w5").expect("a call");
     assert_eq!(deepest["principal"], json!({"tool": {"tool": "down", "worker": "w4"}}));
@@ -57,15 +57,15 @@ fn depth_limit_is_a_catchable_error() {
     if !has_python() {
         return;
     }
-    let story = chain(6, "");
-    let told = succeed(&story, &["."]);
+    let scenario = chain(6, "");
+    let told = succeed(&scenario, &["."]);
     holds(&told.stdout, &["down 6 refused (limit)", "depth 6"]);
     assert!(
-        !story.journal().iter().any(|r| r["kind"] == "conversation_started" && r["worker"] == "w6"),
+        !scenario.journal().iter().any(|r| r["kind"] == "conversation_started" && r["worker"] == "w6"),
         "it never began"
     );
-    let story = chain(3, "limits: {max_depth: 2}\n");
-    holds(&succeed(&story, &["."]).stdout, &["down 3 refused (limit)"]);
+    let scenario = chain(3, "limits: {max_depth: 2}\n");
+    holds(&succeed(&scenario, &["."]).stdout, &["down 3 refused (limit)"]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn recursion_through_python_is_refused() {
     if !has_python() {
         return;
     }
-    let story = chain(2, "");
+    let scenario = chain(2, "");
     let answers = json!({"answers": [
         {"when": {"worker": "main", "turn": 0}, "calls": [{"tool": "down", "arguments": {"n": 1}}]},
         {"when": {"worker": "w1", "turn": 0}, "calls": [{"tool": "back", "arguments": {}}]},
@@ -83,9 +83,9 @@ fn recursion_through_python_is_refused() {
         "{DOWN}\n\ndef back(ctx: ToolContext) -> str:\n    try:\n        return ctx.call('main')\n    except CallError as error:\n        \
          return f'refused: {{error}}'\n"
     );
-    let story = story.file("s.yaml", &answers.to_string()).file("tools.py", &tools);
-    holds(&succeed(&story, &["."]).stdout, &["refused: ", "main"]);
-    assert_eq!(story.journal().iter().filter(|r| r["kind"] == "conversation_started").count(), 2);
+    let scenario = scenario.file("s.yaml", &answers.to_string()).file("tools.py", &tools);
+    holds(&succeed(&scenario, &["."]).stdout, &["refused: ", "main"]);
+    assert_eq!(scenario.journal().iter().filter(|r| r["kind"] == "conversation_started").count(), 2);
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn tool_calls_itself_ten_levels_deep() {
     }
     let tools = "from llm_do import ToolContext\n\n\
                  def f(ctx: ToolContext, n: int) -> int:\n    return n if n == 0 else ctx.call_tool('f', n=n - 1) + n\n";
-    let story = calling(tools, &[json!({"tool": "f", "arguments": {"n": 10}})]);
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), 55);
+    let scenario = calling(tools, &[json!({"tool": "f", "arguments": {"n": 10}})]);
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), 55);
 }
 
 #[test]
@@ -106,9 +106,9 @@ fn infinite_recursion_is_stopped() {
         return;
     }
     let tools = "from llm_do import ToolContext\n\ndef f(ctx: ToolContext, n: int) -> int:\n    return ctx.call('f', n=n + 1)\n";
-    let story = calling(tools, &[json!({"tool": "f", "arguments": {"n": 0}})]);
-    succeed(&story, &["."]);
-    holds(&failure(&story, "0/0.0"), &["too deep"]);
+    let scenario = calling(tools, &[json!({"tool": "f", "arguments": {"n": 0}})]);
+    succeed(&scenario, &["."]);
+    holds(&failure(&scenario, "0/0.0"), &["too deep"]);
 }
 
 #[test]
@@ -121,16 +121,17 @@ fn refused_nested_call_is_a_catchable_error() {
                  said.append(ctx.call('write_file', path=path, content='x'))\n        except CallError as error:\n            \
                  said.append([error.kind, str(error)])\n    return said\n\n\
                  def g(ctx: ToolContext) -> str:\n    return ctx.call('write_file', path='secret.txt', content='x')\n";
-    let story = calling(tools, &[call("f"), call("g")])
+    let scenario = calling(tools, &[call("f"), call("g")])
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n---\nGo.\n");
-    let told = succeed(&story, &[".", "--allow", "write_file(free.txt)", "--deny", "write_file(secret.txt)"]);
+    let told =
+        succeed(&scenario, &[".", "--allow", "write_file(free.txt)", "--deny", "write_file(secret.txt)"]);
     holds(&told.stderr, &["2 calls were refused"]);
-    let said = output(&story, "0/0.0");
+    let said = output(&scenario, "0/0.0");
     assert_eq!(said[1][0], "blocked", "{said:#}");
     // An error that is not caught is the failure of the function.
-    holds(&failure(&story, "0/1.0"), &["write_file"]);
-    assert_eq!(story.read("free.txt").as_deref(), Some("x"));
-    assert_eq!(story.read("secret.txt"), None);
+    holds(&failure(&scenario, "0/1.0"), &["write_file"]);
+    assert_eq!(scenario.read("free.txt").as_deref(), Some("x"));
+    assert_eq!(scenario.read("secret.txt"), None);
 }
 
 #[test]
@@ -140,13 +141,13 @@ fn nested_call_that_needs_an_approval_suspends_the_run() {
     }
     let tools = "from llm_do import ToolContext\n\n\
                  def f(ctx: ToolContext) -> str:\n    return ctx.call('write_file', path='a.txt', content='x')\n";
-    let story = calling(tools, &[call("f")])
+    let scenario = calling(tools, &[call("f")])
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n---\nGo.\n");
-    let told = run(&story, &[".", "--approval", "defer"]);
+    let told = run(&scenario, &[".", "--approval", "defer"]);
     assert_eq!(told.code, Some(5), "{told}");
     holds(&told.stderr, &["waits for 1 approval", "write_file", "0/0.0/write_file#"]);
-    assert_eq!(story.read("a.txt"), None);
-    assert_eq!(story.journal().last().expect("a record")["status"], "suspended");
+    assert_eq!(scenario.read("a.txt"), None);
+    assert_eq!(scenario.journal().last().expect("a record")["status"], "suspended");
 }
 
 #[test]
@@ -159,15 +160,15 @@ fn call_all_returns_results_in_order() {
                  given = ctx.call_all([('echo', {'input': 'a'}), ('nobody', {}), ('echo', {'input': 'b'})], return_exceptions=True)\n    \
                  return [type(one).__name__ if isinstance(one, CallError) else one for one in given]\n\n\
                  async def g(ctx: ToolContext) -> list:\n    return await ctx.call_all([('echo', {'input': str(n)}) for n in range(8)])\n";
-    let story = calling(tools, &[call("f"), call("g")])
+    let scenario = calling(tools, &[call("f"), call("g")])
         .file("workers/echo.worker", "---\nmodel: script:echo.yaml\n---\nEcho.\n")
         .file(
             "echo.yaml",
             "answers:\n  - when: {last: a}\n    text: A\n    delay_ms: 30\n  - text: \"{{ last }}\"\n",
         );
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), json!(["A", "CallError", "b"]));
-    assert_eq!(output(&story, "0/1.0"), json!(["0", "1", "2", "3", "4", "5", "6", "7"]));
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), json!(["A", "CallError", "b"]));
+    assert_eq!(output(&scenario, "0/1.0"), json!(["0", "1", "2", "3", "4", "5", "6", "7"]));
 }
 
 #[test]
@@ -187,10 +188,10 @@ fn parallel_tools_of_one_turn_run_concurrently() {
         {"when": {"turn": 1}, "calls": [pair("join", "c", "d"), pair("join", "d", "c")]},
         {"text": "done"},
     ]});
-    let story = writing(tools, &[]).file("s.yaml", &answers.to_string());
-    succeed(&story, &["."]);
+    let scenario = writing(tools, &[]).file("s.yaml", &answers.to_string());
+    succeed(&scenario, &["."]);
     for place in ["0/0.0", "0/0.1", "0/1.0", "0/1.1"] {
-        assert_eq!(output(&story, place), true, "{place}");
+        assert_eq!(output(&scenario, place), true, "{place}");
     }
 }
 
@@ -203,9 +204,9 @@ fn threads_of_a_function_can_call_concurrently() {
                  def add(a: int, b: int) -> int:\n    return a + b\n\n\
                  def f(ctx: ToolContext) -> list:\n    with ThreadPoolExecutor(8) as pool:\n        \
                  return list(pool.map(lambda n: ctx.call('add', a=n, b=n), range(24)))\n";
-    let story = calling(tools, &[call("f")]);
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), json!((0..24).map(|n| 2 * n).collect::<Vec<_>>()));
+    let scenario = calling(tools, &[call("f")]);
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), json!((0..24).map(|n| 2 * n).collect::<Vec<_>>()));
 }
 
 #[test]
@@ -217,10 +218,10 @@ fn step_is_recorded_under_its_name() {
                  def f(ctx: ToolContext) -> list:\n    def broken():\n        raise ValueError('no')\n    \
                  said = [ctx.step('number', lambda: 4), ctx.step('number', lambda: 5)]\n    \
                  try:\n        ctx.step('broken', broken)\n    except ValueError as error:\n        said.append(str(error))\n    return said\n";
-    let story = calling(tools, &[call("f")]);
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), json!([4, 5, "no"]));
-    let steps: Vec<String> = story
+    let scenario = calling(tools, &[call("f")]);
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), json!([4, 5, "no"]));
+    let steps: Vec<String> = scenario
         .journal()
         .iter()
         .filter(|r| r["kind"] == "tool_ended")
@@ -238,14 +239,14 @@ fn context_describes_the_call() {
                  def f(ctx: ToolContext) -> dict:\n    ctx.log('noted', 1)\n    return {'worker': ctx.worker, 'run': ctx.run_id, \
                  'key': ctx.idempotency_key, 'cancelled': ctx.cancelled, \
                  'out': ctx.sandbox.virtual(ctx.sandbox.path('/out/a.txt'))}\n";
-    let story = writing(tools, &[call("f")]);
-    succeed(&story, &["."]);
-    let said = output(&story, "0/0.0");
-    let id = record(&story, "0", "run_started")["run"].as_str().expect("an ID").to_owned();
+    let scenario = writing(tools, &[call("f")]);
+    succeed(&scenario, &["."]);
+    let said = output(&scenario, "0/0.0");
+    let id = record(&scenario, "0", "run_started")["run"].as_str().expect("an ID").to_owned();
     let expected = json!({"worker": "main", "run": id, "key": format!("{id}:0/0.0"),                           "cancelled": false, "out": "/out/a.txt"});
     assert_eq!(said, expected);
     assert!(
-        story.journal().iter().any(|r| r["kind"] == "note" && r["text"] == "noted 1\n"),
+        scenario.journal().iter().any(|r| r["kind"] == "note" && r["text"] == "noted 1\n"),
         "the journal has it"
     );
 }
@@ -255,12 +256,12 @@ fn program_can_be_python_only() {
     if !has_python() {
         return;
     }
-    let story = Story::new().file("project.yaml", "entry: flow.py:main\n").file(
+    let scenario = Scenario::new().file("project.yaml", "entry: flow.py:main\n").file(
         "flow.py",
         "from llm_do import ToolContext\n\ndef main(input: dict, ctx: ToolContext) -> dict:\n    \
              return {'sum': sum(input['numbers']), 'by': ctx.worker}\n",
     );
-    let told = succeed(&story, &[".", "--input", "{\"numbers\": [1, 2, 3]}"]);
+    let told = succeed(&scenario, &[".", "--input", "{\"numbers\": [1, 2, 3]}"]);
     let said: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert_eq!(said["sum"], 6);
 }
@@ -273,16 +274,16 @@ fn library_cannot_call_tools_of_its_caller() {
     let tools = "from llm_do import CallError, ToolContext\n\n\
                  def sneak(ctx: ToolContext) -> str:\n    try:\n        return ctx.call('write_file', path='a.txt', content='x')\n    \
                  except CallError as error:\n        return f'refused: {error.kind}'\n";
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n---\nGo.\n")
         .file("project.yaml", "name: p\ndependencies: [kit]\n")
         .file("libs/kit@1.0.0/lib.yaml", "name: kit\nversion: 1.0.0\nexports: []\n")
         .file("libs/kit@1.0.0/tools/sneaky.py", tools)
         .file("s.yaml", &script(&[call("sneak")]));
-    succeed(&story, &[".", "--lib", "libs", "--approval", "approve_all"]);
-    let ended = ending(&story, "0/0.0");
+    succeed(&scenario, &[".", "--lib", "libs", "--approval", "approve_all"]);
+    let ended = ending(&scenario, "0/0.0");
     assert_eq!(ended["output"], "refused: definition", "{ended:#}");
-    assert_eq!(story.read("a.txt"), None);
+    assert_eq!(scenario.read("a.txt"), None);
 }
 
 #[test]
@@ -292,7 +293,7 @@ fn context_has_the_effective_approval_mode() {
     }
     let tools =
         "from llm_do import ToolContext\n\ndef f(ctx: ToolContext) -> str:\n    return ctx.approvals.mode\n";
-    let story = calling(tools, &[call("f")]);
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), record(&story, "0", "run_started")["approval"]);
+    let scenario = calling(tools, &[call("f")]);
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), record(&scenario, "0", "run_started")["approval"]);
 }

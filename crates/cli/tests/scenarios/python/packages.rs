@@ -1,7 +1,7 @@
 //! Classes as schemas, and packages that a program asks for.
 
 use super::fixture::{call, has_python, holds, output, run, script, succeed};
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use serde_json::json;
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -18,22 +18,22 @@ fn python_classes_define_a_workers_types() {
         return;
     }
     let answers = |answer: serde_json::Value| json!({"answers": [{"json": answer}]}).to_string();
-    let story = Story::new().file("main.worker", TYPED).file("models.py", MODELS);
-    let story = story.file("s.yaml", &answers(json!({"words": 2})));
-    assert_eq!(succeed(&story, &[".", "--param", "text=two words"]).stdout, "{\"words\":2}\n");
+    let scenario = Scenario::new().file("main.worker", TYPED).file("models.py", MODELS);
+    let scenario = scenario.file("s.yaml", &answers(json!({"words": 2})));
+    assert_eq!(succeed(&scenario, &[".", "--param", "text=two words"]).stdout, "{\"words\":2}\n");
 
-    let told = run(&story, &[".", "--param", "txt=two words"]);
+    let told = run(&scenario, &[".", "--param", "txt=two words"]);
     assert_eq!(told.code, Some(2), "{told}");
     holds(&told.stderr, &["txt"]);
 
-    let story = story.file("s.yaml", &answers(json!({"words": "two"})));
-    let told = run(&story, &[".", "--param", "text=two words"]);
+    let scenario = scenario.file("s.yaml", &answers(json!({"words": "two"})));
+    let told = run(&scenario, &[".", "--param", "text=two words"]);
     assert_eq!(told.code, Some(1), "{told}");
     holds(&told.stderr, &["/words"]);
 
     // `show` and `check` see the same types.
-    holds(&succeed(&story, &["show", "."]).stdout, &["main(text: string)"]);
-    holds(&succeed(&story, &["check", "."]).stderr, &["nothing is wrong"]);
+    holds(&succeed(&scenario, &["show", "."]).stdout, &["main(text: string)"]);
+    holds(&succeed(&scenario, &["check", "."]).stderr, &["nothing is wrong"]);
 }
 
 /// Stands for `uv`: makes an environment without pip, and installs one module for every file of requirements.
@@ -52,34 +52,34 @@ fn packages_of_a_script_header_are_installed_with_a_grant() {
     if !has_python() {
         return;
     }
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", super::fixture::WORKER)
         .file("tools.py", ASKING)
         .file("s.yaml", &script(&[call("value")]))
         .file("bin/uv", UV);
-    let uv = story.project().join("bin/uv");
+    let uv = scenario.project().join("bin/uv");
     fs::set_permissions(&uv, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", story.project().join("bin").display());
-    let story = story.env("PATH", path);
-    let asked = || story.read("bin/uv.log").unwrap_or_default();
+    let path = format!("{}:/usr/bin:/bin", scenario.project().join("bin").display());
+    let scenario = scenario.env("PATH", path);
+    let asked = || scenario.read("bin/uv.log").unwrap_or_default();
 
-    let told = run(&story, &["."]);
+    let told = run(&scenario, &["."]);
     assert_eq!(told.code, Some(3), "{told}");
     holds(&told.stderr, &["packages", "tools.py", "--grant process=uv"]);
     assert_eq!(asked(), "", "nothing was fetched unasked");
 
-    succeed(&story, &[".", "--grant", "process=uv"]);
-    assert_eq!(output(&story, "0/0.0"), 7);
+    succeed(&scenario, &[".", "--grant", "process=uv"]);
+    assert_eq!(output(&scenario, "0/0.0"), 7);
     holds(&asked(), &["venv ", "pip install --no-build --python "]);
 
     // An existing environment needs neither the grant nor `uv`.
     let before = asked();
-    succeed(&story, &["."]);
+    succeed(&scenario, &["."]);
     assert_eq!(asked(), before);
 
     // Another header needs another environment.
-    let story = story.file("tools.py", &ASKING.replace("\"wanted\"", "\"wanted>1\""));
-    assert_eq!(run(&story, &["."]).code, Some(3));
+    let scenario = scenario.file("tools.py", &ASKING.replace("\"wanted\"", "\"wanted>1\""));
+    assert_eq!(run(&scenario, &["."]).code, Some(3));
 }
 
 #[test]
@@ -87,12 +87,12 @@ fn missing_uv_is_reported_before_the_run() {
     if !has_python() {
         return;
     }
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", super::fixture::WORKER)
         .file("tools.py", ASKING)
         .file("s.yaml", &script(&[call("value")]));
-    let told = run(&story, &[".", "--grant", "process=uv"]);
+    let told = run(&scenario, &[".", "--grant", "process=uv"]);
     assert_eq!(told.code, Some(2), "{told}");
     holds(&told.stderr, &["`uv` is not installed", ".venv"]);
-    assert!(story.runs().is_empty());
+    assert!(scenario.runs().is_empty());
 }

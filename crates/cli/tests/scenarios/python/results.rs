@@ -3,7 +3,7 @@
 use super::fixture::{
     WORKER, assert_no_process_is_left, call, calling, failure, has_python, holds, output, record, succeed,
 };
-use crate::scenario::Story;
+use crate::scenario::Scenario;
 use llm_do_testserver::{Reply, Script, TestServer};
 use serde_json::json;
 
@@ -24,13 +24,13 @@ fn image_result_is_sent_as_an_image() {
     for tool in ["draws", "reports"] {
         let server =
             TestServer::start(Script::new().turn(Reply::tool(tool, json!({}))).turn(Reply::text("a dot")));
-        let story = Story::new()
+        let scenario = Scenario::new()
             .file("main.worker", "---\ntoolsets: [custom]\n---\nGo.\n")
             .file("tools.py", &tools)
             .env("OPENAI_BASE_URL", format!("{}/v1", server.url()))
             .env("OPENAI_API_KEY", "sk-test-0123456789abcdef")
             .env("LLM_DO_MODEL", "openai:test-model");
-        let told = succeed(&story, &[".", "go"]);
+        let told = succeed(&scenario, &[".", "go"]);
         assert_eq!(told.stdout, "a dot\n");
         server.assert_valid();
         let requests = server.requests();
@@ -47,15 +47,15 @@ fn file_result_keeps_its_name() {
     }
     let tools = "from llm_do import File\n\ndef f() -> File:\n    return File('/data/note.txt')\n\n\
                  def g() -> File:\n    return File('/data/none.txt')\n";
-    let story = calling(tools, &[call("f"), call("g")])
+    let scenario = calling(tools, &[call("f"), call("g")])
         .file("main.worker", &WORKER.replace("---\nGo", "sandbox: {paths: {data: ./data}}\n---\nGo"))
         .file("data/note.txt", "A note.");
-    succeed(&story, &["."]);
-    assert_eq!(output(&story, "0/0.0"), "[text/plain, 7 bytes]");
-    let file = &record(&story, "0/0.0", "tool_ended")["blobs"][0];
+    succeed(&scenario, &["."]);
+    assert_eq!(output(&scenario, "0/0.0"), "[text/plain, 7 bytes]");
+    let file = &record(&scenario, "0/0.0", "tool_ended")["blobs"][0];
     assert_eq!((&file["name"], &file["media_type"]), (&json!("note.txt"), &json!("text/plain")));
     // The function ran to its end: its call does not look failed.
-    holds(&output(&story, "0/1.0").to_string(), &["FileNotFoundError", "none.txt"]);
+    holds(&output(&scenario, "0/1.0").to_string(), &["FileNotFoundError", "none.txt"]);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn long_result_is_truncated_and_can_be_paged() {
         return;
     }
     let tools = "def f() -> str:\n    return ''.join(f'line {n}\\n' for n in range(20_000)) + 'the end'\n";
-    let story = calling(tools, &[call("f")])
+    let scenario = calling(tools, &[call("f")])
         .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [custom, filesystem]\n---\nGo.\n")
         .file(
             "s.yaml",
@@ -77,9 +77,9 @@ fn long_result_is_truncated_and_can_be_paged() {
             ]})
             .to_string(),
         );
-    let told = succeed(&story, &["."]);
+    let told = succeed(&scenario, &["."]);
     holds(&told.stdout, &["the end"]);
-    assert_no_process_is_left(&story);
+    assert_no_process_is_left(&scenario);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn typed_values_survive_a_round_trip() {
                  assert all(isinstance(item, Item) and isinstance(item.price, Decimal) for item in items)\n    \
                  return sorted(items, key=lambda item: item.price, reverse=order == 'down')[0]\n";
     let items = json!([{"name": "a", "price": "2.50"}, {"name": "b", "price": "1.10", "colour": "blue", "day": "2026-01-31"}]);
-    let story = calling(
+    let scenario = calling(
         tools,
         &[
             json!({"tool": "cheapest", "arguments": {"items": items}}),
@@ -104,9 +104,9 @@ fn typed_values_survive_a_round_trip() {
             json!({"tool": "cheapest", "arguments": {"items": [{"name": "a"}]}}),
         ],
     );
-    succeed(&story, &["."]);
-    let cheapest = output(&story, "0/0.0");
+    succeed(&scenario, &["."]);
+    let cheapest = output(&scenario, "0/0.0");
     assert_eq!(cheapest, json!({"name": "b", "price": "1.10", "colour": "blue", "day": "2026-01-31"}));
-    holds(&failure(&story, "0/1.0"), &["/order", "sideways"]);
-    holds(&failure(&story, "0/2.0"), &["/items/0", "price"]);
+    holds(&failure(&scenario, "0/1.0"), &["/order", "sideways"]);
+    holds(&failure(&scenario, "0/2.0"), &["/items/0", "price"]);
 }

@@ -1,14 +1,14 @@
 //! Tools without namespaces: tier B, which confines by Landlock alone (docs/reference/sandbox.md).
 
 use super::fixture::{call, failure, has_python, holds, output, script};
-use crate::scenario::{Story, Told};
+use crate::scenario::{Finished, Scenario};
 use serde_json::json;
 use std::process::Command;
 
 /// Runs the binary where namespaces cannot be created: in a namespace that forbids more of them. `None`, with a message,
 /// where that is not possible. In CI it must be.
 #[allow(clippy::print_stderr, reason = "a test that skips says so")]
-fn without_namespaces(story: &Story, arguments: &[&str]) -> Option<Told> {
+fn without_namespaces(scenario: &Scenario, arguments: &[&str]) -> Option<Finished> {
     const LIMIT: &str = "echo 0 > /proc/sys/user/max_user_namespaces";
     let can = Command::new("unshare").args(["-Ur", "sh", "-c", LIMIT]).output();
     if !can.is_ok_and(|can| can.status.success()) {
@@ -16,7 +16,7 @@ fn without_namespaces(story: &Story, arguments: &[&str]) -> Option<Told> {
         eprintln!("skipped: no namespace can be made here to run without namespaces in");
         return None;
     }
-    let plain = story.command(arguments);
+    let plain = scenario.command(arguments);
     let mut command = Command::new("unshare");
     command.args(["-Ur", "sh", "-c", &format!("{LIMIT}; exec \"$0\" \"$@\"")]);
     command.arg(plain.get_program()).args(plain.get_args());
@@ -24,7 +24,7 @@ fn without_namespaces(story: &Story, arguments: &[&str]) -> Option<Told> {
     if let Some(folder) = plain.get_current_dir() {
         command.current_dir(folder);
     }
-    Some(story.told(command.output().expect("it starts")))
+    Some(scenario.finished(command.output().expect("it starts")))
 }
 
 const TOOLS: &str = "\
@@ -56,8 +56,8 @@ fn tools_are_confined_by_landlock_alone() {
     }
     let worker = "---\nmodel: script:s.yaml\ntoolsets: [custom]\n\
                   sandbox: {paths: {data: ./data, out: {root: ./out, mode: rw}}}\n---\nGo.\n";
-    let story = Story::new();
-    let real = |path: &str| story.project().join(path).display().to_string();
+    let scenario = Scenario::new();
+    let real = |path: &str| scenario.project().join(path).display().to_string();
     let (secret, outside, out) = (real("private/key.txt"), real("new.txt"), real("out/new.txt"));
     let calls = [
         json!({"tool": "add", "arguments": {"a": 2, "b": 3}}),
@@ -67,22 +67,22 @@ fn tools_are_confined_by_landlock_alone() {
         json!({"tool": "write", "arguments": {"path": out}}),
         call("connect"),
     ];
-    let story = story
+    let scenario = scenario
         .file("main.worker", worker)
         .file("tools.py", TOOLS)
         .file("data/a.txt", "here")
         .file("private/key.txt", "secret")
         .file("s.yaml", &script(&calls));
-    let Some(told) = without_namespaces(&story, &["."]) else { return };
+    let Some(told) = without_namespaces(&scenario, &["."]) else { return };
     assert_eq!(told.code, Some(0), "{told}");
-    let started = &story.journal()[0];
+    let started = &scenario.journal()[0];
     assert_eq!(started["runtimes"][0]["confinement"], "landlock", "{started}");
-    assert_eq!(output(&story, "0/0.0"), 5);
-    assert_eq!(output(&story, "0/1.0"), "here");
-    holds(&failure(&story, "0/2.0"), &["PermissionError", "sandbox.paths"]);
-    holds(&failure(&story, "0/3.0"), &["PermissionError", "mode: rw"]);
-    assert_eq!((story.read("new.txt"), story.read("out/new.txt")), (None, Some("x".to_owned())));
-    holds(&failure(&story, "0/5.0"), &["PermissionError", "--grant network"]);
+    assert_eq!(output(&scenario, "0/0.0"), 5);
+    assert_eq!(output(&scenario, "0/1.0"), "here");
+    holds(&failure(&scenario, "0/2.0"), &["PermissionError", "sandbox.paths"]);
+    holds(&failure(&scenario, "0/3.0"), &["PermissionError", "mode: rw"]);
+    assert_eq!((scenario.read("new.txt"), scenario.read("out/new.txt")), (None, Some("x".to_owned())));
+    holds(&failure(&scenario, "0/5.0"), &["PermissionError", "--grant network"]);
 }
 
 #[test]
@@ -90,15 +90,15 @@ fn mount_with_hidden_files_is_not_visible_and_the_error_says_so() {
     if !has_python() {
         return;
     }
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", super::fixture::WORKER)
         .file("tools.py", TOOLS)
         .file("notes.txt", "here")
         .file(".env", "KEY=1")
         .file("s.yaml", &script(&[json!({"tool": "read", "arguments": {"path": "/notes.txt"}})]));
-    let Some(told) = without_namespaces(&story, &["."]) else { return };
+    let Some(told) = without_namespaces(&scenario, &["."]) else { return };
     assert_eq!(told.code, Some(0), "{told}");
-    holds(&failure(&story, "0/0.0"), &["/notes.txt", "Not given to processes: `/`"]);
+    holds(&failure(&scenario, "0/0.0"), &["/notes.txt", "Not given to processes: `/`"]);
 }
 
 #[test]
@@ -107,12 +107,12 @@ fn domain_list_is_refused_with_an_alternative() {
         return;
     }
     let worker = "---\nmodel: script:s.yaml\ntoolsets: [custom]\nsandbox: {network_enabled: [example.org]}\n---\nGo.\n";
-    let story = Story::new()
+    let scenario = Scenario::new()
         .file("main.worker", worker)
         .file("tools.py", TOOLS)
         .file("s.yaml", &script(&[json!({"tool": "add", "arguments": {"a": 2, "b": 3}})]));
     let arguments = [".", "--approval", "approve_all", "--grant", "network=example.org"];
-    let Some(told) = without_namespaces(&story, &arguments) else { return };
+    let Some(told) = without_namespaces(&scenario, &arguments) else { return };
     assert_eq!(told.code, Some(0), "{told}");
-    holds(&failure(&story, "0/0.0"), &["tier A", "llm-do doctor", "network_enabled: true"]);
+    holds(&failure(&scenario, "0/0.0"), &["tier A", "llm-do doctor", "network_enabled: true"]);
 }

@@ -69,6 +69,7 @@ pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
             concurrency: Concurrency::ByRisk,
             timeout: None,
             contained: false,
+            results: crate::origin::ResultOrigin::Trusted,
             wildcard: false,
             policy: context.policy.clone(),
         },

@@ -1,0 +1,53 @@
+//! Where words come from: the origin of a value (`docs/reference/origins.md`).
+//!
+//! What attacks an agent is content. A page says *send this there*, and a model does. So each value of a run has an
+//! [`Origin`], and the gate asks about an effect that untrusted words could steer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The origin of a value. Ordered by suspicion: the origin of what is made of several values is the greatest of theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The operator wrote it, or the program's own text, files and tools.
+    #[default]
+    Trusted,
+    /// An untrusted value that came through a type without room for instructions, such as a number or an enumeration.
+    Typed,
+    /// Somebody else wrote it: a page, a mail, a server.
+    Untrusted,
+}
+
+/// What a function says about the origin of its results.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ResultOrigin {
+    /// Results are the program's own.
+    #[default]
+    Trusted,
+    /// Results hold what others wrote.
+    Untrusted,
+    /// Only these top-level fields of a result hold what others wrote. For a result that is a list, the fields of its
+    /// elements.
+    Fields(Arc<[Arc<str>]>),
+}
+
+/// The words that a condition compares an argument with: `from: input`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum From {
+    /// What the operator wrote in this run: input, chat messages, answers.
+    Input,
+    /// Whole JSON scalars of the trusted content of the run.
+    Trusted,
+    /// Either.
+    Known,
+}
+
+/// Answers whether a value stands in words of a given origin. The engine answers from the records of the run.
+pub trait Provenance {
+    /// Whether `value` comes from `words`. A value that is no scalar does not.
+    fn holds(&self, words: From, value: &Value) -> bool;
+}
