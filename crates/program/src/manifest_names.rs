@@ -26,6 +26,16 @@ pub(crate) const OLDER: [&str; 9] = [
     "project.json",
 ];
 
+/// Whether a file is called like a manifest, old or new.
+pub(crate) fn is_named_so(path: &str) -> bool {
+    MANIFESTS.contains(&path) || OLDER.contains(&path)
+}
+
+/// Whether a folder with a file of this name is a project of its own.
+pub(crate) fn makes_project(name: &str) -> bool {
+    name == "main.worker" || name == "main.agent" || (is_named_so(name) && !name.ends_with(".json"))
+}
+
 /// The key under which a migration keeps values that it could not convert.
 pub const LEFT_OVER: &str = "x-not-carried-over";
 

@@ -5,6 +5,7 @@
 //! ([`rewrite`](self)). Each result is read again and compared before it becomes part of a plan.
 
 mod agents;
+mod canonical;
 mod draft;
 mod emit;
 mod entry;
@@ -16,6 +17,7 @@ mod manifests;
 mod names;
 mod place;
 mod prompts;
+mod reading;
 mod registry;
 mod rewrite;
 mod tool_rules;
@@ -237,11 +239,11 @@ impl Findings {
 pub fn plan(tree: &dyn SourceTree, scope: &Scope) -> Result<Plan, Unrecognised> {
     let mut findings = Findings::default();
     let inventory = Inventory::read(tree, &mut findings);
-    let mut drafts = draft::read_all(tree, &inventory, &mut findings);
+    let mut drafts = reading::read_all(tree, &inventory, &mut findings);
     if let Scope::File(path) = scope
         && !drafts.iter().any(|draft| draft.path == *path)
     {
-        drafts.extend(Draft::read(tree, path, &mut findings));
+        drafts.extend(wrapper::read(tree, path, &mut findings));
     }
     let wanted = |draft: &Draft| match scope {
         Scope::Folder => true,

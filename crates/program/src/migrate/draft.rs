@@ -1,12 +1,11 @@
 //! A definition file during its conversion to the canonical format.
 
 use super::{
-    Change, Content, Findings, Form, LEFT_OVER, Weight, agents, golem, inventory::Inventory, made,
-    made_entry, manifests, map_at, prompts, registry, rewrite, wrapper,
+    Change, Content, Findings, Form, LEFT_OVER, Weight, agents, emit, made, made_entry, map_at, rewrite,
 };
 use crate::{
     front_matter,
-    resolve::{EXTENSIONS, is_cases},
+    resolve::EXTENSIONS,
     source::SourceTree,
     span::{SourceFile, Span},
     yaml::{Data, Entry, Node},
@@ -52,61 +51,8 @@ pub(super) struct Draft {
     pub(super) root_worker: Vec<Entry>,
 }
 
-/// All definitions of a tree, old and new.
-pub(super) fn read_all(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut Findings) -> Vec<Draft> {
-    let mut drafts = Vec::new();
-    if let Some(manifest) = manifests::find(tree, inventory, findings) {
-        drafts.push(manifest);
-    }
-    let flat = registry::is_flat(inventory);
-    for path in &inventory.files {
-        let sure = path.ends_with(".worker") || path.ends_with(agents::EXTENSION);
-        let perhaps = !sure
-            && is_yaml(path)
-            && !is_cases(path)
-            && (golem::is_rooted(path) || !path.contains('/') || is_folder_form(path, flat));
-        if !(sure || perhaps)
-            || manifests::is_named(path)
-            || drafts.first().is_some_and(|first: &Draft| first.path == *path)
-        {
-            continue;
-        }
-        let mut quiet = Findings::default();
-        let Some(mut draft) = Draft::read(tree, path, if sure { &mut *findings } else { &mut quiet }) else {
-            if golem::is_rooted(path) {
-                findings.notes.append(&mut quiet.notes);
-            }
-            continue;
-        };
-        if draft.role == Role::Manifest {
-            // A workshop's sketch under another name.
-            match drafts.first().map(|first| first.role) {
-                Some(Role::Manifest) => findings.note(
-                    Weight::Lost,
-                    Some(path),
-                    None,
-                    "is a second manifest, and is left as it is",
-                ),
-                _ => {
-                    manifests::NEW.clone_into(&mut draft.to);
-                    drafts.insert(0, draft);
-                }
-            }
-        } else if sure || prompts::is_worker(&draft, inventory, flat) {
-            drafts.push(draft);
-        }
-        findings.forms.append(&mut quiet.forms);
-    }
-    drafts
-}
-
 pub(super) fn is_yaml(path: &str) -> bool {
     path.ends_with(".yaml") || path.ends_with(".yml")
-}
-
-/// `NAME/worker.yaml` in a registry.
-fn is_folder_form(path: &str, flat: bool) -> bool {
-    flat && (path.ends_with("/worker.yaml") || path.ends_with("/worker.yml"))
 }
 
 impl Draft {
@@ -146,7 +92,7 @@ impl Draft {
             None => 0..text.len(),
         };
         let body = document.body.map(|body| text[body.range].to_owned());
-        let draft = Self {
+        Some(Self {
             path: path.to_owned(),
             to: path.to_owned(),
             role: Role::Worker,
@@ -162,8 +108,7 @@ impl Draft {
             is_entry: false,
             was_wrapped: false,
             root_worker: Vec::new(),
-        };
-        Some(wrapper::unwrap(draft, findings))
+        })
     }
 
     /// A new definition.
@@ -232,6 +177,13 @@ impl Draft {
         name.rsplit_once('.').map_or(name, |(stem, _)| stem)
     }
 
+    /// Keeps a value without a place in the canonical format, and adds a note.
+    pub(super) fn put_aside(&mut self, key: &str, value: Node, span: &Span, findings: &mut Findings) {
+        let message = format!("`{key}` has no place in the canonical form, and is kept under `{LEFT_OVER}`");
+        findings.lost(self, span, message);
+        self.leave_over(key, value);
+    }
+
     /// Keeps values without a place in the canonical format. Values that were kept before are not lost.
     pub(super) fn leave_over(&mut self, key: &str, value: Node) {
         let numbered = |name: &str, n: usize| if n == 1 { name.to_owned() } else { format!("{name}-{n}") };
@@ -269,7 +221,7 @@ impl Draft {
             return Some(change(text));
         }
         let Data::Map(entries) = &self.keys.data else { return None };
-        let text = self.compose(&super::emit::map(entries, 0));
+        let text = self.compose(&emit::map(entries, 0));
         if !self.is_right(&text) {
             let message = "is left as it is: it can't be rewritten so that it says the same";
             findings.note(Weight::Lost, Some(&self.path), None, message);

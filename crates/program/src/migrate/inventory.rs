@@ -1,7 +1,10 @@
 //! The files of a tree that is to be migrated.
 
-use super::{Findings, KEPT, WAITING, Weight, golem, manifests};
-use crate::source::{Kind, SourceTree};
+use super::{Findings, KEPT, WAITING, Weight, golem};
+use crate::{
+    manifest_names::makes_project,
+    source::{Kind, SourceTree},
+};
 use std::collections::BTreeSet;
 
 /// Folders that are none of a program's definitions.
@@ -51,7 +54,7 @@ impl Inventory {
         };
         // Files below a workers root belong to this project, whatever their name.
         let rooted = golem::is_rooted(&format!("{folder}/"));
-        if depth > 0 && !rooted && entries.iter().any(|(name, _)| manifests::makes_project(name)) {
+        if depth > 0 && !rooted && entries.iter().any(|(name, _)| makes_project(name)) {
             findings.note(Weight::Info, Some(folder), None, "is a separate project: migrate it separately");
             return;
         }

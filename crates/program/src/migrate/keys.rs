@@ -1,7 +1,8 @@
 //! Older keys of workers, and older spellings of all keys.
 
 use super::{
-    Findings, Form, LEFT_OVER,
+    Findings, Form,
+    canonical::canonical,
     draft::{Draft, is_yaml},
     get_mut, made, made_entry, made_text, map_at,
     names::Names,
@@ -9,8 +10,7 @@ use super::{
 };
 use crate::{
     keys::{MOUNT, WORKER},
-    shape::{Key, Shape, snake_case},
-    span::Span,
+    shape::Key,
     yaml::{Data, Entry, Node},
 };
 
@@ -52,89 +52,7 @@ pub(super) fn canonical_keys(draft: &mut Draft, table: &'static [Key], findings:
         findings.forms.insert(Form::Keys);
     }
     for (key, entry) in left {
-        put_aside(draft, key, entry.value, &entry.key_span, findings);
-    }
-}
-
-/// Keeps a value without a place, and adds a note.
-pub(super) fn put_aside(draft: &mut Draft, key: String, value: Node, span: &Span, findings: &mut Findings) {
-    let message = format!("`{key}` has no place in the canonical form, and is kept under `{LEFT_OVER}`");
-    findings.lost(draft, span, message);
-    draft.leave_over(&key, value);
-}
-
-/// Renames and converts known keys and removes unknown ones; whether anything changed.
-pub(super) fn canonical(
-    node: &mut Node,
-    table: &'static [Key],
-    path: &str,
-    left: &mut Vec<(String, Entry)>,
-) -> bool {
-    let Data::Map(entries) = &mut node.data else { return false };
-    let mut changed = false;
-    let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
-    let written: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
-    for mut entry in std::mem::take(entries) {
-        if entry.key.starts_with("x-") {
-            kept.push(entry);
-            continue;
-        }
-        let snake = snake_case(&entry.key);
-        let known = table.iter().find(|key| {
-            key.name == entry.key || key.aliases.contains(&entry.key.as_str()) || key.name == snake
-        });
-        let here = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
-        let Some(key) = known else {
-            left.push((here, entry));
-            changed = true;
-            continue;
-        };
-        // The key has both names with different values; only the author can choose.
-        if entry.key != key.name && !written.iter().any(|other| other == key.name) {
-            entry.key = key.name.to_owned();
-            changed = true;
-        }
-        if let (Data::Flag(asks), true) = (&entry.value.data, key.name.ends_with("_approval")) {
-            let rule = if *asks { "ask" } else { "preApproved" };
-            entry.value = Node { span: entry.value.span.clone(), data: Data::Text(rule.into()) };
-            changed = true;
-        }
-        changed |= fit(&mut entry.value, &key.shape, &here, left);
-        kept.push(entry);
-    }
-    node.data = Data::Map(kept);
-    changed
-}
-
-fn fit(value: &mut Node, shape: &'static Shape, path: &str, left: &mut Vec<(String, Entry)>) -> bool {
-    if !matches!(value.data, Data::Map(_)) {
-        return false;
-    }
-    match shape {
-        Shape::Record(table) => canonical(value, table, path, left),
-        Shape::Map(inner) => {
-            let Data::Map(entries) = &mut value.data else { return false };
-            let mut changed = false;
-            for entry in entries {
-                changed |= fit(&mut entry.value, inner, &format!("{path}.{}", entry.key), left);
-            }
-            changed
-        }
-        Shape::Either(shapes) => {
-            let fitting = shapes
-                .iter()
-                .find(|shape| matches!(shape, Shape::Record(_) | Shape::Map(_)))
-                .or_else(|| shapes.iter().find(|shape| matches!(shape, Shape::Rule)));
-            fitting.is_some_and(|shape| fit(value, shape, path, left))
-        }
-        Shape::Rule | Shape::Approval => match tool_rules::rule(value) {
-            Some(rule) => {
-                *value = Node { span: value.span.clone(), data: Data::Text(rule.into()) };
-                true
-            }
-            None => false,
-        },
-        _ => false,
+        draft.put_aside(&key, entry.value, &entry.key_span, findings);
     }
 }
 
@@ -206,7 +124,7 @@ fn sandboxes(draft: &mut Draft, findings: &mut Findings) -> bool {
     let Some(old) = take(&mut draft.keys, "sandboxes") else { return false };
     findings.forms.insert(Form::Keys);
     let Data::Map(mounts) = old.value.data.clone() else {
-        put_aside(draft, "sandboxes".into(), old.value, &old.key_span, findings);
+        draft.put_aside("sandboxes", old.value, &old.key_span, findings);
         return false;
     };
     for mut mount in mounts {
@@ -225,7 +143,7 @@ fn sandboxes(draft: &mut Draft, findings: &mut Findings) -> bool {
             *entries = fitting;
             for other in others {
                 let key = format!("sandboxes.{}.{}", mount.key, other.key);
-                put_aside(draft, key, other.value, &other.key_span, findings);
+                draft.put_aside(&key, other.value, &other.key_span, findings);
             }
         }
         let paths = map_at(&mut draft.keys, "sandbox").and_then(|sandbox| map_at(sandbox, "paths"));

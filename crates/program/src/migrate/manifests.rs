@@ -5,11 +5,10 @@ use super::{
     draft::{Draft, Role},
     get_mut, golem,
     inventory::Inventory,
-    keys::{self, put_aside},
-    made, made_entry, made_text, map_at,
+    keys, made, made_entry, made_text, map_at,
     names::Names,
     place::Layout,
-    take, toolsets,
+    take, toolsets, wrapper,
 };
 use crate::{
     keys::{MANIFEST, WORKER},
@@ -34,16 +33,6 @@ fn form(name: &str) -> Form {
     }
 }
 
-/// Whether a file is called like a manifest, old or new.
-pub(super) fn is_named(path: &str) -> bool {
-    MANIFESTS.contains(&path) || OLDER.contains(&path)
-}
-
-/// Whether a folder with these files is a project of its own.
-pub(super) fn makes_project(name: &str) -> bool {
-    name == "main.worker" || name == "main.agent" || (is_named(name) && !name.ends_with(".json"))
-}
-
 /// The manifest of a tree.
 pub(super) fn find(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut Findings) -> Option<Draft> {
     let mut there: Vec<(&str, Option<Form>)> =
@@ -53,7 +42,7 @@ pub(super) fn find(tree: &dyn SourceTree, inventory: &Inventory, findings: &mut 
     for (name, form) in there {
         let mut quiet = Findings::default();
         let json = name.ends_with(".json");
-        let Some(mut draft) = Draft::read(tree, name, if json { &mut quiet } else { findings }) else {
+        let Some(mut draft) = wrapper::read(tree, name, if json { &mut quiet } else { findings }) else {
             continue;
         };
         if json && !is_project_json(&draft.keys) {
@@ -222,7 +211,7 @@ fn json(draft: &mut Draft, findings: &mut Findings) {
     }
     draft.rewrite_with(made(Data::Map(keys)));
     for (key, entry) in left {
-        put_aside(draft, key, entry.value, &entry.key_span, findings);
+        draft.put_aside(&key, entry.value, &entry.key_span, findings);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The flat registry: a folder of workers that runs found by name on `LLM_DO_PATH`, without a project.
 
-use super::{golem, inventory::Inventory, manifests};
+use super::{golem, inventory::Inventory};
+use crate::manifest_names;
 
 /// Whether a tree is one: it has no manifest, no entry and no workers root.
 pub(super) fn is_flat(inventory: &Inventory) -> bool {
@@ -11,7 +12,7 @@ pub(super) fn is_flat(inventory: &Inventory) -> bool {
     let project = |path: &String| {
         entry(path)
             || path == "lib.yaml"
-            || manifests::is_named(path)
+            || manifest_names::is_named_so(path)
             || (golem::is_rooted(path) && worker(path))
     };
     !inventory.files.iter().any(project)

@@ -1,6 +1,6 @@
 //! Older rules: names of tools that are called differently now, and the shell's rules at the top level.
 
-use super::{Findings, Form, draft::Draft, get_mut, keys::put_aside, made_entry, made_text, map_at, take};
+use super::{Findings, Form, draft::Draft, get_mut, made_entry, made_text, map_at, take};
 use crate::yaml::{Data, Entry, Node};
 
 /// Rules for the tools of the old sandbox, and what they are now.
@@ -82,7 +82,7 @@ pub(super) fn convert(draft: &mut Draft, findings: &mut Findings) -> bool {
         }
     }
     for (key, entry) in left {
-        put_aside(draft, key, entry.value, &entry.key_span, findings);
+        draft.put_aside(&key, entry.value, &entry.key_span, findings);
     }
     had_files
 }
@@ -130,7 +130,7 @@ fn shell(draft: &mut Draft, findings: &mut Findings) {
     for (key, rule) in refused {
         let pattern = rule.get("pattern").and_then(Node::as_text).unwrap_or("?").to_owned();
         let span = rule.span.clone();
-        put_aside(draft, format!("{key}.{pattern}"), rule, &span, findings);
+        draft.put_aside(&format!("{key}.{pattern}"), rule, &span, findings);
     }
 }
 

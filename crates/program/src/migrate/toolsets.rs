@@ -1,8 +1,8 @@
 //! Older toolsets: lists of names, names that are called differently now, `delegation`, `_approval_config`.
 
 use super::{
-    Findings, Form, draft::Draft, get_mut, keys, made, made_entry, made_text, map_at, names::Names, take,
-    tool_rules,
+    Findings, Form, canonical::canonical, draft::Draft, get_mut, made, made_entry, made_text, map_at,
+    names::Names, take, tool_rules,
 };
 use crate::{
     keys::TOOLSET,
@@ -114,7 +114,7 @@ pub(super) fn convert(draft: &mut Draft, names: &Names, findings: &mut Findings)
             findings.lost(draft, &span, message);
             draft.leave_over(&key, value);
         } else {
-            keys::put_aside(draft, key, value, &span, findings);
+            draft.put_aside(&key, value, &span, findings);
         }
     }
 }
@@ -316,10 +316,10 @@ fn approvals(value: &mut Node, findings: &mut Findings) {
         for entry in entries.iter_mut().filter(|entry| entry.key == "approval") {
             let mut shared = made(Data::Map(vec![entry.clone()]));
             let mut left = Vec::new();
-            keys::canonical(&mut shared, TOOLSET, "", &mut left);
+            canonical(&mut shared, TOOLSET, "", &mut left);
             // What `approval` does not know stays: loading says what is wrong with it.
-            if let (true, Data::Map(mut canonical)) = (left.is_empty(), shared.data)
-                && let Some(approval) = canonical.pop()
+            if let (true, Data::Map(mut entries)) = (left.is_empty(), shared.data)
+                && let Some(approval) = entries.pop()
             {
                 *entry = approval;
             }

@@ -7,12 +7,18 @@ use super::{
 };
 use crate::{
     front_matter,
+    source::SourceTree,
     span::SourceFile,
     yaml::{Entry, Node},
 };
 
+/// Reads a definition file of any format. Problems are added to `findings`.
+pub(super) fn read(tree: &dyn SourceTree, path: &str, findings: &mut Findings) -> Option<Draft> {
+    Draft::read(tree, path, findings).map(|draft| unwrap(draft, findings))
+}
+
 /// The draft with its keys at the top level.
-pub(super) fn unwrap(mut draft: Draft, findings: &mut Findings) -> Draft {
+fn unwrap(mut draft: Draft, findings: &mut Findings) -> Draft {
     let (name, inner) = match draft.before().entries() {
         [entry]
             if ["worker", "workshop"].contains(&entry.key.as_str()) && !entry.value.entries().is_empty() =>
