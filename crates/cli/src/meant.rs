@@ -44,7 +44,7 @@ pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<Vec<(String, String)
     given.iter().map(pair).collect()
 }
 
-/// What is piped in, for an entry that still lacks its input. `None`: stdin is a terminal, or empty.
+/// The piped input, for an entry that still lacks its input. `None`: stdin is a terminal, or empty.
 pub(crate) fn piped() -> Result<Option<String>, Complaint> {
     let stdin = io::stdin();
     if stdin.is_terminal() {

@@ -61,7 +61,7 @@ pub(crate) fn only_target(target: Option<&str>) -> Vec<String> {
     target.map(|target| vec![target.to_owned(), String::new()]).unwrap_or_default()
 }
 
-/// What a program is loaded with that is only looked at: every kind of toolset, and what reads its Python.
+/// The options for loading a program only to look at it: every kind of toolset, and the reader of its Python.
 pub(crate) fn reading_host(
     request: &Request,
     around: &Surroundings,
@@ -140,7 +140,7 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
     show_complaint(&complaint, output)
 }
 
-/// A run that nobody here has begun, as far as can be known.
+/// A run that was begun elsewhere, as far as can be known.
 fn foreign_run(problem: &Problem) -> Complaint {
     Complaint::wrong(problem.to_string()).hint(
         "start the program anew; a run of yours from another machine goes on with that machine's ~/.llm-do/journal.key",

@@ -71,7 +71,7 @@ impl Output {
         }
     }
 
-    /// Something worth knowing that nobody need act on.
+    /// Something worth knowing that needs no action.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             self.screen.line(&format!("{} {}", self.err.dim("note:"), crate::visible::text(text)));
@@ -134,7 +134,7 @@ pub(crate) struct Renderer {
 }
 
 impl Renderer {
-    /// For one run. `gone` is called when nobody reads the events on stdout any more.
+    /// For one run. `gone` is called when the reader of the events on stdout has gone.
     pub(crate) fn new(
         output: Output,
         refuses: Refuses,

@@ -39,7 +39,7 @@ struct State {
     mid_line: bool,
     /// A prompt has the screen: everything else waits here.
     paused: Option<Vec<Piece>>,
-    /// Nobody reads stdout any more.
+    /// The reader of stdout has gone.
     broken: bool,
     tick: usize,
 }
@@ -88,7 +88,7 @@ impl Screen {
         self.lock().end_line();
     }
 
-    /// Writes the result, or a part of it, to stdout as it is. `false`: nobody reads it any more.
+    /// Writes the result, or a part of it, to stdout as it is. `false`: its reader has gone.
     pub(crate) fn result(&self, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         if state.broken {
@@ -176,7 +176,7 @@ impl State {
         if self.mid_line || self.paused.is_some() {
             return;
         }
-        // What is over before anyone could read it is not shown.
+        // A line that would vanish before a person could read it is not shown.
         let rows: Vec<&Row> = self.live.iter().filter(|row| row.since.elapsed() >= 2 * TICK).collect();
         if rows.is_empty() {
             return self.clear();

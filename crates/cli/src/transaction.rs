@@ -20,7 +20,7 @@ const LONGEST: u64 = 64 << 20;
 
 /// Files that wait in a temporary folder on the file system where they will be.
 pub(crate) struct Staged {
-    /// Held, so that nobody takes the folder for one that a killed process left.
+    /// Held, so that no other process takes the folder for one that a killed process left.
     _used: File,
     waiting: TempDir,
     _around: Option<Around>,
@@ -126,7 +126,7 @@ impl Moves {
         fs::write(&written, serde_json::to_vec(&self.list)?)?;
         let list = File::open(&written)?;
         list.sync_all()?;
-        // Whoever finds it knows by the lock that this process is still at work.
+        // The lock tells a process that finds it that this one is still at work.
         list.lock()?;
         let noted = self.root.join(MOVES);
         rename_new(&written, &noted)?;
@@ -137,7 +137,7 @@ impl Moves {
             self.remove_empty_folders();
         }
         drop(undo);
-        // Where it stays, whoever settles it finds nothing to do.
+        // If it stays, settling it later finds nothing to do.
         let _ = fs::remove_file(noted);
         made
     }
@@ -217,13 +217,13 @@ fn sweep(folder: &Path) {
         let left = entry.file_name().to_string_lossy().starts_with(WAITING)
             && entry.file_type().is_ok_and(|kind| kind.is_dir());
         if left && File::open(entry.path()).is_ok_and(|waiting| waiting.try_lock().is_ok()) {
-            // What cannot be cleared is in nobody's way.
+            // A file that cannot be removed does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// What was done, in order; taken back when dropped before it is forgotten.
+/// The moves made so far, in order. They are taken back when this is dropped before it is forgotten.
 #[derive(Default)]
 struct Undo {
     done: Vec<Done>,

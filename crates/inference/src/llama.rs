@@ -27,7 +27,7 @@ pub(crate) fn backend() -> &'static LlamaBackend {
 pub(crate) fn missing_cpu_features() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {
-        // What llama.cpp's build enables unless it is told to build for one machine.
+        // The features that a portable build of llama.cpp enables.
         let features = [
             ("AVX2", std::arch::is_x86_feature_detected!("avx2")),
             ("FMA", std::arch::is_x86_feature_detected!("fma")),

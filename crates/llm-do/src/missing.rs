@@ -20,7 +20,7 @@ use llm_do_records::SHORTEST_SECRET;
 use llm_do_sandbox::confine::Confiner;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-/// The packages of the program's Python tools, where nobody has fetched them yet.
+/// The packages of the program's Python tools, where they are not fetched yet.
 pub(crate) fn packages(
     workers: &[Arc<WorkerDefinition>],
     kinds: &ToolsetRegistry,

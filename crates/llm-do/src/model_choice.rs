@@ -43,7 +43,7 @@ pub(crate) fn choose(
 ) -> Result<(ModelChoice, Option<DetectedModel>), Problem> {
     let lacks = |w: &Arc<WorkerDefinition>| w.code.is_none() && choice.of(w).is_err() && w.model.is_none();
     let must = workers.iter().any(lacks);
-    // Code may call workers that nobody has loaded yet.
+    // Code may call workers that are not loaded yet.
     let has_code = |worker: &Arc<WorkerDefinition>| worker.code.is_some() || !worker.tools.is_empty();
     let may = choice.forced.is_none() && workers.iter().any(has_code);
     if choice.default.is_some() || !(must || may) {

@@ -48,7 +48,7 @@ pub(crate) fn prepare(python: &Arc<Python>, wanted: &Wanted) -> Result<(), Strin
     wait(python.prepare(wanted))?
 }
 
-/// Waits for something asynchronous on a thread of its own: whoever loads a program may be inside a runtime.
+/// Waits for something asynchronous on a thread of its own: the code that loads a program may run inside a runtime.
 pub(crate) fn wait<T: Send>(work: impl Future<Output = T> + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let waited = scope.spawn(|| {

@@ -27,7 +27,7 @@ use std::{
     sync::Arc,
 };
 
-/// The record of a run, whoever has made it: nothing that it says is believed, and nothing is done for it.
+/// The record of a run by an unknown author: nothing in it is believed, and nothing is done for it.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     dir: PathBuf,
@@ -107,7 +107,7 @@ impl Recorded {
         })
     }
 
-    /// What the run was given, with its attachments by name alone: what they hold is part of the record.
+    /// The input of the run, with its attachments by name alone: their content is part of the record.
     fn input(&self) -> (Input, Vec<Blob>) {
         let mut input = self.invocation.input.clone();
         let names = std::mem::take(&mut input.attachments).into_iter().map(|path| Blob {

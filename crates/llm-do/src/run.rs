@@ -38,7 +38,7 @@ pub struct Report {
     pub took: Duration,
     /// What the journal counts.
     pub counts: Counts,
-    /// What is left of the operator's budget, if there is one.
+    /// The rest of the operator's budget, if there is one.
     pub left: Option<Left>,
     /// The journal could not be written to its end, or the run was interrupted.
     pub halt: Option<Halt>,

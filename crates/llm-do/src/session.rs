@@ -183,7 +183,7 @@ impl Session {
         self.opened.detected.as_ref()
     }
 
-    /// Whether interactive runs refuse every call that needs an approval, because nobody can be asked.
+    /// Whether interactive runs refuse every call that needs an approval, because no operator can be asked.
     pub fn denies_unattended(&self) -> bool {
         self.opened.denies_unattended
     }
@@ -284,7 +284,7 @@ impl Session {
         self.trial("preview", input)?.preview().await.map_err(Problem::Preview)
     }
 
-    /// What the gate would decide about a call that the entry's model makes, and which rule decides. Nothing is sent,
+    /// The gate's decision about a call that the entry's model could make, and the rule that decides. Nothing is sent,
     /// asked or run, and nothing is written.
     ///
     /// # Errors
@@ -301,7 +301,7 @@ impl Session {
         Ok(self.launch(context, start))
     }
 
-    /// What the engine of one run is given.
+    /// The parts that the engine of one run is made of.
     pub(crate) fn context(
         &self,
         run: Arc<str>,

@@ -48,11 +48,11 @@ pub struct RunOptions {
     pub set: ModelSettings,
     /// Replaces limits of every worker that is not locked.
     pub limits: GivenLimits,
-    /// What `ask` does. If it is absent: what the user's configuration says, else interactive. The program's manifest can only tighten it.
+    /// The effect of `ask`. Absent: as the user's configuration says, else interactive. The program's manifest can only tighten it.
     pub mode: Option<Mode>,
     /// Whether somebody can be asked.
     pub can_ask: bool,
-    /// What `interactive` means where nobody can be asked: `auto_deny`. A resumed run that was once interactive waits
+    /// The mode in place of `interactive` where no operator can be asked: `auto_deny`. A resumed run that was once interactive waits
     /// for its operator instead. See `docs/reference/approvals.md`.
     pub unattended: Mode,
     /// The operator's rules.
@@ -64,7 +64,7 @@ pub struct RunOptions {
 }
 
 impl Default for RunOptions {
-    /// No overrides, and nobody to ask: a call that needs an approval is refused.
+    /// No overrides, and no operator to ask: a call that needs an approval is refused.
     fn default() -> Self {
         Self {
             model: None,
@@ -81,7 +81,7 @@ impl Default for RunOptions {
 }
 
 impl Settings {
-    /// Settings for one target, with this process's environment and nobody to ask: what needs an approval is refused.
+    /// Settings for one target, with this process's environment and no operator to ask: a call that needs an approval is refused.
     pub fn for_target(target: &str) -> Self {
         let user = std::env::home_dir();
         let home = std::env::var_os("LLM_DO_HOME")

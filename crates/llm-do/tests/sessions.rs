@@ -26,7 +26,7 @@ answers:
     text: reviewed
 ";
 
-/// A project with two workers, opened with nobody to ask.
+/// A project with two workers, opened without an operator.
 fn settings(home: &Path) -> Settings {
     let project = home.join("project");
     fs::create_dir_all(project.join("workers")).unwrap();

@@ -287,7 +287,7 @@ impl Remote {
             match event {
                 Some(Ok(ChatStreamEvent::End(_))) | None if reader.is_whole() => break,
                 None => return Err(self.whom.cut()),
-                // What follows an answer is not needed.
+                // The bytes after an answer are not needed.
                 Some(Err(Error::WebStream { .. })) if reader.is_whole() => break,
                 Some(Err(error @ Error::WebStream { .. })) => return Err(self.report(error)),
                 Some(Ok(_) | Err(_)) => {}

@@ -6,7 +6,7 @@ use crate::{
     source::SourceTree,
 };
 
-/// What a worker's file is read with.
+/// The context in which a worker's file is read.
 pub(crate) struct Context<'a> {
     pub(crate) packages: &'a Packages,
     /// Whose worker it is.

@@ -375,7 +375,7 @@ impl Packages {
         Some(id)
     }
 
-    /// A library in the program's own folder is used as it was installed. Whoever edits it has to know.
+    /// A library in the program's own folder is used as it was installed. A user who edits it must be told.
     fn compare_with_source(
         &self,
         from: PackageId,

@@ -104,7 +104,7 @@ enum Why {
 impl Why {
     fn text(&self) -> &'static str {
         match self {
-            Self::New => "a new worker is always asked about, because nobody has read its instructions",
+            Self::New => "a new worker is always asked about, because no person has read its instructions",
             Self::Network => {
                 "processes of this worker may use the network, so their effects leave the program's mounts"
             }
@@ -131,7 +131,7 @@ fn why(pattern: &Pattern, tool: &Tool<'_>, authorities: &[Authority]) -> Option<
                 let (_, inside) = text.trim_end_matches(')').split_once('(')?;
                 let literal = &inside[..inside.find(['*', '?', '[', '{']).unwrap_or(inside.len())];
                 let literal = literal.trim_start_matches("./").trim_start_matches('/');
-                // What stands before a wildcard is a whole part of the path only if it ends there.
+                // The text before a wildcard is a whole component of the path only if it ends at a slash.
                 let end = if literal.len() == inside.len() { literal.len() } else { literal.rfind('/')? };
                 let protection = a.protection();
                 Some(protection.is_executed(&protection.root().join(&literal[..end])))

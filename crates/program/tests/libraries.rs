@@ -106,7 +106,7 @@ fn a_librarys_names_are_its_own() {
     assert_eq!(program.matching(program.entry(), "utils:*"), ["utils:summarizer", "utils:translator"]);
     assert_eq!(program.matching(&summarizer, "*"), ["helper", "summarizer", "translator"]);
 
-    // What a library's template includes is the library's, for whoever includes it.
+    // A library's template includes files of the library, also where another package includes the template.
     for worker in [&summarizer, program.entry()] {
         let text = &worker.instructions;
         let rendered =

@@ -108,7 +108,7 @@ fn levels_are_nearest_first() {
         told(&worker(&program, "specialist").tools),
         ["the worker: workers/specialist/tools.py workers/specialist/tools", project]
     );
-    // What is imported is the worker's own, and is there once.
+    // An imported function is the worker's own, and is offered once.
     assert_eq!(
         told(&worker(&program, "importer").tools),
         ["the worker: tools/a.py more.py toolsets", "the project: tools.py tools/b.py"]
@@ -154,7 +154,7 @@ fn a_module_can_be_the_only_one() {
     let levels = &program.entry().tools;
     assert_eq!(told(levels), ["the worker: more.py"]);
     assert_eq!(levels[0].modules[0].names, ["greet".into()]);
-    // What speaks of one tool is not what speaks of the whole toolset.
+    // A rule about one tool is not a rule about the whole toolset.
     let (_, configuration) = &program.entry().toolsets[0];
     assert_eq!(
         **configuration,
@@ -347,7 +347,7 @@ fn code_of_a_pinned_library_is_what_was_pinned() {
     assert_eq!(found.0.len(), 1, "{found}");
     assert_eq!(found.0[0].code, codes::LIBRARY_CHANGED);
     assert!(found.0[0].message.contains("`tools/_hidden.py` is new"), "{found}");
-    // What an interpreter leaves behind is no part of it.
+    // Files that an interpreter leaves behind are no part of it.
     let mut compiled: Vec<(&str, &str)> = UTILS.to_vec();
     compiled.push(("tools/__pycache__/more.cpython-312.pyc", "x"));
     load(utils(&compiled).0, PLAIN).unwrap();
@@ -384,7 +384,7 @@ fn a_function_can_be_the_entry() {
     assert_eq!(&*program.named_by(&FunctionSource::Program, "a").unwrap().id, "a");
     let error = program.named_by(&FunctionSource::Program, "b").unwrap_err().message;
     assert!(error.contains("there is no worker `b`"), "{error}");
-    // What starts the program is no file for it to write, wherever it lies.
+    // The program may not write the file that starts it, wherever it lies.
     let authority = program.authority(&[], Network::Off, &[]);
     assert!(authority.locate("/src/run.py", Access::Read).is_ok());
     assert!(authority.locate("/src/run.py", Access::Write).is_err());

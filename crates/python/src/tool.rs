@@ -131,7 +131,7 @@ impl PythonTool {
         text
     }
 
-    /// What code that makes calls does next. A call that can't be made is answered here: the code may make another.
+    /// The next act of code that makes calls. A call that can't be made is answered here: the code may make another.
     async fn next(&self, flight: &mut InFlight, calls: &CodeCalls<'_>, steps: &mut Steps) -> Next {
         loop {
             let (cb, name, input, only_tools) = match flight.next().await {

@@ -19,7 +19,7 @@ use std::{
 /// The records of a run so far, each under the place of its call and the name of its step.
 ///
 /// Times are those of the run's work: the gaps in which nothing happened, because the run was suspended or cut off, are
-/// left out, so that no deadline runs while nobody works.
+/// left out, so that no deadline runs while the run is idle.
 #[derive(Debug, Default)]
 pub struct History {
     steps: HashMap<CallPath, BTreeMap<StepName, Past>>,

@@ -28,7 +28,7 @@ pub struct LineError {
 }
 
 impl Journal {
-    /// The journal in these bytes, whoever wrote it.
+    /// The journal in these bytes, without a check of its author.
     ///
     /// # Errors
     /// A line is not the next record, or one of its long values can't be read.

@@ -80,7 +80,7 @@ pub enum Difference {
     },
     /// The record has no such step.
     Added {
-        /// What would be recorded, where that is known without doing it.
+        /// The record that the step would make, where it is known without doing the step.
         now: Option<RecordKind>,
     },
     /// The step is not made any more.
@@ -328,7 +328,7 @@ impl Driver for ReplayDriver {
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
             if let Some(recorded @ RecordKind::Asked(before)) = self.history.begun(path, &name) {
-                // What is shown of files is how they are, and they may have changed.
+                // A preview shows files as they are, and they may have changed.
                 let now = with_preview_of(before, &question);
                 self.compare(path, &name, recorded, &RecordKind::Asked(now))?;
             }
@@ -409,7 +409,7 @@ impl ReplayDriver {
     }
 }
 
-/// Whether two records mean the same for whoever reads what comes of them.
+/// Whether two records have the same consequences.
 fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
     match (recorded, now) {
         // Threads of a program's code print in any order.

@@ -3,7 +3,7 @@
 use llm_do_core::journal::RunStatus;
 use serde::Serialize;
 
-/// What a run is doing, or how it ended.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum RunState {

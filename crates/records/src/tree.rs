@@ -22,7 +22,7 @@ use std::{collections::HashMap, sync::Arc};
 pub struct RunTree {
     /// ID of the run.
     pub run: Arc<str>,
-    /// What it is doing or how it ended.
+    /// Its state.
     pub state: RunState,
     /// What was run, as typed.
     pub target: Arc<str>,

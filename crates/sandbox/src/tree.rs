@@ -66,7 +66,7 @@ impl<F: FnMut(&str, bool) -> bool> Tree<F> {
             let Ok(found) = dir.symlink_metadata(&name) else { continue };
             let inner = if found.is_dir() { dir.open_dir_nofollow(&name).ok() } else { None };
             if let Some(inner) = inner {
-                // What can't be listed is shown all the same.
+                // A folder that can't be listed is still shown.
                 let _ = self.enter(inner, rest.clone());
             }
             self.limit -= 1;

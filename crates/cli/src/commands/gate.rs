@@ -46,7 +46,7 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> Result<Exit, Compl
         parameters: meant::pairs("--param", &args.input.params)?,
         attachments: args.input.attach.clone(),
     };
-    // What it is told does not matter to the gate.
+    // The prompt does not matter to the gate.
     if session.lacks_input(&input) && !session.entry().signature.declared {
         input.message = Some("explain".into());
     }

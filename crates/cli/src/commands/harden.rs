@@ -13,7 +13,7 @@ use llm_do::{Cases, Compare, Hardened, Tried, Verdict, harden, program::target::
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// How much numbers may differ where nobody says how much.
+/// How much numbers may differ by default.
 const TOLERANCE: f64 = 1e-6;
 /// Longest excerpt of an input in the table, in characters.
 const EXCERPT: usize = 60;

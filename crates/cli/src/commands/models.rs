@@ -146,7 +146,7 @@ pub(crate) fn offer(terminal: &Terminal, store: &Store) -> bool {
     terminal.choose(&[('y', "yes"), ('n', "no")]) == Some('y')
 }
 
-/// What to do where nobody can be asked.
+/// The advice where no operator can be asked.
 pub(crate) fn without_model(complaint: Complaint) -> Complaint {
     let name = catalogue::DEFAULT;
     complaint

@@ -34,7 +34,7 @@ pub(super) enum Edited {
     },
     /// The editor did not work.
     Failed(String),
-    /// Nobody wants to know any more.
+    /// The question is no longer open.
     Cancelled,
 }
 

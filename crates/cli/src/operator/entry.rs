@@ -12,7 +12,7 @@ pub(super) enum Entered {
     Line(String),
     /// By Escape, or because the terminal is closed.
     Left,
-    /// Nobody wants to know any more.
+    /// The question is no longer open.
     Cancelled,
 }
 

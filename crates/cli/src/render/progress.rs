@@ -66,7 +66,7 @@ struct Open {
     worker: bool,
     /// Its model, if that is another than the root's.
     model: Option<ModelName>,
-    /// What it is doing or waiting for, and since when.
+    /// Its activity or the thing that it waits for, and since when.
     doing: Option<String>,
     since: Instant,
 }

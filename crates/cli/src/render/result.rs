@@ -169,7 +169,7 @@ fn summary(output: &Output, report: &Report) {
     let limits = below(counts.limits, RunStatus::Limit);
     let limits = (limits > 0).then(|| format!("{} reached", were(limits, "limit")));
     if !output.err_terminal && output.verbose == 0 {
-        // Nobody watches: only what a log should keep.
+        // No one watches: write only the lines that a log should keep.
         for note in &counts.notes {
             output.note(note);
         }

@@ -108,7 +108,7 @@ impl RememberedGrants {
         Ok(revoked)
     }
 
-    /// Writes the file anew, whole or not at all, while nobody else does.
+    /// Writes the file anew, whole or not at all, under a lock.
     fn change(&self, change: impl FnOnce(&mut Vec<RememberedGrant>)) -> Result<(), BadGrantsFile> {
         let io = |error: io::Error| self.bad(error);
         let folder = self.file.parent().unwrap_or(Path::new("."));

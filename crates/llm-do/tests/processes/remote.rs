@@ -47,7 +47,7 @@ pub(crate) struct RemoteDriver {
 }
 
 impl RemoteDriver {
-    /// Passes a message on to whoever waits for it.
+    /// Passes a message on to the call that waits for it.
     pub(crate) fn arrived(&self, message: ToCall) {
         let (id, arrived) = match message {
             ToCall::Start(..) => return,

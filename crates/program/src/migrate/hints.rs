@@ -31,7 +31,7 @@ pub(crate) fn add_hints(source: &Source, found: &mut [Diagnostic]) {
     }
 }
 
-/// What a migration would do, and its command. A lone file is looked at alone, because its folder may be anything.
+/// The changes of a migration, and its command. A lone file is looked at alone, because its folder may be anything.
 fn migration(source: &Source) -> Option<(Plan, String)> {
     let tree = source.tree.as_ref();
     match &source.start {

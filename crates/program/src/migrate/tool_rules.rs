@@ -116,7 +116,7 @@ fn shell(draft: &mut Draft, findings: &mut Findings) {
     }
     if let Some(mut default) = default {
         let allowed = take(&mut default.value, "allowed").and_then(|entry| entry.value.as_flag());
-        // What no rule names is refused: so it is where there is no default.
+        // A command that no rule names is refused, as it is where there is no default.
         if allowed != Some(false) {
             configuration.push(made_entry("default", default.value));
         }

@@ -317,7 +317,7 @@ fn approvals(value: &mut Node, findings: &mut Findings) {
             let mut shared = made(Data::Map(vec![entry.clone()]));
             let mut left = Vec::new();
             canonical(&mut shared, TOOLSET, "", &mut left);
-            // What `approval` does not know stays: loading says what is wrong with it.
+            // Keys that `approval` does not know stay: loading reports them.
             if let (true, Data::Map(mut entries)) = (left.is_empty(), shared.data)
                 && let Some(approval) = entries.pop()
             {

@@ -48,11 +48,7 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun) {
     );
     if timeline.shortened_ms() > 0 {
         let gap = duration(timeline.shortened_ms());
-        m.worded(
-            "p",
-            "dim small",
-            &format!("{gap} in which nobody was at work on the run are drawn shorter."),
-        );
+        m.worded("p", "dim small", &format!("{gap} without any work on the run are drawn shorter."));
     }
     let whole = timeline.drawn(timeline.took_ms);
     m.ours("<div class=\"row scale\" aria-hidden=\"true\"><span></span><span class=\"bar\"><svg>");

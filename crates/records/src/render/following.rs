@@ -136,7 +136,7 @@ impl Following {
     pub fn last_line(state: RunState) -> Option<Line> {
         match state {
             RunState::Open(Open::CutOff) => {
-                Some(Line(vec![(Tone::Bad, "cut off: nobody is writing the journal any more".to_owned())]))
+                Some(Line(vec![(Tone::Bad, "cut off: no process writes the journal any more".to_owned())]))
             }
             RunState::Open(Open::Running) | RunState::Ended(_) => None,
         }

@@ -53,7 +53,7 @@ pub fn render_timeline(tree: &RunTree, timeline: &Timeline, width: Option<usize>
     }
     if timeline.shortened_ms() > 0 {
         let gap = duration(timeline.shortened_ms());
-        legend.push((Tone::Dim, format!("  {gap} in which nobody was at work are drawn shorter")));
+        legend.push((Tone::Dim, format!("  {gap} without any work are drawn shorter")));
     }
     if !legend.is_empty() {
         lines.push(Line(legend));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub(super) const PROGRAMS: &[&str] =
     &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
-/// What programs look up there. Users and hosts are told by files of our own where there is a root of our own.
+/// Files that programs look up there. A root of our own has files of our own for users and hosts.
 pub(super) const SETTINGS: &[&str] = &[
     "/etc/alternatives",
     "/etc/ca-certificates",

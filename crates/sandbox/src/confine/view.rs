@@ -216,9 +216,7 @@ impl ProcessView {
 pub(super) fn gone(error: Errno) -> String {
     match error {
         Errno::NOENT => "it is not there any more".into(),
-        Errno::LOOP => {
-            "a symbolic link stands in its path now, which whoever put it there was not allowed to".into()
-        }
+        Errno::LOOP => "a symbolic link has appeared in its path, where none may be made".into(),
         error => error.to_string(),
     }
 }

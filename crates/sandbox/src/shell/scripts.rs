@@ -103,7 +103,7 @@ fn command(text: &str) -> Option<&str> {
     }
 }
 
-/// What follows an address; the text itself if there is none.
+/// The rest of the text after an address; the whole text if it starts with none.
 fn address(text: &str) -> Option<&str> {
     if let Some(after) = text.strip_prefix('/') {
         return until(after, '/', true).map(|rest| rest.trim_start_matches('I'));
