@@ -204,13 +204,23 @@ impl Draft {
     }
 }
 
+/// The value at a pointer without escapes. [`Value::pointer`] looks for escapes and allocates for each of its keys,
+/// which an event has dozens of.
+fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(value, |value, key| match value {
+        Value::Object(members) => members.get(key),
+        Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
 /// The text at a pointer; empty if there is none.
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    at(value, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn count(value: &Value, pointer: &str) -> Option<u64> {
-    value.pointer(pointer).and_then(Value::as_u64)
+    at(value, pointer).and_then(Value::as_u64)
 }
 
 /// Providers send a zero for counts that they do not make.

@@ -1,6 +1,6 @@
 //! OpenAI chat completions, and interfaces that are compatible with them.
 
-use super::{Block, Draft, count, some_count, text};
+use super::{Block, Draft, at, count, some_count, text};
 use crate::response::arguments_text;
 use genai::adapter::AdapterKind;
 use llm_do_core::model::Usage;
@@ -16,11 +16,11 @@ pub(super) fn event(draft: &mut Draft, kind: AdapterKind, event: &Value) {
     if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
         return draft.fail(error.clone());
     }
-    let groq = event.pointer("/x_groq/usage");
+    let groq = at(event, "/x_groq/usage");
     if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()).or(groq) {
         draft.usage = usage_of(usage, kind);
     }
-    let Some(choice) = event.pointer("/choices/0") else { return };
+    let Some(choice) = at(event, "/choices/0") else { return };
     if let Some(delta) = choice.get("delta") {
         message(draft, delta);
         for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
@@ -37,7 +37,7 @@ pub(super) fn body(draft: &mut Draft, kind: AdapterKind, body: &Value) {
     if let Some(usage) = body.get("usage") {
         draft.usage = usage_of(usage, kind);
     }
-    let Some(choice) = body.pointer("/choices/0") else {
+    let Some(choice) = at(body, "/choices/0") else {
         return draft.fail("the answer has no choices".into());
     };
     if let Some(said) = choice.get("message") {
@@ -51,7 +51,7 @@ pub(super) fn body(draft: &mut Draft, kind: AdapterKind, body: &Value) {
             if let Some(new) = draft.call(key) {
                 new.id = text(call, "/id").to_owned();
                 new.name = text(call, "/function/name").to_owned();
-                new.arguments = arguments_text(call.pointer("/function/arguments"));
+                new.arguments = arguments_text(at(call, "/function/arguments"));
             }
         }
     }
@@ -86,7 +86,7 @@ fn add_to_call(draft: &mut Draft, piece: &Value) {
         _ if !name.is_empty() => draft.next().max(1),
         _ => draft.next().saturating_sub(1).max(1),
     };
-    let arguments = arguments_text(piece.pointer("/function/arguments"));
+    let arguments = arguments_text(at(piece, "/function/arguments"));
     let Some(call) = draft.call(key) else { return };
     let is_new = call.name.is_empty();
     if !id.is_empty() {
