@@ -6,6 +6,7 @@
 
 mod anthropic;
 mod gemini;
+mod json;
 mod openai;
 mod responses;
 
@@ -14,7 +15,9 @@ use crate::{
     response::{Answer, Block, Call},
 };
 use genai::{adapter::AdapterKind, chat::StopReason};
+use json::Json;
 use llm_do_core::model::{Delta, Usage};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -74,38 +77,36 @@ impl Reader {
         if data.is_empty() || self.draft.ended || self.draft.failure.is_some() {
             return;
         }
-        let alone = serde_json::from_str::<Value>(data);
         if self.torn.is_empty() {
-            match alone {
-                _ if data == "[DONE]" => self.draft.ended = true,
-                Ok(event) => self.read(name, event),
-                Err(_) => data.clone_into(&mut self.torn),
+            if data == "[DONE]" {
+                self.draft.ended = true;
+            } else if self.read(name, data).is_err() {
+                data.clone_into(&mut self.torn);
             }
             return;
         }
-        self.torn.push('\n');
-        self.torn.push_str(data);
-        match serde_json::from_str(&self.torn) {
-            Ok(event) => {
-                self.torn.clear();
-                self.read(name, event);
-            }
-            Err(error) if alone.is_ok() || data == "[DONE]" => {
+        let mut whole = std::mem::take(&mut self.torn);
+        whole.push('\n');
+        whole.push_str(data);
+        if let Err(error) = self.read(name, &whole) {
+            if data == "[DONE]" || serde_json::from_str::<IgnoredAny>(data).is_ok() {
                 self.draft.failure = Some(Failure::Garbled(error.to_string()));
             }
-            Err(_) => {}
+            self.torn = whole;
         }
     }
 
-    fn read(&mut self, name: Option<&str>, event: Value) {
+    /// Reads an event that is whole. Nothing is read of one that is no JSON.
+    fn read(&mut self, name: Option<&str>, data: &str) -> serde_json::Result<()> {
         let draft = &mut self.draft;
         match self.wire {
-            Wire::OpenAi => openai::event(draft, self.kind, &event),
-            Wire::Responses => responses::event(draft, name, event),
-            Wire::Anthropic => anthropic::event(draft, name, event),
-            Wire::Gemini => gemini::event(draft, event),
+            Wire::OpenAi => openai::event(draft, self.kind, &serde_json::from_str(data)?),
+            Wire::Responses => responses::event(draft, name, serde_json::from_str(data)?),
+            Wire::Anthropic => anthropic::event(draft, name, serde_json::from_str(data)?),
+            Wire::Gemini => gemini::event(draft, serde_json::from_str(data)?),
             Wire::Ollama | Wire::Cohere | Wire::Bedrock => {}
         }
+        Ok(())
     }
 
     /// Takes an answer that came in one body.
@@ -113,7 +114,7 @@ impl Reader {
         let draft = &mut self.draft;
         draft.ended = true;
         match self.wire {
-            Wire::OpenAi => openai::body(draft, self.kind, &body),
+            Wire::OpenAi => openai::body(draft, self.kind, &Json::from(&body)),
             Wire::Responses => responses::body(draft, body),
             Wire::Anthropic => anthropic::body(draft, body),
             Wire::Gemini => gemini::body(draft, body),
