@@ -174,15 +174,19 @@ fn settings(home: &Path) -> Settings {
     settings
 }
 
-/// Approves each call and wants that remembered.
+/// Approves each call and wants that remembered. Gives the same answer to each input.
 #[derive(Default)]
 struct Approving(AtomicUsize);
 
 impl Operator for Approving {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
-        assert!(matches!(waiting.question, Question::Approval(_)));
         self.0.fetch_add(1, Ordering::Relaxed);
-        let given = Given::operator(Answer::Approve { remember: true }, "test");
+        let answer = match waiting.question {
+            Question::Approval(_) => Answer::Approve { remember: true },
+            Question::Input(_) => Answer::Give { value: Arc::new(json!({"colour": "blue"})) },
+            Question::Settlement(_) => panic!("files settle all that was cut off: {waiting:?}"),
+        };
+        let given = Given::operator(answer, "test");
         Box::pin(async { Reply::Given(given) })
     }
 }
@@ -227,8 +231,8 @@ fn calls_in_other_processes_write_the_same_journal() {
     let here = world.run(|driver| driver);
     assert_eq!(*here.output(), json!("All is done."));
     assert_eq!(here.report.status, RunStatus::Done);
-    // One for `write_file`, which is remembered, and one for `worker_create`.
-    assert_eq!(here.questions, 2, "an answer is remembered across calls");
+    // One for `write_file`, which is remembered, one for `worker_create`, and an input.
+    assert_eq!(here.questions, 3, "an answer is remembered across calls");
     let shown = here.records.iter().any(|record| match &record.body {
         RecordKind::ToolEnded { ending, .. } => serde_json::to_string(ending).unwrap().contains("0123456789"),
         _ => false,
@@ -243,7 +247,7 @@ fn calls_in_other_processes_write_the_same_journal() {
         remote = Some(Arc::clone(&driver));
         driver
     });
-    assert_eq!(elsewhere.questions, 2);
+    assert_eq!(elsewhere.questions, 3);
     let children = here.by_call().len() - 1;
     assert_eq!(remote.unwrap().started(), children, "each call but the first has a process of its own");
     for (path, records) in &here.by_call() {

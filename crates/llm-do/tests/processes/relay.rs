@@ -45,7 +45,7 @@ fn meta(context: &ToolsetContext<'_>) -> FunctionMeta {
         name: "relay".into(),
         tool_name: "relay".into(),
         aliases: &[],
-        description: "Asks a worker and reads a file.".into(),
+        description: "Asks a worker, reads a file and asks the user.".into(),
         input: Arc::new(Schema::built_in(json!({"type": "object"}))),
         output: None,
         risk: Risk::Read,
@@ -74,7 +74,9 @@ impl Composite for Relaying {
             let both = async {
                 let talked = said("talker", json!("short"), false).await?;
                 let read = said("read_file", json!({"path": "/notes/a.txt"}), true).await?;
-                Ok(json!([talked, read]))
+                let form = Schema::built_in(json!({"type": "object", "required": ["colour"]}));
+                let said = call.engine.input(call.frame, call.path, 0, "Which colour?", Some(&form)).await?;
+                Ok(json!([talked, read, said]))
             };
             Ok(Outcome::free(match both.await {
                 Ok(value) => End::Done(Arc::new(value)),
