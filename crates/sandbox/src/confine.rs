@@ -33,6 +33,8 @@ mod view;
 mod watch;
 
 #[cfg(target_os = "linux")]
+mod cgroup;
+#[cfg(target_os = "linux")]
 mod crowd;
 #[cfg(target_os = "linux")]
 mod kernel;
