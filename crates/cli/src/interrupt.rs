@@ -2,7 +2,7 @@
 
 use crate::{exit::Exit, terminal::Terminal};
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
     iterator::Signals,
 };
 use std::{
@@ -10,6 +10,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     thread,
 };
+
+/// Makes a write beyond the file size limit (`ulimit -f`) an error, which is reported with the file. Without a handler the
+/// signal ends the process without a message.
+pub(crate) fn report_file_size_limit() {
+    // Without a handler the process would end as before, which is no reason not to start.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
 
 type Action = Box<dyn Fn() + Send>;
 

@@ -35,8 +35,9 @@ use std::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Children are started by executing this program anew; then it is nothing else.
+    // A supervisor of processes is this program executed again. In that case the call doesn't return.
     llm_do::confine::install();
+    interrupt::report_file_size_limit();
     match args::parse(env::args_os()) {
         Ok(cli) => carry_out(cli).into(),
         Err(mistake) => {

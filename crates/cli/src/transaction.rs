@@ -1,10 +1,19 @@
 //! Changes to a folder that are made all or not at all, whenever the process is killed.
 //!
-//! New files are written first, where nothing reads them. Then everything is moved. What is to be moved is written down
-//! before, as [`MOVES`]: while that file is there nothing in the folder loads, and [`settle`] goes on where a killed
-//! process stopped. A move that fails undoes those before it.
+//! New files are written first, where nothing reads them. Then everything is moved. The list of moves is written before,
+//! as [`MOVES`]: while that file exists nothing in the folder loads, and [`settle`] continues where a killed process
+//! stopped. A move that fails undoes those before it.
+//!
+//! A folder from elsewhere may contain such a list. The list is therefore sealed with the user's key for its folder, and
+//! [`settle`] makes no move of another list.
 
-use llm_do::program::migrate::{MOVES, WAITING};
+use crate::{render::Output, visible};
+use llm_do::{
+    core::authority::Protection,
+    program::migrate::{MOVES, WAITING},
+    runs::SealKey,
+};
+use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
     fs::{self, File, TryLockError},
@@ -20,7 +29,7 @@ const LONGEST: u64 = 64 << 20;
 
 /// Files that wait in a temporary folder on the file system where they will be.
 pub(crate) struct Staged {
-    /// Held, so that no other process takes the folder for one that a killed process left.
+    /// Locked, so that no other process takes the folder for one that a killed process left.
     _used: File,
     waiting: TempDir,
     _around: Option<Around>,
@@ -94,16 +103,25 @@ impl Staged {
     }
 }
 
-/// Moves within a folder, in their order: from where to where, relative to it.
+/// Moves within a folder, in their order.
 pub(crate) struct Moves {
     root: PathBuf,
-    list: Vec<(String, String)>,
+    key: SealKey,
+    list: Vec<Move>,
 }
 
+/// A move from one path to another, both relative to the folder.
+pub(crate) type Move = (String, String);
+
 impl Moves {
-    /// None yet.
-    pub(crate) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), list: Vec::new() }
+    /// None yet. `home` is the user's folder (`~/.llm-do`), which holds the key of the seal.
+    pub(crate) fn new(root: &Path, home: &Path) -> io::Result<Self> {
+        Ok(Self { root: fs::canonicalize(root)?, key: SealKey::of(home)?, list: Vec::new() })
+    }
+
+    /// What the seal of the list of this folder is for.
+    fn purpose(root: &Path) -> String {
+        format!("moves in {}", root.display())
     }
 
     /// A file or folder goes to where nothing is then. Both paths have `/` between their parts.
@@ -118,15 +136,16 @@ impl Moves {
     }
 
     /// Makes them all, or none.
-    pub(crate) fn carry_out(&self, staged: &Staged) -> io::Result<()> {
+    pub(crate) fn make(&self, staged: &Staged) -> io::Result<()> {
         for path in self.list.iter().flat_map(|(from, to)| [from, to]) {
             below(path)?;
         }
         let written = staged.waiting.path().join("moves");
-        fs::write(&written, serde_json::to_vec(&self.list)?)?;
+        let object = serde_json::to_vec(&json!({"moves": self.list}))?;
+        fs::write(&written, self.key.seal(&Self::purpose(&self.root), object))?;
         let list = File::open(&written)?;
         list.sync_all()?;
-        // The lock tells a process that finds it that this one is still at work.
+        // The lock tells other processes that this one is still at work.
         list.lock()?;
         let noted = self.root.join(MOVES);
         rename_new(&written, &noted)?;
@@ -137,29 +156,33 @@ impl Moves {
             self.remove_empty_folders();
         }
         drop(undo);
-        // If it stays, settling it later finds nothing to do.
+        // If it stays, `settle` finds nothing to do.
         let _ = fs::remove_file(noted);
         made
     }
 
-    /// Makes those that are not made yet.
-    fn go_on(&self) -> io::Result<()> {
+    /// Makes those that are not made yet, and returns them.
+    fn finish(self) -> io::Result<Vec<Move>> {
+        let mut made = Vec::new();
         for (from, to) in &self.list {
             let mut undo = Undo::default();
             let is_there = |path: &Path| fs::symlink_metadata(self.root.join(path)).is_ok();
             let outcome = match (is_there(below(from)?), is_there(below(to)?)) {
-                (true, false) => undo.put(&self.root, from, to),
+                (true, false) => {
+                    made.push((from.clone(), to.clone()));
+                    undo.put(&self.root, from, to)
+                }
                 // What waits would go with its folder.
                 (true, true) if from.starts_with(OWN) => Err(io::Error::other(format!("{to} is in the way"))),
                 // It is done, and a later move has filled the place again.
                 _ => Ok(()),
             };
-            // What is done stays: the next one goes on from there.
+            // Finished moves stay: the next attempt continues after them.
             undo.done.clear();
             outcome?;
         }
         self.remove_empty_folders();
-        Ok(())
+        Ok(made)
     }
 
     /// Folders out of which everything went.
@@ -179,51 +202,78 @@ pub(crate) fn is_unsettled(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(MOVES)).is_ok()
 }
 
-/// Brings to an end what a killed process left in a folder: finishes its moves, and clears away what only waited.
-/// Whether there were any moves.
-pub(crate) fn settle(folder: &Path) -> io::Result<bool> {
+/// Finishes the moves that a killed process left in a folder, and removes the files that only waited. Returns the moves
+/// that it made. `home` is the user's folder (`~/.llm-do`).
+///
+/// # Errors
+/// The list was not sealed for this folder by this user's llm-do, another process is at work, or a move is not possible.
+pub(crate) fn settle(folder: &Path, home: &Path) -> io::Result<Vec<Move>> {
     let own = folder.join(OWN);
     if !fs::symlink_metadata(&own).is_ok_and(|found| found.is_dir()) {
-        return Ok(false);
+        return Ok(Vec::new());
     }
     let noted = folder.join(MOVES);
-    let unsettled = is_unsettled(folder);
-    if unsettled {
-        // What came along with a folder may be a pipe, at which one would wait for ever.
+    let mut made = Vec::new();
+    if is_unsettled(folder) {
+        // A folder from elsewhere may contain a pipe, whose reader would wait without end.
         if !fs::symlink_metadata(&noted)?.is_file() {
-            return Err(io::Error::other(format!("{MOVES} is no file")));
+            return Err(io::Error::other(format!("{MOVES} is not a file")));
         }
         let list = File::open(&noted)?;
         match list.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(io::Error::other("another command changes it now")),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::other("another command is changing the folder now"));
+            }
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let mut text = Vec::new();
         (&list).take(LONGEST).read_to_end(&mut text)?;
+        let root = fs::canonicalize(folder)?;
+        let foreign = || {
+            io::Error::other(format!(
+                "{MOVES} was not written by your llm-do for this folder, and nothing is moved. If you don't know where it \
+                 comes from, look at it and remove it"
+            ))
+        };
+        let key = match SealKey::read(home) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(foreign()),
+            key => key?,
+        };
+        if !key.has_sealed(&Moves::purpose(&root), &text) {
+            return Err(foreign());
+        }
         let list = serde_json::from_slice(&text)
-            .map_err(|error| io::Error::other(format!("{MOVES} is no list of moves: {error}")))?;
-        Moves { root: folder.to_owned(), list }.go_on()?;
+            .and_then(|mut object: Value| serde_json::from_value(object["moves"].take()))
+            .map_err(|error| io::Error::other(format!("{MOVES} is not a list of moves: {error}")))?;
+        made = Moves { root, key, list }.finish()?;
         fs::remove_file(&noted)?;
     }
     sweep(&own);
     drop(Around(own));
-    Ok(unsettled)
+    Ok(made)
 }
 
-/// Clears away what waits in a folder for a process that is no more.
+/// Shows the moves that [`settle`] made.
+pub(crate) fn tell(moved: &[Move], output: &Output) {
+    for (from, to) in moved {
+        output.note(&format!("moved `{}` to `{}`", visible::line(from), visible::line(to)));
+    }
+}
+
+/// Removes what waits in a folder for a process that has ended.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let left = entry.file_name().to_string_lossy().starts_with(WAITING)
             && entry.file_type().is_ok_and(|kind| kind.is_dir());
         if left && File::open(entry.path()).is_ok_and(|waiting| waiting.try_lock().is_ok()) {
-            // A file that cannot be removed does no harm.
+            // A folder that can't be removed does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// The moves made so far, in order. They are taken back when this is dropped before it is forgotten.
+/// What was done, in order; taken back when dropped before it is forgotten.
 #[derive(Default)]
 struct Undo {
     done: Vec<Done>,
@@ -278,7 +328,7 @@ impl Drop for Undo {
 }
 
 fn no_folder(path: &Path) -> io::Error {
-    io::Error::other(format!("{} is no folder", path.display()))
+    io::Error::other(format!("{} is not a folder", path.display()))
 }
 
 /// Renames to where nothing is.
@@ -298,15 +348,17 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// A path that goes only down.
+/// A path that stays in the folder and outside of version control, whose settings and hooks name programs that it runs.
 fn below(path: &str) -> io::Result<&Path> {
     let path = Path::new(path);
     let down = path.components().all(|part| matches!(part, Component::Normal(_)));
-    if down && path.file_name().is_some() {
-        Ok(path)
-    } else {
-        Err(io::Error::other(format!("{} leads elsewhere", path.display())))
+    if !down || path.file_name().is_none() {
+        return Err(io::Error::other(format!("{} is outside the folder", path.display())));
     }
+    if path.iter().any(|part| Protection::is_version_control(&part.to_string_lossy())) {
+        return Err(io::Error::other(format!("{} belongs to version control", path.display())));
+    }
+    Ok(path)
 }
 
 #[cfg(test)]
@@ -326,6 +378,21 @@ mod tests {
         (outer, root)
     }
 
+    fn home(outer: &tempfile::TempDir) -> PathBuf {
+        outer.path().join("home")
+    }
+
+    fn moves(outer: &tempfile::TempDir, root: &Path) -> Moves {
+        Moves::new(root, &home(outer)).unwrap()
+    }
+
+    /// The list of moves as this user's llm-do leaves it.
+    fn leave(outer: &tempfile::TempDir, root: &Path, list: &[(&str, &str)]) {
+        let Moves { root: real, key, .. } = moves(outer, root);
+        let object = serde_json::to_vec(&json!({"moves": list})).unwrap();
+        fs::write(root.join(MOVES), key.seal(&Moves::purpose(&real), object)).unwrap();
+    }
+
     fn names(root: &Path) -> Vec<String> {
         let mut names: Vec<String> =
             fs::read_dir(root).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -336,21 +403,21 @@ mod tests {
     #[test]
     fn a_pipe_in_the_place_of_the_list_is_not_waited_for() {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
-        let (_outer, root) = folder();
+        let (outer, root) = folder();
         fs::create_dir(root.join(OWN)).unwrap();
         mknodat(CWD, root.join(MOVES), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         assert!(is_unsettled(&root));
-        assert!(settle(&root).unwrap_err().to_string().contains("is no file"));
+        assert!(settle(&root, &home(&outer)).unwrap_err().to_string().contains("is not a file"));
     }
 
     #[test]
     fn a_move_that_fails_undoes_those_before_it() {
-        let (_outer, root) = folder();
-        let mut moves = Moves::new(&root);
+        let (outer, root) = folder();
+        let mut moves = moves(&outer, &root);
         moves.add("a", "deep/er/a");
         moves.add("b", "deep/er/a");
         let staged = Staged::inside(&root).unwrap();
-        assert!(moves.carry_out(&staged).is_err(), "nothing is overwritten");
+        assert!(moves.make(&staged).is_err(), "nothing is overwritten");
         drop(staged);
         assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "a");
         assert_eq!(names(&root), ["a", "b", "link"]);
@@ -361,11 +428,11 @@ mod tests {
         let (outer, root) = folder();
         fs::write(outer.path().join("elsewhere/x"), "x").unwrap();
         let staged = Staged::inside(&root).unwrap();
-        for path in ["../a", "/a", "x/../../a", "link/x", ""] {
+        for path in ["../a", "/a", "x/../../a", "link/x", "", ".git/hooks/x", "deep/.GIT/x", ".hg/hgrc"] {
             for (from, to) in [("a", path), (path, "new")] {
-                let mut moves = Moves::new(&root);
+                let mut moves = moves(&outer, &root);
                 moves.add(from, to);
-                assert!(moves.carry_out(&staged).is_err(), "{from} to {to}");
+                assert!(moves.make(&staged).is_err(), "{from} to {to}");
             }
             if path != "link/x" {
                 assert!(staged.write(path, b"x").is_err(), "{path}");
@@ -376,13 +443,33 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_a_stranger_left_leads_nowhere_either() {
+    fn a_list_that_a_stranger_left_moves_nothing() {
+        let (outer, root) = folder();
+        fs::create_dir(root.join(OWN)).unwrap();
+        let refused = || settle(&root, &home(&outer)).unwrap_err().to_string();
+        for text in [&br#"[["a","c"]]"#[..], br#"{"moves":[["a","c"]]}"#, b"{}", b""] {
+            fs::write(root.join(MOVES), text).unwrap();
+            assert!(refused().contains("was not written by your llm-do"), "{}", refused());
+        }
+        // The user's own list, but of another folder.
+        let other = outer.path().join("other");
+        fs::create_dir_all(other.join(OWN)).unwrap();
+        leave(&outer, &other, &[("a", "c")]);
+        fs::copy(other.join(MOVES), root.join(MOVES)).unwrap();
+        assert!(refused().contains("for this folder"), "{}", refused());
+        assert_eq!(names(&root), [OWN, "a", "b", "link"]);
+    }
+
+    #[test]
+    fn a_sealed_list_stays_in_the_folder_and_outside_of_version_control() {
         let (outer, root) = folder();
         fs::write(outer.path().join("elsewhere/x"), "x").unwrap();
         fs::create_dir(root.join(OWN)).unwrap();
-        for (from, to) in [("link/x", "x"), ("../elsewhere/x", "x"), ("a", "link/a"), ("a", "../a")] {
-            fs::write(root.join(MOVES), serde_json::to_vec(&[(from, to)]).unwrap()).unwrap();
-            assert!(settle(&root).is_err(), "{from} to {to}");
+        let moves =
+            [("link/x", "x"), ("../elsewhere/x", "x"), ("a", "link/a"), ("a", "../a"), ("a", ".git/a")];
+        for (from, to) in moves {
+            leave(&outer, &root, &[(from, to)]);
+            assert!(settle(&root, &home(&outer)).is_err(), "{from} to {to}");
         }
         assert_eq!(names(&root), [OWN, "a", "b", "link"]);
         assert_eq!(names(&outer.path().join("elsewhere")), ["x"]);
@@ -390,11 +477,11 @@ mod tests {
 
     #[test]
     fn what_is_in_use_is_not_cleared_away() {
-        let (_outer, root) = folder();
+        let (outer, root) = folder();
         let staged = Staged::inside(&root).unwrap();
         let left = root.join(OWN).join(format!("{WAITING}left"));
         fs::create_dir(&left).unwrap();
-        assert!(!settle(&root).unwrap());
+        assert_eq!(settle(&root, &home(&outer)).unwrap(), []);
         assert!(staged.path().exists() && !left.exists());
         drop(staged);
         assert_eq!(names(&root), ["a", "b", "link"]);
@@ -402,18 +489,17 @@ mod tests {
 
     #[test]
     fn what_is_in_the_way_is_said_and_nothing_is_lost() {
-        let (_outer, root) = folder();
+        let (outer, root) = folder();
         let waiting = format!("{OWN}/{WAITING}x/new");
         fs::create_dir_all(root.join(&waiting)).unwrap();
         fs::write(root.join(&waiting).join("a"), "new").unwrap();
-        let list = [("a".to_owned(), "kept/a".to_owned()), (format!("{waiting}/a"), "a".to_owned())];
-        fs::write(root.join(MOVES), serde_json::to_vec(&list).unwrap()).unwrap();
+        leave(&outer, &root, &[("a", "kept/a"), (&format!("{waiting}/a"), "a")]);
         fs::create_dir(root.join("kept")).unwrap();
         fs::rename(root.join("a"), root.join("kept/a")).unwrap();
         fs::write(root.join("a"), "mine").unwrap();
-        assert!(settle(&root).unwrap_err().to_string().contains("a is in the way"));
+        assert!(settle(&root, &home(&outer)).unwrap_err().to_string().contains("a is in the way"));
         fs::rename(root.join("a"), root.join("mine")).unwrap();
-        assert!(settle(&root).unwrap());
+        assert_eq!(settle(&root, &home(&outer)).unwrap(), [(format!("{waiting}/a"), "a".to_owned())]);
         assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "new");
         assert_eq!(fs::read_to_string(root.join("kept/a")).unwrap(), "a");
         assert_eq!(names(&root), ["a", "b", "kept", "link", "mine"]);

@@ -18,6 +18,7 @@ use crate::{
     ledger::{self, Account, Left},
     model::{Blob, Usage},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
+    schema::sha256,
     send::BoxFuture,
     step_name::StepName,
     worker,
@@ -114,7 +115,7 @@ impl Launch {
         let account = ledger::open_run(self.budget, &*driver).await;
         // Boxed: a run spends nearly all of its time in this future, and the rest need not be as large.
         let result = within(Box::pin(self.start_and_call(account.clone()))).await;
-        toolsets.ended(&run).await;
+        let notices = toolsets.ended(&run).await;
 
         let (status, end, usage, mut halt) = match result {
             Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
@@ -128,6 +129,12 @@ impl Launch {
             }
         };
         if has_end_record {
+            for text in notices {
+                // Named by its text: a resumed run does not repeat a notice.
+                let step = StepName::Other(format!("notice.{}", &sha256(text.as_bytes())[..16]).into());
+                let written = driver.record(&CallPath::root(), step, RecordKind::Note { text: text.into() });
+                halt = halt.or(written.err());
+            }
             // The operator can remove the cause of a halt (a full disk, a changed program). Then the run can be resumed.
             let recorded = match &halt {
                 Some(Halt::Journal(_) | Halt::Diverged { .. }) => RunStatus::Interrupted,

@@ -155,9 +155,10 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
         Box::pin(async { None })
     }
-    /// The run with that ID has ended: what the kind holds for it (processes, connections) must be released.
-    fn ended<'a>(&'a self, _run: &'a Arc<str>) -> BoxFuture<'a, ()> {
-        Box::pin(async {})
+    /// The run with that ID has ended: what the kind holds for it (processes, connections) must be released. Returns
+    /// notices for the operator about what its tools left behind.
+    fn ended<'a>(&'a self, _run: &'a Arc<str>) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(async { Vec::new() })
     }
 }
 
@@ -229,11 +230,13 @@ impl ToolsetRegistry {
         }
         all
     }
-    /// Tells every kind that the run with that ID has ended.
-    pub async fn ended(&self, run: &Arc<str>) {
+    /// Tells every kind that the run with that ID has ended. Returns their notices for the operator.
+    pub async fn ended(&self, run: &Arc<str>) -> Vec<String> {
+        let mut notices = Vec::new();
         for kind in self.kinds.values() {
-            kind.ended(run).await;
+            notices.extend(kind.ended(run).await);
         }
+        notices
     }
     /// All names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {

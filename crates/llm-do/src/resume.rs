@@ -13,7 +13,9 @@ use llm_do_core::{
     question::{Given, QuestionId, Waiting},
 };
 use llm_do_records::{History, Redactor};
-use llm_do_runs::{JournalWriter, LocalDriver, ReadError, ReopenError, SealKey, read_own_journal};
+use llm_do_runs::{
+    JournalWriter, LocalDriver, ReadError, ReopenError, SealKey, is_running, read_own_journal,
+};
 use serde::Deserialize;
 use std::{
     collections::HashMap,
@@ -92,8 +94,12 @@ impl PastRun {
     /// by the llm-do whose folder (`~/.llm-do`) is `home`: a project from somewhere else may bring runs along.
     ///
     /// # Errors
-    /// It can't be read, was written by somebody else, or does not tell how it was started.
+    /// It is running in another process, can't be read, was written by somebody else, or does not say how it was started.
     pub fn open(dir: &Path, home: &Path) -> Result<Self, ResumeError> {
+        // Its questions and unfinished calls are those of the other process.
+        if is_running(dir) {
+            return Err(ReopenError::Running.into());
+        }
         let key = SealKey::read(home).map_err(|error| ResumeError::Key(error.to_string()))?;
         let records = read_own_journal(dir, &key)?.records;
         let Some(Record { body: RecordKind::RunStarted { invocation, approval, date, .. }, .. }) =

@@ -34,6 +34,8 @@ mod package;
 mod parallel;
 mod pre_approvals;
 mod program;
+mod protected;
+mod recording_tree;
 pub mod resolve;
 pub mod scan;
 pub mod shape;

@@ -10,7 +10,9 @@ use crate::{
     loading::{self, Loading, Workers, finish, same_id, with_nearest},
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted, default_mount},
-    package::{Package, Packages, protection},
+    package::{Package, Packages},
+    protected,
+    recording_tree::RecordingTree,
     resolve::{PackageId, WorkerFile},
     show::Shown,
     signature::{InputError, show},
@@ -22,7 +24,7 @@ use llm_do_core::{
     gate::{Mode, Policy, RuleLine},
     model::ModelName,
     source::{FunctionId, FunctionSource},
-    worker::{BoundPath, CodeModule, DefinitionError, Definitions, Delegation, WorkerDefinition},
+    worker::{BoundPath, DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
 use serde_json::Value;
 use std::{
@@ -62,7 +64,7 @@ pub struct Program {
     work: Option<Place>,
     name: String,
     model: Option<ModelName>,
-    /// Covers the manifest's files and the code of loaded workers.
+    /// Covers every file that was read while the program was loaded, and those that could be read later.
     protection: Arc<Protection>,
     entry: Arc<WorkerDefinition>,
     workers: Mutex<Workers>,
@@ -88,6 +90,8 @@ impl Program {
     /// All problems of the opened files, including warnings, in reading order.
     pub fn load(source: Source, host: LoadOptions) -> Result<Loaded, Diagnostics> {
         let mut found = Vec::new();
+        let files = Arc::new(RecordingTree::new(Arc::clone(&source.tree)));
+        let source = Source { tree: Arc::clone(&files) as _, ..source };
         let mut loading = Loading::begin(&source, host, &mut found);
         let entry = loading
             .entry(&source.start, &mut found)
@@ -110,7 +114,8 @@ impl Program {
             let folder = package.tree.root().name();
             if folder.is_empty() { "program".to_owned() } else { folder.to_owned() }
         });
-        let protection = protected(package, &workers, source.work.as_ref());
+        let protection = protected::protection(&packages, &workers, source.work.as_ref())
+            .with_defining(files.read_places());
         let program = Self {
             protection: Arc::new(protection),
             host,
@@ -485,26 +490,6 @@ impl Definitions for Program {
     fn delegation(&self) -> Delegation {
         self.manifest().delegation
     }
-}
-
-/// The files that define the program: those of its manifest, and the code modules that its workers name.
-fn protected(package: &Package, workers: &Workers, work: Option<&Place>) -> Protection {
-    let root = package.tree.root();
-    let own = workers.values().map(|effective| &effective.definition);
-    let named = own.flat_map(|definition| {
-        let levels = definition.tools.iter().flat_map(|level| level.modules.iter().map(|it| &it.module));
-        levels.chain(definition.code.iter().map(|code| &code.module))
-    });
-    let mut defining = package.manifest.defining();
-    for module in named {
-        let CodeModule::File(place) = module else { continue };
-        if let Some(path) = place.rest(root).filter(|path| !path.is_empty())
-            && !defining.iter().any(|known| known == path)
-        {
-            defining.push(path.to_owned());
-        }
-    }
-    protection(root, work, defining)
 }
 
 fn definition(found: Result<Arc<Effective>, Diagnostics>) -> Result<Arc<WorkerDefinition>, DefinitionError> {

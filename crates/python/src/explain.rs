@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(
             network(&other, &list, &[missing]),
             "\nRefused by the network: `x.example:8080` is not on the list of this worker's `sandbox.network_enabled`. \
-             To allow it, list `x.example:8080` there and run with `--grant network=x.example:8080`."
+             To allow it, list `x.example:8080` there and let the operator grant `network=x.example:8080`."
         );
         let elsewhere = Denial::OtherServer { host: host("example.org"), named: Some("evil.net".into()) };
         let told = network(&unknown, &list, &[elsewhere]);

@@ -2,7 +2,7 @@
 
 use crate::wire::{self, FromHost, Module, Op, PythonError, ToHost};
 use llm_do_core::model::Blob;
-use llm_do_sandbox::confine::{Denial, Denials, Exit, Process, Running};
+use llm_do_sandbox::confine::{Denial, Denials, Exit, Process, Running, Watching};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -28,6 +28,9 @@ pub(crate) const START: Duration = Duration::from_secs(30);
 
 /// How long to wait before another interrupt is sent to code that should stop.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long a killed process may take to end.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// What happens to a call.
 #[derive(Debug)]
@@ -88,8 +91,13 @@ enum Order {
 pub(crate) struct HostError(pub(crate) String);
 
 impl Host {
-    /// Starts the process and waits for at most `limit` until it is ready. Gives `process` its end of the socket.
-    pub(crate) async fn start(process: Process, limit: Option<Duration>) -> Result<Self, HostError> {
+    /// Starts the process and waits for at most `limit` until it is ready. Gives `process` its end of the socket. `watching`
+    /// is held until the process has ended.
+    pub(crate) async fn start(
+        process: Process,
+        limit: Option<Duration>,
+        watching: Option<Watching>,
+    ) -> Result<Self, HostError> {
         let failed = |error: io::Error| HostError(format!("the Python host cannot be started: {error}"));
         let (ours, theirs) = StdUnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
@@ -124,7 +132,7 @@ impl Host {
         let (orders, inbox) = mpsc::unbounded_channel();
         let (gone, exit) = watch::channel(None);
         tokio::spawn(write_frames(to, queue));
-        tokio::spawn(supervise(running, inbox, gone));
+        tokio::spawn(supervise(running, inbox, gone, watching));
         tokio::spawn(read_frames(from, Arc::clone(&shared), exit));
         if let Some(out) = printed.0 {
             tokio::spawn(read_lines(out, Arc::clone(&shared)));
@@ -373,6 +381,7 @@ async fn supervise(
     mut running: Running,
     mut orders: mpsc::UnboundedReceiver<Order>,
     gone: watch::Sender<Option<Arc<str>>>,
+    watching: Option<Watching>,
 ) {
     let reason = loop {
         tokio::select! {
@@ -384,8 +393,10 @@ async fn supervise(
             },
         }
     };
-    drop(running);
+    running.kill();
     let _ = gone.send(Some(reason.into()));
+    let _ = tokio::time::timeout(ENDING, running.wait()).await;
+    drop((running, watching));
 }
 
 /// How a process ended, as a text.

@@ -226,12 +226,14 @@ impl Python {
     }
 
     /// Ends the hosts of a run that is over, and all processes that its calls left behind. A call that was given up gets its
-    /// grace time to clean up.
-    pub async fn end(&self, run: &Arc<str>) {
+    /// grace time to clean up. Returns notices for the operator about what they have planted.
+    pub async fn end(&self, run: &Arc<str>) -> Vec<String> {
         let pool = self.pools().remove(&Some(Arc::clone(run)));
         if let Some(pool) = pool {
             pool.wait_for_stopping().await;
+            drop(pool);
         }
+        self.confiner().watch().end(run).await
     }
 
     fn pools(&self) -> MutexGuard<'_, HashMap<Option<Arc<str>>, Arc<Pool>>> {
@@ -295,7 +297,11 @@ impl Python {
             network: if self.settings.only_looks { Network::Off } else { reach.network() },
             ..Process::new(&interpreter.path, view, confinement)
         };
-        Host::start(process, limit).await
+        let watching = match (&reach.run, &reach.authority) {
+            (Some(run), Some(authority)) => Some(self.confiner().watch().begin(run, &given.view, authority)),
+            _ => None,
+        };
+        Host::start(process, limit, watching).await
     }
 }
 

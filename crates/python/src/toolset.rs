@@ -116,10 +116,11 @@ impl ToolsetKind for Custom {
         })
     }
 
-    fn ended<'a>(&'a self, run: &'a Arc<str>) -> BoxFuture<'a, ()> {
+    fn ended<'a>(&'a self, run: &'a Arc<str>) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
-            if let Some(python) = &self.python {
-                python.end(run).await;
+            match &self.python {
+                Some(python) => python.end(run).await,
+                None => Vec::new(),
             }
         })
     }

@@ -116,7 +116,7 @@ pub struct Written {
 #[derive(Debug, thiserror::Error)]
 pub enum ReopenError {
     /// A process is writing it.
-    #[error("the run is going on in another process")]
+    #[error("the run is running in another process")]
     Running,
     /// The file can't be opened or written.
     #[error("cannot open {}: {source}", path.display())]

@@ -105,7 +105,7 @@ pub(crate) fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Whether a process is writing the run's journal.
-pub(crate) fn is_running(run_dir: &Path) -> bool {
+pub fn is_running(run_dir: &Path) -> bool {
     open_regular(&run_dir.join(JOURNAL_FILE)).is_ok_and(|file| is_locked(&file))
 }
 

@@ -74,6 +74,18 @@ impl SealKey {
         }
     }
 
+    /// A JSON object with a seal as its last field. The object must have a field already. `purpose` says what the object
+    /// is and where it belongs: a seal holds for its purpose alone. It must not be the ID of a run.
+    pub fn seal(&self, purpose: &str, mut object: Vec<u8>) -> Vec<u8> {
+        self.chain(purpose).seal(&mut object, 0);
+        object
+    }
+
+    /// Whether [`SealKey::seal`] has sealed this object with this key and for this purpose.
+    pub fn has_sealed(&self, purpose: &str, object: &[u8]) -> bool {
+        self.chain(purpose).admits(object)
+    }
+
     /// The seals of a run's records.
     pub(crate) fn chain(&self, run: &str) -> Chain {
         Chain { key: self.clone(), before: run.as_bytes().into() }
@@ -176,6 +188,17 @@ mod tests {
         for bare in [&b"{\"seq\":0}"[..], b"", b"{}", b",\"seal\":\"AAAAAAAAAAAAAAAAAAAAAA\"}"] {
             assert!(!key.chain("a").admits(bare));
         }
+    }
+
+    #[test]
+    fn an_object_is_sealed_for_one_purpose() {
+        let key = SealKey::from([7; 32]);
+        let object = key.seal("moves in /p", br#"{"moves":[]}"#.to_vec());
+        assert!(key.has_sealed("moves in /p", &object));
+        assert!(!key.has_sealed("moves in /q", &object));
+        assert!(!SealKey::from([8; 32]).has_sealed("moves in /p", &object));
+        assert!(!key.has_sealed("moves in /p", br#"{"moves":[]}"#));
+        assert!(serde_json::from_slice::<serde_json::Value>(&object).unwrap()["moves"].is_array());
     }
 
     #[test]

@@ -30,7 +30,10 @@ mod probe;
 mod profile;
 mod system;
 mod view;
+mod watch;
 
+#[cfg(target_os = "linux")]
+mod cgroup;
 #[cfg(target_os = "linux")]
 mod crowd;
 #[cfg(target_os = "linux")]
@@ -56,7 +59,8 @@ pub use probe::{Layer, Probe, probe};
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub use process::{Exit, Process, Refused, Running, StartError};
 pub(crate) use view::unfit;
-pub use view::{LeftOut, ProcessView, Shown};
+pub use view::{LeftOut, Planted, ProcessView, Shown};
+pub use watch::{Watch, Watching};
 
 use serde::{Deserialize, Serialize};
 use std::{

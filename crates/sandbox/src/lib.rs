@@ -11,6 +11,7 @@
 #[cfg(unix)]
 pub mod confine;
 mod file_system;
+mod git;
 mod keep;
 mod open;
 mod place;

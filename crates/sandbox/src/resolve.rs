@@ -1,6 +1,9 @@
 //! From a located path to a folder's descriptor and one name in it.
 
-use crate::open::{folder_at, make_folder, nearest_folder};
+use crate::{
+    git,
+    open::{folder_at, make_folder, nearest_folder},
+};
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
 use llm_do_core::{authority::Located, vfs::FsError};
@@ -83,6 +86,22 @@ pub(crate) fn resolve_rest(at: &Located, rest: &str, how: How) -> Result<Option<
     Walk { at, root, folders: Vec::new(), pending: Vec::new(), steps: 0 }.run(rest, how).map(Some)
 }
 
+/// Refuses a change inside a folder that git takes for a repository, or one that would make a folder a repository:
+/// git runs the programs that its settings name. `inside` are the folders from the base to the entry, `names` the name
+/// that the path has in each. A base that is a repository was mounted by name, which lifts this protection.
+fn outside_repositories(at: &Located, inside: &[&Dir], names: &[&str]) -> Result<(), FsError> {
+    for (index, (folder, name)) in inside.iter().zip(names).enumerate() {
+        let exists = |part: &str| folder.symlink_metadata(part).is_ok();
+        let is_repository = git::is_repository(|part| name.eq_ignore_ascii_case(part) || exists(part));
+        if is_repository && !(index == 0 && git::is_repository(exists)) {
+            let reason = "git takes that folder for a repository (`HEAD`, `objects`, `refs`), and runs programs that \
+                          its settings name";
+            return Err(FsError::Io { path: at.path.clone(), reason: reason.into() });
+        }
+    }
+    Ok(())
+}
+
 fn base_is_a_file(at: &Located) -> FsError {
     FsError::WrongKind { path: at.mount.at.clone(), is: "a file", wanted: "a folder" }
 }
@@ -147,7 +166,7 @@ impl Walk<'_> {
             let here = self.here();
             let found = match here.symlink_metadata(&part) {
                 Ok(found) => found,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return self.missing(part),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return self.missing(part, how),
                 Err(error) => return Err(failed(self.at, &error)),
             };
             let last = self.pending.is_empty();
@@ -159,7 +178,7 @@ impl Walk<'_> {
                     Err(_) => self.pending.push(part),
                 }
             } else if last {
-                return Ok(self.end(part, Some(found)));
+                return self.end(part, Some(found), how);
             } else if found.is_dir() {
                 match here.open_dir_nofollow(&part) {
                     Ok(dir) => self.folders.push((dir, part)),
@@ -174,7 +193,7 @@ impl Walk<'_> {
                 }
             } else if !how.makes() {
                 // Nothing can be below a file.
-                return self.missing(part);
+                return self.missing(part, how);
             } else {
                 let path = self.at.virtual_of(&self.rest(&part));
                 let is = if found.is_file() { "a file" } else { "a special file" };
@@ -185,7 +204,7 @@ impl Walk<'_> {
         match self.folders.pop() {
             Some((dir, name)) => {
                 let found = dir.dir_metadata().map_err(|error| failed(self.at, &error))?;
-                Ok(self.end(name, Some(found)))
+                self.end(name, Some(found), how)
             }
             None => {
                 let found = self.root.dir_metadata().map_err(|error| failed(self.at, &error))?;
@@ -241,14 +260,23 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn end(mut self, name: String, found: Option<Metadata>) -> Spot {
+    /// Ends at `name` in the current folder; `name` has several parts if the first of them is missing.
+    fn end(mut self, name: String, found: Option<Metadata>, how: How) -> Result<Spot, FsError> {
+        if how.makes() {
+            let inside: Vec<&Dir> =
+                std::iter::once(&self.root).chain(self.folders.iter().map(|(dir, _)| dir)).collect();
+            let first = name.split('/').next().unwrap_or_default();
+            let names: Vec<&str> =
+                self.folders.iter().map(|(_, name)| name.as_str()).chain([first]).collect();
+            outside_repositories(self.at, &inside, &names)?;
+        }
         let rest = self.rest(&name);
         let parent = self.folders.pop().map_or(self.root, |(dir, _)| dir);
-        Spot { parent, missing: Vec::new(), name: Some(name), rest, found }
+        Ok(Spot { parent, missing: Vec::new(), name: Some(name), rest, found })
     }
 
     /// Ends at a missing entry, possibly several folders deep.
-    fn missing(mut self, part: String) -> Result<Spot, FsError> {
+    fn missing(mut self, part: String, how: How) -> Result<Spot, FsError> {
         let mut names = vec![part];
         names.extend(self.pending.drain(..).rev());
         if names.iter().any(|name| name == "..") {
@@ -256,7 +284,7 @@ impl Walk<'_> {
         }
         let whole = names.join("/");
         let name = names.pop().expect("it holds at least the missing part");
-        let spot = self.end(whole, None);
+        let spot = self.end(whole, None, how)?;
         Ok(Spot { missing: names, name: Some(name), ..spot })
     }
 }

@@ -132,6 +132,15 @@ impl ToolsetKind for Shell {
         let made = self.made_for(configuration, context.authority, context.policy.as_ref());
         Box::pin(async { made.map(|function| function.into_iter().collect()) })
     }
+
+    fn ended<'a>(&'a self, run: &'a Arc<str>) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(async move {
+            match &self.host {
+                Some(host) => host.confiner.watch().end(run).await,
+                None => Vec::new(),
+            }
+        })
+    }
 }
 
 impl Shell {
@@ -177,6 +186,7 @@ impl Shell {
             authority: Arc::new(authority.clone()),
             environment: Arc::clone(&host.environment),
             confinement,
+            confiner: Arc::clone(&host.confiner),
             timeout,
         };
         Ok(Some(Function { meta, body: Implementation::Leaf(Arc::new(tool)), rule: None }))

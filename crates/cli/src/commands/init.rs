@@ -3,7 +3,7 @@
 use crate::{
     args::{Cli, Format, InitArgs},
     exit::{Complaint, Exit},
-    program::quoted,
+    program::{home, quoted},
     render::Output,
     transaction::{self, Moves, Staged},
     visible,
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &InitArgs, output: &Output) -> Result<Exit, Complaint> {
     let template = template(&args.template).expect("the command line takes only templates that there are");
     let given = args.name.as_deref().unwrap_or(".");
     let (path, files) =
-        if Path::new(given) == Path::new(".") { here(template)? } else { new(given, template)? };
+        if Path::new(given) == Path::new(".") { here(template, output)? } else { new(given, template)? };
     if output.format == Format::Text {
         if !output.quiet {
             output.screen.line(&made(&path, &files, template, output));
@@ -96,11 +96,12 @@ fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Comp
 }
 
 /// A project of the current folder.
-fn here(template: &Template) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
+fn here(template: &Template, output: &Output) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
     let folder =
         env::current_dir().map_err(|error| Complaint::wrong(format!("no current folder: {error}")))?;
-    transaction::settle(&folder)
+    let moved = transaction::settle(&folder, &home())
         .map_err(|error| Complaint::failed(format!("the current folder can't be made a project: {error}")))?;
+    transaction::tell(&moved, output);
     let others = entries(&folder)
         .map_err(|error| Complaint::wrong(format!("the current folder can't be read: {error}")))?;
     if !others.is_empty() {
@@ -115,11 +116,11 @@ fn here(template: &Template) -> Result<(PathBuf, Vec<NewFile>), Complaint> {
     let files = template.files(&name);
     let made = Staged::inside(&folder).and_then(|staged| {
         write(&staged, &files)?;
-        let mut moves = Moves::new(&folder);
+        let mut moves = Moves::new(&folder, &home())?;
         for top in fs::read_dir(staged.path())? {
             moves.add_staged(&staged, top?.file_name().to_str().expect("a template's names are text"));
         }
-        moves.carry_out(&staged)
+        moves.make(&staged)
     });
     made.map_err(|error| Complaint::failed(format!("the project can't be made: {error}")))?;
     Ok((PathBuf::from("."), files))

@@ -4,7 +4,7 @@
 use crate::{
     args::{Format, MigrateArgs},
     exit::{Complaint, Exit},
-    program::quoted,
+    program::{home, quoted},
     render::Output,
     transaction::{self, Moves, Staged},
     visible,
@@ -95,16 +95,18 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
 fn settle(args: &MigrateArgs, path: &Path, output: &Output) -> Result<bool, Complaint> {
     let folder = if path.is_dir() { path } else { around(path) };
     if args.write && args.into.is_none() {
-        let settled = transaction::settle(folder).map_err(|error| {
+        let unsettled = transaction::is_unsettled(folder);
+        let moved = transaction::settle(folder, &home()).map_err(|error| {
             Complaint::failed(format!(
                 "a change to `{}` was cut off, and can't be finished: {error}",
                 folder.display()
             ))
         })?;
-        if settled {
+        if unsettled {
             output.note("a change to this folder that was cut off is finished now");
         }
-        return Ok(settled);
+        transaction::tell(&moved, output);
+        return Ok(unsettled);
     }
     if transaction::is_unsettled(folder) {
         let shown = path.display().to_string();
@@ -189,7 +191,7 @@ fn write_in_place(root: &Path, plan: &Plan) -> Result<Option<String>, Complaint>
             .filter_map(|change| change.from.as_deref())
             .chain(plan.absorbed.iter().map(|one| one.path.as_str()))
             .collect();
-        let mut moves = Moves::new(root);
+        let mut moves = Moves::new(root, &home())?;
         for path in &originals {
             moves.add(path, &format!("{kept}/{path}"));
         }
@@ -199,7 +201,7 @@ fn write_in_place(root: &Path, plan: &Plan) -> Result<Option<String>, Complaint>
         for change in written {
             moves.add_staged(&staged, &change.to);
         }
-        moves.carry_out(&staged)?;
+        moves.make(&staged)?;
         Ok((!originals.is_empty()).then_some(kept))
     };
     write().map_err(|error| {

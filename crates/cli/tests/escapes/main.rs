@@ -21,6 +21,7 @@ mod attempt;
 mod binary;
 mod command_processes;
 mod command_words;
+mod definitions;
 mod delegation;
 mod domain_lists;
 mod foreign_runs;
@@ -95,6 +96,7 @@ groups! {
     generated_workers: generated_workers::group,
     approvals: operator::approvals,
     terminal: operator::terminal,
+    definitions: definitions::group,
     loading: loading::group,
     templates: templates::group,
     journal: project_code::journal,

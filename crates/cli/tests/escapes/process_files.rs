@@ -119,6 +119,20 @@ pub(crate) fn group() -> Group {
             "p = RO + '/theirs.txt'\nreturn each(lambda: os.chown(p, os.getuid(), os.getgid()), lambda: os.fchown(os.open(p, 0), os.getuid(), -1))",
         ),
         Probe::new("changing the times of a read-only file", ro, ("seccomp", "EPERM"), "p = RO + '/theirs.txt'\nreturn each(lambda: os.utime(p, (1, 1)), lambda: os.utime(os.open(p, 0), (1, 1)))"),
+        Probe::new(
+            "reading the extended attributes of a file outside",
+            ("mount namespace", "ENOENT"),
+            ("seccomp", "EOPNOTSUPP|ENOTSUP"),
+            "return each(lambda: os.getxattr(CANARY, 'user.x'), lambda: os.listxattr(CANARY))",
+        )
+        .prepare(|world| {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(world.outside("canary.txt"), "user.x", world.secret.as_bytes(), flags).unwrap();
+        }),
+        Probe::filtered(
+            "a lease on a read-only file and a watch on its folder (`F_SETLEASE`, `F_NOTIFY`)",
+            "import fcntl\nfile, folder = os.open(RO + '/theirs.txt', 0), os.open(RO, 0)\nreturn each(lambda: fcntl.fcntl(file, 1024, 0), lambda: fcntl.fcntl(folder, 1026, 0x10))",
+        ),
         Probe::new("setting extended attributes of a read-only file", ro, ("seccomp", "EPERM"), "p = RO + '/theirs.txt'\nreturn each(lambda: os.setxattr(p, 'user.x', b'1'), lambda: os.setxattr(os.open(p, 0), 'user.x', b'1'))"),
         Probe::new(
             "changing the flags of a read-only file, by `ioctl` on its descriptor",

@@ -189,7 +189,7 @@ pub(crate) fn limits() -> Group {
         (
             "creating processes without bound (a fork bomb)",
             "A, B",
-            "A: `pid_max` of the namespace, `RLIMIT_NPROC`; B: the supervisor counts",
+            "a control group; without one, A: `pid_max` of the namespace, `RLIMIT_NPROC`; B: the supervisor counts",
             fork_bomb,
         ),
         (
@@ -238,7 +238,7 @@ pub(crate) fn limits() -> Group {
             "the mount is scanned after the process ends",
             planted,
         ),
-        "A",
+        "A, B",
     ));
     Group {
         title: "Limits, start and end of processes",
@@ -384,11 +384,8 @@ fn fork_bomb(world: &World) -> Tried {
         let mut process = python(world, &parts(world), tier, FORK_BOMB, &victim);
         process.limits.processes = 32;
         let ran = run(world, process);
-        let bounded = match tier == A {
-            true => ran.verdict() == "EAGAIN",
-            false => ran.exit.reason.as_deref().unwrap_or("").contains("more processes"),
-        };
-        must(bounded, format!("ESCAPE: {tier:?}: {ran:?}"))?;
+        let counted = tier == B && ran.exit.reason.as_deref().unwrap_or("").contains("more processes");
+        must(counted || ran.verdict() == "EAGAIN", format!("ESCAPE: {tier:?}: {ran:?}"))?;
     }
     let other = World::new();
     let free = run(&other, python(&other, &parts(&other), Confinement::Unconfined, FORK_BOMB, &victim));
@@ -564,15 +561,21 @@ fn never_given(world: &World) -> Tried {
 }
 
 fn planted(world: &World) -> Tried {
-    let before = ProcessView::of(&parts(world), Tier::Namespaces).unwrap();
-    let script = "os.makedirs(RW + '/.git/hooks')\nwrite(RW + '/new.worker')\nreturn write(RW + '/.git/hooks/post-commit')";
-    let ran = in_tier(world, A, script);
-    must(ran.verdict() == "ok", format!("it is refused now; change the outcome: {ran:?}"))?;
-    let after = ProcessView::of(&parts(world), Tier::Namespaces).unwrap();
-    let found = before.planted_since(&after);
-    must(
-        found == [world.project("rw/.git"), world.project("rw/new.worker")],
-        format!("ESCAPE: found {found:?}"),
-    )?;
-    Ok(Outcome::Undefended("planted files are found and reported when the process has ended"))
+    for tier in [A, B] {
+        let Confinement::Tier(name) = tier else { continue };
+        let rw = world.authority(vec![world.mount("/rw", "project/rw", Access::Write)]);
+        let before = ProcessView::of(&rw, name).unwrap();
+        let script = "os.makedirs(RW + '/.git/hooks')\nwrite(RW + '/new.worker')\nreturn write(RW + '/.git/hooks/post-commit')";
+        let ran = in_tier(world, tier, script);
+        must(ran.verdict() == "ok", format!("it is refused now; change the outcome: {ran:?}"))?;
+        let found = before.planted(&rw).unwrap();
+        let places: Vec<_> = found.iter().map(|planted| &planted.place).collect();
+        must(
+            places == [&world.project("rw/.git"), &world.project("rw/new.worker")],
+            format!("ESCAPE: found {found:?}"),
+        )?;
+        fs::remove_dir_all(world.project("rw/.git")).unwrap();
+        fs::remove_file(world.project("rw/new.worker")).unwrap();
+    }
+    Ok(Outcome::Shown)
 }

@@ -180,7 +180,7 @@ fn disk_full() -> Met {
     let scenario = scenario.env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
     let limited = scenario.command(&run);
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", &format!("trap '' XFSZ; exec prlimit --fsize={bytes} -- \"$@\""), "sh"]);
+    shell.args(["-c", &format!("exec prlimit --fsize={bytes} -- \"$@\""), "sh"]);
     shell.arg(limited.get_program()).args(limited.get_args()).current_dir(scenario.project()).env_clear();
     shell.envs(limited.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let told = scenario.finished(shell.stdin(Stdio::null()).output().expect("sh starts"));

@@ -167,3 +167,24 @@ fn finished_run_cannot_be_resumed() {
     let text = fs::read_to_string(scenario.runs()[0].join("journal.jsonl")).unwrap();
     assert_eq!(lines(&text).last().unwrap()["kind"], "run_ended");
 }
+
+/// Its questions wait in the other process, and a call that runs there was not cut off.
+#[test]
+fn run_of_another_process_is_not_resumed() {
+    let scenario = two_writes();
+    assert_eq!(scenario.run(&[".", "--approval", "defer"]).code, Some(5));
+    let journal = fs::File::open(scenario.runs()[0].join("journal.jsonl")).unwrap();
+    journal.lock().unwrap();
+    let told = scenario.run(&["runs", "resume"]);
+    assert_snapshot!(told, @"
+    exit 2
+    --- stderr
+    error: the run is running in another process
+    hint: wait for its end, or stop that process; `llm-do runs show --follow RUN` shows what it does
+    ");
+    let decided = scenario.run(&["runs", "resume", "last", "--approve", "0/0.1"]);
+    assert_eq!((decided.code, decided.stderr), (told.code, told.stderr));
+    drop(journal);
+    assert_eq!(scenario.run(&["runs", "resume", "last", "--approve", "0/0.1"]).code, Some(5));
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a"));
+}

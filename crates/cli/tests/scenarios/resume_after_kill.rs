@@ -1,8 +1,9 @@
 //! A run that is killed at each record and resumed: no finished call is repeated and no record is lost
 //! (docs/guides/runs.md).
 //!
-//! The kernel kills the process at an exact byte: a limit on the size of files (`RLIMIT_FSIZE`) ends it when it would
-//! write beyond that byte of its journal, the largest file that it writes. It has no chance to clean up.
+//! The process is killed at an exact byte: a limit on the size of files (`RLIMIT_FSIZE`) sends it a signal when it would
+//! write beyond that byte of its journal, the largest file that it writes. The test traces it (ptrace(2)) and kills it
+//! before the signal is delivered, so that it has no chance to clean up.
 
 use crate::{
     python::fixture::{assert_no_process_is_left, has_python},
@@ -14,8 +15,8 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::process::{CommandExt, ExitStatusExt},
-    process::Command,
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
@@ -98,19 +99,50 @@ fn prepared(by: &Scenario) -> Scenario {
     scenario
 }
 
-/// Runs the program until its journal would grow beyond so many bytes.
+/// Runs the program until its journal would grow beyond so many bytes, and kills it then. Returns its exit code if it
+/// ended before.
 fn run_until(scenario: &Scenario, bytes: u64) -> Option<i32> {
     let mut command = scenario.command(RUN);
-    // SAFETY: between fork and exec only this system call is made.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec only these system calls are made.
     unsafe {
         command.pre_exec(move || {
             setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-            Ok(setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum: None })?)
+            setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum: None })?;
+            match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
         });
     }
-    let ended = command.output().expect("the binary starts").status;
-    assert!(ended.code().is_some() || ended.signal() == Some(25), "SIGXFSZ ends it, or nothing: {ended}");
-    ended.code()
+    let child = command.spawn().expect("the binary starts");
+    let program = i32::try_from(child.id()).expect("a process number");
+    // SAFETY: these calls change nothing in this process but `status`, which lives through them.
+    unsafe {
+        let mut status = 0;
+        // It stops when it is executed.
+        assert_eq!(libc::waitpid(program, &raw mut status, libc::__WALL), program);
+        let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
+        assert_eq!(libc::ptrace(libc::PTRACE_SETOPTIONS, program, 0, options), 0);
+        libc::ptrace(libc::PTRACE_CONT, program, 0, 0);
+        loop {
+            // The program and its threads.
+            let stopped = libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD);
+            assert!(stopped > 0, "{}", std::io::Error::last_os_error());
+            if !libc::WIFSTOPPED(status) {
+                match stopped == program {
+                    true => return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+                    false => continue,
+                }
+            }
+            match libc::WSTOPSIG(status) {
+                libc::SIGXFSZ => drop(libc::kill(program, libc::SIGKILL)),
+                // A new thread, in its parent and in itself.
+                libc::SIGTRAP | libc::SIGSTOP => drop(libc::ptrace(libc::PTRACE_CONT, stopped, 0, 0)),
+                signal => drop(libc::ptrace(libc::PTRACE_CONT, stopped, 0, signal)),
+            }
+        }
+    }
 }
 
 /// The files that the program leaves, with every posted line.

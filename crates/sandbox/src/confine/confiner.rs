@@ -1,6 +1,6 @@
 //! How the processes of one session are confined.
 
-use super::{Confinement, Tier, probe};
+use super::{Confinement, Tier, Watch, probe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Decides how the processes of one session are confined: by the kernel's best tier or, if there is none and the
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Confiner {
     unconfined: AtomicBool,
     always: Option<Confinement>,
+    watch: Watch,
 }
 
 /// This machine can't confine a process, and the operator has not granted unconfined processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this system can't confine processes (`llm-do doctor` says why); `--grant unconfined` runs them with all of your own \
-     rights"
+    "this system can't confine processes; the operator's grant `unconfined` runs them with all rights of the operator"
 )]
 pub struct Unconfinable;
 
@@ -44,6 +44,11 @@ impl Confiner {
             None if self.unconfined.load(Ordering::Acquire) => Ok(Confinement::Unconfined),
             None => Err(Unconfinable),
         }
+    }
+
+    /// What the processes of each run leave behind.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// How processes are confined, as the start record of a run names it. Nothing where none can run.

@@ -28,12 +28,12 @@ pub fn network(
 ) -> Vec<String> {
     match allowed {
         Network::Off if refused => {
-            vec!["Network needs `sandbox.network_enabled` and the operator's `--grant network`.".to_owned()]
+            vec!["Network needs `sandbox.network_enabled` and the operator's grant `network`.".to_owned()]
         }
         Network::Domains(_) if denials.is_empty() && (refused || found_nobody) => vec![format!(
             "{who} reaches the domains of `sandbox.network_enabled` by HTTP and TLS through the proxy that \
-             `HTTPS_PROXY` names, and nothing else: use what goes by that variable. All of the network needs \
-             `network_enabled: true` and the operator's `--grant network`."
+             `HTTPS_PROXY` names, and nothing else: use a client that reads that variable. The whole network needs \
+             `network_enabled: true` and the operator's grant `network`."
         )],
         Network::Domains(_) => denials.iter().map(denial).collect(),
         Network::On | Network::Off => Vec::new(),
@@ -43,7 +43,7 @@ pub fn network(
 fn denial(denial: &Denial) -> String {
     match denial.missing() {
         Some(entry) => format!(
-            "Refused by the network: {denial}. To allow it, list `{entry}` there and run with `--grant network={entry}`."
+            "Refused by the network: {denial}. To allow it, list `{entry}` there and let the operator grant `network={entry}`."
         ),
         None => format!("Refused by the network: {denial}."),
     }

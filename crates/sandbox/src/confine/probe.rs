@@ -15,7 +15,7 @@ pub struct Probe {
 /// One layer of confinement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// `namespaces`, `landlock`, `seccomp`; on macOS `sandbox-exec`.
+    /// `namespaces`, `landlock`, `seccomp`, `cgroup`; on macOS `sandbox-exec`.
     pub name: &'static str,
     /// Whether it works.
     pub works: bool,
@@ -62,7 +62,7 @@ fn find_out() -> Probe {
 
 #[cfg(target_os = "linux")]
 fn find_out() -> Probe {
-    use super::{landlock, plan::Task, process};
+    use super::{Limits, cgroup::ControlGroup, landlock, plan::Task, process};
     let namespaces = match process::try_out(Task::TryNamespaces) {
         Ok(()) => Ok("user, mount, process, IPC, host name and network namespaces".to_owned()),
         Err(error) => Err(error.to_string()),
@@ -79,13 +79,25 @@ fn find_out() -> Probe {
         Ok(actions) if actions.contains("errno") => Ok("system call filters".to_owned()),
         _ => Err("the kernel has no system call filters".into()),
     };
+    let cgroup = match ControlGroup::new(&Limits::default()) {
+        Ok(_) => Ok("limits the memory and number of all processes of a tool together".to_owned()),
+        Err(reason) => Err(format!(
+            "no control group can be made ({reason}): memory is limited for each process alone, and shared mappings and \
+             files in memory (`memfd_create`) are not limited"
+        )),
+    };
     let layer = |name, result: Result<String, String>| {
         let works = result.is_ok();
         Layer { name, works, found: result.unwrap_or_else(|reason| reason) }
     };
     let mut probe = Probe {
         tier: None,
-        layers: vec![layer("namespaces", namespaces), layer("landlock", landlock), layer("seccomp", seccomp)],
+        layers: vec![
+            layer("namespaces", namespaces),
+            layer("landlock", landlock),
+            layer("seccomp", seccomp),
+            layer("cgroup", cgroup),
+        ],
     };
     probe.tier = [Tier::Namespaces, Tier::Landlock].into_iter().find(|tier| probe.has(*tier));
     probe

@@ -112,7 +112,7 @@ pub enum StartError {
     /// A list of domains.
     #[error(
         "a list of domains in `sandbox.network_enabled` needs namespaces (tier A), and this process has none: make them \
-         possible (`llm-do doctor` says what is missing), or decide between `network_enabled: true` and `false`"
+         possible, or decide between `network_enabled: true` and `false`"
     )]
     Domains,
     /// A layer could not be set up, or the program could not be executed.

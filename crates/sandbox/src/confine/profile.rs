@@ -1,12 +1,12 @@
-//! Profiles of macOS's sandbox, as text. **Unverified**: what the text says is tested, and not what macOS makes of it.
+//! Profiles of macOS's sandbox, as text. **Unverified**: tests check the text and not its effect on macOS.
 //!
 //! A profile never contains places. They are passed as parameters, so that a file name can't inject profile code.
-//! What is not allowed is denied.
+//! Everything that is not allowed is denied.
 
 use super::plan::Given;
 use std::{ffi::OsString, fmt::Write, path::Path};
 
-/// What programs need to run at all, to be read: programs, libraries and frameworks, and what tells times and letters.
+/// Places that every program may read: programs, libraries, frameworks, time zones and locales.
 const READABLE: [&str; 14] = [
     "/bin",
     "/sbin",
@@ -24,11 +24,11 @@ const READABLE: [&str; 14] = [
     "/private/var/select",
 ];
 
-/// What is needed to find hosts, given with the network.
+/// Files for looking up hosts, readable with the network.
 const NETWORK_READABLE: [&str; 3] =
     ["/private/etc/hosts", "/private/etc/resolv.conf", "/private/var/run/resolv.conf"];
 
-/// Devices that hold nothing of anybody.
+/// Devices without data of users.
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
 /// The arguments of `sandbox-exec` before the program's own: the profile and its parameters.
@@ -57,9 +57,13 @@ pub(super) fn arguments(places: &[Given], temporary: &Path, network: bool) -> Ve
         parameters.push((name, given.place.clone().into()));
     }
     if network {
-        text.push_str("(allow network-outbound)\n(allow system-socket)\n(allow mach-lookup (global-name \"com.apple.dnssd.service\"))\n");
+        // Without the filter the rule would cover Unix sockets too, such as those of agents that hold keys.
+        text.push_str(
+            "(allow network-outbound (remote tcp) (remote udp) (literal \"/private/var/run/mDNSResponder\"))\n\
+             (allow system-socket)\n(allow mach-lookup (global-name \"com.apple.dnssd.service\"))\n",
+        );
     }
-    // The last word counts: no device, no file of the set-user-ID kind, and no second name for what is only to be read.
+    // The last matching rule decides: no devices, no set-user-ID files, and no hard links to read-only files.
     text.push_str("(deny file-mknod)\n(deny file-write-setugid)\n(deny file-link)\n");
     let mut arguments: Vec<OsString> = vec!["-p".into(), text.into()];
     for (name, place) in parameters {
@@ -115,7 +119,8 @@ mod tests {
     #[test]
     fn the_network_is_there_or_not() {
         let (text, _) = profile(&[], true);
-        assert!(text.contains("(allow network-outbound)\n"), "{text}");
+        assert!(text.contains("(allow network-outbound (remote tcp) (remote udp) (literal "), "{text}");
+        assert!(!text.contains("(allow network-outbound)"), "Unix sockets stay closed: {text}");
         assert!(text.contains("/private/etc/resolv.conf"), "{text}");
         assert!(!text.contains("network-inbound"), "{text}");
     }

@@ -65,15 +65,15 @@ pub(super) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
 struct Limits {
     /// Most connections at once; further ones wait.
     connections: usize,
-    /// Longest that a request's head may take, and a connection between two requests.
+    /// Time limit for a request's head, and for the pause between two requests.
     head: Duration,
-    /// After how long without a byte to or from the process a connection ends, or after up to twice that.
+    /// A connection without a byte in either direction ends after this time, at the latest after twice this time.
     idle: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        // Models and other slow services are silent for minutes before they answer.
+        // Models and other slow services may take minutes until the first byte of an answer.
         Self { connections: 128, head: Duration::from_secs(30), idle: Duration::from_secs(15 * 60) }
     }
 }
@@ -89,7 +89,7 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Serves what connects to `listener`. Needs a tokio runtime.
+    /// Serves the connections of `listener`. Needs a tokio runtime.
     pub(super) fn start(listener: StdListener, list: Vec<Domain>) -> std::io::Result<Self> {
         Self::within(Limits::default(), listener, list)
     }
@@ -124,7 +124,7 @@ impl Drop for Task {
     }
 }
 
-/// What all connections of a process share.
+/// The state that all connections of a process share.
 struct Gate {
     list: Vec<Domain>,
     limits: Limits,
@@ -132,7 +132,7 @@ struct Gate {
 }
 
 async fn accept(listener: TcpListener, gate: Arc<Gate>) {
-    // Its connections end with it.
+    // Dropping this ends its connections.
     let mut connections = JoinSet::new();
     loop {
         while connections.len() >= gate.limits.connections {
@@ -141,7 +141,7 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>) {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(serve(stream, Arc::clone(&gate)))),
-                // There are no descriptors left for now, or the client has gone already.
+                // No descriptor is free now, or the client has already closed the connection.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -216,8 +216,8 @@ async fn answer(
     }
 }
 
-/// An answer of our own, after which the connection ends. Its text is in the first line too: that is all that many
-/// clients tell of an answer to `CONNECT`.
+/// The proxy's own answer, after which the connection ends. Its text is in the first line too, because many clients show
+/// nothing else of an answer to `CONNECT`.
 fn said(status: StatusCode, text: String) -> Response<Answer> {
     let reason = ReasonPhrase::try_from(text.clone());
     let mut response = Response::new(Answer::Text(Some(format!("{text}\n").into())));
@@ -232,9 +232,9 @@ fn said(status: StatusCode, text: String) -> Response<Answer> {
 
 /// The body of an answer.
 enum Answer {
-    /// Ours.
+    /// The proxy's own text.
     Text(Option<Bytes>),
-    /// The server's, with what keeps the connection to it going.
+    /// The server's, with the task that drives the connection to it.
     Passed { body: Incoming, _connection: Task },
 }
 

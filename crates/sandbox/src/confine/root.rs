@@ -31,10 +31,10 @@ use std::{
 
 const LAYER: &str = "mounts";
 
-/// Files of `/proc` that are about the machine and say nothing of what runs on it; all others are masked.
+/// Files of `/proc` that describe the machine and not the processes on it. All others are masked.
 const KEPT_OF_PROC: &[&str] = &["cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
 
-/// Where the private temporary folder is, unless the view gives that place away; then `/dev/shm` is.
+/// The place of the private temporary folder. It is `/dev/shm` if the view contains a mount at `/tmp`.
 pub(super) const TEMPORARY: &str = "/tmp";
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
@@ -46,9 +46,9 @@ enum Node {
     Link(PathBuf),
     /// A fresh, empty, writable folder of limited size.
     Fresh { bytes: u64 },
-    /// Nothing may be seen here but what is given `inside`, if anything is.
+    /// Hides this place, except for places of the view `inside` it.
     Hidden { device: u64, inode: u64, inside: bool },
-    /// What is already here may only be read.
+    /// Makes this place read-only.
     ReadOnly { device: u64, inode: u64 },
 }
 
@@ -70,7 +70,7 @@ pub(super) fn temporary_folder(plan: &Plan) -> &'static Path {
     Path::new(if taken { SHARED_MEMORY } else { TEMPORARY })
 }
 
-/// Tries everything that tier A needs, in a process that is in new namespaces and ends afterwards.
+/// Tries everything that tier A needs. The calling process is in new namespaces and ends afterwards.
 pub(super) fn try_out() -> Result<(), Fault> {
     keep_to_ourselves()?;
     new_proc()?;
@@ -81,8 +81,8 @@ pub(super) fn try_out() -> Result<(), Fault> {
     attach(&root, open_system(Path::new("/proc"))?.as_fd())
 }
 
-/// Builds the root and moves into it. The calling process is the first of its process namespace. Says whether that now
-/// holds no more processes than it may.
+/// Builds the root and enters it. The calling process is the first of its process namespace. Returns whether the kernel
+/// limits the number of processes in that namespace.
 pub(super) fn enter(plan: &Plan) -> Result<bool, Fault> {
     keep_to_ourselves()?;
     let proc = new_proc()?;
@@ -90,7 +90,7 @@ pub(super) fn enter(plan: &Plan) -> Result<bool, Fault> {
     let nodes = collect(plan)?;
 
     let root = new_tmpfs(16 << 20, plain())?;
-    // Any folder does; everything that is needed of the old root is open by now.
+    // Any folder of the new root will do as the mount point: everything that is needed of the old root is open by now.
     attach(&root, open_system(Path::new("/proc"))?.as_fd())?;
 
     let masks = Masks::new(&root)?;
@@ -115,7 +115,7 @@ fn keep_to_ourselves() -> Result<(), Fault> {
         .map_err(|error| fault(format!("mounts can't be made private: {error}")))
 }
 
-/// A `/proc` of the own process namespace. Containers that mask parts of theirs don't allow a new one.
+/// A `/proc` of this process namespace. Containers that mask parts of their own don't allow a new one.
 fn new_proc() -> Result<OwnedFd, Fault> {
     let attributes = plain() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     new_mount("proc", &[], attributes)
@@ -124,7 +124,7 @@ fn new_proc() -> Result<OwnedFd, Fault> {
 
 fn new_tmpfs(bytes: u64, attributes: MountAttrFlags) -> Result<OwnedFd, Fault> {
     let size = bytes.to_string();
-    // A file takes kernel memory too, however little is in it.
+    // An empty file takes kernel memory too.
     let files = (bytes / 4096).clamp(1024, 1 << 20).to_string();
     let options = [("size", size.as_str()), ("nr_inodes", &files), ("mode", "0755")];
     new_mount("tmpfs", &options, attributes)
@@ -140,7 +140,7 @@ fn new_mount(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// A copy of a mount from `at` on, with everything that is mounted below.
+/// A copy of the mount at `at`, with everything that is mounted below.
 fn clone_tree(path: &Path, at: &OwnedFd) -> Result<OwnedFd, Fault> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -163,10 +163,10 @@ fn is_folder(fd: impl AsFd) -> Result<bool, Fault> {
     Ok(FileType::from_raw_mode(found.st_mode) == FileType::Directory)
 }
 
-/// Everything that the root is to hold, by path. A map, because outer places come before inner ones in its order.
+/// Everything that the root will contain, by path. The order of the map places outer places before inner ones.
 fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
     let mut nodes = BTreeMap::new();
-    // A process that is given `/etc` has the settings in it, and a link among them can't be a mount point.
+    // If `/etc` is in the view, its files are used as they are: a link among them can't be a mount point.
     let given = |path: &Path| plan.places.iter().any(|given| path.starts_with(&given.place));
     let settings = system::SETTINGS.iter().map(Path::new).filter(|path| !given(path));
     for path in system::PROGRAMS.iter().map(Path::new).chain(settings) {
@@ -200,7 +200,7 @@ fn collect(plan: &Plan) -> Result<BTreeMap<PathBuf, Node>, Fault> {
     Ok(nodes)
 }
 
-/// A system place as the machine has it; `None` if it doesn't.
+/// A system place of the machine; `None` if the machine doesn't have it.
 fn system_node(path: &Path) -> Result<Option<Node>, Fault> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(None) };
     // Links among the programs are kept, so that a merged `/usr` is mounted once.
@@ -237,7 +237,7 @@ fn place(root: &OwnedFd, path: &Path, node: Node, masks: &Masks) -> Result<(), F
         }
         Node::Hidden { device, inode, inside: holds } => {
             let Some(target) = find(root, inside, device, inode)? else { return Ok(()) };
-            // Where something in it is given there must be room to mount that on.
+            // Mount points for the places inside are made in it.
             let mask = if holds { new_tmpfs(1 << 20, plain())? } else { masks.copy(is_folder(&target)?)? };
             attach(&mask, target.as_fd())
         }
@@ -256,7 +256,7 @@ fn resolve(root: impl AsFd, inside: &Path) -> Result<OwnedFd, Errno> {
     openat2(root, inside, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how)
 }
 
-/// A place to mount on, made in the new root where the machine has none there.
+/// A mount point in the new root, made if there is none.
 fn make(root: &OwnedFd, inside: &Path, is_folder: bool) -> Result<OwnedFd, Fault> {
     match resolve(root, inside) {
         Ok(found) => return Ok(found),
@@ -277,7 +277,7 @@ fn make(root: &OwnedFd, inside: &Path, is_folder: bool) -> Result<OwnedFd, Fault
     resolve(root, inside).map_err(fault)
 }
 
-/// The hole that was found when the view was made. `None` if it was one of the files that only live for a moment.
+/// The hole that was found when the view was made. `None` if it was a temporary file that is gone.
 fn find(root: &OwnedFd, inside: &Path, device: u64, inode: u64) -> Result<Option<OwnedFd>, Fault> {
     let changed =
         || Fault::new("view", "it was moved or replaced while the process was being started; try again");
@@ -297,7 +297,7 @@ fn find(root: &OwnedFd, inside: &Path, device: u64, inode: u64) -> Result<Option
     }
 }
 
-/// An empty file and an empty folder, neither writable, to be mounted over what must not be seen.
+/// An empty file and an empty folder, both read-only, which are mounted over hidden places.
 struct Masks {
     file: OwnedFd,
     folder: OwnedFd,
@@ -305,7 +305,7 @@ struct Masks {
 
 impl Masks {
     fn new(root: &OwnedFd) -> Result<Self, Fault> {
-        // They lie below a folder that the temporary one covers later.
+        // The temporary folder covers them later.
         let tmpfs = new_tmpfs(1 << 16, plain())?;
         let place = make(root, Path::new("tmp"), true)?;
         attach(&tmpfs, place.as_fd())?;
@@ -338,7 +338,7 @@ fn make_devices(root: &OwnedFd) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Mounts the new `/proc` and masks what tells of the machine or could change it.
+/// Mounts the new `/proc`, and masks the files that describe or change the machine.
 fn mount_proc(root: &OwnedFd, proc: &OwnedFd, masks: &Masks) -> Result<(), Fault> {
     let target = make(root, Path::new("proc"), true)?;
     attach(proc, target.as_fd())?;
@@ -354,7 +354,7 @@ fn mount_proc(root: &OwnedFd, proc: &OwnedFd, masks: &Masks) -> Result<(), Fault
         }
         let found = statat(proc, name, AtFlags::SYMLINK_NOFOLLOW).map_err(fault)?;
         let kind = FileType::from_raw_mode(found.st_mode);
-        // Links lead to what a process sees of itself.
+        // Links lead to the process's own folder.
         if kind == FileType::Symlink {
             continue;
         }
@@ -365,7 +365,7 @@ fn mount_proc(root: &OwnedFd, proc: &OwnedFd, masks: &Masks) -> Result<(), Fault
     Ok(())
 }
 
-/// Files of `/etc` that are made and not given: they would tell of the machine's users and hosts.
+/// Makes those files of `/etc` that would otherwise name the machine's users and hosts.
 fn write_settings(root: &OwnedFd, plan: &Plan) -> Result<(), Fault> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let home = temporary_folder(plan).display();

@@ -11,11 +11,11 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// The newest system call that was looked at (`mseal`, Linux 6.10). Those behind it, among them attributes by path and
-/// new ways to mount, give `ENOSYS`, which programs are ready for.
+/// The newest system call that this file knows (`mseal`, Linux 6.10). Newer ones, such as attributes by path and new ways
+/// to mount, fail with `ENOSYS`, which programs expect of an older kernel.
 const NEWEST: u32 = 462;
 
-/// Marks a call of the x32 convention, which goes by the same architecture as those of 64 bit.
+/// Marks a call of the x32 convention, which has the same architecture number as 64-bit calls.
 const X32: u32 = 0x4000_0000;
 
 const F_SETSIG: i32 = 10;
@@ -26,17 +26,23 @@ const F_SETOWN_EX: i32 = 15;
 pub(super) struct Filter {
     /// Which internet sockets are allowed.
     pub(super) network: Reach,
-    /// Landlock is the only barrier between the program and the machine's files and processes.
+    /// Landlock is the only barrier between the program and the machine's files and processes: tier B.
     pub(super) alone: bool,
-    /// Signals may go to no process but this one, since nothing else holds them back.
+    /// The program may send signals only to itself, because neither a namespace nor Landlock restricts them.
     pub(super) only_signals_itself: bool,
 }
 
 /// Applies the filter to this process and all that it starts. The last step before the program is executed.
 pub(super) fn apply(filter: Filter, own: Pid) -> Result<(), Fault> {
     let fault = |error: seccompiler::Error| Fault::new("seccomp", error);
-    let programs =
-        [compile(absent(), libc::ENOSYS)?, compile(refused(filter, own), libc::EPERM)?, newer_or_foreign()];
+    let mut programs = vec![
+        compile(absent(), libc::ENOSYS)?,
+        compile(refused(filter, own), libc::EPERM)?,
+        newer_or_foreign(),
+    ];
+    if filter.alone {
+        programs.push(compile(without_attributes(), libc::EOPNOTSUPP)?);
+    }
     for program in &programs {
         seccompiler::apply_filter(program).map_err(fault)?;
     }
@@ -53,8 +59,8 @@ fn compile(rules: Rules, errno: i32) -> Result<BpfProgram, Fault> {
         .map_err(|error| Fault::new("seccomp", error))
 }
 
-/// Kills on the x32 convention, and answers `ENOSYS` to what is newer than this file. A foreign architecture is killed
-/// by the other filters.
+/// Ends the process at a call of the x32 convention, and answers `ENOSYS` to calls that are newer than this file. The other
+/// filters end the process at a call of a foreign architecture.
 fn newer_or_foreign() -> BpfProgram {
     const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
     const JUMP_IF_GREATER: u16 = 0x25; // BPF_JMP | BPF_JGT | BPF_K
@@ -86,23 +92,37 @@ fn is_not(argument: u8, value: i32) -> SeccompCondition {
     when(argument, SeccompCmpOp::Ne, bits(value))
 }
 
-/// Every bit of `mask` in the argument is as in `value`.
+/// Holds if the bits of `mask` in the argument equal those of `value`.
 fn has(argument: u8, mask: u32, value: u32) -> SeccompCondition {
     when(argument, SeccompCmpOp::MaskedEq(mask.into()), value.into())
 }
 
-/// The low half of what a program passes for an `int`.
+/// The lower 32 bits of an argument that is an `int`.
 fn bits(value: i32) -> u64 {
     u64::from(u32::from_ne_bytes(value.to_ne_bytes()))
 }
 
-/// Calls that are answered as if the kernel were older, because programs then use what can be looked into: arguments
-/// in memory can't.
+/// Calls whose arguments are in memory, where a filter can't see them. They are answered as by an older kernel, so that
+/// programs use the calls with arguments in registers.
 fn absent() -> Rules {
     [libc::SYS_clone3, libc::SYS_openat2].into_iter().map(|call| (call, Vec::new())).collect()
 }
 
-/// Calls that no confined program has a use for.
+/// Reading extended attributes, which Landlock doesn't restrict: a process could read those of every file on the machine.
+/// They are answered as by a file system that has none, which programs expect.
+fn without_attributes() -> Rules {
+    let calls = [
+        libc::SYS_getxattr,
+        libc::SYS_lgetxattr,
+        libc::SYS_fgetxattr,
+        libc::SYS_listxattr,
+        libc::SYS_llistxattr,
+        libc::SYS_flistxattr,
+    ];
+    calls.into_iter().map(|call| (call, Vec::new())).collect()
+}
+
+/// Calls that no confined program needs.
 const NEVER: &[c_long] = &[
     // Into other processes.
     libc::SYS_ptrace,
@@ -114,7 +134,7 @@ const NEVER: &[c_long] = &[
     libc::SYS_kcmp,
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
-    // Rings make system calls that no filter sees.
+    // The kernel makes the calls of a ring without asking the filter.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -132,10 +152,10 @@ const NEVER: &[c_long] = &[
     libc::SYS_mount_setattr,
     libc::SYS_unshare,
     libc::SYS_setns,
-    // `statmount`, `listmount`: what is mounted on the machine.
+    // `statmount`, `listmount`: the mounts of the machine.
     457,
     458,
-    // Files by handle, around every path.
+    // Files by handle, without a path.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
@@ -167,11 +187,11 @@ const NEVER: &[c_long] = &[
     libc::SYS_setdomainname,
     // `lsm_set_self_attr`.
     460,
-    // Keys belong to the user, not to the process.
+    // Keys of the user.
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // Memory and messages that outlive a process, or that a namespace would have to hold apart.
+    // Memory and messages that outlive a process, or that only a namespace separates.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -213,7 +233,7 @@ const MODES_HERE: &[(c_long, u8)] = &[(libc::SYS_chmod, 1), (libc::SYS_mknod, 1)
 #[cfg(not(target_arch = "x86_64"))]
 const MODES_HERE: &[(c_long, u8)] = &[];
 
-/// Changes of a file that Landlock doesn't see (as of its version 7).
+/// Changes of a file that Landlock doesn't restrict (as of its version 7).
 const UNSEEN: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -227,7 +247,7 @@ const UNSEEN: &[c_long] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
-    // Leases and watches on files of others are of the same kind.
+    // Watches on files outside.
     libc::SYS_inotify_add_watch,
 ];
 #[cfg(target_arch = "x86_64")]
@@ -253,7 +273,7 @@ const OTHERS: &[(c_long, u8)] = &[
     (libc::SYS_ioprio_set, 1),
 ];
 
-/// Signals, with the argument that says to whom. A process number or, for a thread, that of its process.
+/// Calls that send a signal, with the argument that names the receiver: a process, or the process of a thread.
 const SIGNALS: &[(c_long, u8)] = &[
     (libc::SYS_kill, 0),
     (libc::SYS_tgkill, 0),
@@ -280,7 +300,7 @@ fn refused(filter: Filter, own: Pid) -> Rules {
         always(&[libc::SYS_tkill, libc::SYS_pidfd_send_signal]);
     }
     let mut some = |call: c_long, which: Vec<SeccompRule>| {
-        // No rules at all mean that the call is refused whatever its arguments.
+        // A call without rules is refused with all arguments.
         match rules.get_mut(&call) {
             Some(already) if already.is_empty() => {}
             Some(already) => already.extend(which),
@@ -290,7 +310,7 @@ fn refused(filter: Filter, own: Pid) -> Rules {
         }
     };
 
-    // Refused above where nothing can be reached.
+    // Without a network all of them are refused above.
     let types: &[i32] = match filter.network {
         Reach::Everything => &[libc::SOCK_STREAM, libc::SOCK_DGRAM],
         Reach::Proxy | Reach::Nothing => &[libc::SOCK_STREAM],
@@ -298,10 +318,10 @@ fn refused(filter: Filter, own: Pid) -> Rules {
     let foreign = all_of(vec![is_not(0, libc::AF_INET), is_not(0, libc::AF_INET6)]);
     some(libc::SYS_socket, vec![foreign, other_types(types)]);
     if filter.network == Reach::Proxy {
-        // A proxy speaks TCP, and Landlock knows nothing of its relatives.
+        // The proxy speaks TCP. Landlock doesn't restrict other stream protocols, such as MPTCP.
         some(libc::SYS_socket, vec![all_of(vec![is_not(2, 0), is_not(2, libc::IPPROTO_TCP)])]);
     }
-    // A pair of datagram sockets could be reconnected to any named socket.
+    // A datagram socket of a pair could be connected to any named socket.
     let foreign = all_of(vec![is_not(0, libc::AF_UNIX)]);
     some(libc::SYS_socketpair, vec![foreign, other_types(&[libc::SOCK_STREAM])]);
 
@@ -318,15 +338,15 @@ fn refused(filter: Filter, own: Pid) -> Rules {
         some(libc::SYS_clone, vec![all_of(vec![has(0, flag, flag)])]);
     }
 
-    // The next reader of a terminal receives input that is pushed into it.
+    // Input that is pushed into a terminal reaches its next reader.
     let ioctls: [u64; 5] = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCCONS, libc::TIOCSETD, libc::TIOCSCTTY];
     for request in ioctls {
         some(libc::SYS_ioctl, vec![all_of(vec![when(1, SeccompCmpOp::Eq, request)])]);
     }
 
     if filter.alone {
-        // Attributes can be set through files that are open for reading only. Requests to terminals (0x54..) and
-        // sockets (0x89..) are what programs need.
+        // Some requests set attributes through a file that is open for reading only. Programs need those of terminals
+        // (0x54..) and sockets (0x89..).
         let between =
             |low, high| all_of(vec![when(1, SeccompCmpOp::Gt, low), when(1, SeccompCmpOp::Lt, high)]);
         let below = all_of(vec![when(1, SeccompCmpOp::Lt, 0x5400)]);
@@ -334,7 +354,7 @@ fn refused(filter: Filter, own: Pid) -> Rules {
         some(libc::SYS_ioctl, vec![below, between(0x54ff, 0x8900), above]);
     }
 
-    // The call is allowed to ask, and to choose what already is.
+    // The call may ask for the personality, and choose the one that the process has.
     let personality = [0, 0xffff_ffff_u64];
     let other = personality.iter().map(|&known| when(0, SeccompCmpOp::Ne, known)).collect();
     some(libc::SYS_personality, vec![all_of(other)]);
@@ -355,15 +375,20 @@ fn refused(filter: Filter, own: Pid) -> Rules {
     for &(call, argument) in OTHERS {
         some(call, vec![all_of(vec![is_not(argument, 0), is_not(argument, own.as_raw_nonzero().get())])]);
     }
-    // All processes of a group or a user at once.
+    // The processes of a group or a user.
     some(libc::SYS_setpriority, vec![all_of(vec![is_not(0, 0)])]);
     some(libc::SYS_ioprio_set, vec![all_of(vec![is_not(0, 1)])]);
+
+    // A lease on a file that it may only read would delay every writer of the file; `F_NOTIFY` is an older `inotify`.
+    for command in [libc::F_SETLEASE, libc::F_NOTIFY] {
+        some(libc::SYS_fcntl, vec![all_of(vec![is(1, command)])]);
+    }
 
     if filter.only_signals_itself {
         for &(call, argument) in SIGNALS {
             some(call, vec![all_of(vec![is_not(argument, own.as_raw_nonzero().get())])]);
         }
-        // A file that is ready sends a signal as well.
+        // A file that becomes ready sends a signal too.
         for command in [libc::F_SETOWN, F_SETOWN_EX, F_SETSIG] {
             some(libc::SYS_fcntl, vec![all_of(vec![is(1, command)])]);
         }
@@ -371,7 +396,7 @@ fn refused(filter: Filter, own: Pid) -> Rules {
     rules
 }
 
-/// Refuses sockets of all types but these, which may come with the flags that there are.
+/// Refuses sockets of all types but these, with or without flags.
 fn other_types(allowed: &[i32]) -> SeccompRule {
     let with_flags = |kind: &i32| {
         let (close, block) = (libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK);

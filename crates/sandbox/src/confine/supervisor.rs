@@ -5,6 +5,7 @@
 //! everything in the namespace. The outer one waits for it. In tier B one process adopts the program's orphans.
 
 use super::{
+    cgroup::ControlGroup,
     crowd::{Crowd, INTERVAL},
     kernel, landlock, limits,
     plan::{Fault, INTERRUPT, LARGEST_PLAN, Plan, Reach, Report, Task, frame},
@@ -42,7 +43,7 @@ use std::{
     process::{Command, exit},
 };
 
-/// The one who started us, on a stream socket.
+/// The process that started this supervisor, at the other end of a stream socket.
 struct Starter(fs::File);
 
 impl Starter {
@@ -51,8 +52,8 @@ impl Starter {
         let _ = self.0.write_all(&frame(report));
     }
 
-    /// Makes the socket at which the program will find its proxy, in the network where this process is, and hands it
-    /// over: who accepts there need not be in that network.
+    /// Makes the socket at which the program will find its proxy, in the network of this process, and sends it to the
+    /// starter, which accepts connections there from outside that network.
     fn give_listener(&self) -> Result<(), Fault> {
         let fault = |error: std::io::Error| Fault::new("network", error);
         kernel::switch_loopback_on().map_err(|error| fault(error.into()))?;
@@ -62,11 +63,11 @@ impl Starter {
     }
 }
 
-/// Does what the plan says that waits on standard input, and ends the process.
+/// Reads the plan from the socket on standard input, carries it out, and ends the process.
 pub(super) fn supervise() -> ! {
     let (mut starter, channel) = match connect() {
         Ok(connected) => connected,
-        // Somebody ran the binary under the supervisor's name by hand.
+        // A user ran the binary under the supervisor's name.
         Err(_) => exit(64),
     };
     let failed = match read_plan(&mut starter.0) {
@@ -92,10 +93,10 @@ fn connect() -> Result<(Starter, OwnedFd), Errno> {
     kernel::close_from(3)?;
     let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let socket = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 4)?;
-    // Our own number 3 is the channel's from here on: the first descriptor that is free.
+    // From here on the first free descriptor is 3, which the channel gets.
     let nothing_above = fcntl_dupfd_cloexec(&nothing, 4)?;
     drop(nothing);
-    // The one byte that comes before all else.
+    // The first byte on the socket, which comes before the plan.
     let channel = match receive(&socket, &mut [0])? {
         (_, Some(fd)) => fd,
         _ => fcntl_dupfd_cloexec(&nothing_above, 3)?,
@@ -104,7 +105,7 @@ fn connect() -> Result<(Starter, OwnedFd), Errno> {
     Ok((Starter(socket.into()), channel))
 }
 
-/// Takes what has come, and the descriptor that may come with it.
+/// Receives bytes, and the descriptor that may come with them.
 pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -130,27 +131,39 @@ fn read_plan(from: &mut impl Read) -> Result<Plan, Fault> {
 }
 
 fn carry_out(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
-    // Out of reach of a terminal's signals, and without a terminal to be pushed input into.
+    // A session of its own: without a controlling terminal, whose signals would reach it and into which it could push
+    // input.
     let _ = setsid();
     kernel::default_signals();
-    // Where memory runs out the system is to take what is confined first.
+    // If memory runs out, the kernel ends confined processes first.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
+    // Made here, because a process in namespaces of its own can't reach the tree of control groups. Removed at the end of
+    // this function, after all processes in it have ended.
+    let group = match plan.task {
+        Task::Namespaces | Task::Landlock => ControlGroup::new(&plan.limits).ok(),
+        Task::Unconfined | Task::TryNamespaces => None,
+    };
     match plan.task {
-        Task::Namespaces => in_namespaces(plan, starter, channel),
-        Task::Landlock | Task::Unconfined => beside_the_machine(plan, starter, channel),
+        Task::Namespaces => in_namespaces(plan, starter, channel, group.as_ref()),
+        Task::Landlock | Task::Unconfined => beside_the_machine(plan, starter, channel, group.as_ref()),
         Task::TryNamespaces => try_namespaces(starter),
     }
 }
 
 /// Tier A: the outer supervisor.
-fn in_namespaces(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
+fn in_namespaces(
+    plan: &Plan,
+    starter: &mut Starter,
+    channel: OwnedFd,
+    group: Option<&ControlGroup>,
+) -> Result<(), Fault> {
     enter_namespaces(plan.network == Reach::Everything)?;
     if plan.network == Reach::Proxy {
         starter.give_listener()?;
     }
     match kernel::fork().map_err(fault("namespaces"))? {
         None => {
-            let failed = first_of_namespace(plan, starter, channel).err();
+            let failed = first_of_namespace(plan, starter, channel, group).err();
             if let Some(fault) = failed {
                 starter.say(&Report::Failed(fault));
             }
@@ -186,13 +199,13 @@ fn wait_for(child: Pid) {
     while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
 }
 
-/// New namespaces of every kind, with the same user and group as outside and no others. Where that user is root it
-/// stays root to the files that root owns, because mounts that are given must stay usable; what else root may do
-/// hangs on capabilities, of which the program has none, and on `/proc`, which is masked.
+/// Enters new namespaces of every kind, which know the user and group of outside and no others. Root stays the owner of
+/// root's files, because the mounts of the view must stay usable. Everything else that root may do needs capabilities,
+/// which the program has not, or `/proc`, which is masked.
 fn enter_namespaces(machine_network: bool) -> Result<(), Fault> {
     let layer = "namespaces";
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    // Only root can leave its further groups; others keep theirs, which give nothing that the view doesn't show.
+    // Only root can leave its supplementary groups. Others keep theirs, which give no access beyond the view.
     let _ = rustix::thread::set_thread_groups(&[]);
     let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
@@ -222,8 +235,13 @@ fn enter_namespaces(machine_network: bool) -> Result<(), Fault> {
 }
 
 /// Tier A: the first process of the namespace.
-fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
-    // The outer supervisor's end is ours, and ours is that of all in the namespace.
+fn first_of_namespace(
+    plan: &Plan,
+    starter: &mut Starter,
+    channel: OwnedFd,
+    group: Option<&ControlGroup>,
+) -> Result<(), Fault> {
+    // This process ends with the outer supervisor, and all others in the namespace end with this process.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("namespaces"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(fault("namespaces"))?;
     let limited = root::enter(plan)?;
@@ -235,7 +253,7 @@ fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
         .filter(|folder| !plan.places.iter().any(|given| given.place == *folder));
     let confine = || landlock::confine(plan, &folders.collect::<Vec<_>>(), false);
     let filter = seccomp::Filter { network: plan.network, alone: false, only_signals_itself: false };
-    let program = start(plan, starter, channel, folder, confine, Some(filter))?;
+    let program = start(plan, starter, channel, group, folder, confine, Some(filter))?;
     drop_capabilities()?;
     if let Some(ended) = watch(&mut starter.0, program, crowd) {
         starter.say(&ended);
@@ -244,10 +262,15 @@ fn first_of_namespace(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> R
 }
 
 /// Tier B, and none at all: the program runs in the machine's own file system.
-fn beside_the_machine(plan: &Plan, starter: &mut Starter, channel: OwnedFd) -> Result<(), Fault> {
+fn beside_the_machine(
+    plan: &Plan,
+    starter: &mut Starter,
+    channel: OwnedFd,
+    group: Option<&ControlGroup>,
+) -> Result<(), Fault> {
     set_child_subreaper(Some(getpid())).map_err(fault("supervisor"))?;
     let temporary = Temporary::new()?;
-    let result = run_beside(plan, starter, channel, &temporary);
+    let result = run_beside(plan, starter, channel, group, &temporary);
     drop(temporary);
     if let Some(ended) = result? {
         starter.say(&ended);
@@ -259,6 +282,7 @@ fn run_beside(
     plan: &Plan,
     starter: &mut Starter,
     channel: OwnedFd,
+    group: Option<&ControlGroup>,
     temporary: &Temporary,
 ) -> Result<Option<Report>, Fault> {
     let alone = plan.task == Task::Landlock;
@@ -275,7 +299,7 @@ fn run_beside(
         only_signals_itself: version < landlock::SCOPES_SIGNALS,
     });
     let crowd = alone.then(|| Crowd::new(plan.limits.processes));
-    let program = start(plan, starter, channel, &temporary.0, confine, filter)?;
+    let program = start(plan, starter, channel, group, &temporary.0, confine, filter)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(fault("supervisor"))?;
     let ended = watch(&mut starter.0, program, crowd);
     end_all_children();
@@ -287,6 +311,7 @@ fn start(
     plan: &Plan,
     starter: &mut Starter,
     channel: OwnedFd,
+    group: Option<&ControlGroup>,
     temporary: &Path,
     confine: impl FnOnce() -> Result<(), Fault>,
     filter: Option<seccomp::Filter>,
@@ -294,7 +319,7 @@ fn start(
     let (told, tell) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(fault("start"))?;
     let Some(program) = kernel::fork().map_err(fault("start"))? else {
         drop(told);
-        let failed = become_program(plan, &channel, temporary, confine, filter);
+        let failed = become_program(plan, &channel, group, temporary, confine, filter);
         let _ = fs::File::from(tell).write_all(&frame(&Report::Failed(failed)));
         exit(1)
     };
@@ -312,7 +337,7 @@ fn start(
     }
 }
 
-/// Sends bytes, few enough to go at once, and a descriptor with them.
+/// Sends bytes, few enough for one message, with a descriptor.
 pub(super) fn hand_over(to: impl AsFd, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<(), Errno> {
     let fds: Vec<_> = fd.into_iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -324,7 +349,7 @@ pub(super) fn hand_over(to: impl AsFd, bytes: &[u8], fd: Option<&OwnedFd>) -> Re
     Ok(())
 }
 
-/// Output is the program's alone: a reader is to see its end when the program is gone.
+/// Closes the output of this process, so that a reader sees its end when the program has ended.
 fn let_go_of_output() -> Result<(), Fault> {
     let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(fault("start"))?;
     rustix::stdio::dup2_stdout(&nothing).map_err(fault("start"))?;
@@ -335,6 +360,7 @@ fn let_go_of_output() -> Result<(), Fault> {
 fn become_program(
     plan: &Plan,
     channel: &OwnedFd,
+    group: Option<&ControlGroup>,
     temporary: &Path,
     confine: impl FnOnce() -> Result<(), Fault>,
     filter: Option<seccomp::Filter>,
@@ -342,6 +368,9 @@ fn become_program(
     let prepare = || {
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("start"))?;
         let _ = setsid();
+        if let Some(group) = group {
+            group.join().map_err(|error| Fault::new("cgroup", error))?;
+        }
         limits::apply(&plan.limits, plan.task)?;
         chdir(&plan.cwd)
             .map_err(|error| Fault::new("working directory", missing_in_view(error)).at(&plan.cwd))?;
@@ -365,7 +394,7 @@ fn become_program(
     let mut command = Command::new(&plan.program);
     command.args(&plan.args).env_clear();
     command.envs(plan.env.iter().map(|(name, value)| (name, value)));
-    // The two that only the launcher knows.
+    // Only the supervisor knows the value of these two.
     command.env("HOME", temporary).env("TMPDIR", temporary);
     let error = command.exec();
     let program = Path::new(&plan.program);
@@ -404,7 +433,7 @@ fn drop_capabilities() -> Result<(), Fault> {
             let one = CapabilitySet::from_bits_retain(1 << number);
             match rustix::thread::remove_capability_from_bounding_set(one) {
                 Ok(()) => {}
-                // The kernel knows no more.
+                // The kernel has no further capabilities.
                 Err(Errno::INVAL) => break,
                 Err(error) => return Err(Fault::new(layer, error)),
             }
@@ -457,7 +486,7 @@ fn ended(status: WaitStatus) -> Report {
     Report::Ended { code: status.exit_status(), signal: status.terminating_signal() }
 }
 
-/// Kills every descendant: those that have lost their parent were adopted by this process, which is how none gets away.
+/// Kills every descendant. This process has adopted those whose parent has ended, so that none of them is missed.
 fn end_all_children() {
     loop {
         match wait(WaitOptions::NOHANG) {

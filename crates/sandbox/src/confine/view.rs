@@ -7,14 +7,17 @@
 //!
 //! The rules reflect the files at the start of the process. A `.env` that is created in a given folder later is an
 //! ordinary file to the process, and the process can create a `.git` in a writable folder that has none. See
-//! [`ProcessView::planted_since`].
+//! [`ProcessView::planted`].
 
 use super::{
     Tier,
     plan::{Given, Hole, HoleKind},
 };
+use crate::git;
 use llm_do_core::{
-    authority::{Access, Approvals, Authority, Class, Mount, Origin, Place, Protection, VirtualPath},
+    authority::{
+        Access, Approvals, Authority, Class, Mount, Origin, Place, Protection, TEMPORARY_PREFIX, VirtualPath,
+    },
     gate::Rule,
 };
 use rustix::io::Errno;
@@ -31,6 +34,8 @@ use std::{
 pub struct ProcessView {
     given: Vec<Given>,
     holes: Vec<Hole>,
+    /// The special names in the given places: the holes, and given places that are special themselves.
+    known: Vec<Hole>,
     shown: Vec<Shown>,
     left_out: Vec<LeftOut>,
 }
@@ -53,6 +58,16 @@ pub struct LeftOut {
     pub at: VirtualPath,
     /// Why its processes don't, as a sentence's end: "the mount `/data` is not given to processes: …".
     pub reason: String,
+}
+
+/// A special name in a folder that a process could write, which was not there when the process started: `.git`, a
+/// worker, a module that tools import, a task of an editor.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Planted {
+    /// Where it is.
+    pub place: PathBuf,
+    /// Whether something else had that name when the process started.
+    pub replaced: bool,
 }
 
 impl ProcessView {
@@ -107,12 +122,14 @@ impl ProcessView {
                 make_folder(Path::new(authority.protection().root().as_str()), &place)?;
             }
             if !found.contains_key(&place) {
-                let mut holes = Vec::new();
-                let link = rules.scan(&place, access, &mut holes)?;
-                let in_the_way = match link {
+                let Special { mut holes, links } = rules.scan(&place, access)?;
+                view.known.extend(holes.iter().cloned());
+                // A mount lifts the protection of the place that it names.
+                holes.retain(|hole| hole.place != place);
+                let in_the_way = match links.first() {
                     Some(link) => Some(format!(
                         "`{}` in it is a symbolic link that must not be replaced, and a link can't be protected",
-                        link.strip_prefix(&place).unwrap_or(&link).display()
+                        link.place.strip_prefix(&place).unwrap_or(&link.place).display()
                     )),
                     None if tier != Tier::Namespaces => {
                         holes.first().map(|hole| hole_in_the_way(hole, &place))
@@ -192,11 +209,38 @@ impl ProcessView {
         &self.left_out
     }
 
-    /// Special names that did not exist when this view was made. A process with write access to a folder can create a
-    /// `.git` or a `.worker` in it, which the kernel can't prevent. `now` is a later view of the same authority.
-    pub fn planted_since<'a>(&self, now: &'a Self) -> Vec<&'a Path> {
-        let known = |hole: &&Hole| !self.holes.iter().any(|old| old.place == hole.place);
-        now.holes.iter().filter(known).map(|hole| hole.place.as_path()).collect()
+    /// Whether a process can write anywhere beyond its temporary folder.
+    pub fn can_write(&self) -> bool {
+        self.given.iter().any(|given| given.write)
+    }
+
+    /// The special names in the writable places that are not what they were when this view was made for `authority`,
+    /// sorted. The kernel doesn't know names: a process can create a `.git` in a writable folder, or move a folder with
+    /// one away and create another. Entries are compared by inode. Scans the writable places.
+    ///
+    /// # Errors
+    /// Any system error during the scan.
+    pub fn planted(&self, authority: &Authority) -> io::Result<Vec<Planted>> {
+        let rules = Rules::new(authority);
+        let mut planted = Vec::new();
+        for given in self.given.iter().filter(|given| given.write) {
+            let Special { holes, links } = rules.scan(&given.place, Access::Write)?;
+            for found in holes.into_iter().chain(links) {
+                let name = found.place.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+                // File tools of the same run write them for a moment.
+                if name.starts_with(TEMPORARY_PREFIX) {
+                    continue;
+                }
+                let known = self.known.iter().find(|known| known.place == found.place);
+                let same = |known: &Hole| (known.device, known.inode) == (found.device, found.inode);
+                if !known.is_some_and(same) {
+                    planted.push(Planted { replaced: known.is_some(), place: found.place });
+                }
+            }
+        }
+        planted.sort();
+        planted.dedup();
+        Ok(planted)
     }
 
     /// The real path of a virtual one, if processes see it.
@@ -216,7 +260,9 @@ impl ProcessView {
 pub(super) fn gone(error: Errno) -> String {
     match error {
         Errno::NOENT => "it is not there any more".into(),
-        Errno::LOOP => "a symbolic link has appeared in its path, where none may be made".into(),
+        Errno::LOOP => {
+            "there is a symbolic link in its path now that was not there when the view was made".into()
+        }
         error => error.to_string(),
     }
 }
@@ -307,6 +353,8 @@ impl<'a> Rules<'a> {
             match self.authority.protection().class(place, &part.mount.place) {
                 Class::Invisible => None,
                 Class::Protected => Some(Access::Read),
+                // File tools ask before each change of what other programs execute. A process asks nobody.
+                Class::Open if self.authority.protection().is_executed(place) => Some(Access::Read),
                 Class::Open => Some(part.access),
             }
         };
@@ -327,11 +375,9 @@ impl<'a> Rules<'a> {
             )
     }
 
-    /// Finds the holes below a place that is given with `access`. Gives back a link that would have to be one and
-    /// can't, since nothing can be mounted over a link. One that must not be seen does no harm where it can't be
-    /// replaced: what it leads to is judged by its own name.
-    fn scan(&self, top: &Path, access: Access, holes: &mut Vec<Hole>) -> io::Result<Option<PathBuf>> {
-        let mut unprotected = None;
+    /// Finds the names below a place that have other rights than the place itself, which is given with `access`.
+    fn scan(&self, top: &Path, access: Access) -> io::Result<Special> {
+        let Special { mut holes, mut links } = Special::default();
         let mut folders = vec![(top.to_owned(), Place::new(&top.to_string_lossy()), Some(access))];
         while let Some((folder, place, access)) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
@@ -350,23 +396,27 @@ impl<'a> Rules<'a> {
                 Err(error) => return Err(error),
             };
             let ordinary = access.is_some() && !self.turns_below(&place);
+            let mut names = Vec::new();
             for entry in entries {
                 let entry = entry?;
                 let kind = entry.file_type()?;
                 let name = entry.file_name();
+                if let Some(part) = git::part(&name) {
+                    names.push(part);
+                }
                 if ordinary && name.to_str().is_some_and(Protection::is_ordinary) {
                     if kind.is_dir() {
                         folders.push((entry.path(), place.join(&name.to_string_lossy()), access));
                     }
                     continue;
                 }
-                // A name that is not UTF-8 can't be one that a rule names, but judged it must be.
+                // No rule names a name that is not UTF-8, but its folder may have a rule.
                 let place = place.join(&name.to_string_lossy());
                 let here = self.allowed(&place);
                 // More than around it is a place of its own, which is given as such.
                 if here < access && kind.is_symlink() {
                     if access == Some(Access::Write) {
-                        unprotected = Some(entry.path());
+                        links.extend(Hole::at(entry.path(), HoleKind::ReadOnly));
                     }
                 } else if here < access {
                     let hole = if here.is_none() { HoleKind::Hidden } else { HoleKind::ReadOnly };
@@ -376,9 +426,21 @@ impl<'a> Rules<'a> {
                     folders.push((entry.path(), place, here));
                 }
             }
+            if access == Some(Access::Write) && git::is_repository(|part| names.contains(&part)) {
+                holes.extend(Hole::at(folder, HoleKind::ReadOnly));
+            }
         }
-        Ok(unprotected)
+        Ok(Special { holes, links })
     }
+}
+
+/// The names below a place that have other rights than the place itself.
+#[derive(Default)]
+struct Special {
+    holes: Vec<Hole>,
+    /// Links that would have to be holes. Nothing can be mounted over a link. One that must not be seen does no harm
+    /// where it can't be replaced: its target is judged by its own name.
+    links: Vec<Hole>,
 }
 
 impl Hole {

@@ -48,6 +48,7 @@ const CODE: &str = "runs code from the command line";
 const FILE: &str = "runs what a file says, which no rule has looked at";
 const WRITES: &str = "writes a file";
 const INTERACTIVE: &str = "can run any program from its own commands";
+const LIBRARY: &str = "loads code from a library, which no rule has looked at";
 const SETTINGS: &str = "takes settings that can make it run other programs";
 
 /// The table of known dangers.
@@ -62,6 +63,14 @@ pub(crate) const KNOWN: &[Known] = &[
         Program,
         OTHER,
     ),
+    Known(
+        "aa-exec catchsegv cgexec chronic daemonize dbus-launch dbus-run-session dumb-init eatmydata fakechroot \
+         faketime gosu ifne lldb logsave mispipe msgexec msgfilter multitime openvt pee pexec rc run-mailcap \
+         runcon runsv s6-setuidgid sem setlock setuidgid softlimit sshpass su-exec tini torify torsocks \
+         xinit xterm zrun",
+        Program,
+        OTHER,
+    ),
     Known("at batch crontab", Program, "runs a command later"),
     Known("ssh rsh slogin docker podman kubectl", Program, "runs commands in another place"),
     Known(
@@ -73,7 +82,12 @@ pub(crate) const KNOWN: &[Known] = &[
     ),
     Known("tee", Program, WRITES),
     Known("patch", Program, "changes whatever files a patch names"),
-    Known("erl ghci iex jshell swipl", Program, CODE),
+    Known("bpftrace erl ghci iex irb jrunscript jshell slsh swipl", Program, CODE),
+    Known(
+        "apt apt-get aptitude dnf dpkg rpm snap yum zypper libreoffice soffice sphinx-build",
+        Program,
+        "runs scripts of packages or documents",
+    ),
     // Interpreters.
     Known("ash bash dash fish ksh mksh sh zsh", Short("c"), CODE),
     Known("bash fish", Long("rcfile init-file command init-command"), CODE),
@@ -185,8 +199,38 @@ pub(crate) const KNOWN: &[Known] = &[
     Known("man", Long("pager html config-file preprocessor"), OTHER),
     Known("yq", Short("i"), WRITES),
     Known("yq", Long("inplace in-place"), WRITES),
-    Known("pandoc", Short("FL"), OTHER),
+    Known("pandoc", Short("FLd"), OTHER),
     Known("pandoc", Long("filter lua-filter pdf-engine defaults"), OTHER),
+    Known("gs ghostscript", Begins("-dNOSAFER -dDELAYSAFER --permit -sOutputFile=% -o% @"), OTHER),
+    Known("groff troff pic", Short("U"), OTHER),
+    Known("cowsay cowthink neofetch", Short("f"), CODE),
+    Known("neofetch", Long("config"), CODE),
+    Known("exiftool", Begins("-config -if -p -userParam -@"), CODE),
+    Known("csvtool", Subcommand("call"), OTHER),
+    Known(
+        "gpg gpg2 gpgsm",
+        Long("agent-program dirmngr-program exec-path keyboxd-program photo-viewer options"),
+        OTHER,
+    ),
+    Known("gpg gpg2 gpgsm", Long("pinentry-program scdaemon-program homedir"), SETTINGS),
+    Known("gpg-agent", Program, OTHER),
+    Known("openssl", Begins("-engine --engine -provider --provider -config --config"), LIBRARY),
+    Known("openssl", Subcommand("engine"), LIBRARY),
+    Known("ssh-keygen", Short("Dw"), LIBRARY),
+    Known("ssh-add", Short("s"), LIBRARY),
+    Known("ssh-agent", Program, OTHER),
+    Known("restic", Long("password-command option"), OTHER),
+    Known("restic", Short("o"), OTHER),
+    Known("certbot", Long("pre-hook post-hook deploy-hook renew-hook manual-auth-hook"), OTHER),
+    Known("tcpdump", Short("z"), OTHER),
+    Known("tshark wireshark", Short("X"), CODE),
+    Known("openvpn", Program, SETTINGS),
+    Known("pidstat", Short("e"), OTHER),
+    Known("scrot", Short("e"), OTHER),
+    Known("xdotool", Subcommand("exec"), OTHER),
+    Known("ip", Subcommand("netns"), OTHER),
+    Known("ip", Short("b"), FILE),
+    Known("mpv vlc gimp inkscape", Program, INTERACTIVE),
     Known(
         "tex latex pdflatex xelatex lualatex pdftex luatex",
         Begins("-shell-escape --shell-escape -enable-write18 --enable-write18"),
@@ -197,6 +241,26 @@ pub(crate) const KNOWN: &[Known] = &[
         "cc c++ gcc g++ clang clang++",
         Begins("-B -fplugin -wrapper --wrapper -specs --specs -Xclang @ -fuse-ld"),
         SETTINGS,
+    ),
+    Known("ld ld.bfd ld.gold ld.lld lld gold mold", Begins("-plugin --plugin -fuse-ld --wrapper @"), LIBRARY),
+    Known(
+        "addr2line ar as gprof nm objcopy objdump ranlib readelf size strings strip",
+        Begins("@"),
+        SETTINGS,
+    ),
+    Known("ar gcc-ar gcc-nm gcc-ranlib llvm-ar llvm-nm nm objcopy ranlib strip", Long("plugin"), LIBRARY),
+    Known("opt llc lli", Begins("-load --load"), LIBRARY),
+    Known("lli tcc", Program, CODE),
+    Known("rustc rustdoc", Begins("@"), SETTINGS),
+    Known("rustc rustdoc", Short("CZ"), SETTINGS),
+    Known("rustdoc", Long("test-builder runtool test-runtool"), OTHER),
+    Known("javac", Begins("-processor --processor -J @"), CODE),
+    Known("protoc", Long("plugin"), OTHER),
+    Known("pylint", Long("load-plugins init-hook rcfile"), CODE),
+    Known(
+        "eslint flake8 jest mocha mypy pre-commit prettier pylint rollup vite webpack",
+        Runs(1),
+        "runs what the files of a project say",
     ),
     Known("curl", Short("K"), SETTINGS),
     Known("curl", Long("config"), SETTINGS),
@@ -373,6 +437,12 @@ mod tests {
             "zip -r a.zip b",
             "gcc -Wall -c a.c",
             "cat preface",
+            "nm a.o",
+            "ar t a.a",
+            "pandoc a.md -o a.html",
+            "openssl dgst -sha256 a",
+            "gs -dSAFER -sDEVICE=txtwrite a.pdf",
+            "gpg --verify a.sig",
         ] {
             assert_eq!(danger(command, 1), None, "{command}");
         }
@@ -398,6 +468,21 @@ mod tests {
             "./find . -delete",
             "clang-14 -fplugin=x.so a.c",
             "make all CC=evil",
+            "nm --plugin ./x.so a.o",
+            "nm --plug=./x.so a.o",
+            "ar --plugin ./x.so t a.a",
+            "ld -plugin ./x.so a.o",
+            "ld -plugin=./x.so a.o",
+            "openssl list -providers -provider-path . -provider x",
+            "openssl enc -engine ./x.so",
+            "gpg --agent-program ./x --list-secret-keys",
+            "gpg --agent-prog=./x -d a",
+            "logsave log ./x",
+            "pandoc -d x a.md",
+            "pandoc -sdx a.md",
+            "gs -dNOSAFER a.ps",
+            "ssh-keygen -D ./x.so",
+            "objdump @options",
         ] {
             assert!(asks(command), "{command} runs unasked");
         }

@@ -1,7 +1,7 @@
 //! One process: its limits, its end and its output.
 
 use super::output::Printed;
-use crate::confine::{Denial, Exit, Process, StartError};
+use crate::confine::{Denial, Exit, Process, Running, StartError, Watching};
 use std::{pin::pin, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -27,12 +27,31 @@ pub(crate) struct Ran {
     pub(crate) denials: Vec<Denial>,
 }
 
+/// A process that is watched until it has ended, also after its call was cancelled. Empty only while it is dropped.
+struct Watched(Option<(Running, Watching)>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let Some((mut running, watching)) = self.0.take() else { return };
+        running.kill();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = tokio::time::timeout(ENDING, running.wait()).await;
+                drop(watching);
+            });
+        }
+    }
+}
+
 /// Runs a process to its end or until the timeout. Dropping the future ends the process and all its descendants.
 ///
 /// # Errors
 /// It could not be started.
-pub(crate) async fn run(process: Process, timeout: Duration) -> Result<Ran, StartError> {
-    let mut running = process.start().await?;
+pub(crate) async fn run(process: Process, timeout: Duration, watching: Watching) -> Result<Ran, StartError> {
+    let mut watched = Watched(Some((process.start().await?, watching)));
+    let Some((running, _)) = &mut watched.0 else {
+        return Err(StartError::Supervisor("it has already ended".into()));
+    };
     let (mut out, mut err) = (running.stdout(), running.stderr());
     let (mut stdout, mut stderr) = (Printed::default(), Printed::default());
     let (mut out_buffer, mut err_buffer) = (vec![0; 32 * 1024], vec![0; 32 * 1024]);

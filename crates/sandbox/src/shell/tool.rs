@@ -9,7 +9,8 @@ use super::{
     words::{self, Word},
 };
 use crate::confine::{
-    Confinement, Denial, Process, ProcessView, Tier, denied, env_allowlist, network, unseen,
+    Confinement, Confiner, Denial, Planted, Process, ProcessView, Tier, denied, env_allowlist, network,
+    unseen,
 };
 use llm_do_core::{
     authority::{Access, Authority, Narrowing, Network, VirtualPath},
@@ -19,6 +20,7 @@ use llm_do_core::{
 };
 use serde_json::{Map, Value, json};
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -34,6 +36,8 @@ pub(crate) struct ShellTool {
     pub(crate) environment: Environment,
     /// The confinement of its processes, or the reason why there is none.
     pub(crate) confinement: Result<Confinement, String>,
+    /// Knows what its processes leave behind.
+    pub(crate) confiner: Arc<Confiner>,
     /// Maximum running time of a command.
     pub(crate) timeout: Duration,
 }
@@ -58,18 +62,20 @@ impl ShellTool {
         self.rules.judge(command, &self.authority, unconfined)
     }
 
-    /// The view of the process: the worker's view, within the places of the rule.
+    /// The view of the process, and the authority that it is made for: the worker's, within the places of the rule.
     async fn view(
         &self,
         confinement: Confinement,
         within: Option<Vec<VirtualPath>>,
-    ) -> Result<ProcessView, ToolError> {
+    ) -> Result<(ProcessView, Arc<Authority>), ToolError> {
         let failed =
             |reason: String| ToolError::new(format!("the view of the command can't be made: {reason}"));
         let authority = match within {
             None => Arc::clone(&self.authority),
             // No places at all, which `restrict` would take for all of them.
-            Some(paths) if paths.is_empty() => return Ok(ProcessView::empty()),
+            Some(paths) if paths.is_empty() => {
+                return Ok((ProcessView::empty(), Arc::clone(&self.authority)));
+            }
             Some(restrict) => {
                 let narrowing = Narrowing { restrict, ..Narrowing::default() };
                 let narrowed = self.authority.narrow("shell", &narrowing);
@@ -80,8 +86,22 @@ impl ShellTool {
             Confinement::Tier(tier) => tier,
             Confinement::Unconfined => Tier::Namespaces,
         };
-        let made = tokio::task::spawn_blocking(move || ProcessView::of(&authority, tier)).await;
-        made.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+        let made =
+            tokio::task::spawn_blocking(move || Ok((ProcessView::of(&authority, tier)?, authority))).await;
+        made.map_err(|error| failed(error.to_string()))?.map_err(|error: io::Error| failed(error.to_string()))
+    }
+
+    /// What the ended command has planted in the folders that it could write.
+    async fn planted(
+        &self,
+        run: &str,
+        view: &ProcessView,
+        authority: Arc<Authority>,
+    ) -> Result<Vec<Planted>, String> {
+        let (confiner, run, view) = (Arc::clone(&self.confiner), run.to_owned(), view.clone());
+        let looked =
+            tokio::task::spawn_blocking(move || confiner.watch().look(&run, &view, &authority)).await;
+        looked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
     /// The real working directory, if its view contains it.
@@ -130,7 +150,7 @@ impl ShellTool {
                 again.why
             )));
         }
-        let view = self.view(confinement, judged.within).await?;
+        let (view, authority) = self.view(confinement, judged.within).await?;
         let folder = self.folder(&view, confinement);
         let env = env_allowlist(|name| (self.environment)(name));
         let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
@@ -151,12 +171,14 @@ impl ShellTool {
         let asked = call.input.get("timeout").and_then(Value::as_f64);
         let asked =
             asked.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(self.timeout);
-        let ran = run::run(process, asked.min(self.timeout)).await;
+        let watching = self.confiner.watch().begin(call.run, &view, &authority);
+        let ran = run::run(process, asked.min(self.timeout), watching).await;
         let ran = ran.map_err(|error| ToolError::new(format!("`{program}` can't be run: {error}")))?;
-        Ok(ToolOutput::new(self.result(ran, &view)))
+        let planted = self.planted(call.run, &view, authority).await;
+        Ok(ToolOutput::new(self.result(ran, &view, planted)))
     }
 
-    fn result(&self, ran: Ran, view: &ProcessView) -> Value {
+    fn result(&self, ran: Ran, view: &ProcessView, planted: Result<Vec<Planted>, String>) -> Value {
         let Ran { exit, stdout, stderr, ended, denials } = ran;
         let left_out = stdout.left_out() + stderr.left_out();
         let (stdout, stderr) = (stdout.text(), stderr.text());
@@ -177,6 +199,15 @@ impl ShellTool {
             result.insert("left_out_bytes".into(), left_out.into());
         }
         result.extend(hint.map(|hint| ("hint".to_owned(), hint.into())));
+        let planted: Vec<String> = match planted {
+            Ok(planted) => planted.iter().map(ToString::to_string).collect(),
+            Err(error) => {
+                vec![format!("the folders that the command could write can't be searched: {error}")]
+            }
+        };
+        if !planted.is_empty() {
+            result.insert("planted".into(), planted.into());
+        }
         Value::Object(result)
     }
 
@@ -282,6 +313,7 @@ pub(crate) fn output() -> Value {
             "stdout": {"type": "string"},
             "stderr": {"type": "string"},
             "left_out_bytes": {"type": "integer"},
+            "planted": {"type": "array", "items": {"type": "string"}},
             "hint": {"type": "string"},
         },
         "required": ["stdout", "stderr"],

@@ -6,7 +6,7 @@ use std::fmt;
 /// Longest command, in bytes.
 pub const LONGEST: usize = 64 * 1024;
 
-/// A word: its text, with wildcards where a pattern is to be expanded. Never two texts side by side.
+/// A word: its text, with wildcards where a pattern is expanded. Two texts never stand side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word(Vec<Part>);
 
@@ -62,7 +62,7 @@ pub fn parse(command: &str) -> Result<Vec<Word>, NotWords> {
 struct Reader<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
     words: Vec<Word>,
-    /// The word at work, which may be empty: `''` is a word.
+    /// The current word. It may be empty: `''` is a word.
     word: Option<Word>,
 }
 
@@ -91,7 +91,7 @@ impl Reader<'_> {
         self.text().push(c);
     }
 
-    /// The text at the end of the word at work, for more of it.
+    /// The text at the end of the current word, to append to.
     fn text(&mut self) -> &mut String {
         let parts = &mut self.word.get_or_insert_with(|| Word(Vec::new())).0;
         if !matches!(parts.last(), Some(Part::Text(_))) {
@@ -115,7 +115,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Nothing, which makes a word nevertheless.
+    /// An empty text, which begins a word.
     fn touch(&mut self) {
         let word = self.word.get_or_insert_with(|| Word(Vec::new()));
         if word.0.is_empty() {
@@ -172,7 +172,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `[a-z]`; a `[` that nothing closes in its word is a character like others.
+    /// `[a-z]`; a `[` without a `]` in its word is an ordinary character.
     fn bracket(&mut self) -> Result<(), NotWords> {
         let before = self.rest.clone();
         match self.set()? {
@@ -187,7 +187,7 @@ impl Reader<'_> {
 
     fn set(&mut self) -> Result<Option<Part>, NotWords> {
         let negated = self.rest.next_if(|c| matches!(c, '!' | '^')).is_some();
-        // With what was quoted marked, since a quoted `-` or `]` is itself.
+        // Quoted characters are marked, because a quoted `-` or `]` has no special meaning.
         let mut members: Vec<(char, bool)> = Vec::new();
         loop {
             let Some(c) = self.rest.next() else { return Ok(None) };
@@ -307,7 +307,7 @@ impl Word {
         }
     }
 
-    /// Its text with `?` for each wildcard: what can be said of it without looking at files.
+    /// Its text with `?` for each wildcard, for checks that don't look at files.
     pub fn likeness(&self) -> String {
         self.0
             .iter()
@@ -348,14 +348,14 @@ impl Word {
         fits(&self.0, text)
     }
 
-    /// The same for the name of a file: one that begins with a dot must be named so.
+    /// The same for the name of a file. A wildcard doesn't match a dot at the beginning.
     pub(crate) fn matches_name(&self, name: &str) -> bool {
         let named = matches!(self.0.first(), Some(Part::Text(text)) if text.starts_with('.'));
         (named || !name.starts_with('.')) && self.matches(name)
     }
 }
 
-/// Goes back to the last `*` only: what that has taken more of, an earlier one need not.
+/// Backtracks to the last `*` only, because a longer match of an earlier one can't help.
 fn fits(parts: &[Part], text: &str) -> bool {
     let (mut at, mut rest) = (0, text);
     let mut star: Option<(usize, &str)> = None;
@@ -396,7 +396,7 @@ impl Part {
     }
 }
 
-/// As one would type it: quoted where that is needed, so that it is read as the same word again.
+/// As a user would type it: quoted where needed, so that it is parsed as the same word.
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in &self.0 {
@@ -438,7 +438,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Words in their one normal form: one space between them, and quotes only where they are needed.
+/// Words in their normal form: one space between them, and quotes only where needed.
 pub fn line(words: &[Word]) -> String {
     words.iter().map(Word::to_string).collect::<Vec<_>>().join(" ")
 }

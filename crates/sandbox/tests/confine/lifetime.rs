@@ -241,12 +241,14 @@ while made < 1000:
     process.limits.processes = 64;
     let ran = finish(process.start().await.unwrap()).await;
     assert!(processes_with(&mark).is_empty(), "something is left");
-    if tier == crate::bench::A {
+    let counted = ran.exit.reason.as_deref().unwrap_or("").contains("more processes");
+    // With a control group the limit is exact in both tiers. Without one the supervisor counts in tier B.
+    if !counted {
         assert_eq!(ran.exit.code, Some(7), "{ran:?}");
         let made: u32 = ran.of("made").strip_prefix("ok ").unwrap().parse().unwrap();
         assert!((40..=64 + 300).contains(&made), "{made}");
     } else {
-        assert!(ran.exit.reason.as_deref().unwrap_or("").contains("more processes"), "{ran:?}");
+        assert!(tier == crate::bench::B, "{ran:?}");
     }
 }
 

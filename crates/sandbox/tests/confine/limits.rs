@@ -1,10 +1,11 @@
 //! The resource limits of a process.
 
 use crate::bench::{A, Bench, both_tiers, finish, in_tier};
-use llm_do_sandbox::confine::Confinement;
+use llm_do_sandbox::confine::{Confinement, probe};
 
 both_tiers!(
     memory_is_limited,
+    memory_of_all_processes_together_is_limited,
     open_files_are_limited,
     a_file_is_limited,
     processor_time_is_limited,
@@ -22,6 +23,45 @@ attempt("much", lambda: len(bytearray(500 << 20)))
     let ran = finish(process.start().await.unwrap()).await;
     ran.succeeded("some");
     assert!(ran.of("much").starts_with("MemoryError"), "{ran:?}");
+}
+
+/// Shared mappings and files in memory count for no process.
+async fn memory_of_all_processes_together_is_limited(tier: Confinement) {
+    if !probe().layers.iter().any(|layer| layer.name == "cgroup" && layer.works) {
+        println!("skipped: no control group can be made here");
+        return;
+    }
+    let shared = r#"
+import mmap
+blocks = [mmap.mmap(-1, 16 << 20) for _ in range(40)]
+for block in blocks:
+    block.write(bytes(16 << 20))
+print("much: ok", flush=True)
+"#;
+    let files = r#"
+for number in range(40):
+    file = os.memfd_create("x")
+    os.write(file, bytes(16 << 20))
+print("much: ok", flush=True)
+"#;
+    let processes = r#"
+for number in range(5):
+    if os.fork() == 0:
+        block = bytearray(os.urandom(1 << 20) * 100)
+        import time
+        time.sleep(1)
+        os._exit(0)
+if all(os.wait()[1] == 0 for number in range(5)):
+    print("much: ok", flush=True)
+"#;
+    for script in [shared, files, processes] {
+        let bench = Bench::new();
+        let mut process = bench.python(tier, script, &[]);
+        process.limits.memory = 200 << 20;
+        let ran = finish(process.start().await.unwrap()).await;
+        let some_was_killed = ran.exit.signal == Some(9) || !ran.out.contains("much: ok");
+        assert!(some_was_killed, "{script}: {ran:?}");
+    }
 }
 
 async fn open_files_are_limited(tier: Confinement) {

@@ -1,11 +1,11 @@
 //! Which places a worker's view gives to its processes.
 
-use crate::bench::{A, B, Bench, CANARY, in_tier, run, shell};
+use crate::bench::{A, B, Bench, CANARY, in_tier, run, shell, tier_of};
 use llm_do_core::{
     authority::{Access, Mount, Narrowing, Origin, VirtualPath},
     gate::Rule,
 };
-use llm_do_sandbox::confine::{ProcessView, Tier};
+use llm_do_sandbox::confine::{Planted, ProcessView, Tier};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -205,23 +205,77 @@ async fn links_with_special_names_are_not_left_to_be_replaced() {
     .await;
 }
 
-/// The kernel doesn't know names, so what a process plants is found afterwards.
+/// The kernel doesn't know names, so special names are looked for after the end of a process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_process_plants_is_found() {
+    for tier in [A, B] {
+        in_tier(tier, |tier| async move {
+            let bench = Bench::new();
+            let authority = bench.authority(&[("/rw", "project/rw", Access::Write)]);
+            let before = ProcessView::of(&authority, tier_of(tier)).unwrap();
+            assert!(before.planted(&authority).unwrap().is_empty());
+            let script = format!(
+                "cd {} && mkdir -p .git/hooks bare/objects bare/refs .vscode .hg && echo x > new.worker && \
+                 echo x > bare/HEAD && ln -s mine.txt linked.worker && echo y > free && mkdir objects refs",
+                bench.path("project/rw").display()
+            );
+            let ran = run(shell(before.clone(), tier, &script)).await;
+            assert_eq!(ran.exit.code, Some(0), "{ran:?}");
+            let names = [".git", ".hg", ".vscode", "bare", "linked.worker", "new.worker"];
+            let planted =
+                |replaced, name: &str| Planted { replaced, place: bench.path("project/rw").join(name) };
+            assert_eq!(before.planted(&authority).unwrap(), names.map(|name| planted(false, name)));
+            // The mount itself becomes a repository.
+            fs::write(bench.path("project/rw/HEAD"), "ref: refs/heads/x").unwrap();
+            assert!(before.planted(&authority).unwrap().contains(&planted(false, "")));
+        })
+        .await;
+    }
+}
+
+/// A mount point can't be moved, but a folder that contains one can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_special_name_that_was_moved_away_and_made_again_is_found() {
     in_tier(A, |tier| async move {
         let bench = Bench::new();
-        let before = bench.whole(tier);
+        fs::create_dir(bench.path("project/rw/sub")).unwrap();
+        fs::write(bench.path("project/rw/sub/.git"), "gitdir: ../../.git/modules/sub\n").unwrap();
+        let authority = bench.authority(&[("/rw", "project/rw", Access::Write)]);
+        let before = ProcessView::of(&authority, tier_of(tier)).unwrap();
         let script = format!(
-            "cd {}; mkdir -p rw/.git/hooks; echo x > rw/new.worker; echo y > rw/free",
-            bench.path("project").display()
+            "cd {}; echo x > sub/.git; mv sub/.git other; mv sub away && mkdir -p sub/.git && echo x > sub/.git/config",
+            bench.path("project/rw").display()
         );
         run(shell(before.clone(), tier, &script)).await;
-        let after = bench.whole(tier);
+        let planted = |replaced, name: &str| Planted { replaced, place: bench.path("project/rw").join(name) };
         assert_eq!(
-            before.planted_since(&after),
-            [bench.path("project/rw/.git"), bench.path("project/rw/new.worker")]
+            before.planted(&authority).unwrap(),
+            [planted(false, "away/.git"), planted(true, "sub/.git")]
         );
-        assert!(before.planted_since(&before).is_empty());
+        assert_eq!(bench.read("project/rw/away/.git"), "gitdir: ../../.git/modules/sub\n");
+    })
+    .await;
+}
+
+/// Other programs execute them, so file tools ask before each change. A process can't ask.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_other_programs_execute_are_read_only() {
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        fs::create_dir_all(bench.path("project/rw/.vscode")).unwrap();
+        fs::create_dir_all(bench.path("project/rw/bare/objects")).unwrap();
+        fs::create_dir_all(bench.path("project/rw/bare/refs")).unwrap();
+        for file in [".vscode/tasks.json", "bare/HEAD", "bare/config"] {
+            fs::write(bench.path("project/rw").join(file), "before").unwrap();
+        }
+        let script = format!(
+            "cd {}; for f in .vscode/tasks.json .vscode/new bare/HEAD bare/config mine.txt; do echo x > $f; done",
+            bench.path("project/rw").display()
+        );
+        let ran = run(shell(bench.view(tier), tier, &script)).await;
+        assert_eq!(ran.err.matches("Read-only file system").count(), 4, "{ran:?}");
+        assert_eq!(bench.read("project/rw/bare/config"), "before");
+        assert_eq!(bench.read("project/rw/mine.txt"), "x\n");
     })
     .await;
 }

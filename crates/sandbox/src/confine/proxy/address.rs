@@ -1,4 +1,4 @@
-//! From a host to a connection, by addresses that were judged.
+//! From a host to a connection, through checked addresses.
 
 use super::{Denial, Stop, request::Target};
 use llm_do_core::authority::{Domain, Host};
@@ -9,7 +9,7 @@ use std::{
 };
 use tokio::{net::TcpStream, time::timeout};
 
-/// Longest that it may take to find a host, and to connect to each of its addresses.
+/// Time limit for looking up a host, and for connecting to each of its addresses.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Connects to one of the target's addresses that may be used.
@@ -43,11 +43,11 @@ async fn find(host: &Host) -> io::Result<Vec<IpAddr>> {
     }
 }
 
-/// The one name that says that it is this machine. What it means is not asked of anybody.
+/// The name of this machine. It is not looked up.
 const LOCALHOST: &str = "localhost";
 const THIS_MACHINE: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// Those of the addresses of a target that may be connected to. The target itself is on the list.
+/// The addresses of a target to which the proxy may connect. The target itself is on the list.
 fn permitted(target: &Target, found: &[IpAddr], list: &[Domain]) -> Result<Vec<IpAddr>, Denial> {
     let Target { host, port } = target;
     let names_this_machine = *host == Host::Name(LOCALHOST.into());
@@ -65,8 +65,7 @@ fn permitted(target: &Target, found: &[IpAddr], list: &[Domain]) -> Result<Vec<I
     }
 }
 
-/// Whether an address is one of the public internet: what is not surely so is not, by IANA's registries of
-/// special-purpose addresses.
+/// Whether an address certainly belongs to the public internet, by IANA's registries of special-purpose addresses.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -93,7 +92,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, c, d, e, f, g, h] = address.segments();
-    // Of networks that translate to IPv4 it is the address inside that counts (RFC 6052).
+    // In networks that translate to IPv4, the IPv4 address inside counts (RFC 6052).
     if (a, b, c, d, e, f) == (0x64, 0xff9b, 0, 0, 0, 0) {
         let ([one, two], [three, four]) = (g.to_be_bytes(), h.to_be_bytes());
         return is_public_v4(Ipv4Addr::new(one, two, three, four));
@@ -199,7 +198,7 @@ mod tests {
         assert_eq!(left, Ok(addresses(&["93.184.216.34"])));
         assert_eq!(permitted(&target("evil.net:443"), &[], &evil), Ok(Vec::new()));
 
-        // An address is opened by its own entry, at its port, and by no other.
+        // Only an entry of the list for this address and port allows it.
         let both = list(&["intranet.corp", "10.0.0.1", "127.0.0.1:8080"]);
         let here = addresses(&["10.0.0.1", "127.0.0.1"]);
         assert_eq!(permitted(&target("intranet.corp:443"), &here, &both), Ok(addresses(&["10.0.0.1"])));

@@ -1,4 +1,4 @@
-//! The connection from the process, with an eye on whether anything moves on it.
+//! The connection from the process, with a watch on its activity.
 
 use std::{
     io::Result,
@@ -15,7 +15,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A stream, and what tells whether anything moves on it.
+/// A stream with a record of its activity.
 pub(super) fn watched(stream: TcpStream) -> (Client, Movement) {
     let moved = Arc::new(AtomicBool::new(false));
     (Client { stream, moved: Arc::clone(&moved) }, Movement(moved))
@@ -29,7 +29,7 @@ pub(super) struct Client {
 pub(super) struct Movement(Arc<AtomicBool>);
 
 impl Movement {
-    /// Returns when nothing has moved for that long, or up to twice as long.
+    /// Returns after this time without activity, at the latest after twice this time.
     pub(super) async fn ends(&self, idle: Duration) {
         loop {
             tokio::time::sleep(idle).await;

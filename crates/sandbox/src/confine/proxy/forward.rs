@@ -10,7 +10,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// Headers that are about one connection and not about the message (RFC 9110 §7.6.1), with those for proxies.
+/// Headers of a single connection (RFC 9110 §7.6.1), and headers for proxies. They are not forwarded.
 const OF_THE_CONNECTION: &[&str] = &[
     "connection",
     "keep-alive",
@@ -23,7 +23,7 @@ const OF_THE_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
-/// Sends the request and passes on what comes back.
+/// Sends the request and returns the server's answer.
 pub(super) async fn forward(
     request: Request<Incoming>,
     target: &Target,
@@ -43,13 +43,13 @@ pub(super) async fn forward(
     Ok(Response::from_parts(head, Answer::Passed { body, _connection: connection }))
 }
 
-/// The request as the server gets it. Its length is that of the body as we read it.
+/// The request as the server gets it. Its length is that of the body that the proxy has read.
 fn rewritten(request: Request<Incoming>, target: &Target) -> Result<Request<Incoming>, Stop> {
     let bad = || Stop::Unreachable("the request can't be written anew".into());
     let (mut head, body) = request.into_parts();
     strip(&mut head.headers);
     head.headers.remove(CONTENT_LENGTH);
-    // It was answered here when the body was asked for.
+    // The proxy answered it when it read the body.
     head.headers.remove(EXPECT);
     let host = match target.port {
         80 => target.host.to_string(),

@@ -1,4 +1,4 @@
-//! Whether a request may be carried out, by its head alone.
+//! Decides by a request's head whether the request is allowed.
 
 use super::Denial;
 use hyper::{
@@ -7,7 +7,7 @@ use hyper::{
 };
 use llm_do_core::authority::{Domain, Host};
 
-/// Whom a request goes to.
+/// The receiver of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) host: Host,
@@ -17,8 +17,7 @@ pub(super) struct Target {
 const PLAIN: u16 = 80;
 pub(super) const TLS: u16 = 443;
 
-/// The target of a request that the list allows. What different readers could take for different things is refused, and
-/// not mended.
+/// The target of a request that the list allows. A head that different programs could read differently is refused.
 pub(super) fn judge<B>(request: &Request<B>, list: &[Domain]) -> Result<Target, Denial> {
     let (uri, headers) = (request.uri(), request.headers());
     let target = if request.method() == Method::CONNECT { tunnel(uri, headers) } else { plain(uri, headers) };
@@ -59,8 +58,8 @@ fn plain(uri: &Uri, headers: &HeaderMap) -> Result<Target, &'static str> {
         Ok((host, port)) => Target { host, port: port.unwrap_or(PLAIN) },
         Err(error) => return Err(error.reason),
     };
-    // Both can only be seen here if the length came first. In the other order the parser has dropped it, and the
-    // request to the server is rebuilt with only one of them.
+    // Both are here only if the length came first. In the other order the parser has dropped the length, and the request
+    // to the server is rebuilt without it.
     if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
         return Err("it has two lengths");
     }
@@ -68,7 +67,7 @@ fn plain(uri: &Uri, headers: &HeaderMap) -> Result<Target, &'static str> {
     Ok(target)
 }
 
-/// Whether `Host`, where there is one, says the same.
+/// Whether `Host` names the same target, or is absent.
 fn agrees(headers: &HeaderMap, target: &Target, default: u16) -> Result<(), &'static str> {
     let mut hosts = headers.get_all(HOST).iter();
     let Some(host) = hosts.next() else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! What follows a `CONNECT`: bytes in both directions. On port 443 the first of them must be a TLS handshake that
-//! names the same host: a server that answers for many hosts would else be asked for any of them.
+//! The bytes after a `CONNECT`, in both directions. On port 443 the first of them must be a TLS handshake that names the
+//! same host. Otherwise a client could ask a server that serves many hosts for any of them.
 
 use super::{
     Denial, Denials,
@@ -16,17 +16,17 @@ use tokio::{
     time::timeout,
 };
 
-/// A tunnel that was allowed.
+/// An allowed tunnel.
 pub(super) struct Tunnel {
     client: OnUpgrade,
     server: TcpStream,
     target: Target,
 }
 
-/// Longest that the handshake's first message may take.
+/// Time limit for the handshake's first message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Most bytes before that message is whole.
+/// Maximum size of that message, in bytes.
 const LONGEST_HELLO: usize = 64 * 1024;
 
 /// `unrecognized_name`, fatal, as a record of TLS 1.2 (RFC 8446 §6), which clients of all versions read.
@@ -37,7 +37,7 @@ impl Tunnel {
         Self { client, server, target }
     }
 
-    /// Carries bytes until both sides have said all, or one is gone.
+    /// Copies bytes until both sides have ended, or one has failed.
     pub(super) async fn run(self, denials: &Denials) {
         if let Ok(client) = self.client.await {
             carry(TokioIo::new(client), self.server, self.target, denials).await;
@@ -67,15 +67,15 @@ async fn carry(
             Ok(Err(_)) | Err(_) => return,
         }
     }
-    // That one side ends the connection is how connections end.
+    // A connection that one side ends is no error.
     let _ = copy_bidirectional(&mut client, &mut server).await;
 }
 
 /// The first message of a handshake.
 struct Hello {
-    /// All that was read.
+    /// All bytes that were read.
     bytes: Vec<u8>,
-    /// The host that it names; `None` as well if it is no such message.
+    /// The host that it names; also `None` if it is another message.
     name: Option<String>,
 }
 
@@ -114,7 +114,7 @@ mod tests {
     use std::sync::Arc;
     use tokio::net::TcpListener;
 
-    /// What a TLS client says first.
+    /// The first message of a TLS client.
     fn client_hello(name: &str, sends_name: bool) -> Vec<u8> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -130,7 +130,8 @@ mod tests {
         bytes
     }
 
-    /// What the server and the client got of a tunnel to port 443 of `example.org`, in which the client said this.
+    /// The bytes that the server and the client receive in a tunnel to port 443 of `example.org`, after the client has sent
+    /// these.
     async fn tunnelled(said: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, Vec<Denial>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -176,7 +177,7 @@ mod tests {
         let mut truncated = client_hello("example.org", true);
         truncated[1] = 9;
         let mut long = client_hello("example.org", true);
-        // A record that is longer than any may be.
+        // A record beyond the maximum length.
         long[3] = 0xff;
         for (said, denial) in [
             (client_hello("evil.net", true), other(Some("evil.net"))),

@@ -1,0 +1,118 @@
+//! What the processes of a run leave behind in the folders that they may write: special names that the kernel can't keep
+//! them from creating ([`ProcessView::planted`]).
+
+use super::{Planted, ProcessView};
+use llm_do_core::authority::Authority;
+use std::{
+    collections::{BTreeSet, HashMap},
+    convert::Infallible,
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::mpsc;
+
+/// How long the end of a run waits for the end of its killed processes.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// The views of the processes of each run, and what was planted in them so far.
+#[derive(Debug, Default)]
+pub struct Watch {
+    runs: Mutex<HashMap<String, Watched>>,
+}
+
+/// The processes of one run.
+#[derive(Debug)]
+struct Watched {
+    /// By [`ProcessView::key`].
+    views: HashMap<String, (ProcessView, Arc<Authority>)>,
+    found: BTreeSet<Planted>,
+    /// Cloned into each [`Watching`]; the receiver learns when all of them are gone.
+    running: mpsc::Sender<Infallible>,
+    ended: mpsc::Receiver<Infallible>,
+}
+
+/// Held as long as a process runs.
+#[derive(Debug)]
+pub struct Watching {
+    _running: Option<mpsc::Sender<Infallible>>,
+}
+
+impl Watch {
+    fn runs(&self) -> MutexGuard<'_, HashMap<String, Watched>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Call this before a process of a run starts with a view that was made for that authority. The result must live as
+    /// long as the process.
+    pub fn begin(&self, run: &str, view: &ProcessView, authority: &Arc<Authority>) -> Watching {
+        if !view.can_write() {
+            return Watching { _running: None };
+        }
+        let mut runs = self.runs();
+        let watched = runs.entry(run.to_owned()).or_insert_with(|| {
+            let (running, ended) = mpsc::channel(1);
+            Watched { views: HashMap::new(), found: BTreeSet::new(), running, ended }
+        });
+        watched.views.entry(view.key()).or_insert_with(|| (view.clone(), Arc::clone(authority)));
+        Watching { _running: Some(watched.running.clone()) }
+    }
+
+    /// What has appeared in the folders of a view since [`Watch::begin`]. Call it after a process with that view has
+    /// ended. It scans these folders.
+    ///
+    /// # Errors
+    /// Any system error during the scan.
+    pub fn look(&self, run: &str, view: &ProcessView, authority: &Authority) -> io::Result<Vec<Planted>> {
+        if !view.can_write() {
+            return Ok(Vec::new());
+        }
+        let planted = view.planted(authority)?;
+        if let Some(watched) = self.runs().get_mut(run) {
+            watched.found.extend(planted.iter().cloned());
+        }
+        Ok(planted)
+    }
+
+    /// Call this after the last process of a run was told to end. It waits for the end of all of them, looks at their
+    /// folders once more, and returns a notice for the operator about each name that appeared in them.
+    pub async fn end(&self, run: &str) -> Vec<String> {
+        let Some(Watched { views, mut found, running, mut ended }) = self.runs().remove(run) else {
+            return Vec::new();
+        };
+        drop(running);
+        let _ = tokio::time::timeout(ENDING, ended.recv()).await;
+        let mut notices = Vec::new();
+        let looked = tokio::task::spawn_blocking(move || {
+            views.into_values().map(|(view, authority)| view.planted(&authority)).collect::<Vec<_>>()
+        });
+        match looked.await {
+            Ok(looked) => {
+                for planted in looked {
+                    match planted {
+                        Ok(planted) => found.extend(planted),
+                        Err(error) => notices.push(format!(
+                            "the folders that processes of this run could write can't be searched for what they left \
+                             there: {error}"
+                        )),
+                    }
+                }
+            }
+            Err(error) => notices.push(error.to_string()),
+        }
+        notices.extend(found.iter().map(ToString::to_string));
+        notices
+    }
+}
+
+impl fmt::Display for Planted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.replaced { "was replaced" } else { "appeared" };
+        write!(
+            f,
+            "`{}` {what} in a folder that a process of this run could write. Other programs may run what it says, as git \
+             does with `.git`: look at it, or remove it, before you work in that folder.",
+            self.place.display()
+        )
+    }
+}
