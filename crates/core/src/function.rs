@@ -141,6 +141,14 @@ impl Implementation {
     }
 }
 
+    /// Identifies its code and configuration ([`Leaf::identity`]).
+    pub async fn identity(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Leaf(leaf) => leaf.identity().await,
+            Self::Composite(composite) => composite.identity().await,
+        }
+    }
+
 /// A rule in code: its author decides call by call. It runs after validation of the arguments, and its answer is a
 /// step.
 pub trait RuleCode: MaybeSend + MaybeSync {
@@ -247,6 +255,11 @@ pub trait Leaf: MaybeSend + MaybeSync {
     fn preview<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
         Box::pin(async { None })
     }
+    /// Identifies the code and the configuration of the function, for remembered answers: an answer about one module's
+    /// `deploy` says nothing about another's. Functions that are part of llm-do and take no configuration need none.
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(async { None })
+    }
     /// Whether it can predict its changes. If so, [`Leaf::foresee`] is a step before every execution.
     fn foresees(&self) -> bool {
         false
@@ -309,6 +322,10 @@ pub trait Composite: MaybeSend + MaybeSync {
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>>;
 }
 
+    /// As [`Leaf::identity`].
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(async { None })
+    }
 /// The name a model sees for a function: `/` and `:` become `__`, other characters `_`, at most 64
 /// (`docs/reference/loop.md`).
 pub fn tool_name(name: &str) -> String {

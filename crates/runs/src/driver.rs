@@ -330,7 +330,11 @@ impl Driver for LocalDriver {
                     self.reach(at_ms);
                     recall.answered(given);
                     let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
-                    return Ok(Exchanged { reply: Reply::Given(given.clone()), waited });
+                    let asked = match self.history.begun(path, &name) {
+                        Some(RecordKind::Asked(question)) => Some(question.clone()),
+                        _ => None,
+                    };
+                    return Ok(Exchanged { reply: Reply::Given(given.clone()), asked, waited });
                 }
                 Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
                 // Asked before and not answered: the question stays as it is.
@@ -347,18 +351,22 @@ impl Driver for LocalDriver {
                     Written { body, .. } => return Err(Halt::unexpected(path, &name, &body)),
                 },
             };
-            let given = match known {
-                Some(given) => given,
+            let (given, asked) = match known {
+                // Without a time it was never asked.
+                Some(given) => (given, asked_ms.map(|_| question)),
                 None => {
                     self.journal.flush()?;
                     let waiting = Waiting { id, question };
                     // An answer is remembered in the same poll in which it arrives, before the next in line is served.
                     let reply = self.operator.exchange(&waiting, &recall);
                     match self.unless_cancelled(path, &name, reply).await? {
-                        Reply::Given(given) if given.answer.fits(&waiting.question) => given,
+                        Reply::Given(given) if given.answer.fits(&waiting.question) => {
+                            (given, Some(waiting.question))
+                        }
                         // An operator that answers another question than it was asked has not answered this one.
                         Reply::Given(_) | Reply::Later => {
-                            return Ok(Exchanged { reply: Reply::Later, waited: Duration::ZERO });
+                            let (reply, asked) = (Reply::Later, Some(waiting.question));
+                            return Ok(Exchanged { reply, asked, waited: Duration::ZERO });
                         }
                     }
                 }
@@ -368,7 +376,7 @@ impl Driver for LocalDriver {
             let asked_ms = asked_ms.unwrap_or(written.at_ms);
             let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
             match written.body {
-                RecordKind::Answered(given) => Ok(Exchanged { reply: Reply::Given(given), waited }),
+                RecordKind::Answered(given) => Ok(Exchanged { reply: Reply::Given(given), asked, waited }),
                 other => Err(Halt::unexpected(path, &name, &other)),
             }
         })

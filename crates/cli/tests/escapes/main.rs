@@ -17,6 +17,7 @@
     reason = "a test may panic and say why it skips"
 )]
 
+mod approval_scope;
 mod attempt;
 mod binary;
 mod command_processes;
@@ -37,6 +38,7 @@ mod project_code;
 mod races;
 mod table;
 mod templates;
+mod terminal;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "../scenarios/terminal_session.rs"]
 mod terminal_session;
@@ -94,7 +96,8 @@ groups! {
     delegation: delegation::group,
     generated_workers: generated_workers::group,
     approvals: operator::approvals,
-    terminal: operator::terminal,
+    approval_scope: approval_scope::group,
+    terminal: terminal::group,
     loading: loading::group,
     templates: templates::group,
     journal: project_code::journal,
