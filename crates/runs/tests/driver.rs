@@ -240,6 +240,7 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
     let input = json!({"pattern": "gold"});
     let places = [authority.locate("/", Access::Read).unwrap()];
     let call = LeafCall {
+        redact: &llm_do_core::redact::NoSecrets,
         run: "run",
         input: &input,
         places: &places,
