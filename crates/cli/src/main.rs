@@ -14,6 +14,7 @@ mod program;
 #[cfg(test)]
 mod reference;
 mod render;
+mod rows;
 mod screen;
 mod terminal;
 mod transaction;

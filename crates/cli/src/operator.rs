@@ -15,7 +15,6 @@ use crate::{
     paint::Paint,
     screen::Screen,
     terminal::{Terminal, Typed},
-    visible,
 };
 use editor::Edited;
 use llm_do_core::{
@@ -79,7 +78,8 @@ impl Operator for TerminalOperator {
             let started = thread::Builder::new().name("prompt".into()).spawn(move || {
                 let answer = match waiting.question {
                     Question::Approval(approval) => {
-                        Dialogue { terminal, cancelled, approval, paint, draft: None }.hold()
+                        Dialogue { terminal, cancelled, approval, paint, extent: Extent::Folded, draft: None }
+                            .hold()
                     }
                     Question::Input(wanted) => input::ask(&terminal, &cancelled, &wanted, paint),
                     Question::Settlement(cut_off) => {
@@ -124,6 +124,8 @@ struct Dialogue {
     cancelled: Arc<AtomicBool>,
     approval: Approval,
     paint: Paint,
+    /// How much of the call is shown.
+    extent: Extent,
     /// Edited arguments that were not JSON, kept for the next attempt.
     draft: Option<String>,
 }
@@ -131,14 +133,17 @@ struct Dialogue {
 impl Dialogue {
     /// The answer; none if the question was cancelled.
     fn hold(mut self) -> Option<Answer> {
-        let columns = self.terminal.columns();
-        self.terminal.show(&view::question(&self.approval, Extent::Folded, columns, self.paint));
+        self.terminal.draw(|columns| self.question(columns));
         self.terminal.read_keys(&self.cancelled);
         let answer = loop {
             self.terminal.show(&format!("{} ", self.paint.bold(KEYS)));
             let typed = self.terminal.next(&self.cancelled);
             let Typed::Text(text) = &typed else {
                 match typed {
+                    Typed::Resized => {
+                        self.terminal.redraw(|columns| self.question(columns));
+                        continue;
+                    }
                     Typed::Other => {
                         self.terminal.show("\n");
                         continue;
@@ -162,7 +167,9 @@ impl Dialogue {
                 key @ ("d" | "D") => {
                     let remember = key == "D";
                     self.echo(if remember { "denied for this session" } else { "denied" });
-                    match entry::read(&self.terminal, &self.cancelled, "reason (Enter for none): ", "") {
+                    let question = |columns| self.question(columns);
+                    let label = "reason (Enter for none): ";
+                    match entry::read(&self.terminal, &self.cancelled, &question, label, "") {
                         entry::Entered::Line(reason) => {
                             let reason = Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty());
                             break Answer::Deny { reason, remember };
@@ -173,33 +180,31 @@ impl Dialogue {
                 }
                 "e" => {
                     self.echo("edit");
+                    let draft = self.draft.take();
+                    let question = |columns| self.question(columns);
                     match editor::edit(
                         &self.terminal,
                         &self.cancelled,
+                        &question,
                         &self.approval.input,
-                        self.draft.take(),
+                        draft,
                     ) {
                         Edited::Arguments(input) => break Answer::Edit { input },
                         Edited::Unchanged => self.terminal.show("  nothing was changed\n"),
                         Edited::Wrong { text, problem } => {
-                            let problem = visible::text(&problem);
-                            self.terminal.show(&format!(
-                                "  {} {problem}\n  press e to go on editing\n",
-                                self.paint.red("not usable:")
-                            ));
+                            self.problem("not usable:", &problem);
+                            self.terminal.show("  press e to go on editing\n");
                             self.draft = Some(text);
                         }
-                        Edited::Failed(problem) => {
-                            let problem = visible::text(&problem);
-                            self.terminal.show(&format!("  {} {problem}\n", self.paint.red("cannot edit:")));
-                        }
+                        Edited::Failed(problem) => self.problem("cannot edit:", &problem),
                         Edited::Cancelled => return None,
                     }
                     self.terminal.read_keys(&self.cancelled);
                 }
                 "v" => {
                     self.echo("");
-                    self.terminal.show(&view::question(&self.approval, Extent::Full, columns, self.paint));
+                    self.extent = Extent::Full;
+                    self.terminal.draw(|columns| self.question(columns));
                 }
                 "" => self.terminal.show("\n"),
                 _ => self.terminal.show(&format!("\n{HELP}")),
@@ -207,6 +212,14 @@ impl Dialogue {
         };
         self.terminal.restore();
         Some(answer)
+    }
+
+    fn question(&self, columns: usize) -> String {
+        view::question(&self.approval, self.extent, columns, self.paint)
+    }
+
+    fn problem(&self, what: &str, problem: &str) {
+        self.terminal.draw(|columns| input::problem_rows(what, problem, columns, self.paint));
     }
 
     /// Ends the line of the prompt with what was understood.

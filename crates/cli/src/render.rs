@@ -8,6 +8,7 @@ use crate::{
     args::{Format, Global},
     paint::Paint,
     screen::Screen,
+    visible,
 };
 use lines::Lines;
 use llm_do_core::{
@@ -67,26 +68,30 @@ impl Output {
     /// A warning, unless none are wanted.
     pub(crate) fn warn(&self, text: &str) {
         if !self.quiet {
-            self.screen.line(&format!("{} {}", self.err.warning("warning:"), crate::visible::text(text)));
+            self.screen.line(&format!("{} {}", self.err.warning("warning:"), visible::text(text)));
         }
     }
 
     /// Something worth knowing that needs no action.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            self.screen.line(&format!("{} {}", self.err.dim("note:"), crate::visible::text(text)));
+            self.screen.line(&format!("{} {}", self.err.dim("note:"), visible::text(text)));
         }
     }
 
     /// Text for stdout.
     pub(crate) fn print(&self, text: &str) {
-        self.screen.result(text.as_bytes());
+        let shown = if self.out_terminal { visible::output(text) } else { text.into() };
+        self.screen.result(shown.as_bytes());
     }
 
     /// JSON for stdout: indented where a person reads it, on one line elsewhere.
     pub(crate) fn print_json(&self, value: &Value) {
-        let text = if self.out_terminal { format!("{value:#}\n") } else { format!("{value}\n") };
-        self.screen.result(text.as_bytes());
+        if self.out_terminal {
+            self.screen.result(visible::json(&format!("{value:#}\n")).as_bytes());
+        } else {
+            self.screen.result(format!("{value}\n").as_bytes());
+        }
     }
 
     /// Columns of the terminal that stdout is.
@@ -140,8 +145,8 @@ impl Renderer {
         refuses: Refuses,
         gone: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let lines =
-            (output.format == Format::StreamJson).then(|| Lines::new(Arc::clone(&output.screen), gone));
+        let lines = (output.format == Format::StreamJson)
+            .then(|| Lines::new(Arc::clone(&output.screen), output.out_terminal, gone));
         let progress = output.shows_progress().then(|| Progress::new(&output));
         if progress.is_some() && output.err_terminal {
             output.screen.go_live();

@@ -1,6 +1,7 @@
 //! The one place that writes to stdout and stderr while something runs, so that lines, the live status, the streamed
 //! answer and prompts never run into each other.
 
+use crate::visible;
 use std::{
     fmt::Write as _,
     io::{self, Write as _},
@@ -148,7 +149,7 @@ impl State {
         self.clear();
         let end = if text.ends_with('\n') { "" } else { "\n" };
         // There is nowhere to say that stderr is gone.
-        let _ = write!(io::stderr().lock(), "{text}{end}");
+        let _ = write!(io::stderr().lock(), "{}{end}", visible::output(text));
     }
 
     fn answer(&mut self, text: &str) {

@@ -10,7 +10,7 @@ use std::{
     io::{self, Read, Write},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -23,6 +23,8 @@ pub(crate) struct Terminal {
     file: File,
     /// How it was set before keys were read.
     before: Mutex<Option<Termios>>,
+    /// The columns for which something was drawn last.
+    drawn: AtomicUsize,
 }
 
 /// What came from the keyboard.
@@ -34,6 +36,9 @@ pub(crate) enum Typed {
     Other,
     /// Ctrl-D.
     End,
+    /// No key: the terminal has another width than that for which something was drawn. Terminals wrap what they show when
+    /// they become narrower, so the question has to be drawn again ([`Terminal::draw`]).
+    Resized,
     /// Nobody wants to know any more, or the terminal is closed: that is no answer.
     Cancelled,
 }
@@ -43,7 +48,7 @@ impl Terminal {
     pub(crate) fn open() -> Option<Arc<Self>> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         tcgetattr(&file).ok()?;
-        Some(Arc::new(Self { file, before: Mutex::default() }))
+        Some(Arc::new(Self { file, before: Mutex::default(), drawn: AtomicUsize::default() }))
     }
 
     /// Shows text. A terminal that is gone shows nothing.
@@ -51,8 +56,22 @@ impl Terminal {
         let _ = (&self.file).write_all(text.as_bytes());
     }
 
+    /// Shows rows of at most as many columns as it is given. If the terminal needs more columns for a row, it shows less of
+    /// the row instead of continuing in the first column of the next.
+    pub(crate) fn draw(&self, rows: impl FnOnce(usize) -> String) {
+        let columns = self.columns();
+        self.drawn.store(columns, Ordering::Relaxed);
+        self.show(&format!("\x1b[?7l{}\x1b[?7h", rows(columns)));
+    }
+
+    /// As [`Terminal::draw`], in place of what was drawn for another width. That may have been wrapped meanwhile.
+    pub(crate) fn redraw(&self, rows: impl FnOnce(usize) -> String) {
+        self.show("\x1b[H\x1b[2J");
+        self.draw(rows);
+    }
+
     /// Columns, 80 where the terminal doesn't say.
-    pub(crate) fn columns(&self) -> usize {
+    fn columns(&self) -> usize {
         tcgetwinsize(&self.file).map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
     }
 
@@ -92,6 +111,9 @@ impl Terminal {
                 return Typed::Cancelled;
             }
             match self.wait() {
+                Waited::Nothing if self.drawn.load(Ordering::Relaxed) != self.columns() => {
+                    return Typed::Resized;
+                }
                 Waited::Nothing => {
                     self.keep_key_mode();
                     continue;
@@ -125,9 +147,10 @@ impl Terminal {
         }
     }
 
-    /// Waits for one of these keys, and shows its word. `None`: the terminal is gone, or Ctrl-D.
-    pub(crate) fn choose(&self, keys: &[(char, &str)]) -> Option<char> {
+    /// Draws a question, waits for one of these keys, and shows its word. `None`: the terminal is gone, or Ctrl-D.
+    pub(crate) fn choose(&self, question: impl Fn(usize) -> String, keys: &[(char, &str)]) -> Option<char> {
         let never = AtomicBool::new(false);
+        self.draw(&question);
         self.read_keys(&never);
         let chosen = loop {
             match self.next(&never) {
@@ -137,6 +160,7 @@ impl Terminal {
                         break Some(chosen);
                     }
                 }
+                Typed::Resized => self.redraw(&question),
                 Typed::Other => {}
                 Typed::End | Typed::Cancelled => break None,
             }

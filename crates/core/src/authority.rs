@@ -233,6 +233,14 @@ pub enum Refusal {
         /// Where it leads.
         leads_to: String,
     },
+    /// A symlink has been changed since rules and the operator decided about the place that it led to.
+    #[error(
+        "`{path}` leads to another place than when this call was checked: a symbolic link was changed. Make the call again"
+    )]
+    Redirected {
+        /// Normalised virtual path.
+        path: String,
+    },
     /// A caller passes a path that it can't access itself (`docs/reference/sandbox.md`).
     #[error("caller does not hold {path} for {mode}")]
     NotHeld {

@@ -26,7 +26,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -34,6 +34,12 @@ use std::{
 /// Maximum nesting of calls by code. Infinite recursion of code stops here, since only workers count for the depth of
 /// delegation.
 const MOST_NESTED: usize = 64;
+
+/// Maximum number of steps and calls of one execution of a function of code. Each of them writes records, and code may
+/// make them in an endless loop.
+const MOST_EFFECTS: u32 = 20_000;
+/// Maximum size of the results of its steps, all together, in bytes of JSON.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// The calls that one execution of a function of code makes. The key of each consists of the function, the arguments
 /// and an occurrence count, so that threads may interleave and a resumed run finds its records
@@ -46,6 +52,10 @@ pub struct CodeCalls<'a> {
     made: Mutex<HashMap<String, u32>>,
     /// How many times the engine has waited for the code.
     worked: AtomicU32,
+    /// Its steps and calls so far.
+    effects: AtomicU32,
+    /// Size of the results of its steps so far.
+    bytes: AtomicU64,
 }
 
 /// One call that code is about to make.
@@ -69,7 +79,34 @@ impl<'a> CodeCalls<'a> {
             package,
             made: Mutex::default(),
             worked: AtomicU32::new(0),
+            effects: AtomicU32::new(0),
+            bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Counts a step or a call.
+    fn effect(&self, name: &str) -> Result<(), Failure> {
+        if self.effects.fetch_add(1, Ordering::Relaxed) < MOST_EFFECTS {
+            return Ok(());
+        }
+        let message = format!(
+            "`{name}` was not run: one call of a function makes {MOST_EFFECTS} steps and calls at most. Do more in one \
+             step, or divide the work between several calls"
+        );
+        Err(Failure::new(FailureKind::Limit, message))
+    }
+
+    /// The end of a step with this result, which may be too large.
+    fn ending(&self, name: &str, value: Value) -> Ending {
+        if self.bytes.load(Ordering::Relaxed).saturating_add(size(&value)) <= MOST_BYTES {
+            return Ending::Output(Arc::new(value));
+        }
+        let message = format!(
+            "the step `{name}` ran, but its result is not kept: the results of all steps of one call are {} MiB at most. \
+             Return less from steps, such as the path of a file",
+            MOST_BYTES >> 20
+        );
+        Ending::Failure(Failure::new(FailureKind::Limit, message))
     }
 
     /// A key for an effect of code, distinct from earlier effects of the same name.
@@ -93,6 +130,7 @@ impl<'a> CodeCalls<'a> {
     /// The name does not resolve, or the arguments don't fit. The code receives the error.
     pub fn find(&self, name: &str, input: Value, only_tools: bool) -> Result<CodeCall, Failure> {
         let refuse = |kind, message: String| Err(Failure::new(kind, message));
+        self.effect(name)?;
         if self.path.depth() >= MOST_NESTED {
             let message =
                 format!("`{name}` would be the {MOST_NESTED}th call within a call; that is too deep");
@@ -227,6 +265,7 @@ impl<'a> CodeCalls<'a> {
         name: &str,
         run: BoxFuture<'_, Result<Value, String>>,
     ) -> Result<Arc<Value>, Stop> {
+        self.effect(name)?;
         let host = self.engine.host();
         let path = self.path.keyed(&self.key(&format!("step-{}", tool_name(name))));
         let step = name;
@@ -263,7 +302,7 @@ impl<'a> CodeCalls<'a> {
                 cut_off,
                 run: Box::pin(async move {
                     let ending = match run.await {
-                        Ok(value) => Ending::Output(Arc::new(host.redact.value(value))),
+                        Ok(value) => self.ending(step, host.redact.value(value)),
                         Err(message) => {
                             let message = host.redact.text(&message).into_owned();
                             Ending::Failure(Failure::new(FailureKind::Tool, message))
@@ -274,7 +313,10 @@ impl<'a> CodeCalls<'a> {
             })
             .await?;
         match stepped.end {
-            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), .. }) => Ok(value),
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), .. }) => {
+                self.bytes.fetch_add(size(&value), Ordering::Relaxed);
+                Ok(value)
+            }
             StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
                 Err(failure.into())
             }
@@ -299,4 +341,9 @@ impl<'a> CodeCalls<'a> {
             RecordKind::Note { text: text.into() },
         )
     }
+}
+
+/// Size of a value as JSON.
+fn size(value: &Value) -> u64 {
+    canonical(value).len() as u64
 }

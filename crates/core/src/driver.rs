@@ -65,6 +65,8 @@ pub trait Caller: MaybeSend + MaybeSync {
 pub struct Exchanged {
     /// The answer, or none now.
     pub reply: Reply,
+    /// The question as it is recorded; `None` if the answer was known before it was asked.
+    pub asked: Option<Question>,
     /// How long it took from the recorded question to the recorded answer.
     pub waited: Duration,
 }

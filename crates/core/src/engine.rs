@@ -11,6 +11,7 @@ mod frame;
 mod judge;
 mod leaf;
 mod offer;
+mod recheck;
 mod touched;
 
 pub use crate::outcome::{End, Failure, FailureKind, Halt, Outcome, Principal, Stop};
@@ -34,7 +35,7 @@ use crate::{
     toolset::ToolsetRegistry,
     vfs::FileSystem,
 };
-use judge::Judged;
+use judge::{Before, Judged};
 use leaf::Returned;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -44,6 +45,9 @@ pub const LEAF_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time limit of a function's own approval code for one call. After a timeout the operator is asked.
 const RULE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the operator is asked about one call while the files that it touches keep changing.
+const MOST_ROUNDS: u32 = 8;
 
 /// The dependencies that the host of a run injects.
 #[derive(Clone)]
@@ -189,19 +193,23 @@ impl Engine {
     /// All steps before execution.
     async fn admit(&self, call: &Call<'_>) -> Result<Admitted, Stop> {
         let mut input = Arc::clone(&call.input);
-        let mut edits = 0u32;
-        let mut edited_by = None;
-        loop {
-            let admitted = self.examine(call, input, edits).await?;
-            match self.judge(call, &admitted, edited_by.take()).await? {
+        let mut before = Before::Nothing;
+        for round in 0..MOST_ROUNDS {
+            let admitted = self.examine(call, Arc::clone(&input), round).await?;
+            before = match self.judge(call, &admitted, round, before).await? {
                 Judged::Run => return Ok(admitted),
                 Judged::Edited { input: new, by } => {
                     input = new;
-                    edits += 1;
-                    edited_by = Some(by);
+                    Before::Edited(by)
                 }
-            }
+                Judged::Changed(what) => Before::Changed(what),
+            };
         }
+        let message = format!(
+            "What `{}` would touch kept changing while the operator was asked about it. Make the call again later.",
+            call.function.meta.name
+        );
+        Err(Stop::failed(FailureKind::Denied, message))
     }
 
     fn is_own(&self, meta: &FunctionMeta) -> bool {

@@ -9,6 +9,7 @@ use crate::{
     origin::ResultOrigin,
     outcome::{Failure, Halt, Outcome},
     question::Answer,
+    redact::Redact,
     rule::{DecidedBy, Rule},
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
@@ -139,6 +140,14 @@ impl Implementation {
             Self::Composite(composite) => composite.least(),
         }
     }
+
+    /// Identifies its code and configuration ([`Leaf::identity`]).
+    pub async fn identity(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Leaf(leaf) => leaf.identity().await,
+            Self::Composite(composite) => composite.identity().await,
+        }
+    }
 }
 
 /// A rule in code: its author decides call by call. It runs after validation of the arguments, and its answer is a
@@ -226,6 +235,9 @@ pub struct LeafCall<'a> {
     pub files: &'a dyn FileSystem,
     /// Texts cut from this conversation's results (`/results/N`).
     pub results: Results<'a>,
+    /// Replaces secrets. The engine redacts what a leaf returns; a leaf that returns a part of a text redacts the whole
+    /// text first, because a part of a secret is not recognised.
+    pub redact: &'a dyn Redact,
     /// ID of the run.
     pub run: &'a str,
     /// The same for every attempt at this call, now and after a resume.
@@ -242,6 +254,11 @@ pub trait Leaf: MaybeSend + MaybeSync {
     /// the call may choose its path. If not even this call can pass the gate, a model is not shown the function.
     fn least(&self) -> Option<Effects> {
         None
+    }
+    /// Identifies the code and the configuration of the function, for remembered answers: an answer about one module's
+    /// `deploy` says nothing about another's. Functions that are part of llm-do and take no configuration need none.
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(async { None })
     }
     /// A preview for the operator's question. Must only read.
     fn preview<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {
@@ -304,6 +321,10 @@ pub trait Composite: MaybeSend + MaybeSync {
     /// As [`Leaf::least`].
     fn least(&self) -> Option<Effects> {
         None
+    }
+    /// As [`Leaf::identity`].
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(async { None })
     }
     /// Runs it. Failures for the caller are values; `Err` is only for the infrastructure.
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>>;

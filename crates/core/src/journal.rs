@@ -156,6 +156,12 @@ pub enum RecordKind {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         elsewhere: bool,
     },
+    /// An approval was compared with the state of the files after the answer came.
+    Rechecked {
+        /// What is not as it was when the operator was asked, so that the operator is asked again; absent if all is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changed: Option<Arc<str>>,
+    },
     /// The answer of a tool's approval code to a call (`@tool(approval=…)`): one source of the verdict.
     RuleStated {
         /// Its answer; `ask` if it failed.

@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_question_is_named_by_call_and_step() {
-        let id = QuestionId::new(&CallPath::root().call(2, 0), &StepName::Ask);
+        let id = QuestionId::new(&CallPath::root().call(2, 0), &StepName::Ask(0));
         assert_eq!(id.to_string(), "0/2.0:ask");
         assert_eq!("0/2.0:ask".parse(), Ok(id));
         for wrong in ["", "0/2.0", ":ask", "0:"] {

@@ -9,7 +9,7 @@ pub trait Redact: MaybeSend + MaybeSync {
     /// The text without secrets.
     fn text<'a>(&self, text: &'a str) -> Cow<'a, str>;
 
-    /// The value without secrets in any of its strings, keys included.
+    /// The value without secrets in any of its strings and numbers, keys included.
     fn value(&self, value: Value) -> Value {
         match value {
             Value::String(text) => match self.text(&text) {
@@ -22,6 +22,10 @@ pub trait Redact: MaybeSend + MaybeSync {
                     .map(|(key, value)| (self.text(&key).into_owned(), self.value(value)))
                     .collect(),
             ),
+            Value::Number(number) => match self.text(&number.to_string()) {
+                Cow::Borrowed(_) => Value::Number(number),
+                Cow::Owned(clean) => Value::String(clean),
+            },
             scalar => scalar,
         }
     }

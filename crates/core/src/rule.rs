@@ -105,6 +105,13 @@ pub enum DecidedBy {
         /// What pre-approves it.
         rule: Box<DecidedBy>,
     },
+    /// The operator has approved the call, but something changed before it could run: the operator decides again.
+    Changed {
+        /// What changed.
+        what: Arc<str>,
+        /// What asked in the first place.
+        rule: Box<DecidedBy>,
+    },
     /// The approval of a mount that the call touches.
     Mount {
         /// Where it is mounted.
@@ -163,6 +170,9 @@ impl fmt::Display for DecidedBy {
                 f,
                 "{rule} (the effect is outside the mounts that the program declares, so the operator decides)"
             ),
+            Self::Changed { what, rule } => {
+                write!(f, "{what} after you approved this call; first asked because of {rule}")
+            }
             Self::ExecutedFile { rule } => {
                 write!(
                     f,

@@ -24,12 +24,16 @@ pub enum StepName {
     Call,
     /// `definition`: a worker that was loaded for this call.
     Definition,
-    /// `links`, `links.N`: the real places of the call's paths. N counts edits of the arguments by the operator.
+    /// `links`, `links.N`: the real places of the call's paths. N counts the rounds that the operator's answers have
+    /// added: by editing the arguments, or because something changed before an approval took effect.
     Links(u32),
     /// `rule`, `rule.N`: the answer of the function's own approval code. N as in [`StepName::Links`].
     Rule(u32),
-    /// `ask`: the operator is asked to approve the call.
-    Ask,
+    /// `ask`, `ask.N`: the operator is asked to approve the call. N as in [`StepName::Links`].
+    Ask(u32),
+    /// `recheck`, `recheck.N`: whether everything is still as it was when the operator approved. N as in
+    /// [`StepName::Links`].
+    Recheck(u32),
     /// `verdict`: the gate's decision.
     Verdict,
     /// `foresee`: what the call will change.
@@ -109,10 +113,13 @@ impl fmt::Display for StepName {
             Self::Call => f.write_str("call"),
             Self::Definition => f.write_str("definition"),
             Self::Links(0) => f.write_str("links"),
-            Self::Links(edits) => write!(f, "links.{edits}"),
+            Self::Links(round) => write!(f, "links.{round}"),
             Self::Rule(0) => f.write_str("rule"),
-            Self::Rule(edits) => write!(f, "rule.{edits}"),
-            Self::Ask => f.write_str("ask"),
+            Self::Rule(round) => write!(f, "rule.{round}"),
+            Self::Ask(0) => f.write_str("ask"),
+            Self::Ask(round) => write!(f, "ask.{round}"),
+            Self::Recheck(0) => f.write_str("recheck"),
+            Self::Recheck(round) => write!(f, "recheck.{round}"),
             Self::Verdict => f.write_str("verdict"),
             Self::Foresee => f.write_str("foresee"),
             Self::Settle => f.write_str("settle"),
@@ -165,7 +172,8 @@ fn parse(text: &str) -> Option<StepName> {
             "definition" => S::Definition,
             "links" => S::Links(0),
             "rule" => S::Rule(0),
-            "ask" => S::Ask,
+            "ask" => S::Ask(0),
+            "recheck" => S::Recheck(0),
             "verdict" => S::Verdict,
             "foresee" => S::Foresee,
             "settle" => S::Settle,
@@ -201,6 +209,8 @@ fn parse(text: &str) -> Option<StepName> {
     match name {
         "links" if number > 0 => Some(S::Links(number)),
         "rule" if number > 0 => Some(S::Rule(number)),
+        "ask" if number > 0 => Some(S::Ask(number)),
+        "recheck" if number > 0 => Some(S::Recheck(number)),
         "tool" if number > 0 => Some(S::Tool(number)),
         "input" => Some(S::Input(number)),
         "repair" => Some(S::Repair(number)),
@@ -246,7 +256,10 @@ mod tests {
             (S::Links(2), "links.2"),
             (S::Rule(0), "rule"),
             (S::Rule(1), "rule.1"),
-            (S::Ask, "ask"),
+            (S::Ask(0), "ask"),
+            (S::Ask(1), "ask.1"),
+            (S::Recheck(0), "recheck"),
+            (S::Recheck(2), "recheck.2"),
             (S::Verdict, "verdict"),
             (S::Foresee, "foresee"),
             (S::Settle, "settle"),

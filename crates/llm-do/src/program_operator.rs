@@ -254,7 +254,7 @@ mod tests {
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
         };
-        Waiting { id: QuestionId::new(call, &StepName::Ask), question: Question::Approval(approval) }
+        Waiting { id: QuestionId::new(call, &StepName::Ask(0)), question: Question::Approval(approval) }
     }
 
     fn given(answer: Answer) -> Reply {

@@ -21,11 +21,30 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The most bytes of one streamed answer, and the most pieces of it. A server may send without end.
+const MOST_BYTES: usize = 64 << 20;
+const MOST_BLOCKS: usize = 10_000;
+
+/// Counts the bytes of a streamed answer.
+#[derive(Debug, Default)]
+pub(crate) struct Size {
+    bytes: usize,
+}
+
+impl Size {
+    /// Counts one more event. `false`: the answer is longer than one may be.
+    pub(crate) fn add(&mut self, data: &str) -> bool {
+        self.bytes = self.bytes.saturating_add(data.len());
+        self.bytes <= MOST_BYTES
+    }
+}
+
 /// Reads one answer.
 #[derive(Debug)]
 pub(crate) struct Reader {
     wire: Wire,
     kind: AdapterKind,
+    size: Size,
     /// The start of an event whose rest is still missing.
     torn: String,
     draft: Draft,
@@ -55,6 +74,8 @@ pub(crate) enum Failure {
     Reported(Value),
     /// An event is no JSON, for this reason.
     Garbled(String),
+    /// The answer is longer than one may be.
+    TooLong,
 }
 
 impl Reader {
@@ -62,7 +83,7 @@ impl Reader {
     pub(crate) fn new(wire: Wire, kind: AdapterKind) -> Option<Self> {
         match wire {
             Wire::OpenAi | Wire::Responses | Wire::Anthropic | Wire::Gemini => {
-                Some(Self { wire, kind, torn: String::new(), draft: Draft::default() })
+                Some(Self { wire, kind, size: Size::default(), torn: String::new(), draft: Draft::default() })
             }
             Wire::Ollama | Wire::Cohere | Wire::Bedrock => None,
         }
@@ -75,6 +96,11 @@ impl Reader {
     pub(crate) fn event(&mut self, name: Option<&str>, data: &str) {
         let data = data.trim();
         if data.is_empty() || self.draft.ended || self.draft.failure.is_some() {
+            return;
+        }
+        if !self.size.add(data) || self.draft.blocks.len() > MOST_BLOCKS {
+            self.torn.clear();
+            self.draft = Draft { failure: Some(Failure::TooLong), ..Draft::default() };
             return;
         }
         if self.torn.is_empty() {

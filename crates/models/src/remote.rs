@@ -5,7 +5,7 @@ use crate::{
     failure::Whom,
     known::Wire,
     output::Output,
-    reader::{Failure, Reader},
+    reader::{Failure, Reader, Size},
     request::Form,
     response::{Answer, Block, usage_of_genai},
 };
@@ -28,7 +28,10 @@ use serde_json::{Map, Value, json};
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// A model behind an endpoint.
@@ -56,6 +59,8 @@ struct Asked {
     events: ChatStream,
     /// `None` where `genai` reads the answer.
     reader: Option<Arc<Mutex<Reader>>>,
+    /// Whether `genai` has read more than an answer may have.
+    too_long: Arc<AtomicBool>,
     blank: Answer,
 }
 
@@ -250,16 +255,30 @@ impl Remote {
             let reader = Arc::clone(reader);
             options = options.with_raw_frame_fn(move |_, frame| lock(&reader).event(frame.event, frame.data));
         }
+        let too_long = Arc::new(AtomicBool::new(false));
+        if reader.is_none() {
+            let (size, too_long) = (Mutex::new(Size::default()), Arc::clone(&too_long));
+            options = options.with_raw_frame_fn(move |_, frame| {
+                if !size.lock().unwrap_or_else(PoisonError::into_inner).add(frame.data) {
+                    too_long.store(true, Ordering::Relaxed);
+                }
+            });
+        }
         let asked = client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await;
         let events = asked.map_err(|error| self.report(error))?.stream;
-        Ok(Asked { events, reader, blank: Answer { turn: request.turn, wrapped, ..Answer::default() } })
+        Ok(Asked {
+            events,
+            reader,
+            too_long,
+            blank: Answer { turn: request.turn, wrapped, ..Answer::default() },
+        })
     }
 
     async fn streamed(&self, asked: Asked, deltas: &dyn DeltaSink) -> Result<Answer, ModelError> {
-        let Asked { events, reader, blank } = asked;
+        let Asked { events, reader, too_long, blank } = asked;
         match reader {
             Some(reader) => self.read(events, &reader, blank, deltas).await,
-            None => self.read_by_genai(events, blank, deltas).await,
+            None => self.read_by_genai(events, &too_long, blank, deltas).await,
         }
     }
 
@@ -302,11 +321,15 @@ impl Remote {
     async fn read_by_genai(
         &self,
         mut events: ChatStream,
+        too_long: &AtomicBool,
         blank: Answer,
         deltas: &dyn DeltaSink,
     ) -> Result<Answer, ModelError> {
         let mut announced = HashSet::new();
         while let Some(event) = events.next().await {
+            if too_long.load(Ordering::Relaxed) {
+                return Err(self.too_long());
+            }
             match event.map_err(|error| self.report(error))? {
                 ChatStreamEvent::Chunk(chunk) if !chunk.content.is_empty() => {
                     deltas.delta(Delta::Text { text: chunk.content });
@@ -382,7 +405,12 @@ impl Remote {
         match failure {
             Failure::Reported(body) => self.whom.event(&body),
             Failure::Garbled(cause) => self.whom.garbled(&cause),
+            Failure::TooLong => self.too_long(),
         }
+    }
+
+    fn too_long(&self) -> ModelError {
+        self.whom.garbled(&"it is longer than an answer may be")
     }
 
     fn report(&self, error: Error) -> ModelError {

@@ -99,6 +99,56 @@ fn calls(response: &ModelResponse) -> Vec<(String, Value)> {
     calls.collect()
 }
 
+/// Numbers of pieces that no server needs. None of them makes a reader allocate as much, or fail.
+#[tokio::test]
+async fn hostile_numbers_of_pieces_do_no_harm() {
+    for number in
+        [json!(4_294_967_295_u64), json!(u64::MAX), json!(-1), json!(1.5e300), json!("0"), json!(null)]
+    {
+        for (api, model) in WIRES {
+            let mut stream = String::new();
+            for (name, mut event) in events(api) {
+                renumber(&mut event, &number);
+                if !name.is_empty() {
+                    stream.push_str(&format!("event: {name}\n"));
+                }
+                stream.push_str(&format!("data: {event}\n\n"));
+            }
+            let answered = ask_all((api, model), &stream).await;
+            if let Ok(response) = &answered {
+                assert!(text(response).contains("Grüße") || !calls(response).is_empty(), "{api:?} {number}");
+            }
+        }
+    }
+}
+
+/// Gives every piece this number.
+fn renumber(event: &mut Value, number: &Value) {
+    match event {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if ["index", "output_index", "content_index"].contains(&key.as_str()) {
+                    *value = number.clone();
+                } else {
+                    renumber(value, number);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| renumber(item, number)),
+        _ => {}
+    }
+}
+
+/// A server that never stops sending is stopped.
+#[tokio::test]
+async fn an_answer_without_end_is_refused() {
+    let piece =
+        json!({"choices": [{"index": 0, "delta": {"content": "x".repeat(1 << 20)}, "finish_reason": null}]});
+    let pieces = (0..80).map(move |_| format!("data: {piece}\n\n").into_bytes());
+    let error = ask(WIRES[0], pieces, &Deltas::default()).await.unwrap_err();
+    assert!(error.message.contains("longer than an answer may be"), "{error:?}");
+}
+
 /// Events that say ` Grüße, 世界 🌍.\n ` and call `f` with `{"path": "ä b"}`, each with its name.
 fn events(api: Api) -> Vec<(&'static str, Value)> {
     let (one, two) = (" Grüße, 世", "界 🌍.\n ");

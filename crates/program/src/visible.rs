@@ -2,14 +2,22 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Characters that a screen does not show, or that change the order in which others are shown.
+/// Characters that a screen does not show, shows as nothing but space, or shows as what a font makes of them, and those that
+/// change the order in which others are shown. The space itself is none of them.
 fn is_hidden(c: char) -> bool {
     c.is_control()
+        // Spaces of other widths, and the line and paragraph separators.
+        || (c.is_whitespace() && c != ' ')
         || matches!(c,
             '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            // Blank letters: of Braille, of Hangul, of Khitan, of hieroglyphs, a note without a head.
+            | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{16fe4}' | '\u{13430}'..='\u{1345f}' | '\u{1d159}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+            // Private use, where any picture may be, and code points that are no characters.
+            | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' | '\u{fdd0}'..='\u{fdef}')
+        || u32::from(c) & 0xfffe == 0xfffe
 }
 
 /// The text with each hidden character as an escape (`\x1b`, `\u{202e}`); newlines and tabs stay.
@@ -25,10 +33,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
 /// The text of a model's answer for a screen. Emoji and scripts that need joiners are left whole: only what could move
 /// the cursor or reorder text is escaped.
 pub fn prose(text: &str) -> Cow<'_, str> {
-    escape(text, |c| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    })
+    escape(text, |c| (c.is_control() && c != '\n' && c != '\t') || reorders(c))
 }
 
 fn escape(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -44,6 +49,67 @@ fn escape(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
             // Writing to a `String` does not fail.
             c if u32::from(c) < 0x100 => _ = write!(out, "\\x{:02x}", u32::from(c)),
             c => _ = write!(out, "\\u{{{:x}}}", u32::from(c)),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Output that a terminal shows: our own colours stay, and nothing else in it can move the cursor, hide or reorder text. What
+/// others wrote in it is made visible before, by [`text`] or [`line()`]; this is for what was not.
+pub fn output(text: &str) -> Cow<'_, str> {
+    let moves = |c: char| c.is_control() && c != '\n' && c != '\t' || reorders(c);
+    if !text.contains(moves) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(at) = rest.find(moves) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let taken = match colour(rest) {
+            Some(taken) => {
+                out.push_str(&rest[..taken]);
+                taken
+            }
+            None => {
+                let taken = rest.chars().next().map_or(rest.len(), char::len_utf8);
+                out.push_str(&escape(&rest[..taken], moves));
+                taken
+            }
+        };
+        rest = &rest[taken..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The length of a sequence that sets a colour, boldness and the like, at the beginning of a text.
+fn colour(text: &str) -> Option<usize> {
+    let codes = text.strip_prefix("\u{1b}[")?;
+    let codes = &codes[..codes.find('m')?];
+    let plain =
+        |code: &str| matches!(code.parse(), Ok(0..=4 | 22..=24 | 30..=37 | 39 | 90..=97)) || code.is_empty();
+    codes.split(';').all(plain).then(|| 2 + codes.len() + 1)
+}
+
+/// Whether a character changes the order in which others are shown.
+fn reorders(c: char) -> bool {
+    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+/// JSON for a terminal. Within its strings each hidden character is an escape of JSON, so that it stays the same JSON.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| c == '\u{7f}' || (!c.is_ascii() && is_hidden(c));
+    let Some(first) = text.find(hidden) else { return Cow::Borrowed(text) };
+    let mut out = String::with_capacity(text.len() + 8);
+    out.push_str(&text[..first]);
+    for c in text[first..].chars() {
+        if hidden(c) {
+            // Writing to a `String` does not fail.
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}"));
+        } else {
+            out.push(c);
         }
     }
     Cow::Owned(out)
@@ -69,6 +135,20 @@ mod tests {
         assert_eq!(text("two\n\tlines"), "two\n\tlines");
         assert_eq!(line("two\nlines"), "two\\nlines");
         assert_eq!(text("tag \u{e0041}"), "tag \\u{e0041}");
+        for blank in [
+            '\u{85}',
+            '\u{a0}',
+            '\u{2003}',
+            '\u{2028}',
+            '\u{2800}',
+            '\u{3000}',
+            '\u{e000}',
+            '\u{1d159}',
+            '\u{ffff}',
+        ] {
+            let shown = line(blank.encode_utf8(&mut [0; 4])).into_owned();
+            assert!(shown.is_ascii() && shown.len() > 3, "{blank:?}: {shown}");
+        }
     }
 
     #[test]
@@ -78,6 +158,28 @@ mod tests {
         }
         assert_eq!(prose("👩\u{200d}🔬 ❤\u{fe0f}"), "👩\u{200d}🔬 ❤\u{fe0f}");
         assert_eq!(prose("a\x1b]0;title\x07"), "a\\x1b]0;title\\x07");
+    }
+
+    #[test]
+    fn of_sequences_only_colours_are_output() {
+        assert_eq!(output("\x1b[1m\x1b[31mred\x1b[0m\n"), "\x1b[1m\x1b[31mred\x1b[0m\n");
+        for (sequence, shown) in [
+            ("\x1b[2J", "\\x1b[2J"),
+            ("\x1b[8mx", "\\x1b[8mx"),
+            ("\x1b]0;t\x07", "\\x1b]0;t\\x07"),
+            ("\u{9b}31m", "\\x9b31m"),
+            ("a\rb\u{202e}c", "a\\rb\\u{202e}c"),
+        ] {
+            assert_eq!(output(sequence), shown);
+        }
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let value = serde_json::json!({"a\u{9b}": ["\u{202e}\u{e0041} é🙂"]});
+        let shown = json(&value.to_string()).into_owned();
+        assert!(!shown.chars().any(is_hidden), "{shown:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 
     #[test]

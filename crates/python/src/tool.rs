@@ -22,7 +22,7 @@ use llm_do_core::{
     gate::{Mode, Rule},
     model::{Blob, Usage},
     question::Waiting,
-    schema::Schema,
+    schema::{Schema, canonical, sha256},
     send::BoxFuture,
 };
 use serde_json::{Value, json};
@@ -83,6 +83,16 @@ impl PythonTool {
         let paths = self.tool.paths.iter().filter_map(|name| input.get(&**name)?.as_str());
         let touches = paths.map(|path| Touch { path: path.to_owned(), access: Access::Read, delete: false });
         Effects { touches: touches.collect(), ..Effects::default() }
+    }
+
+    /// Hash of its module's code and of what the process may reach. Reads the code again, which nothing may change during a
+    /// run.
+    async fn identity(&self) -> Option<Arc<str>> {
+        let reach = self.reach.clone();
+        let code = tokio::task::spawn_blocking(move || reach.fingerprint()).await.ok().flatten();
+        let Module { key, root, path, module, attribute, .. } = &self.module;
+        let of = json!([self.reach.key, root, key, path, module, attribute, self.tool.function, code]);
+        Some(sha256(canonical(&of).as_bytes()).into())
     }
 
     fn context(&self, run: &str, worker: &str, key: &str, mode: Mode, given: &Given) -> Context {
@@ -187,6 +197,10 @@ impl Leaf for PythonTool {
         self.effects(input)
     }
 
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(self.identity())
+    }
+
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let arguments = self.arguments(call.input).map_err(ToolError::new)?;
@@ -279,6 +293,10 @@ enum Next {
 impl Composite for PythonTool {
     fn effects(&self, input: &Value) -> Effects {
         self.effects(input)
+    }
+
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(self.identity())
     }
 
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {

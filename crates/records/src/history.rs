@@ -269,7 +269,7 @@ impl History {
         // question need not come up again where an earlier answer covers it by now: the verdict tells.
         // A missing wait for code belongs to a missing call, and the difference in the call says more.
         let own = own.filter(|(_, step, _)| {
-            !matches!(step, StepName::End | StepName::Settle | StepName::Ask | StepName::Work(_))
+            !matches!(step, StepName::End | StepName::Settle | StepName::Ask(_) | StepName::Work(_))
         });
         let below =
             self.steps.iter().filter(|(other, _)| other.parent().is_some_and(|parent| parent == *path));

@@ -1,5 +1,10 @@
 //! Redaction of secrets in records and output.
 
+mod stream;
+mod views;
+
+pub use stream::Stream;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::{
     Engine as _,
@@ -8,33 +13,98 @@ use base64::{
 use llm_do_core::redact::Redact;
 use serde_json::{Map, Value};
 use std::{borrow::Cow, collections::HashSet, ffi::OsString, fmt, ops::Range};
+use views::{View, views};
 
 /// Shorter values are not redacted: they would match innocent text.
 pub const SHORTEST_SECRET: usize = 8;
 
 /// Replaces secret values by `[secret NAME]`.
 ///
-/// A value is found in plain form, escaped in a JSON string, and in Base64 at any alignment (as part of an
-/// `Authorization: Basic` header, for example). In Base64 it is replaced by as many letters of `SECRET`, so that the
-/// text around it can still be decoded.
+/// A value is found in plain form, as a JSON number, escaped in a JSON string (also in one within another), percent-encoded,
+/// and in Base64 at any alignment (as part of an `Authorization: Basic` header, for example), with or without line breaks.
+/// In Base64 it is replaced by as many letters of `SECRET`, so that the text around it can still be decoded.
 #[derive(Default)]
 pub struct Redactor {
     found: Option<Found>,
 }
 
 struct Found {
-    /// Finds the forms in plain text.
-    text: AhoCorasick,
-    /// Finds the forms in serialised JSON, where each is escaped once more.
-    json: AhoCorasick,
-    /// The replacement of each form.
-    replacements: Vec<String>,
+    /// Finds the forms.
+    search: AhoCorasick,
+    /// The forms, in the order of the search's patterns.
+    forms: Vec<Form>,
+    /// Length of the longest form, in bytes.
+    longest: usize,
+}
+
+/// One form of a secret.
+struct Form {
+    text: String,
+    /// What replaces it; `None` for Base64, of which each character is replaced by a letter.
+    label: Option<String>,
+}
+
+/// A secret in a text.
+struct Match {
+    range: Range<usize>,
+    form: usize,
 }
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let forms = self.found.as_ref().map_or(0, |found| found.replacements.len());
+        let forms = self.found.as_ref().map_or(0, |found| found.forms.len());
         f.debug_struct("Redactor").field("forms", &forms).finish_non_exhaustive()
+    }
+}
+
+impl Found {
+    fn matches<'a>(&'a self, view: &'a View<'_>) -> impl Iterator<Item = Match> + 'a {
+        let found = self.search.find_iter(view.bytes());
+        let found = found.map(|found| (found.pattern().as_usize(), found.range()));
+        // White space belongs to a plain value, and means nothing in Base64.
+        let fits = |form: &usize| !view.is_compact() || self.forms[*form].label.is_none();
+        found
+            .filter(move |(form, _)| fits(form))
+            .map(|(form, range)| Match { range: view.original(range), form })
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        views(text, false).iter().any(|view| self.matches(view).next().is_some())
+    }
+
+    /// The secrets of a text in order, without overlaps.
+    fn all(&self, text: &str) -> Vec<Match> {
+        let views = views(text.as_bytes(), true);
+        let mut all: Vec<Match> = views.iter().flat_map(|view| self.matches(view)).collect();
+        all.sort_by(|a, b| a.range.start.cmp(&b.range.start).then(b.range.end.cmp(&a.range.end)));
+        let mut end = 0;
+        all.retain(|found| {
+            let free = found.range.start >= end;
+            if free {
+                end = found.range.end;
+            }
+            free
+        });
+        all
+    }
+
+    /// Appends what replaces a match.
+    fn replace(&self, text: &str, form: usize, out: &mut String) {
+        match &self.forms[form].label {
+            Some(label) => out.push_str(label),
+            None => {
+                let mut letters = "SECRET".chars().cycle();
+                let mut rest = text.chars().peekable();
+                while let Some(c) = rest.next() {
+                    match c {
+                        // An escaped line break.
+                        '\\' => out.extend(['\\'].into_iter().chain(rest.next())),
+                        c if c.is_whitespace() => out.push(c),
+                        _ => out.extend(letters.next()),
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -43,36 +113,25 @@ impl Redactor {
     /// [`SHORTEST_SECRET`] bytes are ignored. Of two names for one value the first is used.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut seen = HashSet::new();
-        let (mut forms, mut replacements) = (Vec::new(), Vec::new());
+        let mut forms = Vec::new();
         for (name, value) in secrets {
             let value = value.trim();
             if value.len() < SHORTEST_SECRET {
                 continue;
             }
-            let label = format!("[secret {name}]");
-            let plain = [value.to_owned(), json_escaped(value)].map(|form| (form, label.clone()));
-            let encoded = base64_forms(value.as_bytes()).map(|form| {
-                let filler = "SECRET".chars().cycle().take(form.len()).collect();
-                (form, filler)
-            });
-            for (form, replacement) in plain.into_iter().chain(encoded) {
-                if seen.insert(form.clone()) {
-                    forms.push(form);
-                    replacements.push(replacement);
-                }
-            }
+            let plain = Form { text: value.to_owned(), label: Some(format!("[secret {name}]")) };
+            let encoded = base64_forms(value.as_bytes()).map(|text| Form { text, label: None });
+            forms.extend(std::iter::once(plain).chain(encoded).filter(|form| seen.insert(form.text.clone())));
         }
         if forms.is_empty() {
             return Self::default();
         }
-        let search = |forms: &[String]| {
-            AhoCorasick::builder()
-                .match_kind(MatchKind::LeftmostLongest)
-                .build(forms)
-                .expect("an environment is far smaller than what an automaton can hold")
-        };
-        let escaped: Vec<String> = forms.iter().map(|form| json_escaped(form)).collect();
-        Self { found: Some(Found { text: search(&forms), json: search(&escaped), replacements }) }
+        let search = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(forms.iter().map(|form| &form.text))
+            .expect("an environment is far smaller than what an automaton can hold");
+        let longest = forms.iter().map(|form| form.text.len()).max().unwrap_or_default();
+        Self { found: Some(Found { search, forms, longest }) }
     }
 
     /// Redacts the values of those environment variables whose names are names of secrets ([`is_secret_name`]), and
@@ -86,28 +145,44 @@ impl Redactor {
 
     /// The text without the secrets.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        match &self.found {
-            Some(found) if found.text.is_match(text) => {
-                Cow::Owned(found.text.replace_all(text, &found.replacements))
-            }
-            _ => Cow::Borrowed(text),
+        let Some(found) = &self.found else { return Cow::Borrowed(text) };
+        if !found.is_in(text.as_bytes()) {
+            return Cow::Borrowed(text);
         }
+        let all = found.all(text);
+        let (mut out, mut end) = (String::with_capacity(text.len()), 0);
+        for Match { range, form } in all {
+            out.push_str(&text[end..range.start]);
+            found.replace(&text[range.clone()], form, &mut out);
+            end = range.end;
+        }
+        out.push_str(&text[end..]);
+        Cow::Owned(out)
     }
 
     /// Whether serialised JSON may hold a secret. False: it holds none.
     pub(crate) fn suspects(&self, json: &[u8]) -> bool {
-        self.found.as_ref().is_some_and(|found| found.json.is_match(json))
+        self.found.as_ref().is_some_and(|found| found.is_in(json))
+    }
+
+    /// The number as a redacted text, if it is a secret.
+    fn number(&self, number: &serde_json::Number) -> Option<String> {
+        let text = number.to_string();
+        match self.redact(&text) {
+            Cow::Owned(redacted) => Some(redacted),
+            Cow::Borrowed(_) => None,
+        }
     }
 
     fn is_in(&self, value: &Value) -> bool {
         let Some(found) = &self.found else { return false };
+        let holds = |text: &str| found.is_in(text.as_bytes());
         match value {
-            Value::String(text) => found.text.is_match(text),
+            Value::String(text) => holds(text),
+            Value::Number(number) => self.number(number).is_some(),
             Value::Array(items) => items.iter().any(|item| self.is_in(item)),
-            Value::Object(fields) => {
-                fields.iter().any(|(key, item)| found.text.is_match(key) || self.is_in(item))
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+            Value::Object(fields) => fields.iter().any(|(key, item)| holds(key) || self.is_in(item)),
+            Value::Null | Value::Bool(_) => false,
         }
     }
 
@@ -157,8 +232,11 @@ impl Redactor {
                 match self.redactor.redact(text) {
                     Cow::Borrowed(same) => same.to_owned(),
                     Cow::Owned(redacted) => {
-                        self.places += 1;
-                        if (self.choose)(self.places - 1) { redacted } else { text.to_owned() }
+                        if self.chosen() {
+                            redacted
+                        } else {
+                            text.to_owned()
+                        }
                     }
                 }
             }
@@ -174,8 +252,17 @@ impl Redactor {
                         }
                         Value::Object(out)
                     }
-                    Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+                    Value::Number(number) => match self.redactor.number(number) {
+                        Some(redacted) if self.chosen() => Value::String(redacted),
+                        _ => value.clone(),
+                    },
+                    Value::Null | Value::Bool(_) => value.clone(),
                 }
+            }
+            /// Whether the next place is replaced.
+            fn chosen(&mut self) -> bool {
+                self.places += 1;
+                (self.choose)(self.places - 1)
             }
         }
         let mut walk = Walk { redactor: self, choose, places: 0 };
@@ -214,12 +301,6 @@ fn secret_variables(
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| is_secret_name(name))
-}
-
-/// The text as it stands between the quotes of a JSON string.
-fn json_escaped(text: &str) -> String {
-    let quoted = Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
 }
 
 /// The forms of the bytes inside the Base64 of a longer value. The characters at either end also encode their neighbours
@@ -271,6 +352,44 @@ mod tests {
     }
 
     #[test]
+    fn escaped_and_encoded_values_are_found() {
+        let secret = "pä/ss wörd+1";
+        let r = redactor(&[("KEY", secret)]);
+        for text in [
+            r#"{"a": "p\u00e4\/ss w\u00F6rd+1!"}"#,
+            r#"{\"a\": \"p\\u00e4\\/ss w\\u00f6rd+1!\"}"#,
+            r"\u0070\u00e4\u002fss wörd+1!",
+            "GET /?key=p%C3%A4%2Fss%20w%c3%b6rd%2B1!",
+        ] {
+            let redacted = r.redact(text);
+            assert!(redacted.contains("[secret KEY]!"), "{redacted}");
+            assert!(r.suspects(json!(text).to_string().as_bytes()), "{text}");
+        }
+        for innocent in [r"C:\users\new \u12", "100 % of p", r"\"] {
+            assert!(matches!(r.redact(innocent), Cow::Borrowed(_)));
+        }
+    }
+
+    #[test]
+    fn base64_with_line_breaks_is_found_and_keeps_them() {
+        let secret = "a rather long secret that does not fit into one line of base64 of a mail at all, since it has 100";
+        let r = redactor(&[("KEY", secret)]);
+        let encoded = STANDARD.encode(format!("user:{secret} and more"));
+        for end in ["\n", "\r\n", "\n    ", "\\n", "\\r\\n"] {
+            let lines: Vec<&str> =
+                encoded.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+            let text = format!("before {}", lines.join(end));
+            let redacted = r.redact(&text);
+            assert_eq!(redacted.matches(end).count(), lines.len() - 1, "{redacted}");
+            let joined: String = redacted["before ".len()..].replace(end, "");
+            let decoded = STANDARD.decode(joined.as_bytes()).unwrap();
+            let decoded = String::from_utf8_lossy(&decoded);
+            assert!(decoded.starts_with("user") && decoded.ends_with("and more"), "{decoded}");
+            assert!(!decoded.contains("long secret"), "{decoded}");
+        }
+    }
+
+    #[test]
     fn base64_is_found_at_every_alignment_and_stays_base64() {
         let secret = "hunter2?>hunter2";
         let r = redactor(&[("TOKEN", secret)]);
@@ -289,12 +408,15 @@ mod tests {
 
     #[test]
     fn values_are_cleaned_wherever_they_hold_a_secret() {
-        let r = redactor(&[("TOKEN", "hunter2hunter2")]);
+        let secrets = [("TOKEN", "hunter2hunter2"), ("PIN", "1234567890"), ("FLOAT", "12345678.5")];
+        let r = redactor(&secrets);
         for (dirty, clean) in [
             (json!("hunter2hunter2"), json!("[secret TOKEN]")),
             (json!([[1, "hunter2hunter2"]]), json!([[1, "[secret TOKEN]"]])),
             (json!({ "a": { "hunter2hunter2": null } }), json!({ "a": { "[secret TOKEN]": null } })),
             (json!({ "a": [1.5, null, "hunter2"] }), json!({ "a": [1.5, null, "hunter2"] })),
+            (json!({ "pin": 1234567890, "not": 123 }), json!({ "pin": "[secret PIN]", "not": 123 })),
+            (json!([12345678.5]), json!(["[secret FLOAT]"])),
         ] {
             assert_eq!(Redact::value(&r, dirty), clean);
         }

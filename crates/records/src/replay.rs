@@ -327,7 +327,9 @@ impl Driver for ReplayDriver {
         known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
+            let mut asked = None;
             if let Some(recorded @ RecordKind::Asked(before)) = self.history.begun(path, &name) {
+                asked = Some(before.clone());
                 // A preview shows files as they are, and they may have changed.
                 let now = with_preview_of(before, &question);
                 self.compare(path, &name, recorded, &RecordKind::Asked(now))?;
@@ -345,7 +347,7 @@ impl Driver for ReplayDriver {
             };
             self.reach(at_ms);
             let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
-            Ok(Exchanged { reply, waited })
+            Ok(Exchanged { reply, asked, waited })
         })
     }
 

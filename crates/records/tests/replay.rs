@@ -182,10 +182,11 @@ async fn answers_come_from_the_record_whoever_gave_them() {
     ]);
     for (index, via) in [(1, MEMORY), (0, "terminal")] {
         let question = approval(Risk::Write);
-        let exchanged = driver.exchange(&call(index), StepName::Ask, question, Known::Nothing).await.unwrap();
+        let exchanged =
+            driver.exchange(&call(index), StepName::Ask(0), question, Known::Nothing).await.unwrap();
         assert_eq!(exchanged.reply, Reply::Given(approved(via)));
     }
     // Another question than the recorded one is a difference, and one that is not in the record as well.
-    driver.exchange(&call(0), StepName::Ask, approval(Risk::Network), Known::Nothing).await.unwrap_err();
+    driver.exchange(&call(0), StepName::Ask(0), approval(Risk::Network), Known::Nothing).await.unwrap_err();
     assert!(driver.report().divergence.is_some());
 }

@@ -10,37 +10,59 @@ use std::{
 
 /// The folder of a run's long values.
 #[derive(Debug)]
-pub(crate) struct BlobDir(PathBuf);
+pub(crate) struct BlobDir {
+    path: PathBuf,
+    /// Bytes of all values that this writer knows of.
+    bytes: u64,
+}
 
 impl BlobDir {
     /// The folder `blobs` of a run. The first value that is stored creates it.
     pub(crate) fn of_run(dir: &Path) -> Self {
-        Self(dir.join("blobs"))
+        Self { path: dir.join("blobs"), bytes: 0 }
+    }
+
+    /// Bytes of the stored values.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Counts what an earlier writer has stored.
+    pub(crate) fn measure(&mut self) {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        self.bytes = entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum();
     }
 
     /// Stores the whole value or nothing: a file named by a hash has content with that hash.
-    pub(crate) fn store(&self, hash: &str, bytes: &[u8]) -> io::Result<()> {
-        let path = self.0.join(hash);
+    pub(crate) fn store(&mut self, hash: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path.join(hash);
         if path.try_exists()? {
             return Ok(());
         }
-        private_dir(&self.0)?;
+        private_dir(&self.path)?;
         // A run has one writer, which holds its lock: this name is unique.
-        let unfinished = self.0.join(format!("{hash}.part"));
+        let unfinished = self.path.join(format!("{hash}.part"));
         let written = private_file(OpenOptions::new().write(true).create(true).truncate(true))
             .open(&unfinished)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&unfinished, &path));
-        written.inspect_err(|_| {
-            let _ = fs::remove_file(&unfinished);
-        })
+        match written {
+            Ok(()) => {
+                self.bytes += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                let _ = fs::remove_file(&unfinished);
+                Err(error)
+            }
+        }
     }
 }
 
 impl BlobSource for BlobDir {
     fn read(&self, hash: &str, most: u64) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
-        open_regular(&self.0.join(hash))?.take(most).read_to_end(&mut content)?;
+        open_regular(&self.path.join(hash))?.take(most).read_to_end(&mut content)?;
         Ok(content)
     }
 }

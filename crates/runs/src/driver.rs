@@ -1,6 +1,7 @@
 //! The driver of this machine: steps run live on tokio, and each is recorded.
 
 use crate::{
+    deltas::Deltas,
     event_sink::EventSink,
     journal::{JournalWriter, Written},
 };
@@ -13,7 +14,6 @@ use llm_do_core::{
     event::Event,
     journal::{Ending, RecordKind},
     ledger::Reserved,
-    model::Delta,
     operator::{Operator, Recall as _},
     question::{Given, Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
@@ -71,6 +71,7 @@ pub struct LocalDriver {
     decisions: HashMap<QuestionId, Given>,
     shared: InProcess,
     events: Option<Arc<dyn EventSink>>,
+    deltas: Deltas,
     canceller: Canceller,
     /// What the run did before it was resumed; empty for one that has just begun.
     history: History,
@@ -106,7 +107,17 @@ impl LocalDriver {
         let now_ms = AtomicU64::new(history.began_ms);
         let canceller = Canceller::new();
         let (decisions, shared) = (HashMap::new(), InProcess::default());
-        Self { journal, operator, decisions, events: None, canceller, history, shared, now_ms }
+        Self {
+            journal,
+            operator,
+            decisions,
+            events: None,
+            deltas: Deltas::default(),
+            canceller,
+            history,
+            shared,
+            now_ms,
+        }
     }
 
     /// Notes that the engine has come to that time of the run's work.
@@ -158,6 +169,17 @@ impl LocalDriver {
 
     /// Writes a record. The time is that of the run's work.
     fn write(&self, path: &CallPath, step: &StepName, body: RecordKind) -> Result<Written, Halt> {
+        if let (StepName::Model(_), Some(events)) = (step, &self.events) {
+            match body {
+                RecordKind::ModelAnswered { .. } => {
+                    self.deltas
+                        .finish(self.journal.redactor(), path)
+                        .into_iter()
+                        .for_each(|event| events.event(event));
+                }
+                _ => self.deltas.discard(path),
+            }
+        }
         let Written { at_ms, body } = self.journal.append(path, step, body, self.events.as_deref())?;
         let at_ms = at_ms.saturating_sub(self.history.idle_ms);
         self.reach(at_ms);
@@ -330,7 +352,11 @@ impl Driver for LocalDriver {
                     self.reach(at_ms);
                     recall.answered(given);
                     let waited = Duration::from_millis(at_ms.saturating_sub(began_ms));
-                    return Ok(Exchanged { reply: Reply::Given(given.clone()), waited });
+                    let asked = match self.history.begun(path, &name) {
+                        Some(RecordKind::Asked(question)) => Some(question.clone()),
+                        _ => None,
+                    };
+                    return Ok(Exchanged { reply: Reply::Given(given.clone()), asked, waited });
                 }
                 Found::Ended { body, .. } => return Err(Halt::unexpected(path, &name, body)),
                 // Asked before and not answered: the question stays as it is.
@@ -347,18 +373,22 @@ impl Driver for LocalDriver {
                     Written { body, .. } => return Err(Halt::unexpected(path, &name, &body)),
                 },
             };
-            let given = match known {
-                Some(given) => given,
+            let (given, asked) = match known {
+                // Without a time it was never asked.
+                Some(given) => (given, asked_ms.map(|_| question)),
                 None => {
                     self.journal.flush()?;
                     let waiting = Waiting { id, question };
                     // An answer is remembered in the same poll in which it arrives, before the next in line is served.
                     let reply = self.operator.exchange(&waiting, &recall);
                     match self.unless_cancelled(path, &name, reply).await? {
-                        Reply::Given(given) if given.answer.fits(&waiting.question) => given,
+                        Reply::Given(given) if given.answer.fits(&waiting.question) => {
+                            (given, Some(waiting.question))
+                        }
                         // An operator that answers another question than it was asked has not answered this one.
                         Reply::Given(_) | Reply::Later => {
-                            return Ok(Exchanged { reply: Reply::Later, waited: Duration::ZERO });
+                            let (reply, asked) = (Reply::Later, Some(waiting.question));
+                            return Ok(Exchanged { reply, asked, waited: Duration::ZERO });
                         }
                     }
                 }
@@ -368,7 +398,7 @@ impl Driver for LocalDriver {
             let asked_ms = asked_ms.unwrap_or(written.at_ms);
             let waited = Duration::from_millis(written.at_ms.saturating_sub(asked_ms));
             match written.body {
-                RecordKind::Answered(given) => Ok(Exchanged { reply: Reply::Given(given), waited }),
+                RecordKind::Answered(given) => Ok(Exchanged { reply: Reply::Given(given), asked, waited }),
                 other => Err(Halt::unexpected(path, &name, &other)),
             }
         })
@@ -439,23 +469,18 @@ impl Driver for LocalDriver {
 
     fn emit(&self, event: Event) {
         let Some(events) = &self.events else { return };
-        let clean = |text: String| match self.journal.redactor().redact(&text) {
-            std::borrow::Cow::Borrowed(_) => text,
-            std::borrow::Cow::Owned(clean) => clean,
-        };
-        let event = match event {
+        match event {
             Event::Delta { path, turn, delta } => {
-                let delta = match delta {
-                    Delta::Text { text } => Delta::Text { text: clean(text) },
-                    Delta::Reasoning { text } => Delta::Reasoning { text: clean(text) },
-                    Delta::Call { name } => Delta::Call { name: clean(name) },
-                };
-                Event::Delta { path, turn, delta }
+                let redacted = self.deltas.push(self.journal.redactor(), &path, turn, delta);
+                redacted.into_iter().for_each(|event| events.event(event));
             }
-            // Made by the journal, which has redacted them; and a discard says nothing.
-            other @ (Event::Record { .. } | Event::Discard { .. }) => other,
-        };
-        events.event(event);
+            Event::Discard { path, turn } => {
+                self.deltas.discard(&path);
+                events.event(Event::Discard { path, turn });
+            }
+            // Made by the journal, which has redacted it.
+            record @ Event::Record { .. } => events.event(record),
+        }
     }
 
     fn listens(&self) -> bool {

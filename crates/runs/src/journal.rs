@@ -31,6 +31,8 @@ use tokio::time::Instant;
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 /// Initial size of the buffer for lines: enough for those of most turns.
 const BUFFER_BYTES: usize = 1024;
+/// The most bytes of records and long values that one run may write. Code of strangers decides how much there is.
+const MOST_BYTES: u64 = 2 << 30;
 
 /// The journal of one run while it is written.
 ///
@@ -60,6 +62,8 @@ struct Tail {
     next: u64,
     /// Bytes up to the end of the last whole line of the file.
     whole: u64,
+    /// The most bytes that the run may write, values included.
+    most: u64,
     /// Number of the first record that is not in the file.
     unwritten: u64,
     /// The seals for that record.
@@ -202,6 +206,7 @@ impl JournalWriter {
         {
             let mut tail = journal.tail();
             (tail.next, tail.unwritten, tail.whole) = (next, next, whole_bytes);
+            tail.blobs.measure();
         }
         Ok((journal, records))
     }
@@ -221,6 +226,7 @@ impl JournalWriter {
             seals,
             next: 0,
             whole: 0,
+            most: MOST_BYTES,
             unwritten: 0,
             lines: Vec::new(),
             held: false,
@@ -346,11 +352,18 @@ impl Tail {
         if self.torn {
             return Err(io::Error::other("an earlier record could not be written and not be taken back"));
         }
+        // The end of a run is always recorded.
+        if self.whole + self.blobs.bytes() > self.most && !matches!(body, RecordKind::RunEnded { .. }) {
+            return Err(io::Error::other(format!(
+                "the records of this run have reached {} MiB, the most that a run may write",
+                self.most >> 20
+            )));
+        }
         let start = self.lines.len();
         if start == 0 {
             self.lines.reserve(BUFFER_BYTES);
         }
-        let blobs = &self.blobs;
+        let blobs = &mut self.blobs;
         let record = RecordRef { seq, at_ms, path, step, body: &body };
         match write_line(&mut self.lines, record, redactor, &mut |hash, bytes| blobs.store(hash, bytes)) {
             Ok(None) => {}

@@ -6,6 +6,7 @@
 
 mod blob;
 mod clean;
+mod deltas;
 mod driver;
 mod event_sink;
 mod files;

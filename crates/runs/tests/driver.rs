@@ -202,7 +202,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let work = async {
             match what {
                 "step" => run.driver.step(step(&path, pending())).await.map(drop),
-                "ask" => run.driver.exchange(&path, StepName::Ask, ask(), Known::Nothing).await.map(drop),
+                "ask" => run.driver.exchange(&path, StepName::Ask(0), ask(), Known::Nothing).await.map(drop),
                 _ => run.driver.sleep(&path, "wait.0.0".into(), Duration::from_secs(9)).await,
             }
         };
@@ -213,7 +213,7 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         let before = run.records().len();
         // Nothing new begins, and what ends the run can still be recorded.
         assert!(matches!(run.driver.step(step(&path, async { ended() })).await, Err(Halt::Cancelled)));
-        assert!(run.driver.exchange(&path, StepName::Ask, ask(), Known::Nothing).await.is_err());
+        assert!(run.driver.exchange(&path, StepName::Ask(0), ask(), Known::Nothing).await.is_err());
         assert!(run.driver.sleep(&path, "wait".into(), Duration::ZERO).await.is_err());
         assert_eq!(run.records().len(), before);
         run.driver.record(&path, "end".into(), ended()).unwrap();
@@ -240,6 +240,7 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
     let input = json!({"pattern": "gold"});
     let places = [authority.locate("/", Access::Read).unwrap()];
     let call = LeafCall {
+        redact: &llm_do_core::redact::NoSecrets,
         run: "run",
         input: &input,
         places: &places,
@@ -262,7 +263,7 @@ async fn asks_are_answered_one_at_a_time_in_order_of_arrival() {
     let run = run();
     // Fifty, and not in the order of their places.
     let paths: Vec<CallPath> = (0..50).map(|index| CallPath::root().call(0, index * 7 % 50)).collect();
-    let asks = paths.iter().map(|path| run.driver.exchange(path, StepName::Ask, ask(), Known::Nothing));
+    let asks = paths.iter().map(|path| run.driver.exchange(path, StepName::Ask(0), ask(), Known::Nothing));
     let answers = futures_util::future::join_all(asks).await;
     let waited: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().waited.as_secs()).collect();
     assert_eq!(waited, (1..=50).collect::<Vec<u64>>());
@@ -276,8 +277,8 @@ async fn a_question_whose_answer_is_known_when_its_turn_comes_is_not_put() {
     let run = run();
     let [one, two] = [0, 1].map(|index| CallPath::root().call(0, index));
     let known = Known::Remembered("the same call".into());
-    let first = run.driver.exchange(&one, StepName::Ask, ask(), known.clone());
-    let second = run.driver.exchange(&two, StepName::Ask, ask(), known);
+    let first = run.driver.exchange(&one, StepName::Ask(0), ask(), known.clone());
+    let second = run.driver.exchange(&two, StepName::Ask(0), ask(), known);
     let (first, second) = tokio::join!(first, second);
     let (first, second) = (first.unwrap(), second.unwrap());
     let approved = |via| Reply::Given(Given::operator(Answer::Approve { remember: true }, via));

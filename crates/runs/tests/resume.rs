@@ -282,7 +282,7 @@ async fn what_was_decided_of_one_attempt_does_not_count_for_the_next() {
 async fn a_question_stays_open_until_somebody_answers_and_the_wait_counts_for_no_deadline() {
     let place = call(0);
     let run = run(async |driver| {
-        let exchanged = driver.exchange(&place, StepName::Ask, ask(), Known::Nothing).await.unwrap();
+        let exchanged = driver.exchange(&place, StepName::Ask(0), ask(), Known::Nothing).await.unwrap();
         assert_eq!(exchanged.reply, Reply::Later);
     })
     .await;
@@ -290,14 +290,14 @@ async fn a_question_stays_open_until_somebody_answers_and_the_wait_counts_for_no
     // The clock of the journal goes on with the tests' clock only within one process; between two the wall's counts.
     let driver = run.resume(&[]);
     let before = driver.now_ms();
-    let answered = driver.exchange(&place, StepName::Ask, ask(), Known::Nothing).await.unwrap();
+    let answered = driver.exchange(&place, StepName::Ask(0), ask(), Known::Nothing).await.unwrap();
     let approved = Given::operator(Answer::Approve { remember: false }, "test");
     assert_eq!(answered.reply, Reply::Given(approved));
     assert_eq!(run.kinds(), ["asked", "run_resumed", "answered"]);
     assert!(driver.now_ms() - before < 1000);
     drop(driver);
     let driver = run.resume(&[]);
-    let again = driver.exchange(&place, StepName::Ask, ask(), Known::Nothing).await.unwrap();
+    let again = driver.exchange(&place, StepName::Ask(0), ask(), Known::Nothing).await.unwrap();
     assert_eq!(again, answered);
 }
 

@@ -115,7 +115,12 @@ impl FileSystem for NativeFileSystem {
             }
             let at = at.clone();
             let how = if last { How::Follow } else { How::Entry };
-            blocking(move |_| Ok(resolve(&at, how)?.map_or_else(|| at.rest.clone(), |spot| spot.rest))).await
+            blocking(move |_| {
+                // Also where the path leads elsewhere than when the call was decided about.
+                let spot = resolve_rest(&at, &at.rest, how)?;
+                Ok(spot.map_or_else(|| at.rest.clone(), |spot| spot.rest))
+            })
+            .await
         })
     }
 

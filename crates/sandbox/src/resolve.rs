@@ -65,9 +65,14 @@ impl Spot {
     }
 }
 
-/// Resolves a located path. `None` if its base does not exist.
+/// Resolves a located path, which must lead where it led when the call was decided about. `None` if its base does not
+/// exist.
 pub(crate) fn resolve(at: &Located, how: How) -> Result<Option<Spot>, FsError> {
-    resolve_rest(at, &at.rest, how)
+    let spot = resolve_rest(at, &at.rest, how)?;
+    if let Some(Spot { rest, found, .. }) = &spot {
+        at.leads_as_decided(rest, how.follows(), found.is_some())?;
+    }
+    Ok(spot)
 }
 
 /// As [`resolve`] for another path within the same base.

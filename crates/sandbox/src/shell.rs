@@ -24,7 +24,7 @@ use llm_do_core::{
     function::{Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk},
     gate::Policy,
     journal::Runtime,
-    schema::Schema,
+    schema::{Schema, canonical, sha256},
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
     worker::WorkerDefinition,
@@ -188,6 +188,7 @@ impl Shell {
             confinement,
             confiner: Arc::clone(&host.confiner),
             timeout,
+            identity: sha256(canonical(configuration).as_bytes()).into(),
         };
         Ok(Some(Function { meta, body: Implementation::Leaf(Arc::new(tool)), rule: None }))
     }

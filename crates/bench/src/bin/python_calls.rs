@@ -169,6 +169,7 @@ impl Caller<'_> {
         let began = Instant::now();
         let output = leaf
             .run(LeafCall {
+                redact: &llm_do::core::redact::NoSecrets,
                 run: "run",
                 input,
                 places: &[],

@@ -135,15 +135,15 @@ fn complaint(error: &PullError) -> Complaint {
 pub(crate) fn offer(terminal: &Terminal, store: &Store) -> bool {
     let entry = &CATALOGUE[0];
     let from = entry.sources.first().map(Source::label).unwrap_or_default();
-    terminal.show(&format!(
+    let question = format!(
         "No model is set up here: no provider's key in the environment, no Ollama, no local model.\n\
          Fetch one that runs inside this program?\n  {}\n  {}, licence {}, from {from}, into {}\n[y]es  [n]o ",
         entry.description,
         megabytes(entry.size),
         entry.licence,
         visible::line(&store.dir().display().to_string()),
-    ));
-    terminal.choose(&[('y', "yes"), ('n', "no")]) == Some('y')
+    );
+    terminal.choose(|_| question.clone(), &[('y', "yes"), ('n', "no")]) == Some('y')
 }
 
 /// The advice where no operator can be asked.

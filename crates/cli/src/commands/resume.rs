@@ -81,6 +81,15 @@ fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> 
         }
     };
     let at = |call: &str, step: StepName| QuestionId { call: CallPath::typed(call), step };
+    // A call is asked about again where something changed after an earlier approval.
+    let waiting = past.waiting();
+    let approval = |call: &str| {
+        let first = at(call, StepName::Ask(0));
+        let of_call = |waiting: &&Waiting| {
+            waiting.id.call == first.call && matches!(waiting.question, Question::Approval(_))
+        };
+        waiting.iter().find(of_call).map_or_else(|| first.clone(), |waiting| waiting.id.clone())
+    };
     let approve = || Answer::Approve { remember: false };
     let mut denied = Vec::new();
     for text in &args.deny {
@@ -88,15 +97,15 @@ fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> 
             Some((call, reason)) => (call, Some(reason.to_owned())),
             None => (text.as_str(), None),
         };
-        decide(at(call, StepName::Ask), Answer::Deny { reason, remember: false })?;
-        denied.push(at(call, StepName::Ask));
+        decide(approval(call), Answer::Deny { reason, remember: false })?;
+        denied.push(approval(call));
     }
     for call in &args.approve {
         if call != "all" {
-            decide(at(call, StepName::Ask), approve())?;
+            decide(approval(call), approve())?;
             continue;
         }
-        for Waiting { id, question } in past.waiting() {
+        for Waiting { id, question } in waiting.clone() {
             if matches!(question, Question::Approval(_)) && !denied.contains(&id) {
                 decide(id, approve())?;
             }
@@ -119,10 +128,8 @@ fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> 
                 "`llm-do runs show` names the questions that wait: --answer '0/2.0:input.0=\"blue\"'",
             ));
         };
-        let is_input = past
-            .waiting()
-            .iter()
-            .any(|waiting| waiting.id == id && matches!(waiting.question, Question::Input(_)));
+        let is_input =
+            waiting.iter().any(|waiting| waiting.id == id && matches!(waiting.question, Question::Input(_)));
         let answer = match is_input {
             true => Answer::Give { value: Arc::new(value) },
             false => serde_json::from_value(value).map_err(|error| {

@@ -3,6 +3,7 @@
 use super::entry::{Entered, read};
 use crate::{
     paint::Paint,
+    rows::{Rows, Tone},
     terminal::{Terminal, Typed},
     visible,
 };
@@ -20,11 +21,16 @@ pub(super) fn ask(
     cut_off: &Settlement,
     paint: Paint,
 ) -> Option<Answer> {
-    terminal.show(&question(call, cut_off, paint));
+    let question = |columns| question(call, cut_off, columns, paint);
+    terminal.draw(question);
     terminal.read_keys(cancelled);
     let answer = loop {
         let text = match terminal.next(cancelled) {
             Typed::Text(text) => text,
+            Typed::Resized => {
+                terminal.redraw(question);
+                continue;
+            }
             Typed::Other => continue,
             Typed::End | Typed::Cancelled => break None,
         };
@@ -34,7 +40,7 @@ pub(super) fn ask(
             "q" => ("not now", None),
             "d" => {
                 terminal.show("done\n");
-                break match read(terminal, cancelled, "its result (text or JSON): ", "") {
+                break match read(terminal, cancelled, &question, "its result (text or JSON): ", "") {
                     Entered::Line(line) => {
                         let result = serde_json::from_str(&line).unwrap_or_else(|_| line.into());
                         Some(Answer::Done { result: Arc::new(result) })
@@ -51,13 +57,19 @@ pub(super) fn ask(
     answer
 }
 
-fn question(call: &CallPath, cut_off: &Settlement, paint: Paint) -> String {
-    let input = cut_off.input.to_string();
+fn question(call: &CallPath, cut_off: &Settlement, columns: usize, paint: Paint) -> String {
+    let mut rows = Rows::new(columns, paint);
+    rows.heading(&[
+        (Tone::Name, &cut_off.chain.join(" → ")),
+        (Tone::Plain, " called "),
+        (Tone::Bold, &cut_off.function),
+        (Tone::Plain, &format!(" at {call}. It was cut off before it ended.")),
+    ]);
+    rows.line(&[(Tone::Plain, &visible::start(&cut_off.input.to_string(), 500))]);
     format!(
-        "{} called {} at {call}. It was cut off before it ended, and only you can know whether its effect took place.\n  {}\n[a] run it again  [d] it is done: give its result  [x] end the run  [q] decide later ",
-        paint.cyan(visible::line(&cut_off.chain.join(" → "))),
-        paint.bold(visible::line(&cut_off.function)),
-        visible::line(&visible::start(&input, 500)),
+        "{}Only you can know whether its effect took place.\n[a] run it again  [d] it is done: give its result  [x] end \
+         the run  [q] decide later ",
+        rows.finish()
     )
 }
 
@@ -75,9 +87,10 @@ mod tests {
             risk: Risk::Network,
             input: Arc::new(json!({"to": "ada\u{202e}"})),
         };
-        insta::assert_snapshot!(question(&CallPath::root().call(1, 0), &cut_off, Paint::NEVER), @r#"
-        main called post\x1b[2J at 0/1.0. It was cut off before it ended, and only you can know whether its effect took place.
-          {"to":"ada\u{202e}"}
+        insta::assert_snapshot!(question(&CallPath::root().call(1, 0), &cut_off, 80, Paint::NEVER), @r#"
+        main called post\x1b[2J at 0/1.0. It was cut off before it ended.
+          │ {"to":"ada\u{202e}"}
+        Only you can know whether its effect took place.
         [a] run it again  [d] it is done: give its result  [x] end the run  [q] decide later
         "#);
     }

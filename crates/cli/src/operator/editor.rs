@@ -38,10 +38,12 @@ pub(super) enum Edited {
     Cancelled,
 }
 
-/// Edits the arguments in the user's editor, or on a line where none is set. `draft` is what the last attempt left.
+/// Edits the arguments in the user's editor, or on a line below the question where none is set. `draft` is what the last
+/// attempt left.
 pub(super) fn edit(
     terminal: &Terminal,
     cancelled: &AtomicBool,
+    question: &dyn Fn(usize) -> String,
     input: &Arc<Value>,
     draft: Option<String>,
 ) -> Edited {
@@ -57,8 +59,8 @@ pub(super) fn edit(
             }
         }
         None => {
-            match entry::read(terminal, cancelled, "arguments: ", &draft.unwrap_or_else(|| input.to_string()))
-            {
+            let text = draft.unwrap_or_else(|| input.to_string());
+            match entry::read(terminal, cancelled, question, "arguments: ", &text) {
                 Entered::Line(text) => text,
                 Entered::Left => return Edited::Unchanged,
                 Entered::Cancelled => return Edited::Cancelled,

@@ -1,8 +1,8 @@
 //! One line of text, typed at a prompt.
 
 use crate::{
+    rows::Rows,
     terminal::{Terminal, Typed},
-    visible,
 };
 use std::sync::atomic::AtomicBool;
 
@@ -16,29 +16,37 @@ pub(super) enum Entered {
     Cancelled,
 }
 
-/// Reads a line, starting with `text`: Backspace, Ctrl-U and Ctrl-W delete, Enter ends. The terminal gives keys.
-pub(super) fn read(terminal: &Terminal, cancelled: &AtomicBool, label: &str, text: &str) -> Entered {
+/// Reads a line, starting with `text`: Backspace, Ctrl-U and Ctrl-W delete, Enter ends. The terminal gives keys. `question`
+/// is what is above the line, for a terminal whose width changes.
+pub(super) fn read(
+    terminal: &Terminal,
+    cancelled: &AtomicBool,
+    question: &dyn Fn(usize) -> String,
+    label: &str,
+    text: &str,
+) -> Entered {
     let mut line = text.to_owned();
+    let mut above = 0;
     loop {
-        // From the start of the prompt's first row to the end of the screen, so that a long line is drawn over itself.
-        terminal.show(&format!("\r\x1b[J  {label}{}", visible::line(&line)));
+        draw(terminal, label, &line, &mut above);
         let typed = match terminal.next(cancelled) {
             Typed::Text(typed) => typed,
+            Typed::Resized => {
+                terminal.redraw(question);
+                above = 0;
+                continue;
+            }
             Typed::Other | Typed::End => {
                 terminal.show("\n");
                 return Entered::Left;
             }
             Typed::Cancelled => return Entered::Cancelled,
         };
-        let width = 2 + label.chars().count() + visible::line(&line).chars().count();
-        let rows = width.saturating_sub(1) / terminal.columns();
-        if rows > 0 {
-            terminal.show(&format!("\x1b[{rows}A"));
-        }
         for c in typed.chars() {
             match c {
                 '\n' | '\r' => {
-                    terminal.show(&format!("\r\x1b[J  {label}{}\n", visible::line(&line)));
+                    draw(terminal, label, &line, &mut above);
+                    terminal.show("\n");
                     return Entered::Line(line);
                 }
                 '\u{7f}' | '\u{8}' => _ = line.pop(),
@@ -52,4 +60,14 @@ pub(super) fn read(terminal: &Terminal, cancelled: &AtomicBool, label: &str, tex
             }
         }
     }
+}
+
+/// Draws the line over itself. `above` counts its rows above the cursor.
+fn draw(terminal: &Terminal, label: &str, line: &str, above: &mut usize) {
+    let back = if *above > 0 { format!("\x1b[{above}A") } else { String::new() };
+    terminal.draw(|columns| {
+        let (text, rows) = Rows::entry(label, line, columns);
+        *above = rows - 1;
+        format!("{back}\r\x1b[J{text}")
+    });
 }

@@ -1,8 +1,12 @@
 //! The question whether to grant a program access outside its project (docs/reference/sandbox.md).
 
-use crate::{paint::Paint, terminal::Terminal, visible};
+use crate::{
+    paint::Paint,
+    rows::{Rows, Tone},
+    terminal::Terminal,
+};
 use llm_do::{BadGrantsFile, Grantor, MissingGrant, RememberedGrants};
-use std::{fmt::Write as _, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 /// Gives what was granted before, and asks on the terminal for the rest.
 pub(crate) struct TerminalGrantor {
@@ -16,9 +20,8 @@ impl Grantor for TerminalGrantor {
         if self.remembered.grant(program, missing)? {
             return Ok(true);
         }
-        self.terminal.show(&question(program, missing, self.paint));
         let words = [('y', "yes, this once"), ('r', "yes, remembered for this program"), ('n', "no")];
-        let answer = self.terminal.choose(&words);
+        let answer = self.terminal.choose(|columns| question(program, missing, columns, self.paint), &words);
         if answer == Some('r') {
             self.remembered.remember(program, missing)?;
         }
@@ -27,19 +30,16 @@ impl Grantor for TerminalGrantor {
 }
 
 /// Exactly what is asked for, and where.
-fn question(program: &Path, missing: &[MissingGrant], paint: Paint) -> String {
-    let program = visible::line(&program.display().to_string()).into_owned();
-    let mut out = format!("{} asks for more than its own folder:\n", paint.cyan(program));
+fn question(program: &Path, missing: &[MissingGrant], columns: usize, paint: Paint) -> String {
+    let mut rows = Rows::new(columns, paint);
+    let program = program.display().to_string();
+    rows.heading(&[(Tone::Name, &program), (Tone::Plain, " asks for more than its own folder:")]);
     for MissingGrant { what, asked_by, grants } in missing {
         let flags: Vec<String> = grants.iter().map(|grant| format!("--grant {grant}")).collect();
-        // Writing to a `String` does not fail.
-        let _ = writeln!(out, "  {}", paint.bold(visible::line(what)));
-        let flags = visible::line(&flags.join(" ")).into_owned();
-        let _ =
-            writeln!(out, "    {}", paint.dim(format!("asked for at {}; {flags}", visible::line(asked_by))));
+        rows.line(&[(Tone::Bold, what)]);
+        rows.line(&[(Tone::Dim, &format!("  asked for at {asked_by}; {}", flags.join(" ")))]);
     }
-    out.push_str("Grant it?  [y]es, this once  [r]emember for this program  [n]o ");
-    out
+    format!("{}Grant it?  [y]es, this once  [r]emember for this program  [n]o ", rows.finish())
 }
 
 #[cfg(test)]
@@ -54,10 +54,11 @@ mod tests {
             asked_by: "evil\u{1b}[2J.worker:3:1".into(),
             grants: vec![Grant::parse("network=a.example").unwrap()],
         }];
-        insta::assert_snapshot!(question(Path::new("/p\u{1b}]0;x"), &missing, Paint::NEVER), @r"
+        insta::assert_snapshot!(question(Path::new("/p\u{1b}]0;x"), &missing, 60, Paint::NEVER), @r"
         /p\x1b]0;x asks for more than its own folder:
-          to use the network: a.example
-            asked for at evil\x1b[2J.worker:3:1; --grant network=a.example
+          │ to use the network: a.example
+          │   asked for at evil\x1b[2J.worker:3:1; --grant network=
+          ┆ a.example
         Grant it?  [y]es, this once  [r]emember for this program  [n]o
         ");
     }

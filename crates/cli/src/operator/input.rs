@@ -1,16 +1,17 @@
 //! The question for words: a worker, or a server behind a tool, wants something from the user.
 
 use super::entry::{Entered, read};
-use crate::{paint::Paint, terminal::Terminal, visible};
+use crate::{
+    paint::Paint,
+    rows::{Rows, Tone},
+    terminal::Terminal,
+};
 use llm_do_core::{
     question::{Answer, Input},
     schema::Schema,
 };
 use serde_json::Value;
-use std::{
-    fmt::Write as _,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 /// Asks for one line. With a schema it is read as JSON, or as text where the schema takes that, and asked for again until
 /// it fits. Ctrl-D gives no answer. `None`: the question was cancelled.
@@ -20,15 +21,16 @@ pub(super) fn ask(
     wanted: &Input,
     paint: Paint,
 ) -> Option<Answer> {
-    terminal.show(&question(wanted, paint));
+    let question = |columns| question(wanted, columns, paint);
+    terminal.draw(question);
     terminal.read_keys(cancelled);
     let schema = wanted.schema.as_ref().and_then(|schema| Schema::new((**schema).clone()).ok());
     let answer = loop {
-        match read(terminal, cancelled, "> ", "") {
+        match read(terminal, cancelled, &question, "> ", "") {
             Entered::Line(line) => match value(&line, schema.as_ref()) {
                 Ok(value) => break Some(Answer::Give { value: Arc::new(value) }),
                 Err(problem) => {
-                    terminal.show(&format!("  {} {}\n", paint.red("not usable:"), visible::text(&problem)));
+                    terminal.draw(|columns| problem_rows("not usable:", &problem, columns, paint));
                 }
             },
             Entered::Left => break Some(Answer::Decline { reason: None }),
@@ -53,16 +55,23 @@ fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String> {
     Err(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
-fn question(wanted: &Input, paint: Paint) -> String {
-    let mut out = format!("{} asks:\n", paint.cyan(visible::line(&wanted.chain.join(" → "))));
-    for line in visible::text(&wanted.prompt).lines() {
-        // Writing to a `String` does not fail.
-        let _ = writeln!(out, "  │ {line}");
+/// A problem with what was typed.
+pub(super) fn problem_rows(what: &str, problem: &str, columns: usize, paint: Paint) -> String {
+    let mut rows = Rows::new(columns, paint);
+    for line in problem.lines() {
+        rows.line(&[(Tone::Removed, what), (Tone::Plain, " "), (Tone::Plain, line)]);
     }
+    rows.finish()
+}
+
+fn question(wanted: &Input, columns: usize, paint: Paint) -> String {
+    let mut rows = Rows::new(columns, paint);
+    rows.heading(&[(Tone::Name, &wanted.chain.join(" → ")), (Tone::Plain, " asks:")]);
+    rows.content(&wanted.prompt);
     if let Some(schema) = &wanted.schema {
-        let _ = writeln!(out, "  {}", paint.dim(visible::line(&format!("as {schema}"))));
+        rows.line(&[(Tone::Dim, &format!("as {schema}"))]);
     }
-    out
+    rows.finish()
 }
 
 #[cfg(test)]
@@ -88,7 +97,7 @@ mod tests {
             prompt: "your name?\u{1b}[2J\n[a]pprove".into(),
             schema: Some(Arc::new(json!({"title": "\u{9b}1A"}))),
         };
-        let text = question(&wanted, Paint::NEVER);
+        let text = question(&wanted, 40, Paint::NEVER);
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
         assert!(text.lines().skip(1).all(|line| line.starts_with("  ")), "{text}");
     }

@@ -1,13 +1,16 @@
 //! What the operator is shown of a call.
 
-use crate::{paint::Paint, visible};
+use crate::{
+    paint::Paint,
+    rows::{Rows, Tone},
+};
 use llm_do_core::{
     function::{Preview, Risk},
     question::Approval,
 };
 use serde_json::Value;
 use similar::{Change, ChangeTag, TextDiff};
-use std::{borrow::Cow, fmt::Write as _, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 /// Lines of a value, and of a diff, that are shown folded.
 const VALUE_LINES: usize = 8;
@@ -26,67 +29,52 @@ pub(super) enum Extent {
     Full,
 }
 
-/// The question: who wants to call what, with what, and which rule asks.
+/// The question: who wants to call what, with what, and which rule asks. Everything but its first rows stands behind a bar.
 pub(super) fn question(ask: &Approval, extent: Extent, columns: usize, paint: Paint) -> String {
-    let mut out = String::new();
-    let rule = "─".repeat(columns.min(72));
-    let chain: Vec<Cow<'_, str>> = ask.chain.iter().map(|id| visible::line(id)).collect();
+    let mut rows = Rows::new(columns, paint);
     let risk = match ask.risk {
-        Risk::Exec | Risk::Destructive | Risk::Network => format!("{}", paint.red(ask.risk)),
-        Risk::Write | Risk::Delegate => format!("{}", paint.yellow(ask.risk)),
-        Risk::Read => ask.risk.to_string(),
+        Risk::Exec | Risk::Destructive | Risk::Network => Tone::Removed,
+        Risk::Write | Risk::Delegate => Tone::Notice,
+        Risk::Read => Tone::Plain,
     };
-    // Writing to a `String` does not fail.
-    let _ = writeln!(out, "{}", paint.dim(rule));
-    let _ = writeln!(
-        out,
-        "{} wants to call {}  (risk: {risk})",
-        paint.cyan(chain.join(" → ")),
-        paint.bold(visible::line(&ask.function)),
-    );
-    let _ = writeln!(
-        out,
-        "{}",
-        paint.dim(format!("  asked because of: {}", visible::line(&ask.rule.to_string())))
-    );
-    let diff = ask.preview.as_ref().map(|preview| match preview {
-        Preview::Change { path, before, after } => {
-            diff(path, before.as_deref(), after.as_deref(), extent, paint)
-        }
-    });
-    arguments(&mut out, &ask.input, diff.is_some(), extent, paint);
-    out.extend(diff);
-    out
+    rows.rule();
+    rows.heading(&[
+        (Tone::Name, &ask.chain.join(" → ")),
+        (Tone::Plain, " wants to call "),
+        (Tone::Bold, &ask.function),
+        (Tone::Plain, "  (risk: "),
+        (risk, &ask.risk.to_string()),
+        (Tone::Plain, ")"),
+    ]);
+    rows.line(&[(Tone::Dim, &format!("asked because of: {}", ask.rule))]);
+    arguments(&mut rows, &ask.input, ask.preview.is_some(), extent);
+    if let Some(Preview::Change { path, before, after }) = &ask.preview {
+        diff(&mut rows, path, before.as_deref(), after.as_deref(), extent);
+    }
+    rows.finish()
 }
 
 /// Each argument under its name. `brief`: a diff follows, which shows the long ones better.
-fn arguments(out: &mut String, input: &Value, brief: bool, extent: Extent, paint: Paint) {
+fn arguments(rows: &mut Rows, input: &Value, brief: bool, extent: Extent) {
     let Some(map) = input.as_object() else {
-        value(out, "input", input, extent, paint);
-        return;
+        return value(rows, "input", input, extent);
     };
     if map.is_empty() {
-        let _ = writeln!(out, "{}", paint.dim("  without arguments"));
+        rows.line(&[(Tone::Dim, "without arguments")]);
     }
     for (name, argument) in map {
         let shown_by_diff =
             brief && extent == Extent::Folded && argument.as_str().is_some_and(|text| text.contains('\n'));
         if shown_by_diff {
             let lines = argument.as_str().map_or(0, |text| text.lines().count());
-            let _ = writeln!(
-                out,
-                "  {} {}",
-                paint.cyan(visible::line(name)),
-                paint.dim(format!("{lines} lines, see below"))
-            );
+            rows.line(&[(Tone::Name, name), (Tone::Dim, &format!(" {lines} lines, see below"))]);
         } else {
-            value(out, name, argument, extent, paint);
+            value(rows, name, argument, extent);
         }
     }
 }
 
-fn value(out: &mut String, name: &str, value: &Value, extent: Extent, paint: Paint) {
-    let name = visible::line(name);
+fn value(rows: &mut Rows, name: &str, value: &Value, extent: Extent) {
     let text = match value {
         Value::String(text) if text.contains('\n') => text.clone(),
         // Quoted, so that an empty text or spaces at its end can be seen.
@@ -98,17 +86,14 @@ fn value(out: &mut String, name: &str, value: &Value, extent: Extent, paint: Pai
         Extent::Full => (text.as_str(), 0),
         Extent::Folded => fold(&text),
     };
-    let shown = visible::text(shown);
     if shown.contains('\n') {
-        let _ = writeln!(out, "  {}", paint.cyan(name));
-        for line in shown.lines() {
-            let _ = writeln!(out, "  │ {line}");
-        }
+        rows.line(&[(Tone::Name, name)]);
+        rows.content(shown);
     } else {
-        let _ = writeln!(out, "  {} {shown}", paint.cyan(name));
+        rows.line(&[(Tone::Name, name), (Tone::Plain, " "), (Tone::Plain, shown)]);
     }
     if left > 0 {
-        let _ = writeln!(out, "  {}", paint.yellow(format!("… {left} more characters: v shows them")));
+        rows.line(&[(Tone::Notice, &format!("… {left} more characters: v shows them"))]);
     }
 }
 
@@ -123,7 +108,7 @@ fn fold(text: &str) -> (&str, usize) {
 }
 
 fn line_of<'a>(change: &Change<&'a str>) -> &'a str {
-    change.value().trim_end_matches(['\n', '\r'])
+    change.value().trim_end_matches('\n')
 }
 
 /// The line that a changed line replaces, or that replaces it: the one at the same place in the neighbouring run of
@@ -167,51 +152,51 @@ fn fold_line<'a>(line: &'a str, counterpart: Option<&str>) -> Cow<'a, str> {
     Cow::Owned(format!("{before}{shown}{after}"))
 }
 
-fn diff(path: &str, before: Option<&str>, after: Option<&str>, extent: Extent, paint: Paint) -> String {
-    let path = visible::line(path);
-    let (old, new) = (visible::text(before.unwrap_or_default()), visible::text(after.unwrap_or_default()));
-    let mut out = String::new();
-    let old_name = if before.is_some() { path.clone() } else { "(new file)".into() };
-    let new_name = if after.is_some() { path } else { "(removed)".into() };
-    let _ = writeln!(out, "  {}", paint.bold(format!("--- {old_name}")));
-    let _ = writeln!(out, "  {}", paint.bold(format!("+++ {new_name}")));
+fn diff(rows: &mut Rows, path: &str, before: Option<&str>, after: Option<&str>, extent: Extent) {
+    let old_name = if before.is_some() { path } else { "(new file)" };
+    let new_name = if after.is_some() { path } else { "(removed)" };
+    rows.line(&[(Tone::Bold, "--- "), (Tone::Bold, old_name)]);
+    rows.line(&[(Tone::Bold, "+++ "), (Tone::Bold, new_name)]);
+    let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
     if old == new {
-        let _ = writeln!(out, "  {}", paint.dim("no change"));
-        return out;
+        return rows.line(&[(Tone::Dim, "no change")]);
     }
-    let diff = TextDiff::configure().timeout(Duration::from_millis(300)).diff_lines(&*old, &*new);
+    let diff = TextDiff::configure().timeout(Duration::from_millis(300)).diff_lines(old, new);
     let mut unified = diff.unified_diff();
-    let mut lines = Vec::new();
-    for hunk in unified.context_radius(3).iter_hunks() {
-        lines.push(format!("  {}", paint.cyan(hunk.header())));
+    let hunks: Vec<_> = unified.context_radius(3).iter_hunks().collect();
+    let all: usize = hunks.iter().map(|hunk| 1 + hunk.iter_changes().count()).sum();
+    let mut left = if extent == Extent::Full || all <= DIFF_LINES + 3 { all } else { DIFF_LINES };
+    let hidden = all - left;
+    for hunk in &hunks {
+        if left == 0 {
+            break;
+        }
+        left -= 1;
+        rows.line(&[(Tone::Name, &hunk.header().to_string())]);
         let changes: Vec<Change<&str>> = hunk.iter_changes().collect();
-        for (at, change) in changes.iter().enumerate() {
+        let shown = left.min(changes.len());
+        left -= shown;
+        for (at, change) in changes.iter().enumerate().take(shown) {
             let text = line_of(change);
             let text = match extent {
                 Extent::Full => Cow::Borrowed(text),
                 Extent::Folded => fold_line(text, counterpart(&changes, at)),
             };
-            lines.push(match change.tag() {
-                ChangeTag::Delete => format!("  {}", paint.red(format!("-{text}"))),
-                ChangeTag::Insert => format!("  {}", paint.green(format!("+{text}"))),
-                ChangeTag::Equal => format!("   {text}"),
-            });
+            // One column further in than the header, which a changed line could resemble.
+            let (lead, tone) = match change.tag() {
+                ChangeTag::Delete => (" -", Tone::Removed),
+                ChangeTag::Insert => (" +", Tone::Added),
+                ChangeTag::Equal => ("  ", Tone::Plain),
+            };
+            rows.content_line(lead, tone, &text);
             if change.missing_newline() {
-                lines.push(format!("  {}", paint.dim("\\ no newline at the end")));
+                rows.line(&[(Tone::Dim, "\\ no newline at the end")]);
             }
         }
     }
-    let shown =
-        if extent == Extent::Full || lines.len() <= DIFF_LINES + 3 { lines.len() } else { DIFF_LINES };
-    for line in &lines[..shown] {
-        out.push_str(line);
-        out.push('\n');
+    if hidden > 0 {
+        rows.line(&[(Tone::Notice, &format!("… {hidden} more lines: v shows them"))]);
     }
-    if shown < lines.len() {
-        let left = lines.len() - shown;
-        let _ = writeln!(out, "  {}", paint.yellow(format!("… {left} more lines: v shows them")));
-    }
-    out
 }
 
 #[cfg(test)]
@@ -233,7 +218,12 @@ mod tests {
     }
 
     fn shown(input: Value, preview: Option<Preview>) -> String {
-        question(&ask(input, preview), Extent::Folded, 20, Paint::NEVER)
+        question(&ask(input, preview), Extent::Folded, 60, Paint::NEVER)
+    }
+
+    /// The text with the rows of each line joined.
+    fn unwrapped(text: &str) -> String {
+        text.replace("\n  ┆  +", "").replace("\n  ┆  -", "").replace("\n  ┆ ", "")
     }
 
     #[test]
@@ -245,18 +235,19 @@ mod tests {
         };
         let text = shown(json!({"path": "report.md", "content": "one\n2\nthree\n"}), Some(change));
         insta::assert_snapshot!(text, @r#"
-        ────────────────────
-        main → reports/summarizer wants to call write_file  (risk: write)
-          asked because of: default for risk `write`
-          path "report.md"
-          content 3 lines, see below
-          --- /report.md
-          +++ /report.md
-          @@ -1,3 +1,3 @@
-           one
-          -two
-          +2
-           three
+        ───────────────────────────────────────────────────────────
+        main → reports/summarizer wants to call write_file  (risk:
+          ┆  write)
+          │ asked because of: default for risk `write`
+          │ path "report.md"
+          │ content 3 lines, see below
+          │ --- /report.md
+          │ +++ /report.md
+          │ @@ -1,3 +1,3 @@
+          │   one
+          │  -two
+          │  +2
+          │   three
         "#);
     }
 
@@ -283,19 +274,20 @@ mod tests {
         };
         let input = json!({"path": "data.json"});
         let text = shown(input.clone(), Some(change.clone()));
-        assert!(text.len() < 2_500, "{} bytes", text.len());
+        assert!(text.len() < 3_500, "{} bytes", text.len());
+        let text = unwrapped(&text);
         for part in ["\"old\"", "\"evil\"", "[8962 characters as before]", "more characters: v shows them]"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let full = question(&ask(input, Some(change)), Extent::Full, 20, Paint::NEVER);
-        assert!(full.contains(line("evil").trim_end()));
+        let full = question(&ask(input, Some(change)), Extent::Full, 60, Paint::NEVER);
+        assert!(unwrapped(&full).contains(line("evil").trim_end()));
     }
 
     #[test]
     fn long_values_are_folded_and_say_so() {
         let text = shown(json!({"content": "x".repeat(5000)}), None);
         assert!(text.len() < 1200 && text.contains("more characters: v shows them"), "{text}");
-        let full = question(&ask(json!({"content": "x".repeat(5000)}), None), Extent::Full, 20, Paint::NEVER);
-        assert!(full.contains(&"x".repeat(5000)));
+        let full = question(&ask(json!({"content": "x".repeat(5000)}), None), Extent::Full, 60, Paint::NEVER);
+        assert!(unwrapped(&full).contains(&"x".repeat(5000)));
     }
 }

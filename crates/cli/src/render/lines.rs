@@ -1,6 +1,6 @@
 //! `--output stream-json`: one event a line, as it happens.
 
-use crate::screen::Screen;
+use crate::{screen::Screen, visible};
 use llm_do_core::event::Event;
 use std::sync::{
     Arc,
@@ -10,20 +10,22 @@ use std::sync::{
 /// Writes events to stdout.
 pub(super) struct Lines {
     screen: Arc<Screen>,
+    /// Whether stdout is a terminal.
+    terminal: bool,
     gone: Box<dyn Fn() + Send + Sync>,
     told: AtomicBool,
 }
 
 impl Lines {
-    pub(super) fn new(screen: Arc<Screen>, gone: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { screen, gone: Box::new(gone), told: AtomicBool::new(false) }
+    pub(super) fn new(screen: Arc<Screen>, terminal: bool, gone: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { screen, terminal, gone: Box::new(gone), told: AtomicBool::new(false) }
     }
 
     pub(super) fn event(&self, event: &Event) {
         // Events hold nothing that JSON can't.
-        let Ok(mut line) = serde_json::to_vec(event) else { return };
-        line.push(b'\n');
-        if !self.screen.result(&line) && !self.told.swap(true, Ordering::Relaxed) {
+        let Ok(line) = serde_json::to_string(event) else { return };
+        let line = if self.terminal { visible::json(&line) } else { line.into() };
+        if !self.screen.result(format!("{line}\n").as_bytes()) && !self.told.swap(true, Ordering::Relaxed) {
             (self.gone)();
         }
     }

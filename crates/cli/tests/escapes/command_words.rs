@@ -77,6 +77,7 @@ impl<'a> Commander<'a> {
         self.world.arm();
         let files = NativeFileSystem::new();
         let call = LeafCall {
+            redact: &llm_do_core::redact::NoSecrets,
             run: "run",
             input,
             places: &[],

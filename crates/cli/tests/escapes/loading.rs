@@ -237,6 +237,39 @@ pub(crate) fn group() -> Group {
                     Ok(Outcome::Bounded)
                 },
             ),
+            row(
+                Project,
+                Loader,
+                "a schema of 40 definitions that each refer twice to the next",
+                "a limit for the work of a validation",
+                |world| {
+                    let mut definitions: serde_json::Map<_, _> = (0..40)
+                        .map(|level| {
+                            let next = json!({"$ref": format!("#/elsewhere/d{}", level + 1)});
+                            (format!("d{level}"), json!({"anyOf": [next, next]}))
+                        })
+                        .collect();
+                    definitions.insert("d40".into(), json!({"type": "null"}));
+                    let schema = json!({"$ref": "#/elsewhere/d0", "elsewhere": definitions});
+                    world.put("out.json", schema.to_string());
+                    world.put(
+                        "main.worker",
+                        "---\nmodel: script:script.json\nschema_out_ref: out.json\n---\nx\n",
+                    );
+                    world.answers(&json!({"answers": [{"text": "\"x\""}]}));
+                    let start = std::time::Instant::now();
+                    let report = world.run(&["."]);
+                    must(
+                        start.elapsed() < std::time::Duration::from_secs(60),
+                        "ESCAPE: it validates for ever",
+                    )?;
+                    must(
+                        report.code == Some(1) && report.stderr.contains("too many comparisons"),
+                        format!("{report:?}"),
+                    )?;
+                    Ok(Outcome::Bounded)
+                },
+            ),
             row(Project, Loader, "a duplicate key", "duplicate keys are errors", |world| {
                 none_loads(
                     world,

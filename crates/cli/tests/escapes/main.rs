@@ -17,6 +17,7 @@
     reason = "a test may panic and say why it skips"
 )]
 
+mod approval_scope;
 mod attempt;
 mod binary;
 mod command_processes;
@@ -38,6 +39,7 @@ mod project_code;
 mod races;
 mod table;
 mod templates;
+mod terminal;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "../scenarios/terminal_session.rs"]
 mod terminal_session;
@@ -95,8 +97,9 @@ groups! {
     delegation: delegation::group,
     generated_workers: generated_workers::group,
     approvals: operator::approvals,
-    terminal: operator::terminal,
     definitions: definitions::group,
+    approval_scope: approval_scope::group,
+    terminal: terminal::group,
     loading: loading::group,
     templates: templates::group,
     journal: project_code::journal,

@@ -1,12 +1,12 @@
-//! Attacks on the operator's approvals and on the terminal.
+//! Attacks on the operator's approvals.
 
 use crate::{
     attempt::{
         Attempt, Group,
-        Layer::{self, Gate, Terminal},
+        Layer::{self, Gate},
         Outcome, Tried,
         Who::{self, Document, Model, Process, Project},
-        holds, must,
+        must,
     },
     binary::{RunReport, call},
     terminal_session::Session,
@@ -15,9 +15,9 @@ use crate::{
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::symlink};
 
-const FRONT: &str = "---\nmodel: script:script.json\ntoolsets: [filesystem]\n---\nWrite.\n";
+pub(crate) const FRONT: &str = "---\nmodel: script:script.json\ntoolsets: [filesystem]\n---\nWrite.\n";
 
-fn row(
+pub(crate) fn row(
     who: Who,
     layer: Layer,
     name: &'static str,
@@ -27,12 +27,12 @@ fn row(
     Attempt::new(who, layer, name, mechanism, attack)
 }
 
-fn write(path: &str, content: &str) -> Value {
+pub(crate) fn write(path: &str, content: &str) -> Value {
     call("write_file", json!({"path": path, "content": content}))
 }
 
 /// A terminal session of a worker that makes these calls.
-fn session(world: &World, calls: &[Value]) -> Session {
+pub(crate) fn session(world: &World, calls: &[Value]) -> Session {
     world.put("main.worker", FRONT);
     world.script(&[("main", calls.to_vec())]);
     world.arm();
@@ -46,7 +46,7 @@ fn writes(world: &World, paths: &[&str], arguments: &[&str]) -> RunReport {
     world.run(arguments)
 }
 
-fn deny(session: &mut Session) {
+pub(crate) fn deny(session: &mut Session) {
     session.type_keys("d");
     session.expect("reason");
     session.type_keys("\r");
@@ -65,43 +65,6 @@ fn asked_again(world: &World, first: &Value, other: &Value) -> Tried {
     let ran = world.journal().iter().filter(|record| record["kind"] == "tool_started").count();
     must(ran == 2, format!("ESCAPE: {ran} calls ran: {shown}"))?;
     Ok(Outcome::AskedAgain)
-}
-
-/// The prompt for this call shows these texts, without characters that move the cursor, hide or reorder.
-fn prompt_shows(world: &World, call: Value, texts: &[&str]) -> Tried {
-    let mut session = session(world, &[call]);
-    session.expect_prompt();
-    deny(&mut session);
-    let (_, shown) = session.end();
-    plain(&shown)?;
-    holds(&shown, texts)?;
-    must(
-        !world.journal().iter().any(|record| record["kind"] == "tool_started"),
-        "ESCAPE: it ran though it was denied",
-    )?;
-    Ok(Outcome::Shown)
-}
-
-/// The output of a command on a terminal, likewise.
-fn command_shows(world: &World, arguments: &[&str], texts: &[&str]) -> Tried {
-    world.arm();
-    let (_, shown) = Session::start(world.command_on_terminal(arguments)).end();
-    plain(&shown)?;
-    holds(&shown, texts)?;
-    Ok(Outcome::Shown)
-}
-
-/// Fails if a character can move the cursor, hide or reorder text. (The session removes colours and llm-do's own
-/// sequences; text of others is escaped before.)
-fn plain(shown: &str) -> Result<(), crate::attempt::Escape> {
-    let odd = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e0fff}')
-    };
-    match shown.chars().find(|&c| odd(c)) {
-        Some(c) => Err(format!("ESCAPE: {c:?} is shown: {shown:?}").into()),
-        None => Ok(()),
-    }
 }
 
 pub(crate) fn approvals() -> Group {
@@ -423,140 +386,6 @@ pub(crate) fn approvals() -> Group {
                     Ok(Outcome::Refused)
                 },
             ),
-        ],
-    }
-}
-
-pub(crate) fn terminal() -> Group {
-    let escapes = "control characters are shown escaped";
-    Group {
-        title: "Terminal output",
-        about: "Runs on a pseudo-terminal that captures the output. Nothing from the attacker may move the \
-                cursor, hide or reorder text, and the attacker's text must be readable as it is.",
-        attempts: vec![
-            row(
-                Model,
-                Terminal,
-                "escape sequences in arguments (titles, clearing, colours)",
-                escapes,
-                |world| {
-                    prompt_shows(
-                        world,
-                        write("rw/b.txt", "a\u{1b}]0;owned\u{7}b\u{1b}[2J\u{1b}[1;1Hc\u{1b}[8mhidden"),
-                        &["a\\x1b]0;owned\\x07b\\x1b[2J\\x1b[1;1Hc\\x1b[8mhidden"],
-                    )
-                },
-            ),
-            row(Model, Terminal, "hyperlinks and the clipboard (`OSC 8`, `OSC 52`)", escapes, |world| {
-                prompt_shows(
-                    world,
-                    write("rw/b.txt", "\u{1b}]8;;http://evil\u{1b}\\safe\u{1b}]52;c;cm0gLXJm\u{7}"),
-                    &["\\x1b]8;;http://evil", "\\x1b]52;c;"],
-                )
-            }),
-            row(Model, Terminal, "C1 control characters (eight bits)", escapes, |world| {
-                prompt_shows(
-                    world,
-                    write("rw/b.txt", "a\u{9b}2Jb\u{9d}0;x\u{9c}"),
-                    &["a\\x9b2Jb\\x9d0;x\\x9c"],
-                )
-            }),
-            row(Model, Terminal, "backspaces and carriage returns that overwrite text", escapes, |world| {
-                prompt_shows(
-                    world,
-                    write("rw/b.txt", "rm -rf /\rls       \u{8}\u{8}\u{7f}"),
-                    &["rm -rf /\\rls", "\\x08\\x08\\x7f"],
-                )
-            }),
-            row(Model, Terminal, "right-to-left overrides (`U+202E`) and isolates", escapes, |world| {
-                prompt_shows(
-                    world,
-                    write("rw/b.txt", "a\u{202e}txt.exe\u{2066}b"),
-                    &["a\\u{202e}txt.exe\\u{2066}b"],
-                )
-            }),
-            row(Model, Terminal, "zero-width characters, tags and fillers", escapes, |world| {
-                prompt_shows(
-                    world,
-                    write("rw/b.txt", "a\u{200b}b\u{e0041}c\u{3164}d\u{2060}"),
-                    &["a\\u{200b}b\\u{e0041}c\\u{3164}d\\u{2060}"],
-                )
-            }),
-            row(
-                Model,
-                Terminal,
-                "escape sequences in the path",
-                "such a path is refused before the operator is asked",
-                |world| {
-                    let session = session(world, &[write("rw/a\u{1b}[2Jb.txt", "x")]);
-                    let (_, shown) = session.end();
-                    plain(&shown)?;
-                    must(!shown.contains("wants to call"), format!("it was asked about: {shown}"))?;
-                    Ok(Outcome::Refused)
-                },
-            ),
-            row(
-                Model,
-                Terminal,
-                "lines that imitate a prompt",
-                "each line of a multi-line value has a prefix",
-                |world| {
-                    let fake =
-                        "x\n────────\nmain wants to call read_file  (risk: read)\n[a] approve [d] deny";
-                    let mut session = session(world, &[write("rw/b.txt", fake)]);
-                    session.expect_prompt();
-                    deny(&mut session);
-                    let (_, shown) = session.end();
-                    plain(&shown)?;
-                    let faked: Vec<&str> =
-                        shown.lines().filter(|line| line.contains("wants to call read_file")).collect();
-                    must(
-                        !faked.is_empty()
-                            && faked.iter().all(|line| line.trim_start().starts_with(['+', '│'])),
-                        format!("ESCAPE: {shown}"),
-                    )?;
-                    Ok(Outcome::Shown)
-                },
-            ),
-            row(
-                Model,
-                Terminal,
-                "the relevant line after a thousand others",
-                "omitted lines are counted",
-                |world| {
-                    let long = format!("{}rm -rf /\n", "harmless\n".repeat(1000));
-                    prompt_shows(world, write("rw/b.txt", &long), &["more lines: v shows them"])
-                },
-            ),
-            row(Model, Terminal, "escape sequences in the answer", escapes, |world| {
-                world.put("main.worker", FRONT);
-                world.answers(&json!({"answers": [{"text": "fine\u{1b}]0;owned\u{7}\u{202e}evil\u{9b}1A"}]}));
-                command_shows(world, &["."], &["fine\\x1b]0;owned\\x07", "evil"])
-            }),
-            row(Project, Terminal, "escape sequences in descriptions shown by `list`", escapes, |world| {
-                world.put("main.worker", "---\nmodel: script:script.json\ndescription: \"nice\\e]0;owned\\a\\u202Eevil\"\n---\nx\n");
-                command_shows(world, &["list"], &["nice"])
-            }),
-            row(Project, Terminal, "escape sequences in diagnostics of `check`", escapes, |world| {
-                world.put(
-                    "main.worker",
-                    "---\nmodel: script:script.json\n\"bad\\e]0;owned\\a\\u202Ekey\": 1\n---\nx\n",
-                );
-                command_shows(world, &["check"], &["bad"])
-            }),
-            row(Project, Terminal, "escape sequences in file names", escapes, |world| {
-                world.put("workers/evil\u{1b}]0;owned\u{7}\u{202e}.worker", "---\n---\nx\n");
-                world.put("main.worker", "---\nmodel: script:script.json\n---\nx\n");
-                command_shows(world, &["list"], &["main"])?;
-                command_shows(world, &["check"], &[])
-            }),
-            row(Model, Terminal, "escape sequences in a run shown by `runs show`", escapes, |world| {
-                world.put("main.worker", FRONT);
-                world.script(&[("main", vec![write("rw/b.txt", "a\u{1b}]0;owned\u{7}\u{202e}b")])]);
-                world.run(&[".", "--approval", "approve_all", "message\u{1b}]0;owned\u{7}"]);
-                command_shows(world, &["runs", "show", "last"], &["write_file"])?;
-                command_shows(world, &["runs", "list"], &[])
-            }),
         ],
     }
 }

@@ -298,6 +298,22 @@ pub(crate) fn group() -> Group {
                 },
             ),
             hosted(
+                Process,
+                "steps of a function that fill the journal",
+                "limits for the steps of one call and for the records of a run",
+                |world| {
+                    let code = "from llm_do import ToolContext\ndef fills(ctx: ToolContext) -> str:\n    for number in range(1000):\n        try:\n            ctx.step('s', lambda: f'{number}' + 'x' * (1 << 20))\n        except Exception as error:\n            return f'{number} steps: {error}'\n    return 'done'\n";
+                    tools(world, code, vec![call("fills", json!({}))]);
+                    let report = world.run(APPROVED);
+                    let ended = report.ending("0/0.0")?;
+                    must(
+                        matches!(&ended, Ok(text) if text.starts_with("63 steps: ") || text.starts_with("64 steps: ")),
+                        format!("ESCAPE: {ended:?}"),
+                    )?;
+                    Ok(Outcome::Bounded)
+                },
+            ),
+            hosted(
                 Library,
                 "code of a library calls a tool of the program",
                 "library code can call only names of the library",
@@ -393,6 +409,57 @@ pub(crate) fn journal() -> Group {
                         !report.all().contains(&base64) && report.all().contains("[secret SOME_API_KEY]"),
                         format!("ESCAPE: {report:?}"),
                     )?;
+                    Ok(Outcome::Redacted)
+                },
+            ),
+            row(
+                Document,
+                Journal,
+                "a secret variable's value as a number, escaped, in Base64 with line breaks, and in two pages of a file",
+                "values are found as those read them who decode them, and before a text is cut",
+                |world| {
+                    let base64 = Command::new("/usr/bin/base64")
+                        .arg("-w16")
+                        .arg(world.outside("canary.txt"))
+                        .output()
+                        .unwrap();
+                    let escaped = world.secret.replace('-', "\\u002d").replace('c', "\\u0063");
+                    world.put("rw/lines.txt", &base64.stdout);
+                    world.put("rw/escaped.txt", format!("{{\"key\": \"{escaped}\"}}"));
+                    world.put("rw/pages.txt", format!("0123456789{}", world.secret));
+                    world.put(
+                        "main.worker",
+                        "---\nmodel: script:script.json\ntoolsets: [filesystem]\n---\nx\n",
+                    );
+                    let read = |name: &str, offset: u64, most: u64| {
+                        call(
+                            "read_file",
+                            json!({"path": format!("rw/{name}.txt"), "offset": offset, "max_chars": most}),
+                        )
+                    };
+                    let pin = 123_456_789_012_u64;
+                    world.script(&[(
+                        "main",
+                        vec![
+                            read("lines", 0, 1000),
+                            read("escaped", 0, 1000),
+                            read("pages", 0, 30),
+                            read("pages", 30, 1000),
+                            read("pages", pin, 10),
+                        ],
+                    )]);
+                    let mut command = world.command(&["."]);
+                    command.env("SOME_API_KEY", &world.secret).env("PIN_TOKEN", pin.to_string());
+                    let report = world.run_command(command);
+                    report.ended(0)?;
+                    let line =
+                        String::from_utf8_lossy(&base64.stdout).lines().nth(1).unwrap_or_default().to_owned();
+                    let all = report.all();
+                    for leaked in
+                        [&*line, &escaped, &world.secret[..12], &world.secret[27..], &pin.to_string()]
+                    {
+                        must(!all.contains(leaked), format!("ESCAPE: {leaked}: {all}"))?;
+                    }
                     Ok(Outcome::Redacted)
                 },
             ),

@@ -347,6 +347,7 @@ impl World {
             .map(|touch| authority.locate(&touch.path, touch.access).map_err(|refusal| refusal.to_string()))
             .collect::<Result<Vec<_>, _>>()?;
         let call = LeafCall {
+            redact: &llm_do_core::redact::NoSecrets,
             run: "run",
             input,
             places: &places,

@@ -226,3 +226,39 @@ fn call_arguments_cannot_inject_terminal_sequences() {
     session.type_keys("\r");
     assert_eq!(session.end().0, Some(0));
 }
+
+#[test]
+fn question_is_drawn_again_for_another_width() {
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
+    session.expect("main wants to call write_file  (risk: write)");
+    session.expect_prompt();
+    session.resize(30);
+    session.expect("main wants to call write_file");
+    session.expect("\n  ┆   (risk: write)");
+    session.expect("+hello");
+    session.expect_prompt();
+    // The key counts for the question as before.
+    session.type_keys("r");
+    assert_eq!(session.end().0, Some(0));
+}
+
+#[test]
+fn approval_of_a_file_that_changed_is_asked_again() {
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["."]));
+    session.expect_prompt();
+    fs::write(scenario.project().join("note.txt"), "by another\n").expect("as arranged");
+    session.type_keys("a");
+    session.expect("asked because of: `/note.txt` changed after you approved this call");
+    session.expect("-by another");
+    session.expect_prompt();
+    session.type_keys("r");
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(scenario.read("note.txt").as_deref(), Some("hello\n"));
+    let steps: Vec<Value> =
+        scenario.journal().into_iter().filter(|record| record["kind"] == "rechecked").collect();
+    let steps: Vec<&str> = steps.iter().filter_map(|record| record["step"].as_str()).collect();
+    assert_eq!(steps, ["recheck", "recheck.1", "recheck"]);
+}

@@ -83,6 +83,12 @@ impl Session {
         Self { terminal, line, child, output, shown: String::new(), raw: Vec::new(), seen: 0 }
     }
 
+    /// Gives the terminal another width.
+    pub(crate) fn resize(&self, columns: u16) {
+        let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.terminal, size).expect("a size");
+    }
+
     /// Types keys.
     pub(crate) fn type_keys(&mut self, keys: &str) {
         self.terminal.write_all(keys.as_bytes()).expect("the terminal takes it");

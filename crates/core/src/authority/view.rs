@@ -160,9 +160,40 @@ pub struct Located {
     pub access: Access,
     view: View,
     protection: Arc<Protection>,
+    decided: Option<Decided>,
+}
+
+/// Where a path led when rules and the operator decided about it.
+#[derive(Clone, Debug, PartialEq)]
+struct Decided {
+    /// The path from the base, free of links.
+    rest: String,
+    /// Whether a link at the end of the path was followed.
+    followed: bool,
 }
 
 impl Located {
+    /// Binds the path to the place where it led when the call was decided about. `real` is that place; `followed` says
+    /// whether a link at the end of the path was followed. An operation that arrives elsewhere is refused from then on.
+    pub fn decided(&mut self, real: &Place, followed: bool) {
+        let rest = real.rest(&self.base).map(str::to_owned);
+        self.decided = rest.map(|rest| Decided { rest, followed });
+    }
+
+    /// Whether the path still leads where it led when the call was decided about. The file system checks this before it
+    /// acts, with what is left of the path when links are resolved: `follows` says whether it follows a link at the end,
+    /// and `exists` whether something is there.
+    pub fn leads_as_decided(&self, resolved_rest: &str, follows: bool, exists: bool) -> Result<(), Refusal> {
+        let same = self.decided.as_ref().is_none_or(|decided| match (follows, decided.followed) {
+            // It looks at the target of a link that is to be moved or removed.
+            (true, false) => true,
+            // It creates an entry, which fails where a link is in its place.
+            (false, true) if exists => true,
+            _ => decided.rest == resolved_rest,
+        });
+        if same { Ok(()) } else { Err(Refusal::Redirected { path: self.path.to_string() }) }
+    }
+
     /// The real place, before symlinks.
     pub fn place(&self) -> Place {
         self.base.join(&self.rest)
@@ -218,7 +249,10 @@ impl Located {
     pub fn admits_as_named(&self) -> bool {
         let real = self.rest.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(self.base.name());
         let asked_for = self.path == self.mount.at || self.suffix_allowed(self.path.name());
-        self.path != VirtualPath::root() && asked_for && self.suffix_allowed(real)
+        self.path != VirtualPath::root()
+            && asked_for
+            && self.suffix_allowed(real)
+            && self.leads_as_decided(&self.rest, true, true).is_ok()
     }
 
     /// Whether an entry found below (its path relative to `base`) may be listed.
@@ -442,6 +476,7 @@ impl View {
             access,
             view: self.clone(),
             protection: Arc::clone(protection),
+            decided: None,
         })
     }
 

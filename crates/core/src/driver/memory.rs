@@ -96,19 +96,19 @@ impl Driver for MemoryDriver {
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
             let recall = self.shared.known(&known);
-            let reply = match recall.recall() {
-                Some(given) => Reply::Given(given),
+            let (reply, asked) = match recall.recall() {
+                Some(given) => (Reply::Given(given), None),
                 None => {
                     self.push(path, &name, RecordKind::Asked(question.clone()));
                     let waiting = Waiting { id: QuestionId::new(path, &name), question };
-                    self.operator.exchange(&waiting, &recall).await
+                    (self.operator.exchange(&waiting, &recall).await, Some(waiting.question))
                 }
             };
             if let Reply::Given(given) = &reply {
                 recall.answered(given);
                 self.push(path, &name, RecordKind::Answered(given.clone()));
             }
-            Ok(Exchanged { reply, waited: Duration::ZERO })
+            Ok(Exchanged { reply, asked, waited: Duration::ZERO })
         })
     }
 

@@ -31,7 +31,7 @@ impl Engine {
         &self,
         call: &Call<'_>,
         mut input: Arc<Value>,
-        edits: u32,
+        round: u32,
     ) -> Result<Admitted, Stop> {
         let meta = &call.function.meta;
         if let Implementation::Composite(composite) = &call.function.body
@@ -53,12 +53,15 @@ impl Engine {
                 composite.effects(&input)
             }
         };
-        let places = self
+        let mut places = self
             .locate(call, &effects)
             .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))?;
-        let real = self.follow(call, &effects, &places, edits).await?;
+        let real = self.follow(call, &effects, &places, round).await?;
+        for ((place, touch), real) in places.iter_mut().zip(&effects.touches).zip(&real) {
+            place.decided(real, !touch.delete);
+        }
         let subjects = subjects(&input, &effects, &places, &real);
-        let stated = self.stated(call, &input, edits).await?;
+        let stated = self.stated(call, &input, round).await?;
         Ok(Admitted { input, effects, places, real, subjects, stated })
     }
 
@@ -89,20 +92,17 @@ impl Engine {
         call: &Call<'_>,
         effects: &Effects,
         places: &[Located],
-        edits: u32,
+        round: u32,
     ) -> Result<Vec<Place>, Halt> {
         if places.is_empty() {
             return Ok(Vec::new());
         }
-        let name = StepName::Links(edits);
+        let name = StepName::Links(round);
         let run = Box::pin(async {
             let (mut real, mut elsewhere) = (Vec::with_capacity(places.len()), false);
             for (place, touch) in places.iter().zip(&effects.touches) {
-                let named = place.place();
-                // The operation itself refuses a path that can't be resolved.
-                let rest = self.host.files.real(place, !touch.delete).await;
-                let followed = rest.map_or_else(|_| named.clone(), |rest| place.base.join(&rest));
-                elsewhere |= followed != named;
+                let followed = self.real(place, touch).await;
+                elsewhere |= followed != place.place();
                 real.push(followed);
             }
             RecordKind::LinksFollowed { places: real, elsewhere }
@@ -122,15 +122,22 @@ impl Engine {
         }
     }
 
+    /// The real place of a path that a call touches, after links are followed.
+    pub(super) async fn real(&self, place: &Located, touch: &Touch) -> Place {
+        let rest = self.host.files.real(place, !touch.delete).await;
+        // The operation itself refuses a path that can't be resolved.
+        rest.map_or_else(|_| place.place(), |rest| place.base.join(&rest))
+    }
+
     /// Runs the function's own approval code, if it has any.
     pub(super) async fn stated(
         &self,
         call: &Call<'_>,
         input: &Value,
-        edits: u32,
+        round: u32,
     ) -> Result<Option<Rule>, Halt> {
         let Some(code) = &call.function.rule else { return Ok(None) };
-        let name = StepName::Rule(edits);
+        let name = StepName::Rule(round);
         let stepped = self
             .host
             .driver

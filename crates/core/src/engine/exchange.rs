@@ -14,6 +14,12 @@ use crate::{
 use serde_json::Value;
 use std::sync::Arc;
 
+/// An answer, with the question as it is recorded; without it if the answer was known before it was asked.
+pub(super) struct Answered {
+    pub(super) given: Given,
+    pub(super) asked: Option<Question>,
+}
+
 impl Engine {
     /// Puts a question to the operator. The waiting time does not count as working time.
     pub(super) async fn exchange(
@@ -23,13 +29,13 @@ impl Engine {
         step: StepName,
         question: Question,
         known: Known,
-    ) -> Result<Given, Stop> {
+    ) -> Result<Answered, Stop> {
         let driver = &self.host.driver;
         let id = QuestionId::new(path, &step);
-        let Exchanged { reply, waited } = driver.exchange(path, step, question.clone(), known).await?;
+        let Exchanged { reply, asked, waited } = driver.exchange(path, step, question.clone(), known).await?;
         frame.waited(waited, &**driver).await;
         match reply {
-            Reply::Given(given) => Ok(given),
+            Reply::Given(given) => Ok(Answered { given, asked }),
             Reply::Later => Err(Stop::Suspended(vec![Waiting { id, question }])),
         }
     }
@@ -51,7 +57,8 @@ impl Engine {
         let shown = schema.map(|schema| Arc::clone(schema.value()));
         let question = Question::Input(Input { chain: frame.chain(), prompt, schema: shown });
         let step = StepName::Input(number);
-        let given = self.exchange(frame, path, step.clone(), question, Known::Nothing).await?;
+        let Answered { given, .. } =
+            self.exchange(frame, path, step.clone(), question, Known::Nothing).await?;
         match given.answer {
             Answer::Give { value } => match schema.map(|schema| schema.validate(&value)) {
                 Some(Err(wrong)) => {
@@ -89,7 +96,7 @@ impl Engine {
         let settlement = question(risk);
         let function = Arc::clone(&settlement.function);
         let question = Question::Settlement(settlement);
-        let given =
+        let Answered { given, .. } =
             self.exchange(frame, path, StepName::Settle, question, evidence.unwrap_or_default()).await?;
         match given.answer {
             Answer::Again => Ok(CutOff::Again),

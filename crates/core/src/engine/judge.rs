@@ -2,7 +2,7 @@
 
 use super::{
     Admitted, Call, Engine,
-    exchange::misfit,
+    exchange::{Answered, misfit},
     names,
     touched::{Touched, mount_rules, not_own},
 };
@@ -15,21 +15,22 @@ use crate::{
     question::{Answer, Approval, Given, Preview, Question},
     risk::Risk,
     rule::{DecidedBy, Mode, Rule},
-    schema::canonical,
+    schema::{canonical, sha256},
     send::MaybeSync,
     source::FunctionSource,
     step_name::StepName,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Engine {
-    /// Rule, mode, memory, ask. `edited_by` edited the arguments and thereby approves them.
+    /// Rule, mode, memory, ask.
     pub(super) async fn judge(
         &self,
         call: &Call<'_>,
         admitted: &Admitted,
-        edited_by: Option<DecidedBy>,
+        round: u32,
+        before: Before,
     ) -> Result<Judged, Stop> {
         let meta = &call.function.meta;
         let verdict = self.weigh(call, admitted, Gate::decide);
@@ -50,17 +51,18 @@ impl Engine {
             }
             Rule::Ask if call.starts_run => return run(DecidedBy::Start),
             Rule::Ask if passes_on(call.function) => return run(DecidedBy::Delegation),
-            Rule::Ask => {
-                if let Some(by) = edited_by {
-                    return run(by);
-                }
-            }
+            Rule::Ask => {}
         }
+        let asks = match before {
+            Before::Nothing => verdict.decided_by,
+            // Editing the arguments approves them.
+            Before::Edited(by) => return run(by),
+            Before::Changed(what) => DecidedBy::Changed { what, rule: Box::new(verdict.decided_by) },
+        };
         match self.host.gate.mode {
             Mode::ApproveAll => run(DecidedBy::Mode(Mode::ApproveAll)),
             Mode::AutoDeny => {
-                let asks = verdict.decided_by.to_string();
-                record(Rule::Blocked, DecidedBy::Mode(Mode::AutoDeny), Some(&asks))?;
+                record(Rule::Blocked, DecidedBy::Mode(Mode::AutoDeny), Some(&asks.to_string()))?;
                 let message = format!(
                     "`{}` needs an approval that nobody can give in this run. Do it another way or say that you can't.",
                     meta.name
@@ -68,7 +70,7 @@ impl Engine {
                 Err(Stop::failed(FailureKind::Denied, message))
             }
             // A deferring run has an operator that answers `Later` to undecided questions.
-            Mode::Defer | Mode::Interactive => self.ask(call, admitted, verdict.decided_by, &record).await,
+            Mode::Defer | Mode::Interactive => self.ask(call, admitted, round, asks, &record).await,
         }
     }
 
@@ -77,11 +79,11 @@ impl Engine {
         &self,
         call: &Call<'_>,
         admitted: &Admitted,
+        round: u32,
         rule: DecidedBy,
         record: &(impl Fn(Rule, DecidedBy, Option<&str>) -> Result<(), Halt> + MaybeSync),
     ) -> Result<Judged, Stop> {
-        let key: Arc<str> = memory_key(call.function, admitted).into();
-        // The preview is only for display. It reads files but decides nothing.
+        let key: Arc<str> = memory_key(call, admitted).await.into();
         let preview = match self.host.driver.shared().remembers(&key).await {
             true => None,
             false => self.preview(call, admitted).await,
@@ -96,7 +98,9 @@ impl Engine {
             rule,
         });
         let known = Known::Remembered(key);
-        let given = self.exchange(call.frame, &call.path, StepName::Ask, question, known).await?;
+        let step = StepName::Ask(round);
+        let Answered { given, asked } =
+            self.exchange(call.frame, &call.path, step.clone(), question, known).await?;
         let by = |given: &Given, edited| DecidedBy::Operator {
             by: Arc::clone(&given.by),
             via: Arc::clone(&given.via),
@@ -105,15 +109,22 @@ impl Engine {
         let who = by(&given, false);
         match &given.answer {
             Answer::Approve { .. } => {
-                record(Rule::PreApproved, who, None)?;
-                Ok(Judged::Run)
+                // A remembered answer covers the call whatever the files hold by now: it showed no preview of them.
+                let asked = asked.filter(|_| !given.is_remembered());
+                match self.recheck(call, admitted, round, asked.as_ref()).await? {
+                    Some(what) => Ok(Judged::Changed(what)),
+                    None => {
+                        record(Rule::PreApproved, who, None)?;
+                        Ok(Judged::Run)
+                    }
+                }
             }
             Answer::Deny { reason, .. } => {
                 record(Rule::Blocked, who, reason.as_deref())?;
                 Err(Stop::failed(FailureKind::Denied, denied(&meta.name, reason.as_deref())))
             }
             Answer::Edit { input } => Ok(Judged::Edited { input: Arc::clone(input), by: by(&given, true) }),
-            _ => Err(misfit(&call.path, &StepName::Ask).into()),
+            _ => Err(misfit(&call.path, &step).into()),
         }
     }
 
@@ -170,7 +181,22 @@ impl Engine {
 
 pub(super) enum Judged {
     Run,
-    Edited { input: Arc<Value>, by: DecidedBy },
+    Edited {
+        input: Arc<Value>,
+        by: DecidedBy,
+    },
+    /// It was approved, but this changed since the operator was asked.
+    Changed(Arc<str>),
+}
+
+/// The operator's answer in the round before.
+pub(super) enum Before {
+    /// There was none.
+    Nothing,
+    /// New arguments, which are approved by that.
+    Edited(DecidedBy),
+    /// An approval, but this changed since the operator was asked.
+    Changed(Arc<str>),
 }
 
 /// Whether it delegates without being a worker (`worker_call`). It makes one call, and the approval question is about
@@ -179,9 +205,9 @@ pub(super) fn passes_on(function: &Function) -> bool {
     function.meta.risk == Risk::Delegate && matches!(function.meta.source, FunctionSource::Toolset(_))
 }
 
-/// The key of a remembered answer: the function and its arguments, regardless of key order, with paths resolved to
-/// real places (`docs/reference/approvals.md`).
-pub(super) fn memory_key(function: &Function, admitted: &Admitted) -> String {
+/// The key of a remembered answer: all that the effect of a call depends on (`docs/reference/approvals.md`). The order of
+/// the arguments does not matter, and paths count by their real places.
+pub(super) async fn memory_key(call: &Call<'_>, admitted: &Admitted) -> String {
     let mut input = (*admitted.input).clone();
     if let Value::Object(map) = &mut input {
         for (touch, real) in admitted.effects.touches.iter().zip(&admitted.real) {
@@ -191,7 +217,18 @@ pub(super) fn memory_key(function: &Function, admitted: &Admitted) -> String {
             }
         }
     }
-    format!("{:?}\0{}\0{}", function.meta.source, function.meta.name, canonical(&input))
+    let (meta, authority) = (&call.function.meta, call.frame.authority());
+    let key = json!({
+        "source": meta.source,
+        "name": meta.name,
+        "code": call.function.body.identity().await,
+        "risk": meta.risk,
+        "input": input,
+        // The working folder of a command follows from the view.
+        "view": authority.view(),
+        "bounds": authority.bounds(),
+    });
+    sha256(canonical(&key).as_bytes())
 }
 
 pub(super) fn denied(name: &str, reason: Option<&str>) -> String {

@@ -26,6 +26,7 @@ impl Engine {
             authority: call.frame.authority(),
             files: &*self.host.files,
             results: call.frame.results(&*self.host.driver),
+            redact: &*self.host.redact,
             run: &self.host.run,
             idempotency_key: key,
         }

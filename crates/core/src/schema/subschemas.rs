@@ -19,7 +19,8 @@ const ONE: [&str; 10] = [
     "unevaluatedProperties",
 ];
 const SEVERAL: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+pub(super) const NAMED: [&str; 5] =
+    ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
 /// The JSON Pointers of a schema and of all schemas within it. The value of a keyword such as `const` or `default` is
 /// no schema, and neither is a property that is named like a keyword.

@@ -30,6 +30,7 @@ use crate::{
     model::{Delta, DeltaSink, Model, ModelRequest, Usage},
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     risk::Risk,
+    schema::sha256,
     send::BoxFuture,
     step_name::{Attempt, StepName},
 };
@@ -82,6 +83,11 @@ struct WorkerBody {
 }
 
 impl Composite for WorkerBody {
+    /// Two callers may have generated different workers of one name.
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(async { Some(sha256(self.definition.text.as_bytes()).into()) })
+    }
+
     /// A missing `path` parameter defaults to the manifest's mount of that name, if the caller holds it
     /// (`docs/reference/manifest.md` and `docs/reference/sandbox.md`). Parameters that the operator leaves out are
     /// bound before the run.

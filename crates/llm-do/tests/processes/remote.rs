@@ -145,7 +145,7 @@ impl Driver for RemoteDriver {
         known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         let reply = self.ask::<WireExchanged>(Ask::Exchange(path.clone(), name, question, known));
-        Box::pin(async move { reply.await.map(|(reply, waited)| Exchanged { reply, waited }) })
+        Box::pin(async move { reply.await.map(|(reply, asked, waited)| Exchanged { reply, asked, waited }) })
     }
 
     fn sleep<'a>(

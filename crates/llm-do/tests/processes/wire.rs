@@ -98,10 +98,10 @@ pub(crate) fn done(cut_off: CutOff) -> Option<RecordKind> {
     }
 }
 
-pub(crate) type WireExchanged = Result<(Reply, Duration), Halt>;
+pub(crate) type WireExchanged = Result<(Reply, Option<Question>, Duration), Halt>;
 
 pub(crate) fn exchanged_to_wire(exchanged: Result<Exchanged, Halt>) -> WireExchanged {
-    exchanged.map(|Exchanged { reply, waited }| (reply, waited))
+    exchanged.map(|Exchanged { reply, asked, waited }| (reply, asked, waited))
 }
 
 pub(crate) fn line(message: &impl Serialize) -> String {

@@ -93,6 +93,7 @@ fn approvals(m: &mut Markup, records: &[&Record]) {
         matches!(
             record.body,
             RecordKind::LinksFollowed { elsewhere: true, .. }
+                | RecordKind::Rechecked { changed: Some(_) }
                 | RecordKind::RuleStated { .. }
                 | RecordKind::Verdict { .. }
                 | RecordKind::Asked(_)
@@ -110,6 +111,11 @@ fn approvals(m: &mut Markup, records: &[&Record]) {
                 m.ours("links lead to ");
                 let places: Vec<&str> = places.iter().map(Place::as_str).collect();
                 m.with("code", &[], |m| m.text(&places.join(", ")));
+            }
+            RecordKind::Rechecked { changed } => {
+                m.ours("<b class=\"notice\">asked again</b>: ");
+                m.text(changed.as_deref().unwrap_or_default());
+                m.ours(" after the approval");
             }
             RecordKind::RuleStated { rule, reason } => {
                 m.text(&format!("the tool's author says {rule}"));

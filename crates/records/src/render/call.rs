@@ -142,6 +142,9 @@ impl Text {
                 let places: Vec<&str> = places.iter().map(Place::as_str).collect();
                 self.line(Tone::Dim, &format!("links lead to {}", places.join(", ")));
             }
+            RecordKind::Rechecked { changed: Some(what) } => {
+                self.line(Tone::Notice, &format!("asked again: {what} after the approval"));
+            }
             RecordKind::RuleStated { rule, reason } => {
                 self.line(Tone::Dim, &format!("the tool's author says {rule}{}", because(reason.as_deref())));
             }

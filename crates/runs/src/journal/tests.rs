@@ -58,6 +58,26 @@ fn key() -> SealKey {
 }
 
 #[test]
+fn a_run_writes_no_more_than_it_may_and_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = almost_full(dir.path(), 100_000, true);
+    journal.tail().most = 20_000;
+    let mut written = 0;
+    let halt = loop {
+        // A long value, which has a file of its own.
+        match append(&journal, note(&format!("{written}{}", "x".repeat(5_000)))) {
+            Ok(_) => written += 1,
+            Err(halt) => break halt,
+        }
+    };
+    assert!(
+        matches!(&halt, Halt::Journal(message) if message.contains("the most that a run may write")),
+        "{halt:?}"
+    );
+    assert!((3..=5).contains(&written), "{written}");
+}
+
+#[test]
 fn a_full_disk_leaves_whole_lines_and_halts() {
     let dir = tempfile::tempdir().unwrap();
     let journal = almost_full(dir.path(), 300, true);

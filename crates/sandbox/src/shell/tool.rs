@@ -40,6 +40,8 @@ pub(crate) struct ShellTool {
     pub(crate) confiner: Arc<Confiner>,
     /// Maximum running time of a command.
     pub(crate) timeout: Duration,
+    /// Hash of its configuration, which says what a command may see.
+    pub(crate) identity: Arc<str>,
 }
 
 /// A command as it is checked: a program, and arguments that may have wildcards.
@@ -296,6 +298,10 @@ impl Leaf for ShellTool {
     fn least(&self) -> Option<Effects> {
         let says = (self.rules.least(), DecidedBy::Toolset { why: "toolsets.shell".into() });
         Some(Effects { says: Some(says), ..Effects::default() })
+    }
+
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(async { Some(Arc::clone(&self.identity)) })
     }
 
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {

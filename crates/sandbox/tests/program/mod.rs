@@ -93,6 +93,7 @@ impl Program {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let call = LeafCall {
+            redact: &llm_do_core::redact::NoSecrets,
             run: "run",
             input: &input,
             places: &places,
@@ -119,6 +120,7 @@ impl Program {
         let places: Vec<_> =
             touches.iter().map(|touch| self.authority.locate(&touch.path, touch.access).unwrap()).collect();
         let call = LeafCall {
+            redact: &llm_do_core::redact::NoSecrets,
             run: "run",
             input: &input,
             places: &places,

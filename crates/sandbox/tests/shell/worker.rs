@@ -62,6 +62,7 @@ impl Worker {
     pub(crate) async fn call(&self, input: Value) -> Result<Value, String> {
         let files = NativeFileSystem::new();
         let call = LeafCall {
+            redact: &llm_do_core::redact::NoSecrets,
             run: "run",
             input: &input,
             places: &[],

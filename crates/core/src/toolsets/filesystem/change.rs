@@ -10,6 +10,7 @@ use crate::{
     authority::Located,
     function::{LeafCall, ToolError, ToolOutput},
     question::Preview,
+    schema::sha256,
     vfs::{EntryKind, FsError},
 };
 
@@ -209,7 +210,9 @@ pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
         return None;
     }
     let at = call.places.first()?;
-    let before = match call.files.stat(at).await.ok()? {
+    let found = call.files.stat(at).await.ok()?;
+    let size = found.as_ref().map_or(0, |entry| entry.size);
+    let before = match found {
         None => None,
         Some(entry) if entry.kind != EntryKind::File => return None,
         Some(_) => Some(whole(&call, at).await.ok()?),
@@ -226,14 +229,18 @@ pub(super) async fn preview(tool: Tool, call: LeafCall<'_>) -> Option<Preview> {
     };
     let before = before.map(|content| match content {
         Content::Text(text) => shown(text),
-        Content::Binary(kind) => format!("({kind})"),
+        Content::Binary(kind) => format!("({kind}, {size} bytes)"),
         Content::Long(what) => format!("({what})"),
     });
     Some(Preview::Change { path: at.path.to_string(), before, after: after.map(shown) })
 }
 
 fn shown(text: String) -> String {
-    if text.len() <= PREVIEWED { text } else { format!("({} bytes)", text.len()) }
+    if text.len() <= PREVIEWED {
+        return text;
+    }
+    // An approval is for this content: it is compared with what is there before the call runs.
+    format!("({} bytes, SHA-256 {})", text.len(), sha256(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -50,7 +50,8 @@ pub(super) async fn read(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
         }
     };
     match whole(call, at).await? {
-        Content::Text(text) => Ok(ToolOutput::text(page(call, at.path.as_str(), &text))),
+        // Before it is cut: half of a secret is not recognised.
+        Content::Text(text) => Ok(ToolOutput::text(page(call, at.path.as_str(), &call.redact.text(&text)))),
         Content::Binary(kind) => {
             let size = call.files.stat(at).await.ok().flatten().map_or(0, |entry| entry.size);
             Ok(ToolOutput::text(format!(

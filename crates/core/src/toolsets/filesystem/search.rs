@@ -55,6 +55,8 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
             continue;
         };
         searched += 1;
+        // Before lines are matched and cut: a pattern must not find out about a secret, and a part of one is not recognised.
+        let content = call.redact.text(&content);
         for (number, line) in content.lines().enumerate() {
             slice += line.len() + 1;
             if slice > SLICE {

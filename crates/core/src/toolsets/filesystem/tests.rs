@@ -52,6 +52,7 @@ impl Files {
             .collect::<Result<_, _>>()?;
         let conversation = CallPath::root();
         let call = LeafCall {
+            redact: &crate::redact::NoSecrets,
             run: "run",
             input,
             places: &places,

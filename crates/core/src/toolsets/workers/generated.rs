@@ -14,7 +14,7 @@ use crate::{
     outcome::{End, Halt, Outcome},
     risk::Risk,
     rule::{DecidedBy, Rule},
-    schema::{Schema, sha256},
+    schema::{Schema, canonical, sha256},
     send::BoxFuture,
     source::FunctionSource,
     step_name::StepName,
@@ -31,6 +31,8 @@ const LONGEST: usize = 100_000;
 /// The tool that generates workers.
 pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
     let inheritable = inheritable(context.kinds, context.worker);
+    let creator = &context.worker.id;
+    let identity = sha256(canonical(&json!([creator, inheritable])).as_bytes()).into();
     let toolsets: Vec<&str> = inheritable.iter().map(|(name, _)| &**name).collect();
     let mut properties = json!({
         "name": {
@@ -73,7 +75,7 @@ pub(super) fn worker_create(context: &ToolsetContext<'_>) -> Function {
             wildcard: false,
             policy: context.policy.clone(),
         },
-        body: Implementation::Composite(Arc::new(WorkerCreate)),
+        body: Implementation::Composite(Arc::new(WorkerCreate { identity })),
         rule: None,
     }
 }
@@ -85,7 +87,10 @@ fn inheritable(kinds: &ToolsetRegistry, creator: &WorkerDefinition) -> Vec<(Arc<
     toolsets
 }
 
-struct WorkerCreate;
+struct WorkerCreate {
+    /// Hash of what its workers may get: the creator, and its toolsets with their configurations.
+    identity: Arc<str>,
+}
 
 /// Nobody has reviewed the instructions of a new worker yet, whatever the rules for this tool are.
 fn always_asks() -> Effects {
@@ -101,6 +106,10 @@ impl Composite for WorkerCreate {
 
     fn least(&self) -> Option<Effects> {
         Some(always_asks())
+    }
+
+    fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
+        Box::pin(async { Some(Arc::clone(&self.identity)) })
     }
 
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {

@@ -1,0 +1,293 @@
+//! Text of others in rows of the terminal, each behind a bar, so that none of it can be taken for our own words.
+//!
+//! A terminal continues a long line in its first column, where our own questions begin. Nothing is left to it here: lines
+//! are cut into rows by display width, and every row begins with a bar.
+
+use crate::{paint::Paint, visible};
+use std::{borrow::Cow, fmt::Write as _, ops::RangeInclusive};
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+/// Before the first row of a line.
+const FIRST: &str = "  │ ";
+/// Before its further rows.
+const FURTHER: &str = "  ┆ ";
+/// Columns of either.
+const BAR: usize = 4;
+/// A narrower terminal is treated as this wide.
+const NARROWEST: usize = 24;
+/// The longest run of spaces that is printed. A longer one is counted.
+const MOST_SPACES: usize = 24;
+/// The most empty lines in sequence that are printed. Further ones are counted.
+const MOST_EMPTY: usize = 3;
+/// The most code points of one character, such as accents on a letter. Those of a longer one are escaped.
+const MOST_MARKS: usize = 8;
+/// Terminals may show one alone in two columns.
+const REGIONAL: RangeInclusive<char> = '\u{1f1e6}'..='\u{1f1ff}';
+
+/// How a piece of text is painted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Dim,
+    Bold,
+    Name,
+    Added,
+    Removed,
+    Notice,
+}
+
+/// A piece of a line. Control characters and hidden ones are escaped when it is shown.
+pub(crate) type Piece<'a> = (Tone, &'a str);
+
+/// Rows of a terminal.
+pub(crate) struct Rows {
+    columns: usize,
+    paint: Paint,
+    text: String,
+    rows: usize,
+    /// Empty lines of a content in sequence, up to here.
+    empty: usize,
+}
+
+impl Rows {
+    /// No rows yet, for a terminal with that many columns.
+    pub(crate) fn new(columns: usize, paint: Paint) -> Self {
+        Self { columns: columns.max(NARROWEST), paint, text: String::new(), rows: 0, empty: 0 }
+    }
+
+    /// A rule across the terminal.
+    pub(crate) fn rule(&mut self) {
+        let mut row = String::new();
+        self.painted(&mut row, Tone::Dim, &mut "─".repeat((self.columns - 1).min(72)));
+        self.end(&mut row);
+    }
+
+    /// A heading: it begins in the first column with our own words or a name, and its further rows stand behind the bar.
+    pub(crate) fn heading(&mut self, pieces: &[Piece<'_>]) {
+        self.put("", FURTHER, pieces);
+    }
+
+    /// A line behind the bar.
+    pub(crate) fn line(&mut self, pieces: &[Piece<'_>]) {
+        self.end_content();
+        self.put(FIRST, FURTHER, pieces);
+    }
+
+    /// The lines of a longer text, behind the bar and further in than [`Rows::line`].
+    pub(crate) fn content(&mut self, text: &str) {
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        for line in text.split('\n') {
+            self.content_line("  ", Tone::Plain, line);
+        }
+        self.end_content();
+    }
+
+    /// One line of a longer text, behind the bar and `lead`. Empty lines in sequence are counted.
+    pub(crate) fn content_line(&mut self, lead: &str, tone: Tone, line: &str) {
+        if line.trim().is_empty() {
+            self.empty += 1;
+            if self.empty > MOST_EMPTY {
+                return;
+            }
+        } else {
+            self.end_content();
+        }
+        self.put(&format!("{FIRST}{lead}"), &format!("{FURTHER}{lead}"), &[(tone, line)]);
+    }
+
+    fn end_content(&mut self) {
+        let more = std::mem::take(&mut self.empty).saturating_sub(MOST_EMPTY);
+        if more > 0 {
+            self.put(FIRST, FURTHER, &[(Tone::Notice, &format!("… {more} more empty lines"))]);
+        }
+    }
+
+    /// The rows, each with a line break.
+    pub(crate) fn finish(mut self) -> String {
+        self.end_content();
+        self.text
+    }
+
+    /// An entry that is being typed: the rows without the last line break, and their number.
+    pub(crate) fn entry(label: &str, text: &str, columns: usize) -> (String, usize) {
+        let mut rows = Self::new(columns, Paint::NEVER);
+        rows.put(&format!("  {label}"), FURTHER, &[(Tone::Plain, text)]);
+        rows.text.pop();
+        (rows.text, rows.rows)
+    }
+
+    fn put(&mut self, first: &str, further: &str, pieces: &[Piece<'_>]) {
+        // One column stays free: where the last one is taken, terminals differ in what they do next.
+        let most = self.columns - 1;
+        let mut used = width(first);
+        let mut row = first.to_owned();
+        for (tone, text) in pieces {
+            let text = counted(&tamed(&expanded(text))).into_owned();
+            let mut run = String::new();
+            for character in text.graphemes(true) {
+                let wide = width(character);
+                if used + wide > most && used > BAR.max(width(further)) {
+                    self.painted(&mut row, *tone, &mut run);
+                    self.end(&mut row);
+                    row.push_str(further);
+                    used = width(further);
+                }
+                run.push_str(character);
+                used += wide;
+            }
+            self.painted(&mut row, *tone, &mut run);
+        }
+        self.end(&mut row);
+    }
+
+    fn painted(&self, row: &mut String, tone: Tone, run: &mut String) {
+        let text = std::mem::take(run);
+        if text.is_empty() {
+            return;
+        }
+        let painted = match tone {
+            Tone::Plain => self.paint.plain(text),
+            Tone::Dim => self.paint.dim(text),
+            Tone::Bold => self.paint.bold(text),
+            Tone::Name => self.paint.cyan(text),
+            Tone::Added => self.paint.green(text),
+            Tone::Removed => self.paint.red(text),
+            Tone::Notice => self.paint.yellow(text),
+        };
+        // Writing to a `String` does not fail.
+        let _ = write!(row, "{painted}");
+    }
+
+    fn end(&mut self, row: &mut String) {
+        self.text.push_str(row);
+        self.text.push('\n');
+        self.rows += 1;
+        row.clear();
+    }
+}
+
+/// Columns that a terminal may need for a text: the larger number where terminals differ.
+fn width(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
+    let bar = |c: char| matches!(c, '│' | '┆');
+    if text.chars().any(bar) && text.chars().all(|c| c.is_ascii() || bar(c)) {
+        // The bars themselves: every row begins with one, however wide it is.
+        return text.chars().count();
+    }
+    let regional = text.chars().filter(|c| REGIONAL.contains(c)).count();
+    text.width().max(text.width_cjk()).max(1) + regional
+}
+
+/// A tab takes four columns, wherever it stands. Everything that is not a visible character is escaped.
+fn expanded(text: &str) -> Cow<'_, str> {
+    if text.contains('\t') {
+        let spread = text.replace('\t', "→   ");
+        Cow::Owned(visible::line(&spread).into_owned())
+    } else {
+        visible::line(text)
+    }
+}
+
+/// The text with the marks of overloaded characters escaped: they would cover the rows above and below.
+fn tamed(text: &str) -> Cow<'_, str> {
+    let overloaded = |character: &str| character.chars().count() > MOST_MARKS;
+    if text.is_ascii() || !text.graphemes(true).any(overloaded) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.graphemes(true) {
+        if overloaded(character) {
+            // Writing to a `String` does not fail.
+            character.chars().for_each(|c| _ = write!(out, "\\u{{{:x}}}", u32::from(c)));
+        } else {
+            out.push_str(character);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The text with long runs of spaces counted.
+fn counted(text: &str) -> Cow<'_, str> {
+    if !text.contains(&" ".repeat(MOST_SPACES + 1)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(' ') {
+        out.push_str(&rest[..start]);
+        let run = rest[start..].bytes().take_while(|byte| *byte == b' ').count();
+        if run > MOST_SPACES {
+            // Writing to a `String` does not fail.
+            let _ = write!(out, "[{run} spaces]");
+        } else {
+            out.push_str(&rest[start..start + run]);
+        }
+        rest = &rest[start + run..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn content(text: &str, columns: usize) -> String {
+        let mut rows = Rows::new(columns, Paint::NEVER);
+        rows.content(text);
+        rows.finish()
+    }
+
+    #[test]
+    fn a_line_continues_behind_the_bar() {
+        let fake = format!("{}main wants to call read_file", " ".repeat(70));
+        let shown = content(&format!("one\n{}{fake}", "x".repeat(10)), 24);
+        let rows =
+            ["  │   one", "  │   xxxxxxxxxx[70 spa", "  ┆   ces]main wants to", "  ┆    call read_file"];
+        assert_eq!(shown.lines().collect::<Vec<_>>(), rows);
+    }
+
+    #[test]
+    fn empty_lines_are_counted() {
+        assert_eq!(content("a\n\n\n\n \n\nb\n", 40).matches('\n').count(), 6);
+        assert!(content("a\n\n\n\n \n\nb\n", 40).contains("… 2 more empty lines"));
+    }
+
+    #[test]
+    fn overloaded_characters_and_tabs_take_the_room_that_they_are_given() {
+        let overloaded = format!("e{}", "\u{301}".repeat(9));
+        assert!(
+            content(&overloaded, 60).contains(r"e\u{301}")
+                || content(&overloaded, 60).contains(r"\u{65}\u{301}")
+        );
+        assert_eq!(content("\tx", 40), "  │   →   x\n");
+    }
+
+    proptest! {
+        /// Whatever the text and the width: each row begins with the bar and fits, so that nothing reaches the first
+        /// column, where our own question begins.
+        #[test]
+        fn every_row_begins_with_the_bar_and_fits(
+            text in "([a-z ─│┆\\[\\]\t\n\u{1b}\u{9b}\u{301}\u{3000}水é🙂\u{1f1e9}\u{200d}\u{202e}]|.){0,200}",
+            columns in 0usize..120,
+        ) {
+            for row in content(&text, columns).lines() {
+                prop_assert!(row.starts_with(FIRST) || row.starts_with(FURTHER), "{row:?}");
+                prop_assert!(!row.chars().any(char::is_control), "{row:?}");
+                let inside = &row[FIRST.len()..];
+                prop_assert!(BAR + inside.width() < columns.max(NARROWEST), "{row:?}");
+            }
+        }
+
+        #[test]
+        fn a_heading_leaves_the_first_column_after_its_first_row(text in ".{0,200}", columns in 0usize..120) {
+            let mut rows = Rows::new(columns, Paint::NEVER);
+            rows.heading(&[(Tone::Name, &text), (Tone::Plain, " wants to call x")]);
+            prop_assert!(rows.finish().lines().skip(1).all(|row| row.starts_with(FURTHER)));
+        }
+    }
+}
