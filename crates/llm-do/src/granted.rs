@@ -77,6 +77,7 @@ impl Loaded {
         apply(&grants, &machinery.confiner, &machinery.python)?;
         let mut missing = missing::places(&self.program, &grants);
         missing.extend(missing::packages(&self.workers, &machinery.toolsets, &machinery.python));
+        missing.extend(missing::interpreter(&self.workers, &machinery.toolsets, &machinery.python));
         missing.extend(missing::confinement(
             &self.workers,
             &machinery.toolsets,

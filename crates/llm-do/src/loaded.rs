@@ -233,6 +233,7 @@ pub(crate) fn apply(grants: &[Grant], confiner: &Confiner, python: &Arc<Python>)
     if grants.contains(&Grant::Unconfined) {
         confiner.allow_unconfined();
     }
+    python.grant(grant::places(grants).into_iter().map(|extent| extent.place));
     if grants.contains(&Grant::Uv)
         && let Some(wanted) = python.unprepared()
     {

@@ -6,7 +6,7 @@ use crate::{
     settings::Environment,
 };
 use llm_do_core::{
-    authority::{Access, Network},
+    authority::{Access, Extent, Network},
     toolset::ToolsetRegistry,
     worker::{ModelChoice, WorkerDefinition},
 };
@@ -17,7 +17,7 @@ use llm_do_program::{
 };
 use llm_do_python::Python;
 use llm_do_records::SHORTEST_SECRET;
-use llm_do_sandbox::confine::Confiner;
+use llm_do_sandbox::{confine::Confiner, place_of};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// The packages of the program's Python tools, where nobody has fetched them yet.
@@ -36,6 +36,27 @@ pub(crate) fn packages(
         asked_by: wanted.asked_by(),
         grants: vec![Grant::Uv],
     })
+}
+
+/// The places outside the program that the Python of its own environment reads.
+pub(crate) fn interpreter(
+    workers: &[Arc<WorkerDefinition>],
+    kinds: &ToolsetRegistry,
+    python: &Python,
+) -> Vec<MissingGrant> {
+    let starts = |worker: &Arc<WorkerDefinition>| kinds.code().is_some_and(|code| code.starts_processes(worker));
+    let Some((places, asked_by)) = workers.iter().any(starts).then(|| python.ungranted()).flatten() else {
+        return Vec::new();
+    };
+    let missing = places.iter().filter_map(|place| {
+        let place = place_of(place).ok()?;
+        Some(MissingGrant {
+            what: format!("to read {place}, which the Python of its environment needs"),
+            asked_by: asked_by.display().to_string(),
+            grants: vec![Grant::Place(Extent { place, access: Access::Read })],
+        })
+    });
+    missing.collect()
 }
 
 /// Processes of its tools, where nothing can confine them. Another run of this process may have been granted to run

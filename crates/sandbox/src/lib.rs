@@ -14,6 +14,7 @@ mod file_system;
 mod keep;
 mod open;
 mod place;
+mod regular;
 mod resolve;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub mod shell;
@@ -23,3 +24,4 @@ mod warm;
 
 pub use file_system::NativeFileSystem;
 pub use place::place_of;
+pub use regular::{read_below, read_regular};

@@ -7,7 +7,7 @@ use super::plan::Given;
 use std::{ffi::OsString, fmt::Write, path::Path};
 
 /// What programs need to run at all, to be read: programs, libraries and frameworks, and what tells times and letters.
-const READABLE: [&str; 14] = [
+pub(super) const READABLE: [&str; 14] = [
     "/bin",
     "/sbin",
     "/usr",
