@@ -233,7 +233,9 @@ pub(crate) fn of_operator(
 ) -> Result<Candidate, InterpreterError> {
     let outside = |name: &str| {
         let paths = folders_on_path(environment).into_iter().map(move |folder| folder.join(name));
-        let found = paths.filter(|path| path.is_file()).map(|path| candidate(path, Origin::Path, project, environment));
+        let found = paths
+            .filter(|path| path.is_file())
+            .map(|path| candidate(path, Origin::Path, project, environment));
         found.into_iter().find(|candidate| !candidate.is_of_project())
     };
     outside("python3").or_else(|| outside("python")).ok_or(InterpreterError::None)
@@ -300,8 +302,10 @@ impl Candidate {
                     use base64::Engine as _;
                     base64::engine::general_purpose::STANDARD.decode(&probed.code)
                 };
-                let code = code.map_err(|error| self.unusable(format!("does not behave like Python: {error}")))?;
-                let kept = serde_json::to_vec(&Known { version: probed.version.clone() }).map_err(io::Error::from);
+                let code =
+                    code.map_err(|error| self.unusable(format!("does not behave like Python: {error}")))?;
+                let kept =
+                    serde_json::to_vec(&Known { version: probed.version.clone() }).map_err(io::Error::from);
                 let kept = write_once(&host, &code).and(kept).and_then(|known| write_new(&described, &known));
                 kept.map_err(|error| {
                     self.unusable(format!("cannot be remembered in {}: {error}", folder.display()))
@@ -392,7 +396,8 @@ impl Candidate {
             Installation::behind(&path, venv.as_ref()).map_err(|reason| self.unusable(reason))?;
         // Only the operator can name an installation that came with the project.
         if installation.python.starts_with(&self.project) && self.origin != Origin::Variable {
-            let reason = "belongs to no installed Python: make the environment with one (`python3 -m venv .venv`)";
+            let reason =
+                "belongs to no installed Python: make the environment with one (`python3 -m venv .venv`)";
             return Err(self.unusable(reason.to_owned()));
         }
         Ok(Located { path, venv, installation })
@@ -406,16 +411,18 @@ impl Candidate {
     fn is_of_project(&self) -> bool {
         let folder = self.path.parent().and_then(|folder| fs::canonicalize(folder).ok());
         let real = fs::canonicalize(&self.path).ok();
-        [Some(self.path.clone()), folder, real].into_iter().flatten().any(|path| path.starts_with(&self.project))
+        [Some(self.path.clone()), folder, real]
+            .into_iter()
+            .flatten()
+            .any(|path| path.starts_with(&self.project))
     }
 
     /// Whether it is a version manager's script of the operator's. A script of the project never runs outside confinement.
     fn is_version_script(&self) -> bool {
         let mut start = [0; 2];
         let opened = fs::File::open(&self.path);
-        let script = opened.is_ok_and(|mut file| {
-            io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"#!"
-        });
+        let script = opened
+            .is_ok_and(|mut file| io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"#!");
         script && matches!(self.origin, Origin::Path | Origin::Variable) && !self.is_of_project()
     }
 

@@ -198,7 +198,9 @@ impl Wanted {
 fn text(project: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
     match read_below(project, path, LARGEST) {
         Ok(content) => Ok(Some(content)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(error) => Err(format!("{} can't be read: {error}", project.join(path).display())),
     }
 }
@@ -245,7 +247,8 @@ impl Uv<'_> {
         let common = ["--no-config", "--no-python-downloads", "--no-progress", "--color", "never"];
         let common = flags.iter().copied().chain(common).map(OsString::from);
         let lookup = |name: &str| environment(name);
-        let own = [("UV_CACHE_DIR", self.scratch.join("cache")), ("UV_PROJECT_ENVIRONMENT", self.folder.into())];
+        let own =
+            [("UV_CACHE_DIR", self.scratch.join("cache")), ("UV_PROJECT_ENVIRONMENT", self.folder.into())];
         let granted = FOR_UV.iter().filter_map(|name| Some((*name, environment(name)?.into())));
         let env = confine::env_allowlist(lookup).into_iter().map(|(name, value)| (name.into(), value.into()));
         let env = env
@@ -288,8 +291,7 @@ fn find(with: &Preparing<'_>) -> Result<PathBuf, String> {
     let mut folders = crate::interpreter::folders_on_path(&|name| (with.environment)(name));
     folders.extend(with.installation.python.parent().map(Path::to_owned));
     let real = folders.iter().filter_map(|folder| fs::canonicalize(folder.join("uv")).ok());
-    let found: Vec<PathBuf> =
-        real.filter(|path| path.is_file() && !path.starts_with(with.project)).collect();
+    let found: Vec<PathBuf> = real.filter(|path| path.is_file() && !path.starts_with(with.project)).collect();
     let is_script = |path: &PathBuf| {
         let mut start = [0; 2];
         fs::File::open(path).is_ok_and(|mut file| io::Read::read_exact(&mut file, &mut start).is_ok())

@@ -191,7 +191,8 @@ impl Python {
     pub async fn describe(&self, level: &ToolLevel) -> Result<Arc<Described>, DiscoveryError> {
         let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
         let reach = Reach::new(&level.package, [level], None);
-        let cache = CacheEntry::new(self.cache(), &interpreter, self.installed(&interpreter), level, None, &reach);
+        let cache =
+            CacheEntry::new(self.cache(), &interpreter, self.installed(&interpreter), level, None, &reach);
         let cell = {
             let mut known = self.described.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.entry(cache.key()).or_default())
@@ -322,7 +323,10 @@ impl Python {
         let interpreter = self.interpreter().await.map_err(|error| HostError(error.to_string()))?;
         // The view is made anew for each process: a name that must not be seen may have appeared since the last one.
         let given = Arc::new(self.look(reach)?);
-        self.views.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&reach.key), Arc::clone(&given));
+        self.views
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(Arc::clone(&reach.key), Arc::clone(&given));
         // Relative paths mean the same to the worker and the tool. If `/` is a folder it is the working directory;
         // otherwise the host makes one that shows the mounts.
         let root = given.mounts.iter().find(|mount| mount.at == "/").map(|mount| PathBuf::from(&mount.path));

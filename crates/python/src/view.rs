@@ -8,7 +8,7 @@ use llm_do_core::{
     authority::{Access, Authority, Network, Origin, Protection},
     function::FunctionSource,
     schema::sha256,
-    worker::{CodeModule, CodePackage, ToolLevel, WorkerDefinition},
+    worker::{CodeEntry, CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
 use llm_do_sandbox::read_regular;
 use std::{
@@ -210,6 +210,32 @@ fn fingerprint(places: &[PathBuf]) -> Option<String> {
         facts.push_str(&format!("{path:?} {content:?}\n"));
     }
     Some(sha256(facts.as_bytes()))
+}
+
+/// SHA-256 of the source of these modules, with all that they can import from their packages. Data and bytecode don't count.
+pub fn code_sha256(levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> {
+    let tools =
+        levels.iter().flat_map(|level| level.modules.iter().map(|tool| (&level.package, &tool.module)));
+    let modules: Vec<_> = tools.chain(entry.map(|entry| (&entry.package, &entry.module))).collect();
+    let mut facts = BTreeSet::new();
+    for (package, module) in modules {
+        let code = CodePackage { data: Vec::new(), ..CodePackage::clone(package) };
+        let mut left: Vec<PathBuf> = code_places(&code, std::slice::from_ref(module));
+        while let Some(path) = left.pop() {
+            let linked = || path.is_symlink() && path.is_dir();
+            if let Some(inner) = entries_of(&path) {
+                left.extend(inner.into_iter().filter(|_| !linked()));
+            } else if path.extension().is_some_and(|extension| extension == "py" || extension == "so") {
+                let name = path.strip_prefix(package.root.as_str()).unwrap_or(&path);
+                let content = read_regular(&path, MOST_FINGERPRINTED).ok().map(|content| sha256(&content));
+                facts.insert(format!("{:?}\0{name:?}\0{content:?}", package.source));
+            }
+        }
+        if let CodeModule::Installed { module, function } = module {
+            facts.insert(format!("{module}:{function}"));
+        }
+    }
+    sha256(facts.into_iter().collect::<Vec<_>>().join("\n").as_bytes()).into()
 }
 
 /// The entries of a folder, the last name first; `None` for anything else.

@@ -31,7 +31,10 @@ impl Installation {
                 let home = venv.home.as_deref().ok_or("has a `pyvenv.cfg` that names no `home`")?;
                 let names = ["python3", "python"].map(|name| home.join(name));
                 names.iter().find_map(|path| real(path)).ok_or_else(|| {
-                    format!("was made by a Python that is not in {}: make the environment again", home.display())
+                    format!(
+                        "was made by a Python that is not in {}: make the environment again",
+                        home.display()
+                    )
                 })?
             }
             _ => python,
@@ -55,7 +58,8 @@ impl Installation {
                 let Ok(kind) = entry.file_type() else { continue };
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                let standard = kind.is_dir() && name.starts_with("python3") && entry.path().join("os.py").is_file();
+                let standard =
+                    kind.is_dir() && name.starts_with("python3") && entry.path().join("os.py").is_file();
                 let shared = kind.is_file() && name.starts_with("libpython");
                 if standard || shared {
                     places.push(entry.path());

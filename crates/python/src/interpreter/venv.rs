@@ -68,9 +68,8 @@ impl Venv {
 /// The folders of packages in a library folder: `lib/python3.11/site-packages`, on Debian `dist-packages`.
 pub(super) fn sites(lib: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(lib).into_iter().flatten().flatten().map(|entry| entry.path());
-    let versions = versions.filter(|path| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python3"))
-    });
+    let versions = versions
+        .filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python3")));
     let mut sites: Vec<PathBuf> = versions
         .flat_map(|version| ["site-packages", "dist-packages"].map(|name| version.join(name)))
         .filter(|site| site.is_dir())
