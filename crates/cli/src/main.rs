@@ -37,6 +37,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // Children are started by executing this program anew; then it is nothing else.
     llm_do::confine::install();
+    // The library of local models starts a debugger in the current folder before it aborts, unless this is set.
+    #[cfg(feature = "local")]
+    // SAFETY: no other thread has been started yet.
+    unsafe {
+        env::set_var("GGML_NO_BACKTRACE", "1");
+    }
     match args::parse(env::args_os()) {
         Ok(cli) => carry_out(cli).into(),
         Err(mistake) => {

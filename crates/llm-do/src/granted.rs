@@ -86,6 +86,8 @@ impl Loaded {
         ));
         if matches!(source, ModelSource::Providers) {
             missing.extend(missing::endpoints(&machinery.declared, &self.workers, &choice, &grants));
+            let operators = model_choice::of_operator(&options, &machinery.environment, &machinery.user);
+            missing.extend(missing::weights(&self.workers, &choice, &operators, &grants));
         }
         if !missing.is_empty() {
             grants.extend(missing::obtain(&*machinery.grantor, &self.identity, missing)?);
