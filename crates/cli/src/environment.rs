@@ -84,6 +84,14 @@ pub(crate) const PYTHON_MANAGERS: Variable = Variable {
     name: "PYENV_VERSION, ASDF_PYTHON_VERSION, MISE_PYTHON_VERSION",
     about: "The Python version that pyenv, asdf or mise selects. If it changes, llm-do inspects the interpreter again.",
 };
+pub(crate) const PYTHON_FOLDERS: Variable = Variable {
+    name: "PYENV_ROOT, ASDF_DATA_DIR, MISE_DATA_DIR, UV_PYTHON_INSTALL_DIR, XDG_DATA_HOME",
+    about: "Folders in which version managers keep installations of Python. A project's `.venv` may lead to one without a grant. Defaults: those of the managers.",
+};
+pub(crate) const UV: Variable = Variable {
+    name: "UV_INDEX, UV_DEFAULT_INDEX, UV_INDEX_URL, UV_EXTRA_INDEX_URL, UV_HTTP_TIMEOUT, UV_NATIVE_TLS, UV_SYSTEM_CERTS",
+    about: "The settings that `uv` gets, with the variables for proxies and certificates, when it fetches packages.",
+};
 pub(crate) const LLM_DO_HOME: Variable = Variable {
     name: "LLM_DO_HOME",
     about: "The folder for libraries, models, grants, `config.yaml` and the runs of lone worker files. Default: `~/.llm-do`.",
@@ -139,7 +147,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     },
     Section {
         heading: "Python and other programs",
-        variables: &[LLM_DO_PYTHON, PATH, PYTHON_MANAGERS],
+        variables: &[LLM_DO_PYTHON, PATH, PYTHON_MANAGERS, PYTHON_FOLDERS, UV],
         see: "[Interpreters and packages](../guides/python-tools.md#interpreters-and-packages) has the order of the search.",
     },
     Section { heading: "Folders", variables: &[LLM_DO_HOME, HOME, TMPDIR], see: "" },

@@ -119,7 +119,7 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
         Problem::Grants(missing) => missing_grants(missing),
         Problem::GrantsFile(_) => Complaint::wrong(problem.to_string())
             .hint("mend the file, or remove it: then every program asks again"),
-        Problem::Resume(ResumeError::Changed { .. }) => {
+        Problem::Resume(ResumeError::Changed { .. } | ResumeError::ChangedCode { .. }) => {
             Complaint::wrong(problem.to_string()).hint("put the file back as it was, or start a new run")
         }
         Problem::Resume(ResumeError::Key(_)) => foreign_run(problem),

@@ -194,17 +194,8 @@ impl<'a> CodeCalls<'a> {
             }
         }
         if let Some(callee) = &call.definition {
-            let used = UsedDefinition {
-                worker: Arc::clone(&callee.id),
-                file: Arc::clone(&callee.instructions.file),
-                sha256: sha256(callee.text.as_bytes()),
-                text: Arc::clone(&callee.text),
-            };
-            self.engine.host().driver.record(
-                &call.spec.path,
-                "definition".into(),
-                RecordKind::Definition(used),
-            )?;
+            let used = RecordKind::Definition(UsedDefinition::of(callee));
+            self.engine.host().driver.record(&call.spec.path, "definition".into(), used)?;
         }
         worker::caller::call(self.engine, &self.frame, call.spec, Some(&call.function)).await
     }

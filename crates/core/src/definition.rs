@@ -68,6 +68,9 @@ pub struct WorkerDefinition {
     pub limits: Limits,
     /// The text it was read from, for the journal.
     pub text: Arc<str>,
+    /// Hash of the code of its tools and of its entry, with all that this code can import from its package. `None` without
+    /// code, and where no host reads it.
+    pub code_sha256: Option<Arc<str>>,
 }
 
 /// A prompt and where it stands.

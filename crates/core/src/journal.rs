@@ -8,12 +8,14 @@ use crate::{
     budget::Reserved,
     call_path::CallPath,
     conversation::Ensures,
+    definition::WorkerDefinition,
     foreseen::Foreseen,
     model::{Blob, Capabilities, FinishReason, Message, MessageId, ModelError, ModelName, ToolSpec, Usage},
     outcome::{Halt, Principal},
     question::{Given, Question},
     risk::Risk,
     rule::{DecidedBy, Mode, Rule},
+    schema::sha256,
     source::FunctionSource,
     step_name::StepName,
 };
@@ -87,6 +89,22 @@ pub struct UsedDefinition {
     pub sha256: String,
     /// The text.
     pub text: Arc<str>,
+    /// SHA-256 of its code, hexadecimal: see [`WorkerDefinition::code_sha256`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code_sha256: Option<Arc<str>>,
+}
+
+impl UsedDefinition {
+    /// The record of a worker's definition.
+    pub fn of(worker: &WorkerDefinition) -> Self {
+        Self {
+            worker: Arc::clone(&worker.id),
+            file: Arc::clone(&worker.instructions.file),
+            sha256: sha256(worker.text.as_bytes()),
+            text: Arc::clone(&worker.text),
+            code_sha256: worker.code_sha256.clone(),
+        }
+    }
 }
 
 impl Halt {

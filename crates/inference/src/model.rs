@@ -95,6 +95,10 @@ impl LocalModel {
             reason: error.to_string(),
             missing: error.kind() == io::ErrorKind::NotFound,
         };
+        // Opening a FIFO would wait for a writer.
+        if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(LoadError::NotGguf(path));
+        }
         match File::open(&path).map_err(unreadable)?.read_exact(&mut magic) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(unreadable(error)),
             Ok(()) if &magic == MAGIC => Ok(Self { path, jobs: OnceCell::new(), evaluated: Arc::default() }),

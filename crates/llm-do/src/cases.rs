@@ -2,6 +2,7 @@
 
 use llm_do_records::{Case, CaseError, CaseList};
 use llm_do_runs::{ReadError, read_journal};
+use llm_do_sandbox::read_regular;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -9,6 +10,8 @@ use std::{
 
 /// Name of the file with the cases.
 const CASES: &str = "cases.jsonl";
+/// Largest file of cases, in bytes.
+const LARGEST: u64 = 1 << 30;
 /// Name of the runner beside it.
 const RUNNER: &str = "run_cases.py";
 
@@ -63,7 +66,10 @@ impl Cases {
     /// It can't be read, or a line is no case.
     pub fn read(path: &Path) -> Result<Self, BadCases> {
         let path = if path.is_dir() { path.join(CASES) } else { path.to_owned() };
-        let text = fs::read_to_string(&path).map_err(|source| BadCases::Io { path: path.clone(), source })?;
+        let io = |source| BadCases::Io { path: path.clone(), source };
+        let text = read_regular(&path, LARGEST).map_err(io)?;
+        let text =
+            String::from_utf8(text).map_err(|error| io(io::Error::new(io::ErrorKind::InvalidData, error)))?;
         let cases = CaseList::parse(&text);
         cases.map(Self).map_err(|CaseError { line, source }| BadCases::Line { path, line, source })
     }

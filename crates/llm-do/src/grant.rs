@@ -4,7 +4,7 @@ mod remembered;
 
 pub use remembered::{BadGrantsFile, RememberedGrant, RememberedGrants};
 
-use llm_do_core::authority::{Access, Domain, Extent, Network};
+use llm_do_core::authority::{Access, Domain, Extent, Network, Place};
 use llm_do_program::mounts::{Wanted, variable_refused};
 use llm_do_sandbox::place_of;
 use std::{fmt, path::Path, sync::Arc};
@@ -28,6 +28,8 @@ pub enum Grant {
     Variable(Arc<str>),
     /// `process=uv`: `uv` may fetch the packages that the program's Python tools ask for.
     Uv,
+    /// `weights=PATH`: the program may run the model in that file, which is read inside llm-do's own process.
+    Weights(Place),
     /// `unconfined`: processes may run where the kernel can't confine them.
     Unconfined,
 }
@@ -91,6 +93,10 @@ impl Grant {
         if text == "unconfined" {
             return Ok(Self::Unconfined);
         }
+        if let Some(path) = text.strip_prefix("weights=") {
+            let place = place_of(Path::new(path)).map_err(|error| bad(error.to_string()))?;
+            return Ok(Self::Weights(place));
+        }
         if let Some(command) = text.strip_prefix("process=") {
             return match command {
                 "uv" => Ok(Self::Uv),
@@ -102,8 +108,8 @@ impl Grant {
             Some((path, "rw")) => (path, Access::Write),
             _ => {
                 return Err(bad(
-                    "write PATH:ro, PATH:rw, network, network=DOMAIN[,DOMAIN], endpoint=HOST,VARIABLE, env=NAME, process=uv or \
-                     unconfined"
+                    "write PATH:ro, PATH:rw, network, network=DOMAIN[,DOMAIN], endpoint=HOST,VARIABLE, env=NAME, process=uv, \
+                     weights=PATH or unconfined"
                         .into(),
                 ));
             }
@@ -127,6 +133,7 @@ impl fmt::Display for Grant {
             Self::Endpoint { host, variable: None } => write!(f, "endpoint={host}"),
             Self::Variable(name) => write!(f, "env={name}"),
             Self::Uv => f.write_str("process=uv"),
+            Self::Weights(place) => write!(f, "weights={place}"),
             Self::Unconfined => f.write_str("unconfined"),
         }
     }

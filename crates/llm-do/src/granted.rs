@@ -77,6 +77,7 @@ impl Loaded {
         apply(&grants, &machinery.confiner, &machinery.python)?;
         let mut missing = missing::places(&self.program, &grants);
         missing.extend(missing::packages(&self.workers, &machinery.toolsets, &machinery.python));
+        missing.extend(missing::interpreter(&self.workers, &machinery.toolsets, &machinery.python));
         missing.extend(missing::confinement(
             &self.workers,
             &machinery.toolsets,
@@ -85,6 +86,8 @@ impl Loaded {
         ));
         if matches!(source, ModelSource::Providers) {
             missing.extend(missing::endpoints(&machinery.declared, &self.workers, &choice, &grants));
+            let operators = model_choice::of_operator(&options, &machinery.environment, &machinery.user);
+            missing.extend(missing::weights(&self.workers, &choice, &operators, &grants));
         }
         if !missing.is_empty() {
             grants.extend(missing::obtain(&*machinery.grantor, &self.identity, missing)?);

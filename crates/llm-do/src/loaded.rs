@@ -12,8 +12,8 @@ use crate::{
 };
 use globset::{Glob, GlobMatcher};
 use llm_do_core::{
-    authority::Place, journal::UsedDefinition, model::ModelName, schema::sha256, toolset::ToolsetRegistry,
-    vfs::FileSystem, worker::WorkerDefinition,
+    authority::Place, journal::UsedDefinition, model::ModelName, toolset::ToolsetRegistry, vfs::FileSystem,
+    worker::WorkerDefinition,
 };
 use llm_do_models::Providers;
 use llm_do_program::{
@@ -233,6 +233,7 @@ pub(crate) fn apply(grants: &[Grant], confiner: &Confiner, python: &Arc<Python>)
     if grants.contains(&Grant::Unconfined) {
         confiner.allow_unconfined();
     }
+    python.grant(grant::places(grants).into_iter().map(|extent| extent.place));
     if grants.contains(&Grant::Uv)
         && let Some(wanted) = python.unprepared()
     {
@@ -242,13 +243,7 @@ pub(crate) fn apply(grants: &[Grant], confiner: &Confiner, python: &Arc<Python>)
 }
 
 fn used(workers: &[Arc<WorkerDefinition>]) -> Arc<[UsedDefinition]> {
-    let used = workers.iter().map(|worker| UsedDefinition {
-        worker: Arc::clone(&worker.id),
-        file: Arc::clone(&worker.instructions.file),
-        sha256: sha256(worker.text.as_bytes()),
-        text: Arc::clone(&worker.text),
-    });
-    used.collect()
+    workers.iter().map(|worker| UsedDefinition::of(worker)).collect()
 }
 
 /// The user's own configuration, `config.yaml` in llm-do's home. A file that does not exist says nothing.

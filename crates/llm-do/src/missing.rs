@@ -6,7 +6,8 @@ use crate::{
     settings::Environment,
 };
 use llm_do_core::{
-    authority::{Access, Network},
+    authority::{Access, Extent, Network},
+    model::ModelName,
     toolset::ToolsetRegistry,
     worker::{ModelChoice, WorkerDefinition},
 };
@@ -17,7 +18,7 @@ use llm_do_program::{
 };
 use llm_do_python::Python;
 use llm_do_records::SHORTEST_SECRET;
-use llm_do_sandbox::confine::Confiner;
+use llm_do_sandbox::{confine::Confiner, place_of};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// The packages of the program's Python tools, where they are not fetched yet.
@@ -36,6 +37,28 @@ pub(crate) fn packages(
         asked_by: wanted.asked_by(),
         grants: vec![Grant::Uv],
     })
+}
+
+/// The places outside the program that the Python of its own environment reads.
+pub(crate) fn interpreter(
+    workers: &[Arc<WorkerDefinition>],
+    kinds: &ToolsetRegistry,
+    python: &Python,
+) -> Vec<MissingGrant> {
+    let starts =
+        |worker: &Arc<WorkerDefinition>| kinds.code().is_some_and(|code| code.starts_processes(worker));
+    let Some((places, asked_by)) = workers.iter().any(starts).then(|| python.ungranted()).flatten() else {
+        return Vec::new();
+    };
+    let missing = places.iter().filter_map(|place| {
+        let place = place_of(place).ok()?;
+        Some(MissingGrant {
+            what: format!("to read {place}, which the Python of its environment needs"),
+            asked_by: asked_by.display().to_string(),
+            grants: vec![Grant::Place(Extent { place, access: Access::Read })],
+        })
+    });
+    missing.collect()
 }
 
 /// Processes of its tools, where nothing can confine them. Another run of this process may have been granted to run
@@ -130,6 +153,41 @@ pub(crate) fn endpoint(declared: &Provider, grants: &[Grant]) -> Option<MissingG
         asked_by: declared.span.origin().to_string(),
         grants: vec![Grant::Endpoint { host: host.to_owned(), variable: variable.map(str::to_owned) }],
     })
+}
+
+/// Files with weights that the program names. `operators` are the models that the operator chose.
+pub(crate) fn weights(
+    workers: &[Arc<WorkerDefinition>],
+    choice: &ModelChoice,
+    operators: &[ModelName],
+    grants: &[Grant],
+) -> Vec<MissingGrant> {
+    let mut missing: Vec<MissingGrant> = Vec::new();
+    for worker in workers.iter().filter(|worker| worker.code.is_none()) {
+        let Ok(name) = choice.of(worker) else { continue };
+        if let Some(grant) = weights_of(&name, operators, grants) {
+            missing.push(MissingGrant {
+                what: format!("to run the model in the file {}, inside llm-do's own process", name.model()),
+                asked_by: worker.instructions.file.to_string(),
+                grants: vec![grant],
+            });
+        }
+    }
+    missing.dedup_by(|a, b| a.grants == b.grants);
+    missing
+}
+
+/// The grant that a model lacks, if it is a file that the operator did not choose. A file that does not exist is an error
+/// of its own.
+pub(crate) fn weights_of(name: &ModelName, operators: &[ModelName], grants: &[Grant]) -> Option<Grant> {
+    if name.provider() != "local" || operators.contains(name) {
+        return None;
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || ['.', '-', '_'].contains(&c);
+    let is_name =
+        name.model().chars().all(plain) && !name.model().starts_with('.') && !name.model().ends_with(".gguf");
+    let grant = Grant::Weights(place_of(Path::new(name.model())).ok().filter(|_| !is_name)?);
+    (!grants.contains(&grant)).then_some(grant)
 }
 
 /// The problem with an input that can't be bound.

@@ -1,6 +1,11 @@
 //! Which model each worker gets, and the providers that the manifest declares.
 
-use crate::{grant::Grant, missing, problem::Problem, settings::Environment};
+use crate::{
+    grant::Grant,
+    missing,
+    problem::Problem,
+    settings::{Environment, RunOptions},
+};
 use llm_do_core::{
     model::{BadModelName, Model, ModelError, ModelErrorKind, ModelName, Models, Terms},
     worker::{ModelChoice, WorkerDefinition},
@@ -32,6 +37,16 @@ pub(crate) fn default(
         }),
         None => Ok(program.model().or(user.model.as_ref()).cloned()),
     }
+}
+
+/// The models that the operator chose, by a flag, the environment or the own configuration.
+pub(crate) fn of_operator(
+    options: &RunOptions,
+    environment: &Environment,
+    user: &UserConfig,
+) -> Vec<ModelName> {
+    let variable = environment("LLM_DO_MODEL").and_then(|name| name.parse().ok());
+    [options.model.clone(), variable, user.model.clone()].into_iter().flatten().collect()
 }
 
 /// The choice, completed by what can be found where a worker would be left without a model; and why it was that one.
@@ -71,6 +86,7 @@ pub(crate) fn declare(providers: Providers, name: &str, declared: &Provider) -> 
 pub(crate) fn granted(
     providers: &Arc<Providers>,
     declared: &BTreeMap<String, Provider>,
+    operators: Vec<ModelName>,
     grants: &[Grant],
 ) -> Arc<dyn Models> {
     let refused = declared.iter().filter_map(|(name, provider)| {
@@ -80,7 +96,12 @@ pub(crate) fn granted(
             format!("the program wants {}; the grant {} is missing", missing.what, grants.join(" "));
         Some((name.clone(), message))
     });
-    Arc::new(GrantedModels { providers: Arc::clone(providers), refused: refused.collect() })
+    Arc::new(GrantedModels {
+        providers: Arc::clone(providers),
+        refused: refused.collect(),
+        operators,
+        grants: grants.to_vec(),
+    })
 }
 
 /// The providers, without those that a run may not use.
@@ -88,10 +109,18 @@ struct GrantedModels {
     providers: Arc<Providers>,
     /// Why each provider is refused, by its name.
     refused: BTreeMap<String, String>,
+    /// The models that the operator chose.
+    operators: Vec<ModelName>,
+    grants: Vec<Grant>,
 }
 
 impl Models for GrantedModels {
     fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        if let Some(grant) = missing::weights_of(name, &self.operators, &self.grants) {
+            let message =
+                format!("the program wants to run the model in that file; the grant `{grant}` is missing");
+            return Err(ModelError::new(ModelErrorKind::Auth, message));
+        }
         match self.refused.get(name.provider()) {
             Some(message) => Err(ModelError::new(ModelErrorKind::Auth, message.clone())),
             None => self.providers.open(name),

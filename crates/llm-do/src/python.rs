@@ -3,10 +3,10 @@
 use crate::settings::Environment;
 use llm_do_core::{
     authority::Place,
-    worker::{CodeModule, CodePackage, ToolLevel},
+    worker::{CodeEntry, CodeModule, CodePackage, ToolLevel},
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
-use llm_do_python::{ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted};
+use llm_do_python::{ExposedTool, Interpreter, ModuleReport, Python, Settings, Wanted, code_sha256};
 use llm_do_sandbox::confine::Confiner;
 use serde_json::Value;
 use std::{path::Path, sync::Arc};
@@ -91,6 +91,10 @@ impl CodeReader for Reader {
         schema
             .map_err(|error| problem(CodeProblemKind::Interpreter, error))?
             .map_err(|error| problem(CodeProblemKind::Other, error.to_string()))
+    }
+
+    fn sha256(&self, levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> {
+        code_sha256(levels, entry)
     }
 }
 

@@ -51,6 +51,17 @@ pub enum ResumeError {
         /// Its file.
         file: Arc<str>,
     },
+    /// The code of a worker's tools is not what it was.
+    #[error(
+        "the code of the tools of `{worker}` ({file}) has changed since the run began: a run goes on only with the code \
+         that it began with"
+    )]
+    ChangedCode {
+        /// The worker.
+        worker: Arc<str>,
+        /// Its file.
+        file: Arc<str>,
+    },
     /// A decision is about nothing that waits.
     #[error("nothing waits at `{0}`")]
     NotAsked(QuestionId),
@@ -192,15 +203,18 @@ impl PastRun {
         else {
             return Ok(());
         };
-        let changed = definitions
-            .iter()
-            .find(|then| !used.iter().any(|now| now.worker == then.worker && now.sha256 == then.sha256));
-        match changed {
-            Some(then) => {
-                Err(ResumeError::Changed { worker: Arc::clone(&then.worker), file: Arc::clone(&then.file) })
+        for then in definitions {
+            let now = used.iter().find(|now| now.worker == then.worker);
+            let (worker, file) = (Arc::clone(&then.worker), Arc::clone(&then.file));
+            let Some(now) = now.filter(|now| now.sha256 == then.sha256) else {
+                return Err(ResumeError::Changed { worker, file });
+            };
+            // Runs of earlier versions recorded no code.
+            if then.code_sha256.is_some() && then.code_sha256 != now.code_sha256 {
+                return Err(ResumeError::ChangedCode { worker, file });
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 }
 

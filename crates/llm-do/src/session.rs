@@ -84,7 +84,9 @@ impl Granted {
         let models: Arc<dyn Models> = match &source {
             ModelSource::Given { models, .. } => Arc::clone(models),
             ModelSource::Providers => {
-                let models = model_choice::granted(&machinery.providers, &machinery.declared, &grants);
+                let operators = model_choice::of_operator(&options, &machinery.environment, &machinery.user);
+                let models =
+                    model_choice::granted(&machinery.providers, &machinery.declared, operators, &grants);
                 for worker in loaded.workers.iter().filter(|worker| worker.code.is_none()) {
                     model_choice::open(worker, &choice, &*models)?;
                 }

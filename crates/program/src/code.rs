@@ -8,7 +8,7 @@ use llm_do_core::{
     authority::Place,
     function::Risk,
     send::{MaybeSend, MaybeSync},
-    worker::{CodeModule, CodePackage, ToolLevel},
+    worker::{CodeEntry, CodeModule, CodePackage, ToolLevel},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -24,6 +24,10 @@ pub trait CodeReader: MaybeSend + MaybeSync {
     /// # Errors
     /// The reason why there is no schema.
     fn schema(&self, package: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem>;
+
+    /// SHA-256 of the source of the modules of these levels and of an entry, with all that it can import from its packages.
+    /// Runs nothing. Names are relative to the packages, so that it does not depend on where they lie.
+    fn sha256(&self, levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str>;
 }
 
 /// The tools of a module.

@@ -171,6 +171,7 @@ impl Context<'_> {
             keys.get("limits"),
         ];
 
+        let code_sha256 = self.code_sha256(&tools, code.as_ref());
         let allow_workers = callees.iter().map(|(reference, _)| reference.clone()).collect();
         let definition = WorkerDefinition {
             id: self.package.global_id(&located.id),
@@ -203,6 +204,7 @@ impl Context<'_> {
                 Some(code) => format!("{}\n{code}", document.file.text()).into(),
                 None => Arc::clone(document.file.text()),
             },
+            code_sha256,
         };
         Some(Effective {
             definition: Arc::new(definition),

@@ -8,7 +8,7 @@ use llm_do_core::{
     authority::{Access, Network, Place},
     function::FunctionSource,
     toolset::ToolsetRegistry,
-    worker::{CodeModule, CodePackage, Definitions, ToolLevel, WorkerDefinition},
+    worker::{CodeEntry, CodeModule, CodePackage, Definitions, ToolLevel, WorkerDefinition},
 };
 use llm_do_program::{
     Diagnostics, LoadOptions, Program, ShownTools, Source, Start, check,
@@ -491,6 +491,10 @@ impl CodeReader for Looks {
         self.tools.fetch_add(1, Ordering::Relaxed);
         self.reader.tools(level)
     }
+    fn sha256(&self, levels: &[ToolLevel], _: Option<&CodeEntry>) -> Arc<str> {
+        format!("{} levels", levels.len()).into()
+    }
+
     fn schema(&self, package: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem> {
         self.schemas.fetch_add(1, Ordering::Relaxed);
         self.reader.schema(package, module, class)

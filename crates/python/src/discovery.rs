@@ -1,5 +1,6 @@
-//! Discovery: which tools a module exposes, and the JSON Schemas of its classes. A confined host imports the module, and the
-//! result is cached until one of the files that the host could read changes.
+//! Discovery: which tools a module exposes, and the JSON Schemas of its classes. A confined host imports the module. The
+//! result is cached by the content of the files that the host could read, which llm-do reads itself: what the host says of
+//! itself is said by the module's code.
 
 use crate::{
     explain,
@@ -16,7 +17,6 @@ use llm_do_core::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -91,8 +91,6 @@ pub struct ModuleReport {
     pub exposes: String,
     /// The error of its import.
     pub(crate) error: Option<PythonError>,
-    /// The installed packages that it uses, with their versions.
-    packages: BTreeMap<String, String>,
 }
 
 impl ModuleReport {
@@ -129,60 +127,85 @@ pub struct Described {
     pub modules: Vec<ModuleReport>,
 }
 
-/// A cached description: of the modules of a level, or the JSON Schema of a class.
-#[derive(Serialize, Deserialize)]
-struct Cached<T> {
-    /// Hash of all files that its import could read.
-    fingerprint: String,
-    /// The installed packages that it used, with their versions.
-    packages: BTreeMap<String, String>,
-    description: T,
-}
-
-/// The place of a description in the cache, and what it must have been made from.
+/// The place of a description in the cache. Its name is a hash of everything that the description is made from, so that one
+/// that exists holds.
 pub(crate) struct CacheEntry<'a> {
-    pub(crate) file: PathBuf,
+    folder: PathBuf,
+    facts: String,
+    reach: &'a Reach,
     interpreter: &'a Interpreter,
     /// `None`: there is too much to read, and nothing is cached.
-    fingerprint: Option<String>,
+    name: Option<String>,
 }
 
 impl<'a> CacheEntry<'a> {
-    /// For what `level` exposes or, with a class, for the schema of that class in its module.
+    /// For what `level` exposes or, with a class, for the schema of that class in its module. `installed` is the hash of the
+    /// installed packages, if it is known.
     pub(crate) fn new(
         cache: &Path,
         interpreter: &'a Interpreter,
+        installed: Option<&str>,
         level: &ToolLevel,
         class: Option<&str>,
-        reach: &Reach,
+        reach: &'a Reach,
     ) -> Self {
-        let facts = format!("2\0{}\0{:?}\0{:?}\0{class:?}", interpreter.key, level.package, level.modules);
-        let name = &sha256(facts.as_bytes())[..32];
-        let file = cache.join("tools").join(format!("{name}.json"));
-        Self { file, interpreter, fingerprint: reach.fingerprint() }
-    }
-
-    /// The description, if no file and no package has changed since.
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
-        let cached: Cached<T> = serde_json::from_slice(&fs::read(&self.file).ok()?).ok()?;
-        let same = self.fingerprint.as_ref() == Some(&cached.fingerprint);
-        (same && self.are_installed(&cached.packages)).then_some(cached.description)
-    }
-
-    /// Keeps a description. Without the cache the next start is only slower.
-    pub(crate) fn write<T: Serialize>(&self, description: &T, packages: BTreeMap<String, String>) {
-        // A change of a package is visible only if its metadata has a version.
-        let Some(fingerprint) = self.fingerprint.clone().filter(|_| self.are_installed(&packages)) else {
-            return;
+        let mut entry = Self {
+            folder: cache.join("tools"),
+            facts: format!("3\0{}\0{:?}\0{:?}\0{class:?}", interpreter.key, level.package, level.modules),
+            reach,
+            interpreter,
+            name: None,
         };
-        if let Ok(text) = serde_json::to_vec(&Cached { fingerprint, packages, description }) {
-            let _ = write_new(&self.file, &text);
+        if let Some(installed) = installed {
+            entry.facts.push_str(&format!("\0{installed}"));
+            entry.name = entry.name_now();
+        }
+        entry
+    }
+
+    /// The name for the files as they are now.
+    fn name_now(&self) -> Option<String> {
+        let content = self.reach.fingerprint(self.interpreter)?;
+        Some(sha256(format!("{}\0{content}", self.facts).as_bytes())[..32].to_owned())
+    }
+
+    /// What identifies the description in this process.
+    pub(crate) fn key(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.facts.clone())
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        Some(self.folder.join(format!("{}.json", self.name.as_ref()?)))
+    }
+
+    /// The description, if one was made from these files.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&fs::read(self.file()?).ok()?).ok()
+    }
+
+    /// Keeps a description, unless a file has changed while it was made. Without the cache the next start is only slower.
+    pub(crate) fn write<T: Serialize>(&self, description: &T) {
+        let Some(file) = self.file().filter(|_| self.name_now() == self.name) else { return };
+        if let Ok(text) = serde_json::to_vec(description) {
+            let _ = write_new(&file, &text);
+            remove_oldest(&self.folder);
         }
     }
+}
 
-    fn are_installed(&self, packages: &BTreeMap<String, String>) -> bool {
-        let installed = Installed::of(self.interpreter);
-        packages.iter().all(|(name, version)| installed.has(name, version))
+/// Most descriptions that are kept. Each is a few kilobytes.
+const MOST_DESCRIPTIONS: usize = 512;
+
+/// Removes the descriptions that were made first, if there are too many.
+fn remove_oldest(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<_> =
+        entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    if let Some(surplus) = found.len().checked_sub(MOST_DESCRIPTIONS) {
+        found.sort();
+        for (_, path) in &found[..surplus] {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -206,8 +229,7 @@ pub(crate) async fn discover(
         described.modules.push(report);
     }
     if described.modules.iter().all(|module| module.error.is_none()) {
-        let packages = described.modules.iter().flat_map(|module| module.packages.clone()).collect();
-        cache.write(&described, packages);
+        cache.write(&described);
     }
     Ok(described)
 }
@@ -237,19 +259,19 @@ async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleRep
     }
 }
 
-/// The JSON Schema of a class, and the installed packages that its module uses.
+/// The JSON Schema of a class.
 pub(crate) async fn schema(
     host: &Arc<Host>,
     package: &CodePackage,
     module: &llm_do_core::worker::CodeModule,
     class: &str,
     interpreter: &Interpreter,
-) -> Result<(Value, BTreeMap<String, String>), DiscoveryError> {
+) -> Result<Value, DiscoveryError> {
     let module = host::module(package, module, &[]);
     let asked = ToHost::Schema { module: &module, class };
     let answer = tokio::time::timeout(IMPORT_LIMIT, host.ask(&asked)).await;
     match answer {
-        Ok(Ok(FromHost::Schema { schema, packages })) => Ok((schema, packages)),
+        Ok(Ok(FromHost::Schema { schema })) => Ok(schema),
         Ok(Ok(FromHost::Error { error, .. })) => {
             Err(DiscoveryError(explain::failure(&error, &package.root, interpreter, None)))
         }
@@ -260,30 +282,4 @@ pub(crate) async fn schema(
             Err(DiscoveryError(format!("`{class}` was not described after {} s", IMPORT_LIMIT.as_secs())))
         }
     }
-}
-
-/// The installed packages of an interpreter, from the names of their metadata folders.
-struct Installed(Vec<String>);
-
-impl Installed {
-    fn of(interpreter: &Interpreter) -> Self {
-        let entries = interpreter.sites.iter().filter_map(|site| fs::read_dir(site).ok()).flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let metadata = names.filter_map(|name| {
-            let stem = name.strip_suffix(".dist-info").or_else(|| name.strip_suffix(".egg-info"))?;
-            Some(normal(stem))
-        });
-        Self(metadata.collect())
-    }
-
-    fn has(&self, name: &str, version: &str) -> bool {
-        let wanted = normal(&format!("{name}-{version}"));
-        // Some Debian packages append the version of Python.
-        self.0.iter().any(|known| *known == wanted || known.starts_with(&format!("{wanted}_py")))
-    }
-}
-
-/// The normal form of a package name (PyPA, "Names and normalization").
-fn normal(name: &str) -> String {
-    name.to_lowercase().replace(['-', '.'], "_")
 }

@@ -134,7 +134,15 @@ pub(crate) fn install(package: &str, interpreter: &Interpreter) -> String {
         ),
         _ => format!("install it: `{path} -m pip install {package}`"),
     };
-    format!("`{package}` is not installed for {interpreter}; {way}")
+    let left_out: String = interpreter.left_out.iter().map(|folder| {
+        let folder = folder.display();
+        format!(
+            "\n{} adds the packages in `{folder}`, which lies outside the project: if `{package}` is one of them, run with \
+             `--grant {folder}:ro`",
+            interpreter.origin
+        )
+    }).collect();
+    format!("`{package}` is not installed for {interpreter}; {way}{left_out}")
 }
 
 #[cfg(test)]

@@ -1,8 +1,19 @@
 //! The interpreter that runs the tools (`docs/guides/python-tools.md`).
+//!
+//! A project may bring an environment along. The places that its interpreter reads are worked out from links and texts, and
+//! nothing of the environment runs before it is confined to them: what decides the confinement must not come from code that
+//! the confinement is for.
+
+pub(crate) mod installation;
+pub(crate) mod venv;
 
 use crate::host::{self, HOST};
-use llm_do_core::schema::sha256;
-use llm_do_sandbox::confine::{Exit, Process, ProcessView};
+use installation::{Installation, Managed, is_granted};
+use llm_do_core::{authority::Place, schema::sha256};
+use llm_do_sandbox::{
+    confine::{self, Confinement, Exit, Process, ProcessView},
+    read_regular,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs, io,
@@ -11,6 +22,7 @@ use std::{
     time::Duration,
 };
 use tokio::io::{AsyncRead, AsyncReadExt};
+use venv::Venv;
 
 /// How an interpreter was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +50,7 @@ impl fmt::Display for Origin {
 }
 
 /// A Python interpreter for tools.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
     /// The executable.
     pub path: PathBuf,
@@ -46,14 +58,27 @@ pub struct Interpreter {
     pub origin: Origin,
     /// `3.11.7`.
     pub version: String,
-    /// Folders that it reads: its installation, its environment, its packages.
+    /// Files and folders that it reads: its installation, its environment.
     pub places: Vec<PathBuf>,
-    /// The folders of its packages.
-    pub sites: Vec<PathBuf>,
+    /// Folders of packages that are installed in place and lie in the project or in a granted place.
+    pub added: Vec<PathBuf>,
+    /// Folders of packages that are installed in place elsewhere. Its processes don't see them.
+    pub left_out: Vec<PathBuf>,
     /// The host, compiled for it.
     pub host: PathBuf,
-    /// Hash of its path, its environment and the host. It changes when one of them does.
+    /// Hash of its path, its environment's configuration and the host. It changes when one of them does.
     pub key: String,
+    /// The folders of its packages.
+    pub(crate) packages: Packages,
+}
+
+/// The installed packages of an interpreter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Packages {
+    /// The folders that hold them, outside the project.
+    pub(crate) sites: Vec<PathBuf>,
+    /// The environment, if it lies in the project.
+    pub(crate) of_project: Option<PathBuf>,
 }
 
 impl fmt::Display for Interpreter {
@@ -71,6 +96,17 @@ pub enum InterpreterError {
     /// The environment that the program asks for is not prepared.
     #[error("the packages that {0} asks for are not installed: `--grant process=uv` lets `uv` fetch them")]
     NotPrepared(String),
+    /// A file that may ask for an environment can't be read.
+    #[error("the packages that the program asks for are not known: {0}")]
+    Unreadable(String),
+    /// The project chose one that reads places outside the project.
+    #[error("{origin} leads out of the project: to use it, grant {}", grants(places))]
+    NotGranted {
+        /// How it was chosen.
+        origin: Origin,
+        /// The places.
+        places: Vec<PathBuf>,
+    },
     /// The chosen one can't be used.
     #[error("{origin} names `{}`, which {reason}", path.display())]
     Unusable {
@@ -83,13 +119,21 @@ pub enum InterpreterError {
     },
 }
 
+fn grants(places: &[PathBuf]) -> String {
+    let flags: Vec<String> = places.iter().map(|place| format!("`--grant {}:ro`", place.display())).collect();
+    flags.join(" and ")
+}
+
 /// The oldest version that runs the host.
 const OLDEST: (u32, u32) = (3, 9);
 
 /// How long an interpreter may take to answer the probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Describes an interpreter and compiles the host for it.
+/// Largest version file of a version manager that is read, in bytes.
+const LARGEST_VERSION_FILE: u64 = 64 * 1024;
+
+/// Tells the version of an installation and compiles the host for it.
 const PROBE: &str = r#"
 import base64, json, os, py_compile, sys, tempfile
 out = os.path.join(tempfile.mkdtemp(), "host.pyc")
@@ -97,12 +141,9 @@ mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
 py_compile.compile(sys.argv[1], cfile=out, dfile="<llm-do host>", doraise=True, invalidation_mode=mode)
 with open(out, "rb") as file:
     code = base64.b64encode(file.read()).decode()
-places = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
 print("\n" + json.dumps({
     "version": "%d.%d.%d" % sys.version_info[:3],
     "implementation": sys.implementation.name,
-    "places": sorted({os.path.abspath(place) for place in places}),
-    "sites": [path for path in sys.path if os.path.isdir(path)],
     "code": code,
 }))
 "#;
@@ -111,10 +152,29 @@ print("\n" + json.dumps({
 struct Probed {
     version: String,
     implementation: String,
-    places: Vec<PathBuf>,
-    sites: Vec<PathBuf>,
     code: String,
 }
+
+/// What the cache keeps of a probe, beside the compiled host.
+#[derive(Serialize, Deserialize)]
+struct Known {
+    version: String,
+}
+
+/// The variables with which an operator chooses a version for version managers, and those that the managers need.
+const FOR_MANAGERS: &[&str] = &[
+    "HOME",
+    "PYENV_ROOT",
+    "PYENV_VERSION",
+    "ASDF_DIR",
+    "ASDF_DATA_DIR",
+    "ASDF_PYTHON_VERSION",
+    "MISE_DATA_DIR",
+    "MISE_CONFIG_DIR",
+    "MISE_PYTHON_VERSION",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+];
 
 /// An interpreter that was chosen and not probed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,8 +182,9 @@ pub(crate) struct Candidate {
     pub(crate) path: PathBuf,
     pub(crate) origin: Origin,
     project: PathBuf,
-    /// The variables that choose a version for version managers.
-    chosen_by: Vec<(&'static str, String)>,
+    managed: Managed,
+    /// The environment of a version manager's script.
+    for_manager: Vec<(&'static str, String)>,
 }
 
 /// Chooses an interpreter: `LLM_DO_PYTHON`, the project's `.venv`, `prepared`, or the one on the `PATH`, in this order.
@@ -132,17 +193,9 @@ pub(crate) fn choose(
     prepared: Option<&Path>,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Candidate, InterpreterError> {
-    let search = environment("PATH").unwrap_or_default();
-    let managers = ["PYENV_VERSION", "ASDF_PYTHON_VERSION", "MISE_PYTHON_VERSION"];
-    let candidate = |path, origin| Candidate {
-        path,
-        origin,
-        project: project.to_owned(),
-        chosen_by: managers.iter().filter_map(|name| Some((*name, environment(name)?))).collect(),
-    };
-    let on_path = |name: &str| {
-        std::env::split_paths(&search).map(|folder| folder.join(name)).find(|path| path.is_file())
-    };
+    let folders = folders_on_path(environment);
+    let candidate = |path, origin| candidate(path, origin, project, environment);
+    let on_path = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
     if let Some(named) = environment("LLM_DO_PYTHON").filter(|named| !named.trim().is_empty()) {
         let origin = Origin::Variable;
         let path = match named.contains('/') {
@@ -158,7 +211,7 @@ pub(crate) fn choose(
         };
     }
     let venv = project.join(".venv");
-    if venv.join("pyvenv.cfg").is_file() {
+    if venv.join(venv::CONFIG).is_file() {
         let path = venv.join("bin").join("python");
         if !path.exists() {
             let reason = "is not there: make the environment again".to_owned();
@@ -173,65 +226,220 @@ pub(crate) fn choose(
     Ok(candidate(path, Origin::Path))
 }
 
+/// The operator's own Python: the first on the `PATH` that is not the project's.
+pub(crate) fn of_operator(
+    project: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Candidate, InterpreterError> {
+    let outside = |name: &str| {
+        let paths = folders_on_path(environment).into_iter().map(move |folder| folder.join(name));
+        let found = paths
+            .filter(|path| path.is_file())
+            .map(|path| candidate(path, Origin::Path, project, environment));
+        found.into_iter().find(|candidate| !candidate.is_of_project())
+    };
+    outside("python3").or_else(|| outside("python")).ok_or(InterpreterError::None)
+}
+
+fn candidate(
+    path: PathBuf,
+    origin: Origin,
+    project: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Candidate {
+    let folders = folders_on_path(environment);
+    let outside = folders.iter().filter(|folder| !folder.starts_with(project));
+    let search = std::env::join_paths(outside).unwrap_or_default().to_string_lossy().into_owned();
+    let chosen = FOR_MANAGERS.iter().filter_map(|name| Some((*name, environment(name)?)));
+    Candidate {
+        path,
+        origin,
+        project: project.to_owned(),
+        managed: Managed::of(environment, project),
+        for_manager: chosen.chain([("PATH", search)]).collect(),
+    }
+}
+
+/// The folders of the `PATH`, absolute.
+pub(crate) fn folders_on_path(environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    let search = environment("PATH").unwrap_or_default();
+    std::env::split_paths(&search).filter_map(|folder| std::path::absolute(folder).ok()).collect()
+}
+
+/// An interpreter with what belongs to it, by links and texts alone.
+struct Located {
+    path: PathBuf,
+    venv: Option<Venv>,
+    installation: Installation,
+}
+
 impl Candidate {
     /// Probes it, or reads the cached result of the last probe.
     pub(crate) async fn probe(
         &self,
         cache: &Path,
-        confinement: llm_do_sandbox::confine::Confinement,
+        confinement: Confinement,
+        granted: &[Place],
     ) -> Result<Interpreter, InterpreterError> {
-        let unusable = |reason: String| InterpreterError::Unusable {
-            path: self.path.clone(),
-            origin: self.origin,
-            reason,
-        };
-        let path = self.behind_shim(cache).await.map_err(|error| unusable(error.to_string()))?;
-        let key = key(&path).map_err(|error| unusable(format!("cannot be read: {error}")))?;
-        let folder = cache.join(&key);
-        let described = folder.join("interpreter.json");
-        if let Ok(text) = fs::read_to_string(&described)
-            && let Ok(known) = serde_json::from_str::<Interpreter>(&text)
-            && known.host.is_file()
-        {
-            return Ok(Interpreter { origin: self.origin, ..known });
+        let located = self.located(self.behind(cache).await?)?;
+        let beyond = self.beyond(&located, granted);
+        if !beyond.is_empty() {
+            return Err(InterpreterError::NotGranted { origin: self.origin, places: beyond });
         }
-        let probed = self.ask(&path, cache, confinement).await.map_err(unusable)?;
-        check_version(&probed).map_err(unusable)?;
-        let code = {
-            use base64::Engine as _;
-            base64::engine::general_purpose::STANDARD.decode(&probed.code)
+        let installed = located.installation.places(&self.managed);
+        let python = &located.installation.python;
+        let key = key(python).map_err(|error| self.unusable(format!("cannot be read: {error}")))?;
+        let folder = cache.join(&key);
+        let (described, host) = (folder.join("interpreter.json"), folder.join("host.pyc"));
+        let known = fs::read(&described).ok().and_then(|text| serde_json::from_slice::<Known>(&text).ok());
+        let version = match known.filter(|_| host.is_file()) {
+            Some(known) => known.version,
+            None => {
+                let probed = ask(python, &installed, cache, confinement).await;
+                let probed = probed.map_err(|reason| self.unusable(reason))?;
+                check_version(&probed).map_err(|reason| self.unusable(reason))?;
+                let code = {
+                    use base64::Engine as _;
+                    base64::engine::general_purpose::STANDARD.decode(&probed.code)
+                };
+                let code =
+                    code.map_err(|error| self.unusable(format!("does not behave like Python: {error}")))?;
+                let kept =
+                    serde_json::to_vec(&Known { version: probed.version.clone() }).map_err(io::Error::from);
+                let kept = write_once(&host, &code).and(kept).and_then(|known| write_new(&described, &known));
+                kept.map_err(|error| {
+                    self.unusable(format!("cannot be remembered in {}: {error}", folder.display()))
+                })?;
+                probed.version
+            }
         };
-        let code = code.map_err(|error| unusable(format!("does not behave like Python: {error}")))?;
-        let mut places = probed.places;
-        places.extend(folder_of(&path));
-        places.extend(fs::canonicalize(&path).ok().as_deref().and_then(folder_of));
-        places.sort();
-        places.dedup();
-        let known = Interpreter {
-            path,
-            origin: self.origin,
-            version: probed.version,
-            places,
-            sites: probed.sites,
-            host: folder.join("host.pyc"),
-            key,
-        };
-        let kept = keep(&folder, &known, &code);
-        kept.map_err(|error| unusable(format!("cannot be remembered in {}: {error}", folder.display())))?;
-        Ok(known)
+        Ok(self.interpreter(located, installed, version, host, &key, granted))
     }
 
-    /// The interpreter that a version manager's script starts. The script runs unconfined, so this is done only for a script
-    /// from the operator's `PATH` or `LLM_DO_PYTHON`, which a project can't set.
-    async fn behind_shim(&self, cache: &Path) -> io::Result<PathBuf> {
-        let mut start = [0; 2];
-        let mut file = fs::File::open(&self.path)?;
-        let script = io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"#!";
-        if !script || !matches!(self.origin, Origin::Path | Origin::Variable) {
-            return Ok(self.path.clone());
+    fn interpreter(
+        &self,
+        located: Located,
+        mut places: Vec<PathBuf>,
+        version: String,
+        host: PathBuf,
+        key: &str,
+        granted: &[Place],
+    ) -> Interpreter {
+        let Located { path, venv, installation } = located;
+        let mut sites = installation.sites();
+        let (mut added, mut left_out) = (Vec::new(), Vec::new());
+        let venv_less = venv.is_none();
+        let mut of_project = None;
+        let config = venv.as_ref().map(|venv| sha256(&venv.config)).unwrap_or_default();
+        if let Some(venv) = venv {
+            match venv.folder.starts_with(&self.project) {
+                true => of_project = Some(venv.folder.clone()),
+                false => sites.extend(venv.sites()),
+            }
+            (added, left_out) = venv
+                .added()
+                .into_iter()
+                .partition(|folder| folder.starts_with(&self.project) || is_granted(granted, folder));
+            places.push(venv.folder);
         }
+        let facts = format!("{key}\0{}\0{config}", path.display());
+        // Links on the way to the installation may lie in places that are not given.
+        let direct = venv_less && !confine::is_given_to_all(&path);
+        let path = if direct { installation.python } else { path };
+        Interpreter {
+            path,
+            origin: self.origin,
+            version,
+            places,
+            added,
+            left_out,
+            host,
+            key: sha256(facts.as_bytes())[..24].to_owned(),
+            packages: Packages { sites, of_project },
+        }
+    }
+
+    /// The installation behind it, and the places that this reads.
+    pub(crate) async fn installation(
+        &self,
+        cache: &Path,
+    ) -> Result<(Installation, Vec<PathBuf>), InterpreterError> {
+        let installation = self.located(self.behind(cache).await?)?.installation;
+        let places = installation.places(&self.managed);
+        Ok((installation, places))
+    }
+
+    /// The places outside the project that a project's choice needs and no grant covers. The operator's choice needs none.
+    pub(crate) fn wants(&self, granted: &[Place]) -> Result<Vec<PathBuf>, InterpreterError> {
+        match self.is_of_project() {
+            true => Ok(self.beyond(&self.located(self.path.clone())?, granted)),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    fn beyond(&self, located: &Located, granted: &[Place]) -> Vec<PathBuf> {
+        if !self.is_of_project() {
+            return Vec::new();
+        }
+        let mut beyond = Vec::new();
+        beyond.extend(located.venv.as_ref().map(|venv| venv.folder.clone()));
+        if !located.installation.is_known(&self.managed) {
+            beyond.extend(located.installation.places(&self.managed));
+        }
+        beyond.retain(|place| !place.starts_with(&self.project) && !is_granted(granted, place));
+        beyond
+    }
+
+    fn located(&self, path: PathBuf) -> Result<Located, InterpreterError> {
+        let venv = Venv::of(&path);
+        let installation =
+            Installation::behind(&path, venv.as_ref()).map_err(|reason| self.unusable(reason))?;
+        // Only the operator can name an installation that came with the project.
+        if installation.python.starts_with(&self.project) && self.origin != Origin::Variable {
+            let reason =
+                "belongs to no installed Python: make the environment with one (`python3 -m venv .venv`)";
+            return Err(self.unusable(reason.to_owned()));
+        }
+        Ok(Located { path, venv, installation })
+    }
+
+    fn unusable(&self, reason: String) -> InterpreterError {
+        InterpreterError::Unusable { path: self.path.clone(), origin: self.origin, reason }
+    }
+
+    /// Whether the project decides what it is: it, or what its links lead to, lies in the project.
+    fn is_of_project(&self) -> bool {
+        let folder = self.path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        let real = fs::canonicalize(&self.path).ok();
+        [Some(self.path.clone()), folder, real]
+            .into_iter()
+            .flatten()
+            .any(|path| path.starts_with(&self.project))
+    }
+
+    /// Whether it is a version manager's script of the operator's. A script of the project never runs outside confinement.
+    fn is_version_script(&self) -> bool {
+        let mut start = [0; 2];
+        let opened = fs::File::open(&self.path);
+        let script = opened
+            .is_ok_and(|mut file| io::Read::read_exact(&mut file, &mut start).is_ok() && start == *b"#!");
+        script && matches!(self.origin, Origin::Path | Origin::Variable) && !self.is_of_project()
+    }
+
+    /// Itself, or the interpreter that it starts if it is a version manager's script.
+    async fn behind(&self, cache: &Path) -> Result<PathBuf, InterpreterError> {
+        match self.is_version_script() {
+            true => self.behind_script(cache).await.map_err(|error| self.unusable(error.to_string())),
+            false => Ok(self.path.clone()),
+        }
+    }
+
+    /// The interpreter that a version manager's script starts. The script runs unconfined, outside the project and with few
+    /// variables, so that version files of the project, which may name any program, don't count.
+    async fn behind_script(&self, cache: &Path) -> io::Result<PathBuf> {
         // Such a script takes a tenth of a second or more, so its answer is cached.
-        let remembered = cache.join(format!("shim-{}", &sha256(self.shim_facts()?.as_bytes())[..24]));
+        let facts = self.script_facts()?;
+        let remembered = cache.join(format!("shim-{}", &sha256(facts.as_bytes())[..24]));
         if let Ok(path) = fs::read_to_string(&remembered).map(PathBuf::from)
             && path.is_file()
         {
@@ -239,6 +447,9 @@ impl Candidate {
         }
         let asked = tokio::process::Command::new(&self.path)
             .args(["-I", "-S", "-c", "import sys; print(sys.executable)"])
+            .env_clear()
+            .envs(self.for_manager.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
             .stdin(std::process::Stdio::null())
             .kill_on_drop(true)
             .output();
@@ -252,68 +463,61 @@ impl Candidate {
         Ok(path)
     }
 
-    /// What decides which interpreter a version manager's script starts: the script, the version files in the project and
-    /// above, the user's own choice beside the script, and variables.
-    fn shim_facts(&self) -> io::Result<String> {
+    /// What decides which interpreter a version manager's script starts: the script, the operator's own choice beside it or
+    /// at home, and variables.
+    fn script_facts(&self) -> io::Result<String> {
         let meta = fs::metadata(&self.path)?;
-        let mut facts = format!("{}\0{}.{}", self.path.display(), meta.mtime(), meta.mtime_nsec());
-        let above = self.project.ancestors().flat_map(|folder| {
-            [".python-version", ".tool-versions", "mise.toml"].map(|name| folder.join(name))
-        });
-        let own = self.path.ancestors().nth(2).map(|root| root.join("version"));
-        for file in above.chain(own) {
-            if let Ok(text) = fs::read(&file) {
+        let mut facts = format!("2\0{}\0{}.{}", self.path.display(), meta.mtime(), meta.mtime_nsec());
+        let beside = self.path.ancestors().nth(2).map(|root| root.join("version"));
+        let home = self.for_manager.iter().find(|(name, _)| *name == "HOME").map(|(_, home)| Path::new(home));
+        let at_home = [".tool-versions", ".config/mise/config.toml"];
+        let at_home = home.into_iter().flat_map(|home| at_home.map(|name| home.join(name)));
+        for file in beside.into_iter().chain(at_home) {
+            if let Ok(text) = read_regular(&file, LARGEST_VERSION_FILE) {
                 facts.push_str(&format!("\0{}\0{}", file.display(), sha256(&text)));
             }
         }
-        for (name, value) in &self.chosen_by {
+        for (name, value) in &self.for_manager {
             facts.push_str(&format!("\0{name}={value}"));
         }
         Ok(facts)
     }
+}
 
-    /// Runs the probe, confined to the interpreter's own files: the environment of a project may hold code that runs at each
-    /// start.
-    async fn ask(
-        &self,
-        path: &Path,
-        cache: &Path,
-        confinement: llm_do_sandbox::confine::Confinement,
-    ) -> Result<Probed, String> {
-        let source = cache.join(format!("host-{}.py", &sha256(HOST.as_bytes())[..16]));
-        write_once(&source, HOST.as_bytes())
-            .map_err(|error| format!("cannot be tried: {}: {error}", source.display()))?;
-        let mut readable = vec![source.clone()];
-        readable.extend(installation(path));
-        if self.origin != Origin::Path {
-            readable.extend(path.parent().and_then(Path::parent).map(Path::to_owned));
-        }
-        let view = ProcessView::empty().with_readable(readable);
-        let process = Process {
-            args: vec!["-I".into(), "-X".into(), "utf8".into(), "-c".into(), PROBE.into(), source.into()],
-            ..Process::new(path, view, confinement)
-        };
-        let mut running = process.start().await.map_err(|error| format!("cannot be started: {error}"))?;
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let (stdout, stderr) = (running.stdout(), running.stderr());
-        let finished = async {
-            let _ = tokio::join!(read(stdout, &mut out), read(stderr, &mut err));
-            running.wait().await
-        };
-        let exit: Exit = tokio::time::timeout(PROBE_LIMIT, finished)
-            .await
-            .map_err(|_| format!("did not answer in {} s", PROBE_LIMIT.as_secs()))?;
-        // An environment may print something at its start. The answer is the last line.
-        let text = String::from_utf8_lossy(&out);
-        text.trim().lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
-            let said = String::from_utf8_lossy(&err);
-            format!(
-                "does not answer like Python ({}): {}",
-                host::exit_text(&exit),
-                said.trim().lines().last().unwrap_or("it printed nothing")
-            )
-        })
-    }
+/// Runs the probe with an installation alone, without the code that an environment or a user adds to the start of Python
+/// (`-S`, `-I`).
+async fn ask(
+    python: &Path,
+    places: &[PathBuf],
+    cache: &Path,
+    confinement: Confinement,
+) -> Result<Probed, String> {
+    let source = cache.join(format!("host-{}.py", &sha256(HOST.as_bytes())[..16]));
+    write_once(&source, HOST.as_bytes())
+        .map_err(|error| format!("cannot be tried: {}: {error}", source.display()))?;
+    let readable = places.iter().cloned().chain([source.clone()]);
+    let view = ProcessView::empty().with_readable(readable);
+    let args = ["-I", "-S", "-X", "utf8", "-c", PROBE].map(Into::into).into_iter().chain([source.into()]);
+    let process = Process { args: args.collect(), ..Process::new(python, view, confinement) };
+    let mut running = process.start().await.map_err(|error| format!("cannot be started: {error}"))?;
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (stdout, stderr) = (running.stdout(), running.stderr());
+    let finished = async {
+        let _ = tokio::join!(read(stdout, &mut out), read(stderr, &mut err));
+        running.wait().await
+    };
+    let exit: Exit = tokio::time::timeout(PROBE_LIMIT, finished)
+        .await
+        .map_err(|_| format!("did not answer in {} s", PROBE_LIMIT.as_secs()))?;
+    let text = String::from_utf8_lossy(&out);
+    text.trim().lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
+        let said = String::from_utf8_lossy(&err);
+        format!(
+            "does not answer like Python ({}): {}",
+            host::exit_text(&exit),
+            said.trim().lines().last().unwrap_or("it printed nothing")
+        )
+    })
 }
 
 /// Reads the output of the probe, up to a limit that no valid answer reaches.
@@ -337,46 +541,20 @@ fn check_version(probed: &Probed) -> Result<(), String> {
     Ok(())
 }
 
-/// The folder of an installation, by the path of its interpreter: `/usr` for `/usr/bin/python3`.
-fn folder_of(path: &Path) -> Option<PathBuf> {
-    let prefix = path.parent()?.parent()?;
-    (prefix != Path::new("/")).then(|| prefix.to_owned())
-}
-
-/// What an interpreter needs to start: the installation that its links lead to, and the `home` of its `pyvenv.cfg`.
-fn installation(path: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> =
-        fs::canonicalize(path).ok().as_deref().and_then(folder_of).into_iter().collect();
-    let config = path.parent().and_then(Path::parent).map(|prefix| prefix.join("pyvenv.cfg"));
-    if let Some(text) = config.and_then(|config| fs::read_to_string(config).ok()) {
-        let home = text.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "home");
-        found.extend(home.and_then(|(_, home)| folder_of(&Path::new(home.trim()).join("python"))));
-    }
-    found
-}
-
-/// A hash that changes with the interpreter, its environment or the host.
-fn key(path: &Path) -> io::Result<String> {
-    let real = fs::canonicalize(path)?;
-    let meta = fs::metadata(&real)?;
-    let config = path.parent().and_then(Path::parent).map(|prefix| prefix.join("pyvenv.cfg"));
-    let config = config.and_then(|config| fs::read(config).ok()).unwrap_or_default();
+/// A hash that changes with the installed interpreter or the host.
+fn key(python: &Path) -> io::Result<String> {
+    let meta = fs::metadata(python)?;
     let facts = format!(
-        "1\0{}\0{}\0{}\0{}.{}\0{}\0{}",
-        path.display(),
-        real.display(),
+        "2\0{}\0{}\0{}.{}\0{}.{}\0{}",
+        python.display(),
         meta.len(),
         meta.mtime(),
         meta.mtime_nsec(),
-        sha256(&config),
+        meta.ctime(),
+        meta.ctime_nsec(),
         sha256(HOST.as_bytes()),
     );
     Ok(sha256(facts.as_bytes())[..24].to_owned())
-}
-
-fn keep(folder: &Path, known: &Interpreter, code: &[u8]) -> io::Result<()> {
-    write_once(&known.host, code)?;
-    write_new(&folder.join("interpreter.json"), serde_json::to_string(known)?.as_bytes())
 }
 
 /// Writes a file atomically, unless it exists. For files whose path is a hash of their content. An existing file stays as it

@@ -29,3 +29,4 @@ pub use interpreter::{Interpreter, InterpreterError, Origin};
 pub use prepared::Wanted;
 pub use python::{Environment, Python, Settings};
 pub use toolset::Custom;
+pub use view::code_sha256;

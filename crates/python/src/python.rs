@@ -3,14 +3,14 @@
 use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
-    interpreter::{self, Interpreter, InterpreterError},
+    interpreter::{self, Candidate, Interpreter, InterpreterError, venv},
     pool::{Key, Lease, Pool, State, Use},
-    prepared::Wanted,
-    view::Reach,
+    prepared::{Preparing, Wanted},
+    view::{self, Reach},
     wire::MountGiven,
 };
 use llm_do_core::{
-    authority::Network,
+    authority::{Network, Place},
     worker::{CodeModule, CodePackage, ToolLevel},
 };
 use llm_do_sandbox::confine::{self, Confinement, Confiner, Process, ProcessView, Tier};
@@ -48,9 +48,13 @@ pub struct Settings {
 pub struct Python {
     settings: Settings,
     interpreter: OnceCell<Arc<Interpreter>>,
+    /// Hash of the installed packages, once it is known.
+    installed: OnceLock<Option<String>>,
+    /// Places outside the project that its interpreter may read.
+    granted: Mutex<Vec<Place>>,
     /// Replaces a cache that is not writable. Removed with the session.
     instead_of_cache: OnceLock<Option<TempDir>>,
-    described: Mutex<HashMap<PathBuf, Arc<OnceCell<Arc<Described>>>>>,
+    described: Mutex<HashMap<String, Arc<OnceCell<Arc<Described>>>>>,
     /// The hosts of each run.
     pools: Mutex<HashMap<Option<Arc<str>>, Arc<Pool>>>,
     /// The views of the processes, by the key of the reach.
@@ -69,6 +73,8 @@ impl Python {
         Arc::new(Self {
             settings,
             interpreter: OnceCell::new(),
+            installed: OnceLock::new(),
+            granted: Mutex::default(),
             instead_of_cache: OnceLock::new(),
             described: Mutex::default(),
             pools: Mutex::default(),
@@ -82,16 +88,20 @@ impl Python {
     }
 
     /// The environment that the program asks for, unless the operator or a `.venv` has chosen another.
-    fn wanted(&self) -> Option<Wanted> {
-        let chosen =
-            (self.settings.environment)("LLM_DO_PYTHON").is_some_and(|named| !named.trim().is_empty());
-        let venv = self.settings.project.join(".venv").join("pyvenv.cfg").is_file();
-        if chosen || venv { None } else { Wanted::by(&self.settings.project) }
+    fn wanted(&self) -> Result<Option<Wanted>, String> {
+        let chosen = self.variable("LLM_DO_PYTHON").is_some_and(|named| !named.trim().is_empty());
+        let venv = self.settings.project.join(".venv").join(venv::CONFIG).is_file();
+        if chosen || venv { Ok(None) } else { Wanted::by(&self.settings.project) }
     }
 
-    /// The environment that must be prepared before the program's tools can run.
+    fn variable(&self, name: &str) -> Option<String> {
+        (self.settings.environment)(name)
+    }
+
+    /// The environment that must be prepared before the program's tools can run. One that can't be read is an error of
+    /// [`Python::interpreter`].
     pub fn unprepared(&self) -> Option<Wanted> {
-        self.wanted().filter(|wanted| wanted.ready(&self.settings.cache).is_none())
+        self.wanted().ok().flatten().filter(|wanted| wanted.ready(&self.settings.cache).is_none())
     }
 
     /// Prepares it, with the network. The operator must have granted that.
@@ -99,7 +109,46 @@ impl Python {
     /// # Errors
     /// `uv` is not installed, or it fails.
     pub async fn prepare(&self, wanted: &Wanted) -> Result<(), String> {
-        wanted.prepare(&self.settings.cache).await
+        let Settings { cache, project, environment, .. } = &self.settings;
+        let operators = interpreter::of_operator(project, &|name| self.variable(name));
+        let found = match operators {
+            Ok(candidate) => candidate.installation(self.cache()).await,
+            Err(error) => Err(error),
+        };
+        let (installation, places) = found.map_err(|error| error.to_string())?;
+        let confinement = self.confiner().confinement().map_err(|error| error.to_string())?;
+        let with =
+            Preparing { cache, project, environment, installation: &installation, places, confinement };
+        wanted.prepare(&with).await
+    }
+
+    /// Gives the interpreter that the project chooses these places outside the project. The operator must have granted them.
+    pub fn grant(&self, places: impl IntoIterator<Item = Place>) {
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        granted.extend(places);
+    }
+
+    fn granted(&self) -> Vec<Place> {
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The places outside the project that the interpreter of the project's choice needs and that are not granted, and the
+    /// file that asks for them.
+    pub fn ungranted(&self) -> Option<(Vec<PathBuf>, PathBuf)> {
+        let candidate = self.candidate().ok()?;
+        let places = candidate.wants(&self.granted()).ok()?;
+        (!places.is_empty()).then_some((places, candidate.path))
+    }
+
+    fn candidate(&self) -> Result<Candidate, InterpreterError> {
+        let prepared = match self.wanted().map_err(InterpreterError::Unreadable)? {
+            None => None,
+            Some(wanted) => match wanted.ready(&self.settings.cache) {
+                Some(prepared) => Some(prepared),
+                None => return Err(InterpreterError::NotPrepared(wanted.asked_by())),
+            },
+        };
+        interpreter::choose(&self.settings.project, prepared.as_deref(), &|name| self.variable(name))
     }
 
     /// The cache folder. The compiled host is there, so the interpreter can't be used without it.
@@ -119,22 +168,13 @@ impl Python {
     pub async fn interpreter(&self) -> Result<Arc<Interpreter>, InterpreterError> {
         // A failure is not kept: the operator may grant what it lacks.
         let found = self.interpreter.get_or_try_init(|| async {
-            let settings = &self.settings;
-            let lookup = |name: &str| (settings.environment)(name);
-            let prepared = match self.wanted() {
-                None => None,
-                Some(wanted) => match wanted.ready(&settings.cache) {
-                    Some(prepared) => Some(prepared),
-                    None => return Err(InterpreterError::NotPrepared(wanted.asked_by())),
-                },
-            };
-            let candidate = interpreter::choose(&settings.project, prepared.as_deref(), &lookup)?;
+            let candidate = self.candidate()?;
             let confinement = self.confiner().confinement().map_err(|reason| InterpreterError::Unusable {
                 path: candidate.path.clone(),
                 origin: candidate.origin,
                 reason: format!("can't be run: {reason}"),
             })?;
-            candidate.probe(self.cache(), confinement).await.map(Arc::new)
+            candidate.probe(self.cache(), confinement, &self.granted()).await.map(Arc::new)
         });
         found.await.cloned()
     }
@@ -151,10 +191,11 @@ impl Python {
     pub async fn describe(&self, level: &ToolLevel) -> Result<Arc<Described>, DiscoveryError> {
         let interpreter = self.interpreter().await.map_err(|error| DiscoveryError(error.to_string()))?;
         let reach = Reach::new(&level.package, [level], None);
-        let cache = CacheEntry::new(self.cache(), &interpreter, level, None, &reach);
+        let cache =
+            CacheEntry::new(self.cache(), &interpreter, self.installed(&interpreter), level, None, &reach);
         let cell = {
             let mut known = self.described.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(known.entry(cache.file.clone()).or_default())
+            Arc::clone(known.entry(cache.key()).or_default())
         };
         let described = cell.get_or_try_init(|| async {
             if let Some(known) = cache.read() {
@@ -186,16 +227,21 @@ impl Python {
             modules: vec![llm_do_core::worker::ToolModule { module: module.clone(), names: Vec::new() }],
         };
         let reach = Reach::new(package, [&level], None);
-        let cache = CacheEntry::new(self.cache(), &interpreter, &level, Some(class), &reach);
+        let installed = self.installed(&interpreter);
+        let cache = CacheEntry::new(self.cache(), &interpreter, installed, &level, Some(class), &reach);
         if let Some(known) = cache.read() {
             return Ok(known);
         }
         let host = self.discoverer(&reach).await?;
         let schema = discovery::schema(&host, package, module, class, &interpreter).await;
         host.kill();
-        let (schema, packages) = schema?;
-        cache.write(&schema, packages);
+        let schema = schema?;
+        cache.write(&schema);
         Ok(schema)
+    }
+
+    fn installed(&self, interpreter: &Interpreter) -> Option<&str> {
+        self.installed.get_or_init(|| view::installed(&interpreter.packages)).as_deref()
     }
 
     /// A host that sees only code.
@@ -249,12 +295,18 @@ impl Python {
         self.pool(reach).state(&reach.package)
     }
 
-    /// The view of processes of a reach. Computed once.
+    /// The view of the processes of a reach, as the last of them got it.
     pub(crate) fn given(&self, reach: &Reach) -> Result<Arc<Given>, HostError> {
         let lock = || self.views.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&reach.key) {
             return Ok(Arc::clone(known));
         }
+        let given = Arc::new(self.look(reach)?);
+        Ok(Arc::clone(lock().entry(Arc::clone(&reach.key)).or_insert(given)))
+    }
+
+    /// The view of a process that is started now.
+    fn look(&self, reach: &Reach) -> Result<Given, HostError> {
         let tier = match self.confiner().confinement().map_err(|error| HostError(error.to_string()))? {
             Confinement::Tier(tier) => tier,
             Confinement::Unconfined => Tier::Namespaces,
@@ -266,13 +318,17 @@ impl Python {
             None => Ok(ProcessView::empty()),
         };
         let view = view.map_err(|error| HostError(format!("the tool's view can't be made: {error}")))?;
-        let given = Given { mounts: crate::view::given(&view), view };
-        Ok(Arc::clone(lock().entry(Arc::clone(&reach.key)).or_insert(Arc::new(given))))
+        Ok(Given { mounts: view::given(&view), view })
     }
 
     async fn start(&self, reach: &Reach, limit: Option<Duration>) -> Result<Host, HostError> {
         let interpreter = self.interpreter().await.map_err(|error| HostError(error.to_string()))?;
-        let given = self.given(reach)?;
+        // The view is made anew for each process: a name that must not be seen may have appeared since the last one.
+        let given = Arc::new(self.look(reach)?);
+        self.views
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(Arc::clone(&reach.key), Arc::clone(&given));
         // Relative paths mean the same to the worker and the tool. If `/` is a folder it is the working directory;
         // otherwise the host makes one that shows the mounts.
         let root = given.mounts.iter().find(|mount| mount.at == "/").map(|mount| PathBuf::from(&mount.path));

@@ -88,8 +88,8 @@ impl PythonTool {
     /// Hash of its module's code and of what the process may reach. Reads the code again, which nothing may change during a
     /// run.
     async fn identity(&self) -> Option<Arc<str>> {
-        let reach = self.reach.clone();
-        let code = tokio::task::spawn_blocking(move || reach.fingerprint()).await.ok().flatten();
+        let (reach, interpreter) = (self.reach.clone(), self.python.interpreter().await.ok()?);
+        let code = tokio::task::spawn_blocking(move || reach.fingerprint(&interpreter)).await.ok().flatten();
         let Module { key, root, path, module, attribute, .. } = &self.module;
         let of = json!([self.reach.key, root, key, path, module, attribute, self.tool.function, code]);
         Some(sha256(canonical(&of).as_bytes()).into())

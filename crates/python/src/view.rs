@@ -1,20 +1,29 @@
 //! The files that a host may touch.
 
-use crate::{interpreter::Interpreter, wire::MountGiven};
+use crate::{
+    interpreter::{Interpreter, Packages},
+    wire::MountGiven,
+};
 use llm_do_core::{
     authority::{Access, Authority, Network, Origin, Protection},
+    function::FunctionSource,
     schema::sha256,
-    worker::{CodeModule, CodePackage, ToolLevel, WorkerDefinition},
+    worker::{CodeEntry, CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
+use llm_do_sandbox::read_regular;
 use std::{
     collections::BTreeSet,
-    fs,
+    fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 /// Most bytes of code and data whose hash is worth a cached description.
 const MOST_FINGERPRINTED: u64 = 64 * 1024 * 1024;
+
+/// Most files and folders that are looked at for a cached description.
+const MOST_ENTRIES: usize = 200_000;
 
 /// What the code of one package may touch when a worker calls it.
 #[derive(Clone)]
@@ -23,8 +32,8 @@ pub(crate) struct Reach {
     /// The run. `None` for discovery, which sees only code; the same holds for the authority.
     pub(crate) run: Option<Arc<str>>,
     pub(crate) authority: Option<Arc<Authority>>,
-    /// The files and folders that hold its code.
-    code: Vec<PathBuf>,
+    /// The modules of its tools.
+    modules: Vec<CodeModule>,
     /// The environment variables that its worker's file lists and the operator grants.
     pub(crate) env: Vec<Arc<str>>,
     /// Hash that identifies it.
@@ -40,12 +49,11 @@ impl Reach {
     ) -> Self {
         let (run, authority) = work.unzip();
         let of_package = levels.into_iter().filter(|level| level.package == *package);
-        let modules: Vec<&CodeModule> =
-            of_package.flat_map(|level| &level.modules).map(|module| &module.module).collect();
-        let code = code_places(package, &modules);
-        let key = sha256(format!("{code:?}\0{authority:?}").as_bytes()).into();
+        let modules: Vec<CodeModule> =
+            of_package.flat_map(|level| &level.modules).map(|module| module.module.clone()).collect();
+        let key = sha256(format!("{modules:?}\0{authority:?}").as_bytes()).into();
         let (package, run, authority) = (Arc::clone(package), run.cloned(), authority.cloned());
-        Self { package, run, authority, code, env: Vec::new(), key }
+        Self { package, run, authority, modules, env: Vec::new(), key }
     }
 
     /// The same with the environment variables that a worker declares for the code of its own package, as far as the
@@ -62,19 +70,33 @@ impl Reach {
         self
     }
 
-    /// What it may read in addition to the worker's files.
+    /// What it may read in addition to the worker's files, as these are now: a name that must not be seen may have
+    /// appeared since the last process was started.
     pub(crate) fn readable(&self, interpreter: &Interpreter) -> Vec<PathBuf> {
-        let mut places = self.code.clone();
+        let mut places = self.code(interpreter);
         places.extend(interpreter.places.iter().cloned());
-        places.extend(interpreter.sites.iter().cloned());
         places.push(interpreter.host.clone());
         places
     }
 
     /// Hash of everything local that decides what its modules define: all files that discovery can read. A helper module
     /// that is changed or added changes it. `None` if there is too much to read.
-    pub(crate) fn fingerprint(&self) -> Option<String> {
-        fingerprint(&self.code)
+    pub(crate) fn fingerprint(&self, interpreter: &Interpreter) -> Option<String> {
+        fingerprint(&self.code(interpreter))
+    }
+
+    /// The files and folders that hold its code.
+    fn code(&self, interpreter: &Interpreter) -> Vec<PathBuf> {
+        let mut places = code_places(&self.package, &self.modules);
+        // Only the program's environment knows packages that are installed in place.
+        if self.package.source == FunctionSource::Program {
+            let mut added = BTreeSet::new();
+            for folder in &interpreter.added {
+                importable(folder, &mut added);
+            }
+            added.iter().for_each(|place| add_visible(place, &mut places));
+        }
+        places
     }
 
     /// Whether a process may use the network.
@@ -97,7 +119,7 @@ pub(crate) fn can_write(authority: &Authority) -> bool {
 /// The files that modules may import and read: everything in their own folders, the modules and packages at the root of
 /// their package, and what the manifest names as data. The root also holds a worker's files, so other files there are left
 /// out.
-fn code_places(package: &CodePackage, modules: &[&CodeModule]) -> Vec<PathBuf> {
+fn code_places(package: &CodePackage, modules: &[CodeModule]) -> Vec<PathBuf> {
     let root = Path::new(package.root.as_str());
     let mut places = BTreeSet::new();
     importable(root, &mut places);
@@ -121,27 +143,30 @@ fn code_places(package: &CodePackage, modules: &[&CodeModule]) -> Vec<PathBuf> {
     visible
 }
 
-/// Adds a place, or where it contains names that are invisible to tools, everything else in it.
+/// Adds a place, or where it contains names that are invisible to tools or files that can't be read to an end, everything
+/// else in it.
 fn add_visible(place: &Path, visible: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(place) else {
-        visible.push(place.to_owned());
+        if place.is_file() {
+            visible.push(place.to_owned());
+        }
         return;
     };
     let (mut parts, mut whole) = (Vec::new(), true);
     for entry in entries.flatten() {
-        if Protection::is_invisible(&entry.file_name().to_string_lossy()) {
-            whole = false;
-            continue;
-        }
         let path = entry.path();
+        let invisible = Protection::is_invisible(&entry.file_name().to_string_lossy());
         match entry.file_type() {
+            _ if invisible => whole = false,
             Ok(kind) if kind.is_dir() => {
                 add_visible(&path, &mut parts);
                 whole &= parts.last() == Some(&path);
             }
             // A place that is given by itself is given with what a link leads to.
             Ok(kind) if kind.is_symlink() => {}
-            _ => parts.push(path),
+            Ok(kind) if kind.is_file() => parts.push(path),
+            // A FIFO, a device or a socket.
+            _ => whole = false,
         }
     }
     if whole { visible.push(place.to_owned()) } else { visible.append(&mut parts) }
@@ -163,22 +188,80 @@ fn importable(folder: &Path, places: &mut BTreeSet<PathBuf>) {
 
 /// Hash of the names and contents of all files in these places; `None` if there is too much to read.
 fn fingerprint(places: &[PathBuf]) -> Option<String> {
-    let mut left = MOST_FINGERPRINTED;
+    let (mut left, mut entries) = (MOST_FINGERPRINTED, MOST_ENTRIES);
     let mut facts = String::new();
     let mut folders: Vec<PathBuf> = places.iter().rev().cloned().collect();
     while let Some(path) = folders.pop() {
-        match fs::read_dir(&path) {
-            Ok(entries) => {
-                let mut inner: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-                inner.sort_unstable_by(|a, b| b.cmp(a));
-                // A link may lead back to a folder above it.
-                inner.retain(|path| !(path.is_symlink() && path.is_dir()));
-                folders.extend(inner);
+        entries = entries.checked_sub(1)?;
+        // A link may lead back to a folder above it.
+        if let Some(inner) = entries_of(&path) {
+            folders.extend(inner.into_iter().filter(|path| !(path.is_symlink() && path.is_dir())));
+            continue;
+        }
+        let content = match read_regular(&path, left) {
+            Ok(content) => {
+                left -= content.len() as u64;
+                Some(sha256(&content))
             }
-            Err(_) => {
-                left = left.checked_sub(fs::metadata(&path).map_or(0, |file| file.len()))?;
-                let content = fs::read(&path).ok().map(|content| sha256(&content));
-                facts.push_str(&format!("{path:?} {content:?}\n"));
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return None,
+            // Discovery can't read it either.
+            Err(_) => None,
+        };
+        facts.push_str(&format!("{path:?} {content:?}\n"));
+    }
+    Some(sha256(facts.as_bytes()))
+}
+
+/// SHA-256 of the source of these modules, with all that they can import from their packages. Data and bytecode don't count.
+pub fn code_sha256(levels: &[ToolLevel], entry: Option<&CodeEntry>) -> Arc<str> {
+    let tools =
+        levels.iter().flat_map(|level| level.modules.iter().map(|tool| (&level.package, &tool.module)));
+    let modules: Vec<_> = tools.chain(entry.map(|entry| (&entry.package, &entry.module))).collect();
+    let mut facts = BTreeSet::new();
+    for (package, module) in modules {
+        let code = CodePackage { data: Vec::new(), ..CodePackage::clone(package) };
+        let mut left: Vec<PathBuf> = code_places(&code, std::slice::from_ref(module));
+        while let Some(path) = left.pop() {
+            let linked = || path.is_symlink() && path.is_dir();
+            if let Some(inner) = entries_of(&path) {
+                left.extend(inner.into_iter().filter(|_| !linked()));
+            } else if path.extension().is_some_and(|extension| extension == "py" || extension == "so") {
+                let name = path.strip_prefix(package.root.as_str()).unwrap_or(&path);
+                let content = read_regular(&path, MOST_FINGERPRINTED).ok().map(|content| sha256(&content));
+                facts.insert(format!("{:?}\0{name:?}\0{content:?}", package.source));
+            }
+        }
+        if let CodeModule::Installed { module, function } = module {
+            facts.insert(format!("{module}:{function}"));
+        }
+    }
+    sha256(facts.into_iter().collect::<Vec<_>>().join("\n").as_bytes()).into()
+}
+
+/// The entries of a folder, the last name first; `None` for anything else.
+fn entries_of(folder: &Path) -> Option<Vec<PathBuf>> {
+    let mut inner: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    inner.sort_unstable_by(|a, b| b.cmp(a));
+    Some(inner)
+}
+
+/// Hash that changes with the installed packages; `None` if there are too many files. Of an environment in the project each
+/// file counts, because a checkout may replace any of them; elsewhere the entries of the folders of packages do.
+pub(crate) fn installed(packages: &Packages) -> Option<String> {
+    let mut left = MOST_ENTRIES;
+    let mut facts = String::new();
+    let mut found: Vec<PathBuf> = Vec::new();
+    let listed = packages.sites.iter().filter_map(|site| entries_of(site)).flatten();
+    for path in listed.chain(packages.of_project.iter().cloned()) {
+        found.push(path);
+        while let Some(path) = found.pop() {
+            left = left.checked_sub(1)?;
+            let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+            // The time of the last change can't be set by a program.
+            let changed = (meta.ctime(), meta.ctime_nsec());
+            facts.push_str(&format!("{path:?} {} {changed:?}\n", meta.len()));
+            if packages.of_project.as_ref().is_some_and(|own| path.starts_with(own)) && meta.is_dir() {
+                found.extend(entries_of(&path).unwrap_or_default());
             }
         }
     }

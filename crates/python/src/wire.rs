@@ -4,7 +4,7 @@
 use llm_do_core::{gate::Mode, model::Blob};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
-use std::{collections::BTreeMap, io};
+use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Most bytes of one frame. No valid message is longer, and a length alone must not take memory.
@@ -150,9 +150,6 @@ pub(crate) enum FromHost {
     Schema {
         /// JSON Schema.
         schema: Value,
-        /// The installed packages that its module uses, with their versions.
-        #[serde(default)]
-        packages: BTreeMap<String, String>,
     },
     /// A call returned a value.
     Result {

@@ -123,6 +123,15 @@ pub fn install_binary(binary: impl Into<PathBuf>) {
     let _ = BINARY.set(binary.into());
 }
 
+/// Whether every process may read this place, whatever its view: the machine's programs and their libraries.
+pub fn is_given_to_all(place: &Path) -> bool {
+    #[cfg(target_os = "macos")]
+    let given = profile::READABLE;
+    #[cfg(not(target_os = "macos"))]
+    let given = system::PROGRAMS;
+    given.iter().any(|given| place.starts_with(given))
+}
+
 fn binary() -> Option<&'static Path> {
     BINARY.get().map(PathBuf::as_path)
 }

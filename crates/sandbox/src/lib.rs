@@ -15,6 +15,7 @@ mod git;
 mod keep;
 mod open;
 mod place;
+mod regular;
 mod resolve;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub mod shell;
@@ -24,3 +25,4 @@ mod warm;
 
 pub use file_system::NativeFileSystem;
 pub use place::place_of;
+pub use regular::{read_below, read_regular};

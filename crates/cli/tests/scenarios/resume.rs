@@ -156,6 +156,30 @@ fn changed_program_is_not_resumed() {
 }
 
 #[test]
+fn changed_code_is_not_resumed() {
+    if !super::python::has_python() {
+        return;
+    }
+    let tools = "import helper\n\ndef look() -> str:\n    return helper.WORD\n";
+    let scenario = two_writes()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem, custom]\n---\nWrite.\n")
+        .file("tools.py", tools)
+        .file("helper.py", "WORD = 'one'\n");
+    assert_eq!(scenario.run(&[".", "--approval", "defer"]).code, Some(5));
+    let scenario = scenario.file("helper.py", "WORD = 'two'\n");
+    assert_snapshot!(scenario.run(&["runs", "resume", "last", "--approve", "all"]), @"
+    exit 2
+    --- stderr
+    error: the code of the tools of `main` (main.worker) has changed since the run began: a run goes on only with the code that it began with
+    hint: put the file back as it was, or start a new run
+    ");
+    assert_eq!(scenario.read("a.txt"), None);
+    // Data and bytecode are no code.
+    let scenario = scenario.file("helper.py", "WORD = 'one'\n").file("__pycache__/helper.pyc", "x");
+    assert_eq!(scenario.run(&["runs", "resume", "last", "--approve", "all"]).code, Some(0));
+}
+
+#[test]
 fn finished_run_cannot_be_resumed() {
     let scenario = two_writes();
     assert_eq!(scenario.run(&[".", "--approval", "approve_all"]).code, Some(0));

@@ -10,7 +10,7 @@ use crate::{
     journal::{RecordKind, UsedDefinition},
     outcome::{End, Failure, FailureKind, Halt, Outcome},
     risk::Risk,
-    schema::{Schema, sha256},
+    schema::Schema,
     send::BoxFuture,
     source::{FunctionId, FunctionSource},
     step_name::StepName,
@@ -241,12 +241,7 @@ impl Composite for WorkerCall {
             host.driver.record(
                 call.path,
                 StepName::Definition,
-                RecordKind::Definition(UsedDefinition {
-                    worker: Arc::clone(&callee.id),
-                    file: Arc::clone(&callee.instructions.file),
-                    sha256: sha256(callee.text.as_bytes()),
-                    text: Arc::clone(&callee.text),
-                }),
+                RecordKind::Definition(UsedDefinition::of(&callee)),
             )?;
             let input = match callee_input(&callee, call.input) {
                 Ok(input) => input,

@@ -142,6 +142,7 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
         allow_empty_input: true,
         limits: Limits::default(),
         text: format!("You are {id}.").into(),
+        code_sha256: None,
     }
 }
 

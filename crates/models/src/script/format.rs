@@ -167,6 +167,10 @@ impl Script {
             )
         };
         let mut text = String::new();
+        // Opening a FIFO would wait for a writer.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(missing(&"it is not a regular file"));
+        }
         let file = File::open(path).map_err(|error| missing(&error))?;
         file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| missing(&error))?;
         if text.len() as u64 > LONGEST {

@@ -19,7 +19,7 @@ use crate::{
 use llm_do_core::{
     model::ModelSettings,
     template::TemplateFacts,
-    worker::{AttachmentPolicy, CodeEntry, Instructions, Sandbox, WorkerDefinition},
+    worker::{AttachmentPolicy, CodeEntry, Instructions, Sandbox, ToolLevel, WorkerDefinition},
 };
 use std::sync::Arc;
 
@@ -28,6 +28,12 @@ const OF_MODELS: [&str; 6] =
     ["instructions", "model", "model_settings", "compatible_models", "locked", "allow_empty_input"];
 
 impl Context<'_> {
+    /// Hash of the code of a worker, where a host reads it.
+    pub(super) fn code_sha256(&self, tools: &[ToolLevel], entry: Option<&CodeEntry>) -> Option<Arc<str>> {
+        let reader = self.host.code.as_ref().filter(|_| !tools.is_empty() || entry.is_some())?;
+        Some(reader.sha256(tools, entry))
+    }
+
     /// The function that a worker file names under `code`, and the text of its file. The outer `None` means that it
     /// has errors.
     pub(super) fn code_of(
@@ -107,6 +113,12 @@ impl Context<'_> {
         let tools = self.tool_levels(&at_root, &nothing, &Toolsets::new(), &mut toolsets, found);
         let attachments = AttachmentPolicy::default();
         let signature = signature::build(&Declared::default(), &[], attachments.max_attachments > 0).ok()?;
+        let code = CodeEntry {
+            package: Arc::clone(&self.package.code),
+            module: function.module,
+            function: function.name.as_str().into(),
+        };
+        let code_sha256 = self.code_sha256(&tools, Some(&code));
         let definition = WorkerDefinition {
             id: function.name.as_str().into(),
             source: self.package.code.source.clone(),
@@ -127,11 +139,8 @@ impl Context<'_> {
             returned_paths: Vec::new(),
             toolsets: configurations(&toolsets),
             tools,
-            code: Some(CodeEntry {
-                package: Arc::clone(&self.package.code),
-                module: function.module,
-                function: function.name.into(),
-            }),
+            code: Some(code),
+            code_sha256,
             allow_workers: Vec::new(),
             rules: Arc::default(),
             overrides: Vec::new(),

@@ -10,7 +10,7 @@ use llm_do_core::{
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
-    worker::{CodeModule, CodePackage, ToolLevel, WorkerDefinition},
+    worker::{CodeEntry, CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
 use llm_do_program::code::{CodeProblem, CodeProblemKind, CodeReader, CodeTool, ModuleTools};
 use serde_json::{Map, Value, json};
@@ -154,6 +154,10 @@ impl CodeReader for Reader {
             Err(problem) => ModuleTools { tools: Vec::new(), problem: Some(problem) },
         };
         level.modules.iter().map(|module| of(&module.module, &module.names)).collect()
+    }
+
+    fn sha256(&self, levels: &[ToolLevel], _: Option<&CodeEntry>) -> Arc<str> {
+        format!("{} levels", levels.len()).into()
     }
 
     fn schema(&self, _: &CodePackage, module: &CodeModule, class: &str) -> Result<Value, CodeProblem> {

@@ -7,7 +7,6 @@ class Host:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.logs = Logs(channel)
-        self.packages = Packages()
         self.modules: Dict[str, Module] = {}
         self.calls: Dict[Optional[int], Call] = {}
         self.waiters: Dict[int, Waiter] = {}
@@ -377,15 +376,6 @@ class Host:
             done, value = interrupts.run(call, self.describe, (given, report), {})
             if not done:
                 report["error"] = describe_error(value, call.module, True)
-            path = given.get("path") or ""
-            files = local_files(
-                call.module.root, os.path.join(path, "__init__.py") if os.path.isdir(path) else path
-            )
-            module = self.modules.get(given["key"])
-            if module is not None:
-                files = local_files(module.root, file_of(module.object) or module.path)
-            report["files"] = [file for file in files if os.path.isfile(file)]
-            report["packages"] = self.packages.imported(call.module.root)
         finally:
             self.logs.flush(call)
             current.reset(token)
@@ -431,8 +421,7 @@ class Host:
             self.logs.flush(call)
             current.reset(token)
         if done:
-            packages = self.packages.imported(call.module.root)
-            self.channel.send({"t": "schema", "schema": value, "packages": packages})
+            self.channel.send({"t": "schema", "schema": value})
         else:
             self.channel.send({"t": "error", **describe_error(value, call.module, True)})
 
@@ -509,6 +498,7 @@ class Host:
         sys.__stdout__ = sys.stdout = self.stdout  # type: ignore[assignment, misc]
         sys.__stderr__ = sys.stderr = self.stderr  # type: ignore[assignment, misc]
         sys.dont_write_bytecode = True
+        import_sources()
         sys.argv = ["llm-do"]
         make = type(sys)
         self.main = sys.modules["__main__"]  # Python clears a module that has no reference.

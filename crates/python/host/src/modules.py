@@ -196,11 +196,11 @@ def import_path(path: str, root: str) -> Any:
     while name in sys.modules or (number == 1 and is_standard(name)):
         number += 1
         name = f"{base}__{number}"
-    spec = importlib.util.spec_from_file_location(
-        name, file, submodule_search_locations=[path] if package else None
-    )
-    if spec is None or spec.loader is None:
+    if not file.endswith(".py"):
         raise ImportError(f"{file} is not a Python file: its name must end in .py")
+    spec: Any = importlib.util.spec_from_file_location(
+        name, file, loader=SourceLoader(name, file), submodule_search_locations=[path] if package else None
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -62,7 +62,6 @@ class Calls(HostTest):
         )
         self.assertEqual(function["description"], "Adds.")
         self.assertTrue(function["plain"])
-        self.assertEqual(report["files"], [module["path"]])
         self.assertEqual(self.host.value(module, function["function"], plain=True, a=2), 3)
 
     def test_context_calls_back(self) -> None:

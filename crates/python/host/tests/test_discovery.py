@@ -1,6 +1,11 @@
 """What a module exposes, and what is said of it."""
 
+import importlib.util
+import marshal
 import os
+import py_compile
+import subprocess
+import sys
 import unittest
 
 from harness import HostTest
@@ -89,10 +94,6 @@ class Exposing(HostTest):
         report = self.host.load(module)[0]
         self.assertIsNone(report["error"], report)
         self.assertEqual([f["name"] for f in report["functions"]], ["one", "two"])
-        self.assertEqual(
-            [os.path.relpath(f, self.root) for f in report["files"]],
-            ["kit/__init__.py", "kit/a.py", "kit/b.py"],
-        )
         self.assertEqual(self.host.value(module, "two", x=2), 4)
 
     def test_a_package_exposes_decorated_functions_of_its_files(self) -> None:
@@ -372,24 +373,52 @@ class Importing(HostTest):
         )
         self.assertEqual(self.host.value(module, "f"), 3)
 
-    def test_files_and_packages(self) -> None:
-        self.write("shared.py", "a = 1\n")
-        self.write(".venv/lib/python3/site-packages/pkg/__init__.py", "")
-        self.write(".venv/lib/python3/site-packages/pkg-1.2.3.dist-info/RECORD", "pkg/__init__.py,,\n")
-        self.write(".venv/lib/python3/site-packages/otherName.py", "")
-        self.write(".venv/lib/python3/site-packages/Other_Dist-4.5.dist-info/RECORD", "otherName.py,,\n")
-        self.write("elsewhere.py", "")
-        report = self.report(
-            f"""
-            import sys
-            sys.path.append("{self.root}/.venv/lib/python3/site-packages")
-            import shared, pkg, otherName, json, decimal
-            def f(x: int): pass
-            """
+    def test_bytecode_of_the_program_is_not_read(self) -> None:
+        def planted(path: str, source: str) -> str:
+            """A file whose cached bytecode, valid by time and size, does something else."""
+            file = self.write(path, source)
+            other = source.replace("reviewed", "planted!")
+            self.assertEqual(len(other), len(source))
+            cached = importlib.util.cache_from_source(file)
+            os.makedirs(os.path.dirname(cached), exist_ok=True)
+            code = compile(other, file, "exec")
+            facts = os.stat(file)
+            with open(cached, "wb") as out:
+                out.write(importlib.util.MAGIC_NUMBER + bytes(4))
+                out.write(int(facts.st_mtime).to_bytes(4, "little") + facts.st_size.to_bytes(4, "little"))
+                out.write(marshal.dumps(code))
+            return file
+
+        planted(
+            "tools.py",
+            "import helper, kit.part\ndef f() -> list: return ['reviewed', helper.a, kit.part.a]\n",
         )
-        self.assertIsNone(report["error"], report)
-        self.assertEqual([os.path.relpath(f, self.root) for f in report["files"]], ["tools.py", "shared.py"])
-        self.assertEqual(report["packages"], {"pkg": "1.2.3", "otherName": "4.5"})
+        planted("helper.py", "a = 'reviewed'\n")
+        planted("kit/__init__.py", "b = 'reviewed'\n")
+        planted("kit/part.py", "a = 'reviewed'\n")
+        module = {"key": "t", "path": f"{self.root}/tools.py", "root": self.root, "name": "tools"}
+        # The control: Python itself runs the bytecode.
+        said = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                f"import sys; sys.path.insert(0, {self.root!r}); import helper; print(helper.a)",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual(said.stdout, "planted!\n", said.stderr)
+        self.assertEqual(self.host.value(module, "f"), ["reviewed"] * 3)
+
+    def test_bytecode_is_no_module(self) -> None:
+        path = self.write("helper.py", "a = 1\n")
+        py_compile.compile(path, cfile=f"{self.root}/helper.pyc")
+        os.remove(path)
+        module = self.module("def f() -> int:\n    import helper\n    return helper.a\n")
+        self.assertIn(
+            "No module named 'helper'", self.error(self.host.call(module, "f"), "missing")["message"]
+        )
 
     def test_no_bytecode_is_written(self) -> None:
         self.write("shared.py", "a = 1\n")

@@ -216,11 +216,6 @@ def f(url: HttpUrl, n: conint(ge=1), s: Annotated[str, StringConstraints(min_len
         self.host.send(t="schema", key="m", path=path, root=self.root, name="models", **{"class": "Invoice"})
         self.assertEqual(self.host.next("schema")["schema"]["required"], ["number", "due", "items"])
 
-    def test_packages_are_reported(self) -> None:
-        report = self.report(HEAD + "def f(a: Item): pass\n")
-        self.assertEqual(report["packages"]["pydantic"], pydantic.VERSION)
-        self.assertIn("pydantic_core", report["packages"])
-
     def test_pydantic_dataclasses(self) -> None:
         module = self.module(
             "from pydantic.dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\ndef f(p: P) -> P:\n    p.x += 1\n    return p\n"
@@ -272,7 +267,6 @@ class SameSchemas(unittest.TestCase):
             without = case.report(text, "without.py")
             with_it = case.report("import pydantic\n" + text, "with_it.py")
             self.assertIsNone(without["error"], without["error"])
-            self.assertNotIn("pydantic", without["packages"])
             self.assertEqual(without["functions"][0]["input"], with_it["functions"][0]["input"])
         finally:
             case.doCleanups()

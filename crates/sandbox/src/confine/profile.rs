@@ -7,7 +7,7 @@ use super::plan::Given;
 use std::{ffi::OsString, fmt::Write, path::Path};
 
 /// Places that every program may read: programs, libraries, frameworks, time zones and locales.
-const READABLE: [&str; 14] = [
+pub(super) const READABLE: [&str; 14] = [
     "/bin",
     "/sbin",
     "/usr",

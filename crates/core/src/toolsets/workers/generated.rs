@@ -131,10 +131,9 @@ impl Composite for WorkerCreate {
                 call.path,
                 StepName::Definition,
                 RecordKind::Definition(UsedDefinition {
-                    worker: Arc::clone(&worker.id),
-                    file: Arc::clone(&worker.instructions.file),
                     sha256: sha256(text.as_bytes()),
                     text: text.as_str().into(),
+                    ..UsedDefinition::of(&worker)
                 }),
             )?;
             let step = Step {
@@ -207,6 +206,7 @@ pub(super) fn definition(
         toolsets,
         tools: if runs_code { Arc::clone(&creator.tools) } else { Arc::new([]) },
         code: None,
+        code_sha256: creator.code_sha256.clone().filter(|_| runs_code),
         allow_workers: Vec::new(),
         rules: Arc::clone(&creator.rules),
         overrides: creator.overrides.clone(),

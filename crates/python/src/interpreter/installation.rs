@@ -1,0 +1,118 @@
+//! Python installations: the files of one, and which of them a project may choose by itself.
+//!
+//! A project's environment is a folder of links and texts that lead to an installation. The project wrote them, so where
+//! they lead is accepted only if the machine's own programs are there, or the operator's version manager.
+
+use super::venv::Venv;
+use llm_do_core::authority::Place;
+use llm_do_sandbox::confine;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A Python installation, by its interpreter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Installation {
+    /// The interpreter itself, a real path.
+    pub(crate) python: PathBuf,
+    /// `/usr` for `/usr/bin/python3.11`.
+    prefix: PathBuf,
+}
+
+impl Installation {
+    /// The installation behind an interpreter: where its links lead or, if it is a copy in its environment, what the
+    /// environment names as its home.
+    pub(crate) fn behind(interpreter: &Path, venv: Option<&Venv>) -> Result<Self, String> {
+        let real = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
+        let python = real(interpreter).ok_or("leads to no file")?;
+        let python = match venv {
+            Some(venv) if python.starts_with(&venv.folder) => {
+                let home = venv.home.as_deref().ok_or("has a `pyvenv.cfg` that names no `home`")?;
+                let names = ["python3", "python"].map(|name| home.join(name));
+                names.iter().find_map(|path| real(path)).ok_or_else(|| {
+                    format!(
+                        "was made by a Python that is not in {}: make the environment again",
+                        home.display()
+                    )
+                })?
+            }
+            _ => python,
+        };
+        let prefix = python.parent().and_then(Path::parent).ok_or("is in no installation")?.to_owned();
+        Ok(Self { python, prefix })
+    }
+
+    /// The files that it reads, apart from those that every process may read. All of its folder if a version manager made
+    /// that for it alone; otherwise its folder may hold anything, such as somebody's home.
+    pub(crate) fn places(&self, managed: &Managed) -> Vec<PathBuf> {
+        if confine::is_given_to_all(&self.python) {
+            return Vec::new();
+        }
+        if managed.holds(&self.prefix) {
+            return vec![self.prefix.clone()];
+        }
+        let mut places = vec![self.python.clone()];
+        for library in ["lib", "lib64"] {
+            for entry in fs::read_dir(self.prefix.join(library)).into_iter().flatten().flatten() {
+                let Ok(kind) = entry.file_type() else { continue };
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                let standard =
+                    kind.is_dir() && name.starts_with("python3") && entry.path().join("os.py").is_file();
+                let shared = kind.is_file() && name.starts_with("libpython");
+                if standard || shared {
+                    places.push(entry.path());
+                }
+            }
+        }
+        places.sort();
+        places
+    }
+
+    /// Whether a project may choose it: a system folder or a version manager of the operator holds it.
+    pub(crate) fn is_known(&self, managed: &Managed) -> bool {
+        confine::is_given_to_all(&self.python) || managed.holds(&self.prefix)
+    }
+
+    /// The folders of its packages.
+    pub(crate) fn sites(&self) -> Vec<PathBuf> {
+        let (lib, local) = (self.prefix.join("lib"), self.prefix.join("local").join("lib"));
+        [lib, local].iter().flat_map(|lib| super::venv::sites(lib)).collect()
+    }
+}
+
+/// The folders in which the operator's version managers keep installations, each in a folder of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Managed(Vec<PathBuf>);
+
+impl Managed {
+    /// Those of pyenv, asdf, mise, uv and conda, by the operator's environment. A folder in the project is none of them.
+    pub(crate) fn of(environment: &dyn Fn(&str) -> Option<String>, project: &Path) -> Self {
+        let set = |name: &str| environment(name).filter(|value| value.starts_with('/')).map(PathBuf::from);
+        let home = set("HOME");
+        let in_home = |rest: &str| home.as_ref().map(|home| home.join(rest));
+        let data = set("XDG_DATA_HOME").or_else(|| in_home(".local/share"));
+        let in_data = |rest: &str| data.as_ref().map(|data| data.join(rest));
+        let folders = [
+            set("PYENV_ROOT").or_else(|| in_home(".pyenv")).map(|root| root.join("versions")),
+            set("ASDF_DATA_DIR").or_else(|| in_home(".asdf")).map(|root| root.join("installs/python")),
+            set("MISE_DATA_DIR").or_else(|| in_data("mise")).map(|root| root.join("installs/python")),
+            set("UV_PYTHON_INSTALL_DIR").or_else(|| in_data("uv/python")),
+            in_home("miniconda3"),
+            in_home("miniforge3"),
+            in_home("anaconda3"),
+        ];
+        let real = folders.into_iter().flatten().filter_map(|folder| fs::canonicalize(folder).ok());
+        Self(real.filter(|folder| !folder.starts_with(project)).collect())
+    }
+
+    fn holds(&self, prefix: &Path) -> bool {
+        self.0.iter().any(|folder| prefix.starts_with(folder))
+    }
+}
+
+/// Whether one of the granted places holds a path.
+pub(crate) fn is_granted(granted: &[Place], path: &Path) -> bool {
+    path.to_str().is_some_and(|path| granted.iter().any(|place| Place::new(path).is_within(place)))
+}
