@@ -148,7 +148,10 @@ pub(crate) fn opened(settings: impl Fn() -> Result<Settings, Complaint>) -> Resu
 
 /// The request for people: what it holds, part by part, under headings.
 fn request_text(sent: &RecordKind, output: &Output) -> String {
-    let RecordKind::ConversationStarted { model, system, tools, output: schema, message, .. } = sent else {
+    let RecordKind::ConversationStarted {
+        model, system, tools, server_tools, output: schema, message, ..
+    } = sent
+    else {
         return String::new();
     };
     let paint = output.out;
@@ -187,6 +190,16 @@ fn request_text(sent: &RecordKind, output: &Output) -> String {
         ));
         out.push_str(&format!("  {}\n", paint.dim(visible::line(&tool.input.to_string()))));
     }
+    if !server_tools.is_empty() {
+        out.push_str(&format!("\n{}", heading(&format!("tools of the provider ({})", server_tools.len()))));
+        for tool in server_tools.iter() {
+            out.push_str(&format!(
+                "{}  {}\n",
+                paint.cyan(tool.name()),
+                visible::line(&tool.options().to_string())
+            ));
+        }
+    }
     if let Some(schema) = schema {
         out.push_str(&format!("\n{}{}\n", heading("returns"), visible::line(&schema.to_string())));
     }
@@ -194,7 +207,10 @@ fn request_text(sent: &RecordKind, output: &Output) -> String {
 }
 
 fn request_json(sent: &RecordKind) -> Value {
-    let RecordKind::ConversationStarted { worker, model, system, tools, output, message, .. } = sent else {
+    let RecordKind::ConversationStarted {
+        worker, model, system, tools, server_tools, output, message, ..
+    } = sent
+    else {
         return Value::Null;
     };
     json!({
@@ -203,6 +219,7 @@ fn request_json(sent: &RecordKind) -> Value {
         "instructions": system,
         "message": message.parts,
         "tools": tools,
+        "server_tools": server_tools,
         "returns": output,
     })
 }

@@ -196,6 +196,7 @@ pub(super) fn definition(
         ensures: Arc::new([]),
         returned_paths: Vec::new(),
         toolsets,
+        server_tools: Arc::new([]),
         tools: if runs_code { Arc::clone(&creator.tools) } else { Arc::new([]) },
         code: None,
         allow_workers: Vec::new(),
