@@ -120,6 +120,10 @@ impl Context<'_> {
             found,
         );
         if self.package.library.is_some() {
+            let program = self.packages.program().tree.root();
+            mounts::read_own_folder(&mut sandbox.narrowing.mounts, &self.package.own, program);
+        }
+        if self.package.library.is_some() {
             // A library gets its caller's authority and needs no grant (`docs/reference/sandbox.md`).
             sandbox.grants.clear();
             self.check_variables(&sandbox, found);
