@@ -88,7 +88,7 @@ fn inheritable(kinds: &ToolsetRegistry, creator: &WorkerDefinition) -> Vec<(Arc<
 struct WorkerCreate;
 
 /// Nobody has reviewed the instructions of a new worker yet, whatever the rules for this tool are.
-fn always_asks() -> Effects {
+pub(super) fn always_asks() -> Effects {
     let why = DecidedBy::Toolset { why: "a new worker is always asked about".into() };
     Effects { rules: vec![(Rule::Ask, why)], ..Effects::default() }
 }
