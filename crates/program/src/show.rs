@@ -431,12 +431,14 @@ fn is_pure(
             continue;
         }
         seen.push(&worker.definition.id);
-        let code = !worker.definition.tools.is_empty() || worker.definition.code.is_some();
-        let effects =
-            code || worker.toolsets.keys().any(|name| kinds.get(name).is_none_or(|kind| !kind.delegates()));
+        let definition = &worker.definition;
+        let code = !definition.tools.is_empty() || definition.code.is_some();
+        let effects = code
+            || !definition.server_tools.is_empty()
+            || worker.toolsets.keys().any(|name| kinds.get(name).is_none_or(|kind| !kind.delegates()));
         // The callees of a pattern are known only at run time.
         let exact = worker.callees.len() == worker.calls.len();
-        if effects || !worker.definition.sandbox.narrowing.mounts.is_empty() || !exact {
+        if effects || !definition.sandbox.narrowing.mounts.is_empty() || !exact {
             return false;
         }
         for (name, _) in &worker.calls {

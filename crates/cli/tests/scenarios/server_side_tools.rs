@@ -147,6 +147,7 @@ fn a_provider_without_the_tool_is_refused_by_run_and_check_alike() {
     }
     let shown =
         Scenario::new().file("main.worker", &SEARCHING.replace("anthropic:claude-test", "script:s.yaml"));
+    assert!(!shown.run(&["show", "."]).stdout.contains("pure"), "it reaches the network");
     configured(&shown, "approval: {tools: {web_search: preApproved}}\n");
     let shown = shown.file("s.yaml", "answers: [{text: x}]\n").run(&["show", "--prompt", "."]).stdout;
     assert!(shown.contains("tools of the provider (1)"), "{shown}");
