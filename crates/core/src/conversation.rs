@@ -43,6 +43,8 @@ pub struct Setup {
     pub sees: Sees,
     /// Names of the tools offered, in order; without the final-result tool.
     pub tools: Vec<Arc<str>>,
+    /// Whether the provider runs tools of its own in it.
+    pub server_tools: bool,
 }
 
 /// The next action.
@@ -146,6 +148,12 @@ impl Conversation {
         &self.messages
     }
 
+    /// Whether the provider runs tools of its own in it ([`ServerTool`](crate::server_tool::ServerTool)). The engine does
+    /// not see what they read, so each answer may hold words of others.
+    pub fn has_server_tools(&self) -> bool {
+        self.setup.server_tools
+    }
+
     /// Number of the next model turn, from 0.
     pub fn turn(&self) -> u32 {
         self.turn
@@ -222,7 +230,8 @@ impl Conversation {
     }
 
     /// Converts the answer to the message that is recorded. Calls get ids that are unique in the turn; blank text and
-    /// results (which only the harness gives) are dropped; an answer with no content left gets a placeholder.
+    /// results (which only the harness gives) are dropped; an answer with no content left gets a placeholder, unless the
+    /// provider has paused it and wants its own parts back.
     /// Providers reject histories without these changes.
     pub fn answer_message(&self, response: &ModelResponse) -> Arc<Message> {
         let mut seen: Vec<Arc<str>> = Vec::new();
@@ -245,7 +254,12 @@ impl Conversation {
             }
         }
         // Reasoning is never sent back as text, so reasoning alone does not count as content.
-        if !parts.iter().any(|part| matches!(part, Part::Text { .. } | Part::Call(_) | Part::Blob(_))) {
+        let is_content = |part: &Part| match part {
+            Part::Text { .. } | Part::Call(_) | Part::Blob(_) => true,
+            Part::Opaque { .. } => response.finish == FinishReason::Paused,
+            _ => false,
+        };
+        if !parts.iter().any(is_content) {
             parts.push(Part::text(EMPTY));
         }
         self.next_message(Role::Assistant, parts)
@@ -257,18 +271,25 @@ impl Conversation {
         self.turn += 1;
         self.push(Arc::clone(&message));
         let calls: Vec<ToolCall> = message.calls().cloned().collect();
+        if calls.is_empty() && finish == FinishReason::Paused {
+            self.state = State::Ask;
+            return None;
+        }
         if calls.is_empty() {
-            return self.final_text(&message, finish);
+            return self.final_text(finish);
         }
         self.plan(calls, finish);
         None
     }
 
-    fn final_text(&mut self, message: &Message, finish: FinishReason) -> Option<Arc<Message>> {
-        let text = message.text();
-        let empty = message.parts.iter().all(|part| match part {
+    fn final_text(&mut self, finish: FinishReason) -> Option<Arc<Message>> {
+        // A turn that the provider paused has several messages.
+        let before = self.messages.iter().rposition(|message| message.role != Role::Assistant);
+        let answer = &self.messages[before.map_or(0, |at| at + 1)..];
+        let text: String = answer.iter().map(|message| message.text()).collect();
+        let empty = answer.iter().flat_map(|message| &message.parts).all(|part| match part {
             Part::Text { text } => text.trim().is_empty() || &**text == EMPTY,
-            Part::Reasoning { .. } | Part::Opaque { .. } => true,
+            Part::Reasoning { .. } | Part::Opaque { .. } | Part::ServerUse(_) | Part::Cited { .. } => true,
             _ => false,
         });
         if finish == FinishReason::Refusal {

@@ -55,6 +55,7 @@ pub fn conversation_at(
             RecordKind::ConversationStarted {
                 worker,
                 tools,
+                server_tools,
                 output,
                 final_tool,
                 ensures,
@@ -74,6 +75,7 @@ pub fn conversation_at(
                     output: OutputContract::new(schema.map(Arc::new), *final_tool).ensuring(ensures.clone()),
                     sees: can.sees,
                     tools: offered.filter(|name| &**name != FINAL_TOOL).collect(),
+                    server_tools: !server_tools.is_empty(),
                 };
                 fold = Some(Fold {
                     conversation: Conversation::new(setup, Arc::clone(message)),

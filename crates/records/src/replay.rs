@@ -25,6 +25,7 @@ use llm_do_core::{
     },
     question::{Approval, Question, Reply},
     send::BoxFuture,
+    server_tool::ServerTool,
     shared::{InProcess, Shared},
 };
 use serde::Serialize;
@@ -490,6 +491,11 @@ impl Models for Asked {
 impl Model for Asked {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
+    }
+
+    /// The recorded run had the tools.
+    fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
+        Vec::new()
     }
 
     fn respond<'a>(

@@ -191,7 +191,10 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool, 
             wildcard,
             policy: context.policy.clone(),
         },
-        body: Implementation::Composite(Arc::new(WorkerCall { policy: context.policy.clone() })),
+        body: Implementation::Composite(Arc::new(WorkerCall {
+            policy: context.policy.clone(),
+            only_generated: context.worker.allow_workers.is_empty(),
+        })),
         rule: None,
     }
 }
@@ -203,12 +206,19 @@ fn worker_call_id() -> FunctionId {
 /// Forwards a call to the worker that it names. The gate judges that call with all rules that apply to this one.
 struct WorkerCall {
     policy: Option<Arc<Policy>>,
+    /// The worker may call no other workers than those that it makes.
+    only_generated: bool,
 }
 
 impl Composite for WorkerCall {
     fn effects(&self, input: &Value) -> Effects {
         let worker = input.get("worker").and_then(Value::as_str).unwrap_or_default();
         Effects { subjects: vec![Subject::Text(worker.to_owned())], ..Effects::default() }
+    }
+
+    /// A worker must be made before it can be called. Where that can't pass the gate, neither call is of use.
+    fn least(&self) -> Option<Effects> {
+        self.only_generated.then(generated::always_asks)
     }
 
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {

@@ -8,6 +8,7 @@ mod enter;
 mod explain;
 mod input;
 mod prepare;
+mod server_tools;
 
 use super::retry::wait_before_retry;
 use crate::{
@@ -311,6 +312,7 @@ async fn ask(
             system: &prepared.system,
             messages: conversation.messages(),
             tools: &prepared.tools,
+            server_tools: &prepared.server_tools,
             settings: &settings,
             output: prepared.native_output.as_ref(),
         };

@@ -16,5 +16,6 @@ mod launch;
 mod limits;
 mod parallel;
 mod requests;
+mod server_tools;
 mod tools;
 mod world;

@@ -131,6 +131,7 @@ fn usage_of(usage: &Json<'_>, kind: AdapterKind) -> Usage {
             .or(some_count(usage, "/prompt_cache_hit_tokens")),
         cache_write_tokens: some_count(usage, "/prompt_tokens_details/cache_creation_tokens"),
         output_tokens: output.map(|tokens| tokens.saturating_add(apart)),
+        server_uses: None,
         cost_usd: None,
     }
 }

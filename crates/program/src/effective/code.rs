@@ -24,8 +24,15 @@ use llm_do_core::{
 use std::sync::Arc;
 
 /// Keys that apply only to a model, not to code.
-const OF_MODELS: [&str; 6] =
-    ["instructions", "model", "model_settings", "compatible_models", "locked", "allow_empty_input"];
+const OF_MODELS: [&str; 7] = [
+    "instructions",
+    "model",
+    "model_settings",
+    "compatible_models",
+    "locked",
+    "allow_empty_input",
+    "server_side_tools",
+];
 
 impl Context<'_> {
     /// Hash of the code of a worker, where a host reads it.
@@ -138,6 +145,7 @@ impl Context<'_> {
             ensures: Arc::new([]),
             returned_paths: Vec::new(),
             toolsets: configurations(&toolsets),
+            server_tools: Arc::new([]),
             tools,
             code: Some(code),
             code_sha256,

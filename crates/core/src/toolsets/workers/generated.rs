@@ -93,7 +93,7 @@ struct WorkerCreate {
 }
 
 /// Nobody has reviewed the instructions of a new worker yet, whatever the rules for this tool are.
-fn always_asks() -> Effects {
+pub(super) fn always_asks() -> Effects {
     let why = DecidedBy::Toolset { why: "a new worker is always asked about".into() };
     Effects { rules: vec![(Rule::Ask, why)], ..Effects::default() }
 }
@@ -204,6 +204,7 @@ pub(super) fn definition(
         ensures: Arc::new([]),
         returned_paths: Vec::new(),
         toolsets,
+        server_tools: Arc::new([]),
         tools: if runs_code { Arc::clone(&creator.tools) } else { Arc::new([]) },
         code: None,
         code_sha256: creator.code_sha256.clone().filter(|_| runs_code),
