@@ -31,4 +31,5 @@ mod secrets;
 mod shell;
 mod terminal_session;
 mod tool_rules;
+mod untrusted_content;
 mod wire_formats;
