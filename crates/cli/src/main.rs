@@ -21,6 +21,7 @@ mod transaction;
 
 use args::{CheckArgs, Cli, Command, Format, GateCommand, GrantsCommand};
 use clap::CommandFactory;
+use commands::check::Wanted;
 use exit::{Complaint, Exit};
 use llm_do::program::visible;
 use render::Output;
@@ -68,11 +69,13 @@ fn carry_out(cli: Cli) -> Exit {
     }
     let done = match &cli.command {
         Command::Run(run) if run.list_workers => commands::list::run(&(&**run).into(), &output),
-        Command::Run(run) if run.check => commands::check::run(&(&**run).into(), false, &output),
+        Command::Run(run) if run.check => commands::check::run(&(&**run).into(), Wanted::default(), &output),
         Command::Run(run) => Ok(commands::run::run(run, &output)),
         Command::List(program) => commands::list::run(program, &output),
         Command::Check(CheckArgs { explain: Some(code), .. }) => commands::check::explain(code, &output),
-        Command::Check(CheckArgs { program, fix, .. }) => commands::check::run(program, *fix, &output),
+        Command::Check(CheckArgs { program, fix, flow, .. }) => {
+            commands::check::run(program, Wanted { fix: *fix, flow: *flow }, &output)
+        }
         Command::Show(show) => commands::show::run(show, &output),
         Command::Lib(arguments) => commands::lib::run(arguments, &output),
         Command::Init(init) => commands::init::run(init, &output),

@@ -6,6 +6,7 @@
 mod authority;
 mod capabilities;
 mod exposed;
+pub mod flow;
 mod graph;
 mod names;
 mod prompts;
@@ -30,6 +31,7 @@ use crate::{
     yaml::Node,
 };
 use exposed::Exposed;
+use flow::Flow;
 use llm_do_core::{schema::Schema, toolset::ToolsetRegistry};
 use scope::Scope;
 use serde_json::{Value, json};
@@ -38,6 +40,11 @@ use std::sync::Arc;
 /// All findings of a program, in reading order, each once. A single file is checked with its callees; a project with
 /// all its workers, called or not; a library with its exports.
 pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
+    check_with_flow(source, host).0
+}
+
+/// As [`check`], with what reaches what in the program.
+pub fn check_with_flow(source: Source, host: LoadOptions) -> (Vec<Diagnostic>, Flow) {
     let mut found = Vec::new();
     let mut loading = Loading::begin(&source, host, &mut found);
     let whole_folder = !matches!(source.start, Start::File(_));
@@ -80,17 +87,19 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     capabilities::check(&scope, &mut found);
     graph::check(&scope, &mut found);
     server_tools::check(&scope, &mut found);
-    if let Some(entry) = entry {
-        let authorities = Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry);
-        authority::check(&scope, &authorities, &mut found);
-        pre_approvals::check(scope.packages.program(), scope.workers, scope.host, &authorities, &mut found);
-    }
+    let authorities =
+        entry.map(|entry| Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry));
+    let authorities = authorities.unwrap_or_default();
+    authority::check(&scope, &authorities, &mut found);
+    pre_approvals::check(scope.packages.program(), scope.workers, scope.host, &authorities, &mut found);
+    let flow = flow::check(&scope, &authorities, &mut found);
     rules::of_workers(&scope, &mut found);
     of_manifest(&scope, &source, whole_folder, &mut found);
     finish(&source, &mut found);
+    drop(authorities);
     drop(scope);
     drop_in_background(loading);
-    found
+    (found, flow)
 }
 
 /// The errors of the code of loaded workers. A run refuses what [`check`] calls an error in the closure of its entry.

@@ -7,6 +7,7 @@ use crate::diagnostics::{Diagnostic, codes};
 use llm_do_core::{
     authority::Place,
     function::Risk,
+    origin::ResultOrigin,
     send::{MaybeSend, MaybeSync},
     worker::{CodeEntry, CodeModule, CodePackage, ToolLevel},
 };
@@ -56,6 +57,8 @@ pub struct CodeTool {
     pub risk: Option<Risk>,
     /// Whether it makes calls of its own.
     pub makes_calls: bool,
+    /// What its author states about the origin of its results.
+    pub results: Option<ResultOrigin>,
 }
 
 /// The reason why code could not be inspected.

@@ -56,7 +56,7 @@ mod user_config;
 pub mod visible;
 pub mod yaml;
 
-pub use check::{check, check_exports};
+pub use check::{check, check_exports, check_with_flow, flow};
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use listing::{Listed, Listing, list_workers};
 pub use load_options::LoadOptions;

@@ -322,6 +322,9 @@ fn sandbox(effective: &Effective, package: &Package, settings: &mut Vec<Setting>
         let mut value = serde_json::Map::new();
         value.insert("root".into(), root);
         value.insert("mode".into(), mode.into());
+        if mount.untrusted {
+            value.insert("untrusted".into(), true.into());
+        }
         if !mount.suffixes.is_empty() {
             value.insert("suffixes".into(), mount.suffixes.clone().into());
         }

@@ -27,8 +27,11 @@ pub(crate) struct CheckArgs {
     /// Apply the safe fixes, then check again
     #[arg(long)]
     pub(crate) fix: bool,
+    /// Show which untrusted content reaches which worker, and which effects it could steer
+    #[arg(long)]
+    pub(crate) flow: bool,
     /// Explain a diagnostic code; without a code, list all codes
-    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["fix", "target"])]
+    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["fix", "flow", "target"])]
     pub(crate) explain: Option<String>,
     // Last, because its heading would also apply to the options below it.
     #[command(flatten)]

@@ -14,11 +14,12 @@ use fix::{Left, Made};
 use llm_do::{
     Problem,
     program::{
-        Diagnostic,
+        Diagnostic, check_with_flow,
         diagnostics::{
             json::to_json,
             sarif::{percent_encoded, to_sarif},
         },
+        flow::{self, Flow},
         target,
     },
 };
@@ -35,10 +36,31 @@ struct Checked {
     /// Its root, if there is a program.
     root: Option<PathBuf>,
     found: Vec<Diagnostic>,
+    flow: Flow,
+}
+
+impl Checked {
+    /// A program that can't be read.
+    fn unread(root: Option<PathBuf>, found: Vec<Diagnostic>) -> Self {
+        Self { root, found, flow: Flow::default() }
+    }
+}
+
+/// What is wanted beside the findings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Apply the safe fixes.
+    pub(crate) fix: bool,
+    /// Show what reaches what.
+    pub(crate) flow: bool,
 }
 
 /// Carries out the command: exit code 2 if the program does not load.
-pub(crate) fn run(program: &ProgramArgs, mend: bool, output: &Output) -> Result<Exit, Complaint> {
+pub(crate) fn run(program: &ProgramArgs, wanted: Wanted, output: &Output) -> Result<Exit, Complaint> {
+    if wanted.flow && output.format == Format::Sarif {
+        return Err(Complaint::wrong("`--flow` is available as text and as JSON, not as SARIF"));
+    }
+    let mend = wanted.fix;
     let mut checked = check(program)?;
     let (mut made, mut left) = (Vec::new(), Vec::new());
     if mend {
@@ -53,11 +75,14 @@ pub(crate) fn run(program: &ProgramArgs, mend: bool, output: &Output) -> Result<
             checked = check(program)?;
         }
     }
-    let Checked { root, found } = checked;
+    let Checked { root, found, flow } = checked;
     let errors = found.iter().filter(|finding| finding.is_error()).count();
     match output.format {
         Format::Text => {
             output.print(&findings(&found, output.out));
+            if wanted.flow {
+                output.print(&visible::text(&flow_text(&flow, !found.is_empty())));
+            }
             if mend {
                 told(&made, &left, output);
             }
@@ -73,6 +98,9 @@ pub(crate) fn run(program: &ProgramArgs, mend: bool, output: &Output) -> Result<
                 report["fixed"] = made.iter().map(made_json).collect();
                 report["not_fixed"] = left.iter().map(left_json).collect();
             }
+            if wanted.flow {
+                report["flow"] = flow::to_json(&flow);
+            }
             output.print_json(&report);
         }
     }
@@ -85,17 +113,27 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
     let target = match target::find(&request, &around) {
         Ok(target) => target,
-        Err(found) => return Ok(Checked { root: None, found: found.0 }),
+        Err(found) => return Ok(Checked::unread(None, found.0)),
     };
     let root = Some(PathBuf::from(target.source.tree.root().as_str()));
     let host = match reading_host(&request, &around, &target) {
         Ok(host) => host,
-        Err(Problem::Program(found)) => return Ok(Checked { root, found: found.0 }),
+        Err(Problem::Program(found)) => return Ok(Checked::unread(root, found.0)),
         Err(problem) => return Err(Complaint::wrong(problem.to_string())),
     };
     let mut found = target.warnings;
-    found.extend(llm_do::program::check(target.source, host));
-    Ok(Checked { root, found })
+    let (more, flow) = check_with_flow(target.source, host);
+    found.extend(more);
+    Ok(Checked { root, found, flow })
+}
+
+/// The flow for people, apart from the findings before it.
+fn flow_text(flow: &Flow, after_findings: bool) -> String {
+    let text = match flow.workers.is_empty() {
+        true => "no untrusted content reaches a worker\n".to_owned(),
+        false => flow::text(flow),
+    };
+    if after_findings { format!("\n{text}") } else { text }
 }
 
 /// What was changed, and what was not for a reason of its own.

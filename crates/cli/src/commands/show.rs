@@ -15,7 +15,7 @@ use crate::{
 };
 use llm_do::{
     Problem, Session, Settings,
-    core::{journal::RecordKind, model::Part},
+    core::{journal::RecordKind, model::Part, schema::Schema},
     program::{Program, Shown, diagnostics::json::to_json, target},
 };
 use serde_json::{Value, json};
@@ -216,7 +216,7 @@ fn request_text(sent: &RecordKind, output: &Output) -> String {
         }
     }
     if let Some(schema) = schema {
-        out.push_str(&format!("\n{}{}\n", heading("returns"), visible::line(&schema.to_string())));
+        out.push_str(&format!("\n{}{}\n", heading("returns"), visible::line(&offered(schema).to_string())));
     }
     out
 }
@@ -235,6 +235,11 @@ fn request_json(sent: &RecordKind) -> Value {
         "message": message.parts,
         "tools": tools,
         "server_tools": server_tools,
-        "returns": output,
+        "returns": output.as_ref().map(offered),
     })
+}
+
+/// The type of the output as the model is told it. The record has the keywords of llm-do, too.
+fn offered(output: &Arc<Value>) -> Arc<Value> {
+    Arc::clone(Schema::built_in((**output).clone()).shown())
 }

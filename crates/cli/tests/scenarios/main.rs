@@ -32,4 +32,5 @@ mod server_side_tools;
 mod shell;
 mod terminal_session;
 mod tool_rules;
+mod untrusted_content;
 mod wire_formats;

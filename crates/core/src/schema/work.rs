@@ -47,7 +47,7 @@ impl Counted {
                 count(place, schema);
             }
         }
-        let validator = jsonschema::draft202012::options()
+        let validator = super::keywords::options()
             .with_pattern_options(jsonschema::PatternOptions::fancy_regex().backtrack_limit(100_000))
             .with_keyword(KEYWORD, |_, weight: &Value, _: Location| {
                 Ok(Box::new(Reference { weight: weight.as_u64().unwrap_or(1) }))

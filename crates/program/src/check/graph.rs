@@ -28,15 +28,15 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
 }
 
 /// The exact calls. Workers are numbered in the order of their names.
-struct Graph<'a> {
-    names: Vec<&'a Arc<str>>,
+pub(super) struct Graph<'a> {
+    pub(super) names: Vec<&'a Arc<str>>,
     numbers: BTreeMap<&'a str, usize>,
     /// The callees of each worker, with their spans.
-    calls: Vec<Vec<(usize, &'a Span)>>,
+    pub(super) calls: Vec<Vec<(usize, &'a Span)>>,
 }
 
 impl<'a> Graph<'a> {
-    fn of(scope: &Scope<'a>) -> Self {
+    pub(super) fn of(scope: &Scope<'a>) -> Self {
         let names: Vec<&Arc<str>> = scope.workers.keys().collect();
         let numbers: BTreeMap<&str, usize> =
             names.iter().enumerate().map(|(i, name)| (&***name, i)).collect();
@@ -240,7 +240,7 @@ fn may_call_any(effective: &Effective) -> bool {
 }
 
 /// The workers that an allowlist pattern matches.
-fn matching(scope: &Scope<'_>, graph: &Graph<'_>, package: PackageId, glob: &str) -> Vec<usize> {
+pub(super) fn matching(scope: &Scope<'_>, graph: &Graph<'_>, package: PackageId, glob: &str) -> Vec<usize> {
     let Ok(glob) = globset::GlobBuilder::new(glob).literal_separator(false).build() else {
         return Vec::new();
     };

@@ -134,6 +134,7 @@ codes! {
     SHADOWED_VARIABLE = "W0809", "a parameter that hides a built-in variable";
     INPUT_VARIABLE = "W0810", "a variable that only the input may define";
     ASKS_ANYWAY = "W0811", "a pre-approval that asks anyway";
+    MEETING = "W0812", "untrusted content, private files and a way out in one worker";
 }
 
 #[cfg(test)]

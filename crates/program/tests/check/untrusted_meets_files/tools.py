@@ -1,0 +1,5 @@
+from llm_do import tool
+
+@tool(risk="network")
+def send(to: str, text: str) -> None:
+    """Sends a mail."""
