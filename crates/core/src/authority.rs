@@ -363,7 +363,11 @@ impl Authority {
                     bound: self.describe_bounds(),
                 });
             }
-            mounts.extend(seen);
+            // A callee can't make trusted what others write in the caller's view.
+            mounts.extend(seen.into_iter().map(|mount| {
+                let untrusted = mount.untrusted || self.view.shows_untrusted(&mount.place);
+                Mount { untrusted, ..mount }
+            }));
         }
         Ok(mounts)
     }
@@ -398,6 +402,12 @@ impl Authority {
     pub fn locate_tree(&self, path: &str) -> Result<Vec<Located>, Refusal> {
         let path = VirtualPath::parse(path)?;
         self.view.locate_tree(&path, &self.bounds, &self.protection)
+    }
+
+    /// Whether a process with this authority can read what others write: from the network, or in an untrusted mount.
+    pub fn reaches_untrusted(&self) -> bool {
+        self.bounds.network != Network::Off
+            || self.view.mounts().iter().any(|mount| mount.untrusted && self.bounds.overlaps(&mount.place))
     }
 
     /// Whether anything can be written. If not, tools that write need not be offered.

@@ -15,7 +15,7 @@ use crate::{
     template::TemplateSource,
 };
 use serde_json::{Map, Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The merged definition of one worker.
 #[derive(Clone, Debug)]
@@ -62,6 +62,8 @@ pub struct WorkerDefinition {
     pub sandbox: Sandbox,
     /// Which files callers may attach.
     pub attachments: AttachmentPolicy,
+    /// Which parts of its input others write.
+    pub untrusted: Untrusted,
     /// Whether it may be called with neither input nor attachment.
     pub allow_empty_input: bool,
     /// Its limits, merged.
@@ -193,6 +195,17 @@ pub struct Sandbox {
     pub narrowing: Narrowing,
     /// The environment variables that code of the worker's package gets, as far as the operator grants them.
     pub env: Vec<Arc<str>>,
+}
+
+/// The parts of a worker's input that others write, as its file declares them (`docs/reference/origins.md`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Untrusted {
+    /// The parameters whose values are untrusted.
+    pub parameters: BTreeSet<Arc<str>>,
+    /// The parameters of type `path` whose files are untrusted. The path itself is the caller's.
+    pub paths: BTreeSet<Arc<str>>,
+    /// Whether attachments are untrusted.
+    pub attachments: bool,
 }
 
 /// Files that may be attached to a call.

@@ -1,8 +1,12 @@
 //! JSON Schema 2020-12, compiled once and shared, and canonical JSON.
 
+mod clean;
 mod defaults;
+mod keywords;
 mod subschemas;
 
+pub use clean::leaves_no_room;
+pub use keywords::{CLEAN, Misuse, UNTRUSTED, misuse};
 pub use subschemas::subschemas;
 
 use serde::Serialize;
@@ -19,6 +23,8 @@ pub struct Schema {
     validator: OnceLock<jsonschema::Validator>,
     /// Whether it may declare defaults.
     has_defaults: OnceLock<bool>,
+    /// It as models see it.
+    shown: OnceLock<Arc<Value>>,
 }
 
 /// A value that is not a usable JSON Schema.
@@ -48,21 +54,28 @@ impl Schema {
     /// Checks that `value` is a schema and compiles it. External references are refused: a schema is self-contained.
     pub fn new(value: Value) -> Result<Self, BadSchema> {
         let validator = compile(&value)?;
-        Ok(Self {
-            value: Arc::new(value),
-            validator: OnceLock::from(validator),
-            has_defaults: OnceLock::new(),
-        })
+        Ok(Self { validator: OnceLock::from(validator), ..Self::built_in(value) })
     }
 
     /// A built-in schema, known to be valid; compiled when it is first needed.
     pub fn built_in(value: Value) -> Self {
-        Self { value: Arc::new(value), validator: OnceLock::new(), has_defaults: OnceLock::new() }
+        Self {
+            value: Arc::new(value),
+            validator: OnceLock::new(),
+            has_defaults: OnceLock::new(),
+            shown: OnceLock::new(),
+        }
     }
 
     /// The schema as JSON.
     pub fn value(&self) -> &Arc<Value> {
         &self.value
+    }
+
+    /// The schema as models and other programs see it: without the keywords that only llm-do knows, [`CLEAN`] and
+    /// [`UNTRUSTED`].
+    pub fn shown(&self) -> &Arc<Value> {
+        self.shown.get_or_init(|| keywords::without_own(&self.value))
     }
 
     /// Checks a value; lists every violation (at most 20, since a model can't use more).
@@ -132,7 +145,7 @@ fn fits_at_a_glance(schema: &Value, value: &Value) -> bool {
     let Some(schema) = schema.as_object() else { return false };
     let declared = schema.get("properties").and_then(Value::as_object);
     schema.iter().all(|(keyword, says)| match (keyword.as_str(), says) {
-        ("title" | "description" | "default", _) => true,
+        ("title" | "description" | "default" | UNTRUSTED, _) => true,
         ("type", Value::String(kind)) => match kind.as_str() {
             "string" => value.is_string(),
             "boolean" => value.is_boolean(),
@@ -154,7 +167,7 @@ fn fits_at_a_glance(schema: &Value, value: &Value) -> bool {
 }
 
 fn compile(value: &Value) -> Result<jsonschema::Validator, BadSchema> {
-    jsonschema::draft202012::options().build(value).map_err(|error| BadSchema(error.to_string()))
+    keywords::options().build(value).map_err(|error| BadSchema(error.to_string()))
 }
 
 /// Canonical JSON: keys sorted, no white space. Hashes, keys and remembered approvals use it, so the key order in a

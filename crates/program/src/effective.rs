@@ -27,7 +27,7 @@ use crate::{
 };
 use llm_do_core::{
     model::ModelName,
-    schema::Schema,
+    schema::{self, Schema},
     template::TemplateFacts,
     worker::{Sandbox, Signature, WorkerDefinition},
 };
@@ -127,6 +127,9 @@ impl Context<'_> {
         check_handed(&declared, &sandbox, found);
         let written: Vec<&str> = sandbox.write.iter().map(|(name, _)| name.as_str()).collect();
         let attaches = attachments.max_attachments > 0;
+        let others_attach =
+            keys.get("attachment_policy").and_then(|policy| policy.get("untrusted")).and_then(Node::as_flag);
+        let untrusted = signature::untrusted(&declared, others_attach == Some(true));
         let signature = signature::build(&declared, &written, attaches).unwrap_or_else(|reason| {
             let place = keys.get("schema_in_ref").or_else(|| keys.get("parameters"));
             found.push(
@@ -196,6 +199,7 @@ impl Context<'_> {
                 env: sandbox.env.into_iter().map(|(name, _)| name).collect(),
             },
             attachments,
+            untrusted,
             allow_empty_input: keys.get("allow_empty_input").and_then(Node::as_flag).unwrap_or(true),
             limits: limits(self.host, &layers),
             // The journal records the text of the code.
@@ -262,10 +266,14 @@ impl Context<'_> {
             },
             (None, None) => return (None, paths),
         };
-        match Schema::new(schema) {
+        let schema = Schema::new(schema).map_err(|error| error.to_string());
+        match schema.and_then(|schema| match schema::misuse(schema.value(), |_| false) {
+            Some(misuse) => Err(misuse.to_string()),
+            None => Ok(schema),
+        }) {
             Ok(schema) => (Some(Arc::new(schema)), paths),
-            Err(error) => {
-                found.push(Diagnostic::error(codes::BAD_SCHEMA, error.to_string()).at(&place.span));
+            Err(problem) => {
+                found.push(Diagnostic::error(codes::BAD_SCHEMA, problem).at(&place.span));
                 (None, paths)
             }
         }

@@ -226,6 +226,7 @@ pub const MOUNT: &[Key] = &[
     Key::new("max_file_bytes", Shape::Count(1), "largest file"),
     Key::new("read_approval", Shape::Approval, "rule for reading"),
     Key::new("write_approval", Shape::Approval, "rule for writing"),
+    Key::new("untrusted", Shape::Flag, "others write what it shows"),
 ];
 
 /// `attachment_policy`.
@@ -234,6 +235,7 @@ pub const ATTACHMENT_POLICY: &[Key] = &[
     Key::new("max_total_bytes", Shape::Count(0), "most bytes together"),
     Key::new("allowed_suffixes", Shape::Texts, "only these"),
     Key::new("denied_suffixes", Shape::Texts, "never these"),
+    Key::new("untrusted", Shape::Flag, "others write what is attached"),
 ];
 
 /// An upper bound for the cost of a run.

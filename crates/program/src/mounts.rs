@@ -179,6 +179,7 @@ struct Rules {
     approvals: Approvals,
     suffixes: Vec<String>,
     max_file_bytes: Option<u64>,
+    untrusted: bool,
 }
 
 struct Mounts<'a> {
@@ -239,8 +240,30 @@ impl Mounts<'_> {
                 .iter()
                 .filter_map(|entry| entry.value.get("max_file_bytes")?.as_count())
                 .min(),
+            untrusted: self.untrusted(name, &layers),
         };
         self.add(at, root, access, rules);
+    }
+
+    /// Whether any layer says that others write what the mount shows. A worker can't take it back.
+    fn untrusted(&mut self, name: &str, layers: &[&Entry]) -> bool {
+        let said: Vec<&Node> = layers.iter().filter_map(|entry| entry.value.get("untrusted")).collect();
+        if let [project, worker] = *said
+            && (project.as_flag(), worker.as_flag()) == (Some(true), Some(false))
+        {
+            self.found.push(
+                Diagnostic::error(
+                    codes::CONFLICT,
+                    format!(
+                        "the project declares the mount `{name}` untrusted, and this worker takes it back"
+                    ),
+                )
+                .at(&worker.span)
+                .related("the project's declaration", &project.span)
+                .help("remove this line: a worker can declare more content untrusted, but not less"),
+            );
+        }
+        said.iter().any(|node| node.as_flag() == Some(true))
     }
 
     fn add(&mut self, at: VirtualPath, root: &Node, access: Access, rules: Rules) {
@@ -298,6 +321,7 @@ impl Mounts<'_> {
         mount.max_file_bytes = rules.max_file_bytes;
         mount.approvals = approvals;
         mount.origin = Origin::Declared;
+        mount.untrusted = rules.untrusted;
         self.merged.narrowing.mounts.push(mount);
     }
 
@@ -532,6 +556,19 @@ mod tests {
         assert_eq!(mounts[0].suffixes, [".md", ".txt"]);
         assert_eq!(mounts[2].place, Place::new("/p/s"));
         assert!(merged.narrowing.readonly && merged.narrowing.declared);
+    }
+
+    #[test]
+    fn untrusted_mounts_stay_untrusted() {
+        let project = "paths: {mail: {root: ./mail, untrusted: true}, notes: ./notes, web: ./web}";
+        let (merged_mounts, found) = merged(project, "paths: {mail: {mode: rw}, web: {untrusted: true}}");
+        assert_eq!(found, []);
+        let untrusted =
+            merged_mounts.narrowing.mounts.iter().map(|mount| (mount.at.as_str(), mount.untrusted));
+        assert_eq!(untrusted.collect::<Vec<_>>(), [("/mail", true), ("/notes", false), ("/web", true)]);
+        let (taken_back, found) = merged(project, "paths: {mail: {untrusted: false}}");
+        assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), [codes::CONFLICT]);
+        assert!(taken_back.narrowing.mounts[0].untrusted);
     }
 
     #[test]

@@ -6,8 +6,9 @@
 use crate::{
     diagnostics::{Diagnostic, Fix, codes, nearest},
     span::SourceFile,
-    yaml::{self, Data, Node},
+    yaml::{self, Data, Entry, Node},
 };
+use llm_do_core::schema;
 use serde_json::{Map, Value, json};
 
 /// A type.
@@ -239,7 +240,12 @@ pub fn is_json_schema(node: &Node) -> bool {
         }
         _ => false,
     });
-    let keywords = |entry: &crate::yaml::Entry| KEYWORDS.contains(&entry.key.as_str()) || telling(&entry.key);
+    // A field may have these names too. Then its value is a type.
+    let own = |entry: &Entry| {
+        [schema::CLEAN, schema::UNTRUSTED].contains(&entry.key.as_str()) && entry.value.as_flag().is_some()
+    };
+    let keywords =
+        |entry: &Entry| KEYWORDS.contains(&entry.key.as_str()) || telling(&entry.key) || own(entry);
     let structural = node.entries().iter().any(|entry| {
         telling(&entry.key)
             && !(entry.value.as_text().is_some_and(|text| word(text).is_ok()) && entry.key != "$ref")
@@ -344,6 +350,11 @@ mod tests {
             (
                 "{type: string, id: integer?}",
                 r#"{"type":"object","properties":{"type":{"type":"string"},"id":{"type":["integer","null"]}},"required":["type"],"additionalProperties":false}"#,
+            ),
+            ("{type: string, clean: true, maxLength: 9}", r#"{"type":"string","clean":true,"maxLength":9}"#),
+            (
+                "{type: string, clean: boolean}",
+                r#"{"type":"object","properties":{"type":{"type":"string"},"clean":{"type":"boolean"}},"required":["type","clean"],"additionalProperties":false}"#,
             ),
             (
                 "{items: string}",

@@ -7,8 +7,8 @@ use crate::{
 };
 use llm_do_core::{
     authority::Access,
-    schema::Schema,
-    worker::{ATTACHMENTS, INPUT, INSTRUCTIONS, Parameter, Signature, accept_always},
+    schema::{self, Schema},
+    worker::{ATTACHMENTS, INPUT, INSTRUCTIONS, Parameter, Signature, Untrusted, accept_always},
 };
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -57,6 +57,24 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
     Declared { parameters: Some(parameters), schema: None, has_json_schema }
 }
 
+/// The parts of the input that the declaration marks with `untrusted: true`. `attachments` says whether attachments are
+/// untrusted.
+pub fn untrusted(declared: &Declared, attachments: bool) -> Untrusted {
+    let mut untrusted = Untrusted { attachments, ..Untrusted::default() };
+    let marked = |schema: &Value| schema.get(schema::UNTRUSTED) == Some(&Value::Bool(true));
+    for (name, typed) in declared.parameters.iter().flatten().filter(|(_, typed)| marked(&typed.schema)) {
+        let names = if typed.path { &mut untrusted.paths } else { &mut untrusted.parameters };
+        names.insert(name.as_str().into());
+    }
+    if let Some(schema) = &declared.schema {
+        let (schema, _) = inlined(schema);
+        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let names = properties.filter(|(_, schema)| marked(schema)).map(|(name, _)| name.as_str().into());
+        untrusted.parameters.extend(names);
+    }
+    untrusted
+}
+
 /// The signature for a declaration. `written` are the `path` parameters that callers pass for writing; `attachments`
 /// says whether the worker accepts any.
 ///
@@ -65,6 +83,7 @@ pub fn parameters(node: &Node, found: &mut Vec<Diagnostic>) -> Declared {
 pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result<Signature, String> {
     let message;
     let mut parameters = Vec::new();
+    let mut places = vec![String::new()];
     let mut schema = match (&declared.parameters, &declared.schema) {
         (Some(list), _) => {
             let mut properties = Map::new();
@@ -100,7 +119,8 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
             shorthand::object(properties, required)
         }
         (None, Some(schema)) => {
-            let schema = inlined(schema);
+            let (schema, of_references) = inlined(schema);
+            places.extend(of_references);
             if schema.get("type").and_then(Value::as_str) != Some("object") {
                 return Err("a worker's input is an object, so its schema needs `type: object`".into());
             }
@@ -138,6 +158,14 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
         false => Schema::built_in(schema),
     };
     if declared.has_json_schema
+        && let Some(misuse) = schema::misuse(schema.value(), |at| {
+            at.rsplit_once("/properties/")
+                .is_some_and(|(place, name)| !name.contains('/') && places.iter().any(|known| known == place))
+        })
+    {
+        return Err(misuse.to_string());
+    }
+    if declared.has_json_schema
         && let Some(unfit) = schema.unfit_defaults().into_iter().next()
     {
         return Err(format!(
@@ -153,21 +181,24 @@ pub fn build(declared: &Declared, written: &[&str], attachments: bool) -> Result
     })
 }
 
-/// A schema whose whole is a reference (to another file, or of a recursive class) with the target in its place.
-fn inlined(schema: &Value) -> Value {
+/// A schema whose whole is a reference (to another file, or of a recursive class) with the target in its place. Also
+/// the places of the targets, as JSON Pointers.
+fn inlined(schema: &Value) -> (Value, Vec<String>) {
     let mut whole = schema.clone();
+    let mut places = Vec::new();
     // Not endlessly, since references may form a cycle.
     for _ in 0..8 {
-        let target =
-            whole.get("$ref").and_then(Value::as_str).and_then(|at| whole.pointer(at.strip_prefix('#')?));
-        let Some(Value::Object(target)) = target.cloned() else { break };
+        let place = whole.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix('#'));
+        let Some(place) = place.map(str::to_owned) else { break };
+        let Some(Value::Object(target)) = whole.pointer(&place).cloned() else { break };
+        places.push(place);
         let Some(keywords) = whole.as_object_mut() else { break };
         keywords.shift_remove("$ref");
         for (keyword, value) in target {
             keywords.entry(keyword).or_insert(value);
         }
     }
-    whole
+    (whole, places)
 }
 
 fn is_string(schema: &Value) -> bool {
@@ -441,6 +472,36 @@ mod tests {
         }
         let twice = params(&[("n", "1"), ("n", "2")]);
         assert!(input_value("w", &s, Given { parameters: &twice, ..Given::default() }).is_err());
+    }
+
+    #[test]
+    fn declarations_say_what_others_write() {
+        let written = "{page: {type: string, untrusted: true}, dir: {type: path, untrusted: true}, n: integer, q: {type: string, untrusted: false}}";
+        let node = yaml::parse(&SourceFile::new("x", written), written.len()).unwrap();
+        let declared = parameters(&node, &mut Vec::new());
+        let both = untrusted(&declared, true);
+        assert_eq!(both.parameters, ["page".into()].into());
+        assert_eq!(both.paths, ["dir".into()].into());
+        assert!(both.attachments);
+        // Models are not shown the keyword.
+        let shown = build(&declared, &[], false).unwrap().schema.shown().to_string();
+        assert!(!shown.contains("untrusted"), "{shown}");
+
+        let class = json!({
+            "$ref": "#/$defs/In",
+            "$defs": {"In": {"type": "object", "properties": {"page": {"type": "string", "untrusted": true}}}},
+        });
+        let declared = Declared { schema: Some(class), has_json_schema: true, ..Declared::default() };
+        assert_eq!(untrusted(&declared, false).parameters, ["page".into()].into());
+        build(&declared, &[], false).unwrap();
+        for wrong in [
+            json!({"type": "object", "untrusted": true}),
+            json!({"type": "object", "properties": {"a": {"items": {"untrusted": true}}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "clean": true}}}),
+        ] {
+            let declared = Declared { schema: Some(wrong), has_json_schema: true, ..Declared::default() };
+            build(&declared, &[], false).unwrap_err();
+        }
     }
 
     #[test]

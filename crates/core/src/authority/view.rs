@@ -63,6 +63,9 @@ pub struct Mount {
     /// Why the view has it.
     #[serde(default)]
     pub origin: Origin,
+    /// Whether others write what it shows (`docs/reference/origins.md`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
 }
 
 impl Mount {
@@ -76,6 +79,7 @@ impl Mount {
             max_file_bytes: None,
             approvals: Approvals::default(),
             origin: Origin::Other,
+            untrusted: false,
         }
     }
 
@@ -108,6 +112,7 @@ impl Mount {
             max_file_bytes: self.max_file_bytes.into_iter().chain(other.max_file_bytes).min(),
             approvals: self.approvals.tightened(other.approvals),
             origin: self.origin,
+            untrusted: self.untrusted || other.untrusted,
         }
     }
 }
@@ -234,6 +239,12 @@ impl Located {
         self.shows(rest) && self.suffix_allowed(self.base.join(rest).name())
     }
 
+    /// Whether others write what is at a real place: a mount of the view that shows it says so, whichever mount the
+    /// path names.
+    pub fn is_untrusted(&self, real: &Place) -> bool {
+        self.mount.untrusted || self.view.shows_untrusted(real)
+    }
+
     /// Whether the first write may create the base itself: only inside the program's own tree
     /// (`docs/reference/sandbox.md`).
     pub fn may_make_base(&self) -> bool {
@@ -316,6 +327,11 @@ impl View {
         }
         let tightened = |mount: &Mount| Mount { approvals: mount.approvals.tightened(by), ..mount.clone() };
         Self { mounts: self.mounts.iter().map(tightened).collect() }
+    }
+
+    /// Whether an untrusted mount shows the place.
+    pub(super) fn shows_untrusted(&self, place: &Place) -> bool {
+        self.mounts.iter().any(|mount| mount.untrusted && place.is_within(&mount.place))
     }
 
     /// The mounts, innermost first.

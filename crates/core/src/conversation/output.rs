@@ -82,12 +82,12 @@ impl OutputContract {
         Some(if Self::is_wrapped(schema) {
             Arc::new(json!({
                 "type": "object",
-                "properties": {"result": **schema.value()},
+                "properties": {"result": **schema.shown()},
                 "required": ["result"],
                 "additionalProperties": false,
             }))
         } else {
-            Arc::clone(schema.value())
+            Arc::clone(schema.shown())
         })
     }
 

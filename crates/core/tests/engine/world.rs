@@ -30,7 +30,7 @@ use llm_do_core::{
     vfs::MemoryFileSystem,
     worker::{
         AttachmentPolicy, DefinitionError, Definitions, Delegation, Instructions, Limits, ModelChoice,
-        Sandbox, Signature, WorkerDefinition,
+        Sandbox, Signature, Untrusted, WorkerDefinition,
     },
 };
 use serde_json::{Value, json};
@@ -139,6 +139,7 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
         overrides: Vec::new(),
         sandbox: Sandbox::default(),
         attachments: AttachmentPolicy::default(),
+        untrusted: Untrusted::default(),
         allow_empty_input: true,
         limits: Limits::default(),
         text: format!("You are {id}.").into(),

@@ -19,7 +19,7 @@ use crate::{
 use llm_do_core::{
     model::ModelSettings,
     template::TemplateFacts,
-    worker::{AttachmentPolicy, CodeEntry, Instructions, Sandbox, WorkerDefinition},
+    worker::{AttachmentPolicy, CodeEntry, Instructions, Sandbox, Untrusted, WorkerDefinition},
 };
 use std::sync::Arc;
 
@@ -140,6 +140,7 @@ impl Context<'_> {
                 env: sandbox.env.into_iter().map(|(name, _)| name).collect(),
             },
             attachments,
+            untrusted: Untrusted::default(),
             allow_empty_input: true,
             limits: limits(self.host, &[self.package.manifest.limits.as_ref()]),
             text: Arc::clone(file.text()),

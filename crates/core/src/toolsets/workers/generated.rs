@@ -6,7 +6,7 @@
 
 use super::refuse;
 use crate::{
-    definition::{Instructions, Sandbox, Signature, WorkerDefinition},
+    definition::{Instructions, Sandbox, Signature, Untrusted, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
     function::{Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation},
     gate::Subject,
@@ -203,6 +203,7 @@ pub(super) fn definition(
         overrides: creator.overrides.clone(),
         sandbox: Sandbox::default(),
         attachments: creator.attachments.clone(),
+        untrusted: Untrusted { attachments: creator.untrusted.attachments, ..Untrusted::default() },
         allow_empty_input: true,
         limits: creator.limits.clone(),
         text: format!("{front}{instructions}").into(),

@@ -2,7 +2,7 @@
 
 use super::input::Input;
 use crate::{
-    authority::{Access, Approvals, Authority, Located, Mount, VirtualPath},
+    authority::{Access, Authority, Located, Mount, VirtualPath},
     call_path::CallPath,
     definition::{CallOverride, WorkerDefinition, attachments_root},
     engine::{Engine, Frame},
@@ -78,13 +78,15 @@ fn narrow(
         for over in call.frame.authority().view().mounts() {
             if let Some(rest) = over.at.rest(&place.path).filter(|rest| !rest.is_empty()) {
                 let access = over.access.min(place.access);
-                narrowing.handed.push(Mount { at: at.join(rest), access, ..over.clone() });
+                let untrusted = over.untrusted || worker.untrusted.paths.contains(name);
+                narrowing.handed.push(Mount { at: at.join(rest), access, untrusted, ..over.clone() });
             }
         }
         narrowing.handed.push(Mount {
             at,
             place: place.place(),
             access: place.access,
+            untrusted: place.mount.untrusted || worker.untrusted.paths.contains(name),
             ..place.mount.clone()
         });
     }
@@ -95,7 +97,7 @@ fn narrow(
         if !names.contains(&name) {
             names.push(name);
             narrowing.handed.push(Mount {
-                approvals: Approvals::default(),
+                untrusted: place.mount.untrusted || worker.untrusted.attachments,
                 ..Mount::new(attachments_root().join(name), place.place(), Access::Read)
             });
         }

@@ -67,7 +67,7 @@ pub(super) async fn prepare(
     }
     let output = OutputContract::new(worker.returns.clone(), !can.native_schema && can.tools);
     let native_output =
-        worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.value()));
+        worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.shown()));
     let mut made = None;
     let deadline = frame.remaining(&*host.driver).await;
     let stepped = host
@@ -94,7 +94,7 @@ pub(super) async fn prepare(
                         if worker.returns.is_some() && !can.native_schema && !output.uses_final_tool() {
                             system.push_str("\n\nAnswer with JSON that fits this schema, and nothing else: ");
                             system.push_str(
-                                &worker.returns.iter().map(|s| s.value().to_string()).collect::<String>(),
+                                &worker.returns.iter().map(|s| s.shown().to_string()).collect::<String>(),
                             );
                         }
                         let specs = specs(&functions, &output);
@@ -237,7 +237,7 @@ fn specs(functions: &[Function], output: &OutputContract) -> Arc<[ToolSpec]> {
     let shown = functions.iter().map(|f| ToolSpec {
         name: Arc::clone(&f.meta.tool_name),
         description: Arc::clone(&f.meta.description),
-        input: Arc::clone(f.meta.input.value()),
+        input: Arc::clone(f.meta.input.shown()),
     });
     let last = output.final_tool_input().map(|input| ToolSpec {
         name: FINAL_TOOL.into(),
