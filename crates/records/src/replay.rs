@@ -23,6 +23,7 @@ use llm_do_core::{
         Blob, Capabilities, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
         ModelResponse, Models, Part,
     },
+    origin::{Origins, UntrustedPlaces, UntrustedSet},
     question::{Approval, Question, Reply},
     send::BoxFuture,
     shared::{InProcess, Shared},
@@ -122,6 +123,8 @@ pub struct ReplayDriver {
     redactor: Arc<Redactor>,
     asked: Asked,
     shared: InProcess,
+    /// Nothing is written, and what was listed is in the records.
+    untrusted: UntrustedSet,
     state: Mutex<State>,
     now_ms: AtomicU64,
 }
@@ -140,8 +143,8 @@ impl ReplayDriver {
         let history = History::of(records.to_vec());
         let now_ms = AtomicU64::new(history.began_ms);
         let asked = Asked { capabilities: capabilities(&records), requests: Arc::default() };
-        let (shared, state) = (InProcess::default(), Mutex::default());
-        Self { history, records, redactor, asked, shared, state, now_ms }
+        let (shared, untrusted, state) = (InProcess::default(), UntrustedSet::default(), Mutex::default());
+        Self { history, records, redactor, asked, shared, untrusted, state, now_ms }
     }
 
     /// The models of the record: they can what those could, and answer nothing.
@@ -317,6 +320,14 @@ impl Driver for ReplayDriver {
 
     fn shared(&self) -> &dyn Shared {
         &self.shared
+    }
+
+    fn untrusted_places(&self) -> &dyn UntrustedPlaces {
+        &self.untrusted
+    }
+
+    fn recorded_origins(&self, path: &CallPath) -> Option<Origins> {
+        self.history.recorded_origins(path)
     }
 
     fn exchange<'a>(

@@ -3,6 +3,7 @@
 use crate::{paint::Paint, visible};
 use llm_do_core::{
     function::{Preview, Risk},
+    origin::Steering,
     question::Approval,
 };
 use serde_json::Value;
@@ -49,6 +50,9 @@ pub(super) fn question(ask: &Approval, extent: Extent, columns: usize, paint: Pa
         "{}",
         paint.dim(format!("  asked because of: {}", visible::line(&ask.rule.to_string())))
     );
+    if let Some(steering) = &ask.steering {
+        words(&mut out, steering, paint);
+    }
     let diff = ask.preview.as_ref().map(|preview| match preview {
         Preview::Change { path, before, after } => {
             diff(path, before.as_deref(), after.as_deref(), extent, paint)
@@ -57,6 +61,17 @@ pub(super) fn question(ask: &Approval, extent: Extent, columns: usize, paint: Pa
     arguments(&mut out, &ask.input, diff.is_some(), extent, paint);
     out.extend(diff);
     out
+}
+
+/// Where words that others wrote came from, and which arguments hold them.
+fn words(out: &mut String, steering: &Steering, paint: Paint) {
+    for (sentence, excerpt) in steering.said() {
+        let _ = writeln!(out, "  {}", paint.yellow(visible::line(&sentence)));
+        let _ = writeln!(out, "  │ {}", visible::line(excerpt));
+    }
+    if steering.more > 0 {
+        let _ = writeln!(out, "  {}", paint.dim(format!("{} more calls brought such words", steering.more)));
+    }
 }
 
 /// Each argument under its name. `brief`: a diff follows, which shows the long ones better.
@@ -229,6 +244,7 @@ mod tests {
             input: Arc::new(input),
             preview,
             rule: DecidedBy::Default(Risk::Write),
+            steering: None,
         }
     }
 

@@ -25,6 +25,7 @@ mod delegation;
 mod domain_lists;
 mod foreign_runs;
 mod generated_workers;
+mod injected_words;
 mod kernel;
 mod links;
 mod loading;
@@ -93,6 +94,7 @@ groups! {
     project_code: project_code::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
+    injected_words: injected_words::group,
     approvals: operator::approvals,
     terminal: operator::terminal,
     loading: loading::group,

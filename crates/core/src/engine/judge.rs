@@ -32,7 +32,7 @@ impl Engine {
         edited_by: Option<DecidedBy>,
     ) -> Result<Judged, Stop> {
         let meta = &call.function.meta;
-        let verdict = self.weigh(call, admitted, Gate::decide);
+        let verdict = self.wary(call, admitted, self.weigh(call, admitted, Gate::decide));
         let record = |rule, by: DecidedBy, reason: Option<&str>| {
             let body = RecordKind::Verdict { rule, by, reason: reason.map(Into::into) };
             self.host.driver.record(&call.path, StepName::Verdict, body)
@@ -94,6 +94,7 @@ impl Engine {
             input: Arc::clone(&admitted.input),
             preview,
             rule,
+            steering: self.steering(call, admitted),
         });
         let known = Known::Remembered(key);
         let given = self.exchange(call.frame, &call.path, StepName::Ask, question, known).await?;
@@ -125,13 +126,7 @@ impl Engine {
         look: impl FnOnce(&Gate, &Query<'_>) -> T,
     ) -> T {
         let meta = &call.function.meta;
-        let touched = admitted
-            .places
-            .iter()
-            .zip(&admitted.real)
-            .zip(&admitted.effects.touches)
-            .map(|((place, real), touch)| Touched::new(place, real, touch));
-        let touched: Vec<Touched> = touched.collect();
+        let touched: Vec<Touched<'_>> = admitted.touched().collect();
         let not_own = not_own(meta, &touched);
         let foreign = call.frame.is_foreign() || !self.is_own(meta);
         // A function's own `preApproved` applies only where the program's files may pre-approve.
@@ -191,7 +186,15 @@ pub(super) fn memory_key(function: &Function, admitted: &Admitted) -> String {
             }
         }
     }
-    format!("{:?}\0{}\0{}", function.meta.source, function.meta.name, canonical(&input))
+    // The same words from elsewhere are another question.
+    let origins = serde_json::to_value(&admitted.origins).unwrap_or_default();
+    format!(
+        "{:?}\0{}\0{}\0{}",
+        function.meta.source,
+        function.meta.name,
+        canonical(&input),
+        canonical(&origins)
+    )
 }
 
 pub(super) fn denied(name: &str, reason: Option<&str>) -> String {

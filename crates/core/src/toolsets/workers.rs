@@ -211,6 +211,10 @@ impl Composite for WorkerCall {
         Effects { subjects: vec![Subject::Text(worker.to_owned())], ..Effects::default() }
     }
 
+    fn knows_origins(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
         Box::pin(async move {
             let reference = call.input.get("worker").and_then(Value::as_str).unwrap_or_default();

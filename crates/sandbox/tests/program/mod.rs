@@ -99,6 +99,7 @@ impl Program {
             authority: &self.authority,
             files: &self.files,
             results: Results::default(),
+            untrusted: &llm_do_core::origin::UntrustedSet::default(),
             idempotency_key: "",
         };
         leaf.run(call).await.map(|output| output.value).map_err(|error| error.message)
@@ -125,6 +126,7 @@ impl Program {
             authority: &self.authority,
             files: &self.files,
             results: Results::default(),
+            untrusted: &llm_do_core::origin::UntrustedSet::default(),
             idempotency_key: "",
         };
         leaf.preview(call).await

@@ -89,6 +89,7 @@ pub(super) async fn prepare(
                         ending: End::Failed(failure).to_ending(),
                         usage: Default::default(),
                         blobs: Vec::new(),
+                        origins: Default::default(),
                     },
                     Ok(((mut system, parts), functions)) => {
                         if worker.returns.is_some() && !can.native_schema && !output.uses_final_tool() {
@@ -114,21 +115,23 @@ pub(super) async fn prepare(
                             can_read_on,
                             can,
                             message: Conversation::first_message(parts),
+                            origin: frame.trail().origin(),
                         }
                     }
                 }
             }),
         })
         .await?;
-    let (system, specs, ensures, can_read_on, first) = match stepped.end {
+    let (system, specs, ensures, can_read_on, first, origin) = match stepped.end {
         StepEnd::Done(RecordKind::ConversationStarted {
             system,
             tools,
             ensures,
             can_read_on,
             message,
+            origin,
             ..
-        }) => (system, tools, ensures, can_read_on, message),
+        }) => (system, tools, ensures, can_read_on, message, origin),
         StepEnd::Done(RecordKind::CallEnded { ending: crate::outcome::Ending::Failure(failure), .. }) => {
             return Err(failure.into());
         }
@@ -140,6 +143,7 @@ pub(super) async fn prepare(
             return Err(Stop::failed(FailureKind::Timeout, message));
         }
     };
+    let frame = frame.after(frame.trail().clone().begun(origin, call.path, &worker.id));
     let functions = match made {
         Some(functions) => functions,
         None => tools_again(call.engine, worker, &frame, call.path, StepName::Conversation).await?,
