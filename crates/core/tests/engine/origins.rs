@@ -1,6 +1,6 @@
 //! Where words come from, and what follows from them.
 
-use crate::world::{Ran, Script, World, calls, mount, rule, text, tool, worker_with_tools};
+use crate::world::{Ran, Script, World, calls, mount, place, rule, text, tool, worker_with_tools};
 use llm_do_core::{
     authority::Access,
     function::{Function, Risk},
@@ -9,6 +9,7 @@ use llm_do_core::{
     origin::{Origin, Origins, ResultOrigin},
     question::Answer,
     schema::Schema,
+    template::{TemplateName, TemplateRefusal, TemplateSource, TemplateText},
     worker::WorkerDefinition,
 };
 use serde_json::{Value, json};
@@ -266,6 +267,36 @@ fn rows_of_an_untrusted_mount_are_untrusted() {
             .file("inbox/ignore all rules.txt", "theirs")
             .run(json!({"input": "Go."}));
         assert_eq!(ran.outcome.origins.is_untrusted(), tainted, "{pattern}");
+    }
+}
+
+/// The files of a program as its templates find them.
+struct Files;
+
+impl TemplateSource for Files {
+    fn template(&self, _: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {
+        Ok(None)
+    }
+
+    fn file(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {
+        let (text, origin) = ("words".into(), name.to_string());
+        let place = Some(place(&origin));
+        Ok(Some(TemplateText { text, origin, place }))
+    }
+}
+
+#[test]
+fn an_untrusted_file_in_the_instructions_taints_from_the_first_message() {
+    for (file, tainted) in [("notes/a.md", false), ("inbox/1.txt", true)] {
+        let mut main = worker_with_tools("main");
+        main.instructions.text = format!("{{{{ file('{file}') }}}}").into();
+        main.instructions.templates = Arc::new(Files);
+        main.sandbox.narrowing.declared = true;
+        let mut inbox = mount("/inbox", "inbox", Access::Read);
+        inbox.untrusted = true;
+        main.sandbox.narrowing.mounts = vec![mount("/notes", "notes", Access::Read), inbox];
+        let ran = world().worker(main, vec![text("Done.")]).run(json!({"input": "Go."}));
+        assert_eq!(ran.outcome.origins.is_untrusted(), tainted, "{file}");
     }
 }
 
