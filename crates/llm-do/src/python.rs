@@ -141,5 +141,6 @@ fn code_tool(tool: &ExposedTool) -> CodeTool {
         refused: tool.refused.clone(),
         risk: tool.risk.as_ref().and_then(|risk| serde_json::from_value(risk.as_str().into()).ok()),
         makes_calls: tool.context,
+        results: tool.results(),
     }
 }

@@ -7,6 +7,7 @@ use crate::diagnostics::{Diagnostic, codes};
 use llm_do_core::{
     authority::Place,
     function::Risk,
+    origin::ResultOrigin,
     send::{MaybeSend, MaybeSync},
     worker::{CodeModule, CodePackage, ToolLevel},
 };
@@ -52,6 +53,8 @@ pub struct CodeTool {
     pub risk: Option<Risk>,
     /// Whether it makes calls of its own.
     pub makes_calls: bool,
+    /// What its author states about the origin of its results.
+    pub results: Option<ResultOrigin>,
 }
 
 /// The reason why code could not be inspected.

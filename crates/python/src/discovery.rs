@@ -5,6 +5,7 @@ use crate::{
     explain,
     host::{self, Host},
     interpreter::{Interpreter, write_new},
+    untrusted::Declared,
     view::Reach,
     wire::{FromHost, Module, PythonError, ToHost},
 };
@@ -58,6 +59,9 @@ pub struct ExposedTool {
     /// Whether its author declares that it may run beside other calls.
     #[serde(default)]
     pub parallel: Option<bool>,
+    /// Which parts of its result its author declares untrusted.
+    #[serde(default)]
+    pub untrusted: Option<Declared>,
     /// The parameters that hold paths.
     #[serde(default)]
     pub paths: Vec<Arc<str>>,
@@ -228,9 +232,13 @@ async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleRep
     match answer {
         FromHost::Loaded { modules } => {
             let report = modules.into_iter().next().unwrap_or_default();
-            serde_json::from_value(report).map_err(|error| {
+            let mut report: ModuleReport = serde_json::from_value(report).map_err(|error| {
                 DiscoveryError(format!("the Python host sent an invalid description of `{name}`: {error}"))
-            })
+            })?;
+            for tool in &mut report.functions {
+                tool.refused = tool.refused.take().or_else(|| tool.contradiction());
+            }
+            Ok(report)
         }
         FromHost::Error { error, .. } => Err(DiscoveryError(error.message)),
         _ => Err(DiscoveryError("the Python host sent an unexpected answer".to_owned())),

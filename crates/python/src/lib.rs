@@ -21,6 +21,7 @@ mod prepared;
 mod python;
 mod tool;
 mod toolset;
+mod untrusted;
 mod view;
 mod wire;
 
@@ -29,3 +30,4 @@ pub use interpreter::{Interpreter, InterpreterError, Origin};
 pub use prepared::Wanted;
 pub use python::{Environment, Python, Settings};
 pub use toolset::Custom;
+pub use untrusted::Declared;

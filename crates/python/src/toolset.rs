@@ -15,6 +15,7 @@ use llm_do_core::{
     },
     gate::{Pattern, Policy, Rule, RuleLine},
     journal::Runtime,
+    origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
@@ -328,7 +329,7 @@ impl<'a> Building<'a> {
             },
             timeout: None,
             contained,
-            results: llm_do_core::origin::ResultOrigin::Trusted,
+            results: self.results(tool, foreign),
             wildcard: false,
             policy: self.policy(tool, own, foreign)?,
         };
@@ -384,6 +385,17 @@ impl<'a> Building<'a> {
         // A file of the program can't lower the risk of code that reaches more than the program's own mounts.
         let stated = stated.filter(|risk| contained || *risk >= most);
         (stated.unwrap_or(most), contained)
+    }
+
+    /// The origin of its results: what its author declares, or else what its process can read. Code of a library can
+    /// only declare more of them untrusted.
+    fn results(&self, tool: &ExposedTool, foreign: bool) -> ResultOrigin {
+        let suspect = self.authority.reaches_untrusted() || self.python.confiner().is_unconfined();
+        match tool.results() {
+            Some(declared) if !(foreign && suspect) => declared,
+            _ if suspect => ResultOrigin::Untrusted,
+            _ => ResultOrigin::Trusted,
+        }
     }
 
     /// The toolset's `approval`, with the rules of the configuration and of the author for this tool.

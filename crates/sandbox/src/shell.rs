@@ -24,6 +24,7 @@ use llm_do_core::{
     function::{Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk},
     gate::Policy,
     journal::Runtime,
+    origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind},
@@ -168,7 +169,11 @@ impl Shell {
             // Its output is reported if it is ended here, and lost if its call is abandoned.
             timeout: Some(timeout + 2 * run::ENDING),
             contained: held,
-            results: llm_do_core::origin::ResultOrigin::Trusted,
+            results: if authority.reaches_untrusted() || confinement == Ok(Confinement::Unconfined) {
+                ResultOrigin::Untrusted
+            } else {
+                ResultOrigin::Trusted
+            },
             wildcard: false,
             policy: policy.cloned(),
         };

@@ -620,3 +620,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_others_write_is_untrusted_under_every_name() {
+    let mail = Mount { untrusted: true, ..rw("/mail", "/p/mail") };
+    let program = program(vec![mail, rw("/all", "/p")]);
+    let is_untrusted = |authority: &Authority, path: &str| {
+        let located = authority.locate(path, Read).unwrap();
+        located.is_untrusted(&located.place())
+    };
+    assert!(is_untrusted(&program, "/mail/1.txt"));
+    assert!(is_untrusted(&program, "/all/mail/1.txt"));
+    assert!(!is_untrusted(&program, "/all/notes/1.txt"));
+    // A callee mounts a part of it and does not say so.
+    let by = |foreign, real| Narrowing {
+        declared: true,
+        mounts: vec![ro("/m", real)],
+        network: Some(Network::Off),
+        foreign,
+        ..Narrowing::default()
+    };
+    for foreign in [false, true] {
+        let callee = program.narrow("callee", &by(foreign, "/p/mail/in")).unwrap();
+        assert!(is_untrusted(&callee, "/m/1.txt") && callee.reaches_untrusted(), "{foreign}");
+        let callee = program.narrow("callee", &by(foreign, "/p/notes")).unwrap();
+        assert!(!is_untrusted(&callee, "/m/1.txt") && !callee.reaches_untrusted(), "{foreign}");
+    }
+    // A process with the network reads what others write, too.
+    assert!(
+        program
+            .narrow("callee", &Narrowing { network: None, ..by(false, "/p/notes") })
+            .unwrap()
+            .reaches_untrusted()
+    );
+}

@@ -136,7 +136,7 @@ fn modules(scope: &Scope<'_>, level: &ToolLevel, effective: &Effective, found: &
                 found.push(
                     Diagnostic::error(codes::NO_TOOL, format!("`{}` cannot be a tool: {reason}", tool.name))
                         .at(&at())
-                        .help("change its parameters, or start its name with `_` so that it is not exposed"),
+                        .help("change the function, or start its name with `_` so that it is not exposed"),
                 );
             }
             if let Some((other, first)) = defined.insert(&tool.name, (&module.module, tool)) {

@@ -7,6 +7,7 @@
 use llm_do_core::{
     authority::Place,
     function::Function,
+    origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
     toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
@@ -118,7 +119,9 @@ impl Reader {
 
     fn exposed(&self, module: &CodeModule, names: &[Arc<str>]) -> Result<Vec<CodeTool>, CodeProblem> {
         let (place, text) = self.text(module)?;
+        let mut before = "";
         let functions = text.lines().enumerate().filter_map(|(i, line)| {
+            let decorator = std::mem::replace(&mut before, line);
             let (name, rest) = line.strip_prefix("def ")?.split_once('(')?;
             let typed = rest.contains(": ") || rest.contains("->");
             let exposed = match names {
@@ -131,8 +134,11 @@ impl Reader {
                 file: Some(place.clone()),
                 line: u32::try_from(i + 1).ok(),
                 refused: rest.contains("*args").then(|| "`*args` takes any number of arguments".into()),
-                risk: None,
+                risk: decorator
+                    .split_once("risk=\"")
+                    .and_then(|(_, risk)| serde_json::from_value(risk.split('"').next()?.into()).ok()),
                 makes_calls: rest.contains("ToolContext"),
+                results: decorator.contains("untrusted=True").then_some(ResultOrigin::Untrusted),
             })
         });
         let tools: Vec<CodeTool> = functions.collect();

@@ -81,7 +81,7 @@ def options_in(metadata: Any) -> Optional[Frame]:
     place = type(metadata).__module__.partition(".")[0]
     if isinstance(metadata, FieldOptions) or place == "annotated_types":
         found = {}
-        for key in (*CONSTRAINTS, "description", "examples"):
+        for key in (*CONSTRAINTS, *OWN_KEYWORDS, "description", "examples"):
             value = getattr(metadata, key, None)
             if value is not None:
                 found[key] = value
@@ -92,6 +92,9 @@ def options_in(metadata: Any) -> Optional[Frame]:
         }
         if getattr(metadata, "alias", None) or getattr(metadata, "discriminator", None):
             return None
+        extra = getattr(metadata, "json_schema_extra", None)
+        if isinstance(extra, dict):
+            found.update({key: extra[key] for key in OWN_KEYWORDS if key in extra})
         for one in metadata.metadata:
             inner = options_in(one)
             if inner is None:
@@ -127,6 +130,8 @@ def constrain(form: Form, given: Frame) -> Form:
                 more[keyword] = limit if is_scalar(limit) else default_of(limit).get("default")
             elif kind == "object" and key in ("min_length", "max_length"):
                 more["minProperties" if key == "min_length" else "maxProperties"] = value
+        if given.get("clean") is not None and kind != "null":
+            more["clean"] = given["clean"]
         return {**schema, **more}
 
     schema = apply(form.schema)
@@ -135,6 +140,8 @@ def constrain(form: Form, given: Frame) -> Form:
     if given.get("examples"):
         examples = default_of(list(given["examples"])).get("default")
         schema = {**schema, "examples": examples} if examples else schema
+    if given.get("untrusted") is not None:
+        schema = {**schema, "untrusted": given["untrusted"]}
     result = Form(schema, form.read, form.plain, form.paths)
     result.optional = form.optional
     return result

@@ -304,6 +304,7 @@ def describe_tool(tool: Tool) -> Frame:
         "risk": options.risk,
         "approval": "callable" if callable(options.approval) else options.approval,
         "parallel": options.parallel,
+        "untrusted": options.untrusted,
         "paths": plan.paths,
         "file": file,
         "line": line,

@@ -20,6 +20,9 @@ CONSTRAINTS = {
     "pattern": (None, "pattern", None),
 }
 
+#: The keywords of `Field` that JSON Schema does not have (`docs/reference/worker-files.md`).
+OWN_KEYWORDS = ("clean", "untrusted")
+
 
 class Unsupported(Exception):
     """A type that has no JSON form."""

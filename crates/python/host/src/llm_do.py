@@ -66,7 +66,7 @@ class CallError(Exception):
 class Options:
     """The options of `@tool`."""
 
-    __slots__ = ("name", "description", "risk", "approval", "parallel", "schema")
+    __slots__ = ("name", "description", "risk", "approval", "parallel", "schema", "untrusted")
 
     def __init__(self, what: str, given: Dict[str, Any]) -> None:
         for key in given:
@@ -81,6 +81,7 @@ class Options:
         self.approval = given.get("approval")
         self.parallel = given.get("parallel")
         self.schema = given.get("schema")
+        self.untrusted = given.get("untrusted")
         for key in ("name", "description"):
             value = getattr(self, key)
             if value is not None and (not isinstance(value, str) or not value.strip()):
@@ -103,6 +104,14 @@ class Options:
             raise TypeError(
                 f"{what}: `schema` must be a JSON Schema (a dict) or a class, not {self.schema!r}"
             )
+        untrusted = self.untrusted
+        fields = isinstance(untrusted, (list, tuple)) and all(
+            isinstance(field, str) and field for field in untrusted
+        )
+        if untrusted is not None and not isinstance(untrusted, bool) and not fields:
+            raise TypeError(
+                f"{what}: `untrusted` must be True, False or a list of fields of the result, not {untrusted!r}"
+            )
 
 
 if TYPE_CHECKING:
@@ -118,6 +127,7 @@ if TYPE_CHECKING:
         approval: Union[Rule, Callable[..., str], None] = None,
         parallel: Optional[bool] = None,
         schema: Union[Dict[str, Any], type, None] = None,
+        untrusted: Union[bool, Sequence[str], None] = None,
     ) -> Callable[[F], F]: ...
 
 
@@ -131,6 +141,8 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     parallel: whether it may run beside other calls. Otherwise functions run one after another, in one process.
     schema: a JSON Schema or a class (a Pydantic model, a dataclass, a TypedDict) that describes the
     arguments.
+    untrusted: True if others wrote the result, such as mails or web pages; or a list of the fields that they
+    wrote, of the result or of each element of a list.
     """
     checked = Options("@tool", options)
 
@@ -165,8 +177,13 @@ def Field(
     min_length: Optional[int] = None,
     max_length: Optional[int] = None,
     pattern: Optional[str] = None,
+    clean: Optional[bool] = None,
+    untrusted: Optional[bool] = None,
 ) -> Any:
     """Describes a parameter beyond its type: `Annotated[int, Field(ge=1, description="how many")]`.
+
+    clean: a text is one line of visible characters. It needs a `max_length`.
+    untrusted: in the type of a result: others wrote this part of it.
 
     It may also be the default of a parameter. Outside a run the function then gets the `Field` itself, so
     prefer `Annotated`. Pydantic's own `Field` works as well.

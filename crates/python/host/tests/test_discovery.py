@@ -57,11 +57,14 @@ class Exposing(HostTest):
             def c(x: int): "Not this."
             @tool(approval=lambda x: "ask")
             def d(x: int): pass
+            @tool(untrusted=["body"])
+            def e(x: int): pass
             """
         )
         self.assertEqual(report["exposes"], "decorated")
         functions = {f["name"]: f for f in report["functions"]}
-        self.assertEqual(list(functions), ["a", "b", "see", "d"])
+        self.assertEqual(list(functions), ["a", "b", "see", "d", "e"])
+        self.assertEqual([f["untrusted"] for f in report["functions"]], [None, None, None, None, ["body"]])
         see = functions["see"]
         self.assertEqual(see["function"], "c")
         self.assertEqual(
@@ -196,6 +199,8 @@ class Exposing(HostTest):
             ("name=''", "not empty"),
             ("'greet'", "by keyword"),
             ("schema=3", "JSON Schema"),
+            ("untrusted='body'", "a list of fields"),
+            ("untrusted=[1]", "a list of fields"),
         ):
             error = self.report(
                 f"from llm_do import tool\n@tool({options})\ndef f(): pass\n", f"m{abs(hash(options))}.py"

@@ -127,6 +127,7 @@ TABLE = [
      {"type": "integer", "minimum": 1, "exclusiveMaximum": 10, "description": "n"}, 3, "3"),
     ("Annotated[str, Field(min_length=1, max_length=3, pattern='^a', examples=['a'])]",
      {"type": "string", "minLength": 1, "maxLength": 3, "pattern": "^a", "examples": ["a"]}, "a", "'a'"),
+    ("Annotated[str, Field(max_length=9, clean=True)]", {"type": "string", "maxLength": 9, "clean": True}, "a", "'a'"),
     ("Annotated[List[int], Field(min_length=1)]",
      {"type": "array", "items": {"type": "integer"}, "minItems": 1}, [1], "[1]"),
     ("Annotated[Optional[int], Field(gt=0)]",
@@ -135,6 +136,8 @@ TABLE = [
 
 #: What the host describes in its own way, whatever Pydantic would say.
 OWN_TABLE = [
+    ("Annotated[Optional[str], Field(max_length=9, clean=True)]",
+     {"anyOf": [{"type": "string", "maxLength": 9, "clean": True}, {"type": "null"}]}, "a", "'a'"),
     ("bytes", {"type": "string", "contentEncoding": "base64"}, "aGk=", "b'hi'"),
     ("Annotated[int, 'a number']", {"type": "integer", "description": "a number"}, 1, "1"),
     ("Pair", obj(["left"], left={"type": "integer"}, right={"type": "string", "default": "r"}), {"left": 1}, "Pair(left=1, right='r')"),
