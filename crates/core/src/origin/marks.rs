@@ -7,7 +7,7 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// One part of a value that is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,9 +86,9 @@ impl Origins {
     }
 
     /// The origin of each argument of a call, by its name.
-    pub fn by_argument<'a>(&self, arguments: &'a Value) -> Vec<(&'a str, Origin)> {
+    pub fn by_argument(&self, arguments: &Value) -> BTreeMap<Arc<str>, Origin> {
         let named = arguments.as_object().into_iter().flatten();
-        named.map(|(name, _)| (name.as_str(), self.of(&pointer(name)))).collect()
+        named.map(|(name, _)| (name.as_str().into(), self.of(&pointer(name)))).collect()
     }
 
     /// The origins of both, for a value that has them for two reasons.
@@ -265,5 +265,7 @@ mod tests {
         let (before, after) = (json!({"to": "evil", "text": "words"}), json!({"to": "bob", "text": "words"}));
         let edited = Origins::untrusted().edited(&before, &after);
         assert_eq!((edited.of("/to"), edited.of("/text")), (Origin::Trusted, Origin::Untrusted));
+        let named = edited.by_argument(&after);
+        assert_eq!((named["to"], named["text"]), (Origin::Trusted, Origin::Untrusted));
     }
 }
