@@ -38,7 +38,7 @@ use crate::{
 };
 use judge::Judged;
 use leaf::Returned;
-use origins::refused;
+use origins::unmade;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
@@ -148,8 +148,7 @@ impl Engine {
         let admitted = match self.admit(&call, &origins).await {
             Ok(admitted) => admitted,
             Err(stop) => {
-                let outcome = Outcome::free(stop.end()?);
-                return self.ended(&call, Outcome { origins: refused(&origins), ..outcome });
+                return self.ended(&call, unmade(stop.end()?, &origins));
             }
         };
         match &call.function.body {

@@ -224,11 +224,20 @@ impl Admitted {
 }
 
 /// The origins of the failure of a call that has not run: its message may quote the arguments.
-pub(super) fn refused(arguments: &Origins) -> Origins {
+fn refused(arguments: &Origins) -> Origins {
     match arguments.is_untrusted() {
         true => Origins::untrusted(),
         false => Origins::TRUSTED,
     }
+}
+
+/// The outcome of a call that did not run, with these arguments.
+pub(super) fn unmade(end: End, arguments: &Origins) -> Outcome {
+    let origins = match &end {
+        End::Failed(_) => refused(arguments),
+        End::Done(_) | End::Suspended(_) => Origins::TRUSTED,
+    };
+    Outcome { origins, ..Outcome::free(end) }
 }
 
 /// Whether a function says that others wrote something in its results.
