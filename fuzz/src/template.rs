@@ -120,7 +120,7 @@ impl TemplateSource for Templates {
     fn file(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {
         let found = self.texts.iter().find(|(path, _)| *path == name.path());
         let Some((path, Some(text))) = found else { return Ok(None) };
-        Ok(Some(TemplateText { text: Arc::clone(text), origin: (*path).to_owned() }))
+        Ok(Some(TemplateText { text: Arc::clone(text), origin: (*path).to_owned(), place: None }))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     account::Account,
     authority::Authority,
     call_path::CallPath,
+    origin::Trail,
     source::{FunctionId, FunctionSource},
 };
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,9 @@ pub struct FrameSpec {
     /// The account for calls from here, if anything limits them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Arc<Account>>,
+    /// The contents that the caller has received.
+    #[serde(default)]
+    pub trail: Trail,
 }
 
 /// A worker at work: which one, and the call in which it works.

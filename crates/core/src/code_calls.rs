@@ -11,8 +11,10 @@ use crate::{
     function::{Function, FunctionMeta, tool_name},
     journal::{RecordKind, UsedDefinition},
     ledger::reserve,
+    model::{Blob, Usage},
+    origin::{Content, Trail},
     outcome::Ending,
-    outcome::{Failure, FailureKind, Halt, Outcome, Stop},
+    outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     question::Settlement,
     risk::Risk,
     schema::{canonical, sha256},
@@ -50,6 +52,8 @@ pub struct CodeCalls<'a> {
     path: &'a CallPath,
     package: FunctionSource,
     made: Mutex<HashMap<String, u32>>,
+    /// What the code has received: its arguments and the results of its calls.
+    trail: Mutex<Trail>,
     /// How many times the engine has waited for the code.
     worked: AtomicU32,
     /// Its steps and calls so far.
@@ -78,6 +82,7 @@ impl<'a> CodeCalls<'a> {
             path,
             package,
             made: Mutex::default(),
+            trail: Mutex::new(frame.trail().clone()),
             worked: AtomicU32::new(0),
             effects: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
@@ -197,7 +202,34 @@ impl<'a> CodeCalls<'a> {
             let used = RecordKind::Definition(UsedDefinition::of(callee));
             self.engine.host().driver.record(&call.spec.path, "definition".into(), used)?;
         }
-        worker::caller::call(self.engine, &self.frame, call.spec, Some(&call.function)).await
+        let (path, function) = (call.spec.path.clone(), Arc::clone(&call.function.meta.name));
+        let frame = self.frame.after(self.trail());
+        let outcome = worker::caller::call(self.engine, &frame, call.spec, Some(&call.function)).await?;
+        let origins = outcome.origins.clone();
+        if let Some(content) = Content::result(path, function, &outcome.end.to_ending(), origins) {
+            self.receive(content.shortened())?;
+        }
+        Ok(outcome)
+    }
+
+    fn trail(&self) -> Trail {
+        self.trail.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From the first untrusted content on, all that the code writes may repeat it.
+    fn receive(&self, content: Content) -> Result<(), Halt> {
+        let becomes_tainted = content.origins.is_untrusted() && !self.trail().is_tainted();
+        if becomes_tainted {
+            self.engine.list_writable(self.frame.authority())?;
+        }
+        self.trail.lock().unwrap_or_else(PoisonError::into_inner).push(content);
+        Ok(())
+    }
+
+    /// How the execution of the code ended. What it received decides about the origins of its result.
+    pub fn outcome(&self, end: End, usage: Usage, blobs: Vec<Blob>) -> Outcome {
+        let origins = self.trail().ends(&end);
+        Outcome { end, usage, blobs, origins }
     }
 
     /// Waits for the code's next call or its end. `limit` and the deadlines of its callers apply; `None` if one of
@@ -269,6 +301,7 @@ impl<'a> CodeCalls<'a> {
                 source: function.source.clone(),
                 principal: self.frame.principal(),
                 input: Arc::new(Value::Null),
+                origins: Default::default(),
             },
         )?;
         let question = |risk| Settlement {
@@ -299,7 +332,12 @@ impl<'a> CodeCalls<'a> {
                             Ending::Failure(Failure::new(FailureKind::Tool, message))
                         }
                     };
-                    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None }
+                    RecordKind::ToolEnded {
+                        ending,
+                        blobs: Vec::new(),
+                        log: None,
+                        origins: Default::default(),
+                    }
                 }),
             })
             .await?;

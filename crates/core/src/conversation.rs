@@ -17,6 +17,7 @@ use crate::{
         Arguments, Blob, FinishReason, Message, MessageId, ModelResponse, Part, Role, Sees, ToolCall,
         ToolResult,
     },
+    origin::{Content, Trail},
     outcome::{Ending, Failure, FailureKind},
     schema::{canonical, sha256},
 };
@@ -100,6 +101,8 @@ pub struct Conversation {
     turn: u32,
     invalid_outputs: u32,
     repeats: HashMap<String, Repeat>,
+    /// The contents that it has received.
+    trail: Trail,
     state: State,
 }
 
@@ -132,10 +135,28 @@ impl Conversation {
             turn: 0,
             invalid_outputs: 0,
             repeats: HashMap::new(),
+            trail: Trail::default(),
             state: State::Ask,
         };
         conversation.push(first);
         conversation
+    }
+
+    /// This conversation, begun with these contents: what led to it, and its input.
+    #[must_use]
+    pub fn after(self, trail: Trail) -> Self {
+        Self { trail, ..self }
+    }
+
+    /// The contents that it has received up to its last message. If one of them is untrusted, all that follows from the
+    /// conversation is.
+    pub fn trail(&self) -> &Trail {
+        &self.trail
+    }
+
+    /// Takes the contents of the messages that [`Conversation::results`] or [`Conversation::ensured`] adds next.
+    pub fn received(&mut self, contents: impl IntoIterator<Item = Content>) {
+        contents.into_iter().for_each(|content| self.trail.push(content));
     }
 
     /// The first message of a conversation.

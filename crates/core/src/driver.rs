@@ -14,6 +14,7 @@ use crate::{
     call_spec::{CallSpec, FrameSpec},
     event::Event,
     journal::RecordKind,
+    origin::{Origins, UntrustedPlaces},
     outcome::{Halt, Outcome},
     question::{Question, Reply},
     send::{BoxFuture, MaybeSend, MaybeSync},
@@ -109,6 +110,13 @@ pub trait Driver: MaybeSend + MaybeSync {
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>>;
     /// What the calls of this run share.
     fn shared(&self) -> &dyn Shared;
+    /// The places that hold what was written from untrusted words, in this run and earlier ones.
+    fn untrusted_places(&self) -> &dyn UntrustedPlaces;
+    /// The origins that the arguments of the call at `path` had when the call was recorded. Code that makes calls in
+    /// several threads may receive their results in another order when it runs again.
+    fn recorded_origins(&self, _path: &CallPath) -> Option<Origins> {
+        None
+    }
     /// Puts a question to the operator and waits for the answer without a time limit. Question and answer are
     /// recorded under this step. If the answer is known at once, only the answer is recorded.
     fn exchange<'a>(

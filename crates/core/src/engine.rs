@@ -11,6 +11,7 @@ mod frame;
 mod judge;
 mod leaf;
 mod offer;
+mod origins;
 mod recheck;
 mod touched;
 
@@ -28,6 +29,7 @@ use crate::{
     gate::{Gate, Subject},
     journal::RecordKind,
     model::{Blob, Models},
+    origin::Origins,
     redact::Redact,
     rule::Rule,
     source::FunctionSource,
@@ -37,6 +39,7 @@ use crate::{
 };
 use judge::{Before, Judged};
 use leaf::Returned;
+use origins::unmade;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
@@ -107,6 +110,12 @@ struct Admitted {
     subjects: Vec<Subject>,
     /// The answer of the function's own approval code.
     stated: Option<Rule>,
+    /// The origins of the input.
+    origins: Origins,
+    /// The positions of the touched places whose content is untrusted.
+    untrusted: Vec<usize>,
+    /// Whether the process of a composite can read an untrusted place.
+    process_reads_untrusted: bool,
 }
 
 impl Engine {
@@ -128,6 +137,7 @@ impl Engine {
             return Err(Halt::Cancelled);
         }
         let meta = &call.function.meta;
+        let origins = self.argument_origins(&call);
         driver.record(
             &call.path,
             StepName::Call,
@@ -136,11 +146,14 @@ impl Engine {
                 source: meta.source.clone(),
                 principal: call.frame.principal(),
                 input: Arc::clone(&call.input),
+                origins: origins.clone(),
             },
         )?;
-        let admitted = match self.admit(&call).await {
+        let admitted = match self.admit(&call, &origins).await {
             Ok(admitted) => admitted,
-            Err(stop) => return self.ended(&call, Outcome::free(stop.end()?)),
+            Err(stop) => {
+                return self.ended(&call, unmade(stop.end()?, &origins));
+            }
         };
         match &call.function.body {
             Implementation::Leaf(leaf) => self.leaf(&call, leaf.as_ref(), &admitted).await,
@@ -150,13 +163,18 @@ impl Engine {
                     Some(timeout) => Some(call.frame.limited(&meta.name, timeout, &call.path, driver).await),
                     None => None,
                 };
+                let frame = limited.as_ref().unwrap_or(call.frame);
+                let frame = frame.after(self.trail_into(&call, &admitted));
+                self.list_written(&call, &admitted)?;
                 let outcome = composite
                     .run(CompositeCall {
                         engine: self,
-                        frame: limited.as_ref().unwrap_or(call.frame),
+                        frame: &frame,
                         path: &call.path,
                         input: &admitted.input,
+                        origins: &admitted.origins,
                         places: &admitted.places,
+                        untrusted: &admitted.untrusted,
                         attachments: call.attachments,
                         timeout,
                     })
@@ -164,20 +182,21 @@ impl Engine {
                 if limited.is_some() {
                     driver.shared().ended(&call.path).await;
                 }
-                let outcome = match outcome.end {
+                let (outcome, fits) = match outcome.end {
                     End::Done(value) => {
-                        let (end, note) = match Returned::of(meta, value) {
-                            Returned::Fits(value) => (End::Done(value), None),
-                            Returned::Noted(value, note) => (End::Done(value), Some(note)),
-                            Returned::Invalid(failure) => (End::Failed(failure), None),
+                        let (end, note, fits) = match Returned::of(meta, value) {
+                            Returned::Fits(value) => (End::Done(value), None, true),
+                            Returned::Noted(value, note) => (End::Done(value), Some(note), false),
+                            Returned::Invalid(failure) => (End::Failed(failure), None, false),
                         };
                         if let Some(text) = note {
                             driver.record(&call.path, StepName::Misfit, RecordKind::Note { text })?;
                         }
-                        Outcome { end, ..outcome }
+                        (Outcome { end, ..outcome }, fits)
                     }
-                    _ => outcome,
+                    _ => (outcome, false),
                 };
+                let outcome = self.composite_origins(&call, &admitted, outcome, fits);
                 self.ended(&call, outcome)
             }
         }
@@ -185,20 +204,23 @@ impl Engine {
 
     fn ended(&self, call: &Call<'_>, outcome: Outcome) -> Result<Outcome, Halt> {
         let blobs = outcome.blobs.clone();
-        let body = RecordKind::CallEnded { ending: outcome.end.to_ending(), usage: outcome.usage, blobs };
+        let (ending, usage, origins) = (outcome.end.to_ending(), outcome.usage, outcome.origins.clone());
+        let body = RecordKind::CallEnded { ending, usage, blobs, origins };
         self.host.driver.record(&call.path, StepName::End, body)?;
         Ok(outcome)
     }
 
     /// All steps before execution.
-    async fn admit(&self, call: &Call<'_>) -> Result<Admitted, Stop> {
+    async fn admit(&self, call: &Call<'_>, origins: &Origins) -> Result<Admitted, Stop> {
         let mut input = Arc::clone(&call.input);
+        let mut origins = origins.clone();
         let mut before = Before::Nothing;
         for round in 0..MOST_ROUNDS {
-            let admitted = self.examine(call, Arc::clone(&input), round).await?;
+            let admitted = self.examine(call, Arc::clone(&input), origins.clone(), round).await?;
             before = match self.judge(call, &admitted, round, before).await? {
                 Judged::Run => return Ok(admitted),
                 Judged::Edited { input: new, by } => {
+                    origins = admitted.origins.edited(&admitted.input, &new);
                     input = new;
                     Before::Edited(by)
                 }

@@ -6,7 +6,7 @@ use crate::{
     engine::{Engine, Frame},
     gate::{Policy, Subject},
     model::Blob,
-    origin::ResultOrigin,
+    origin::{Origins, ResultOrigin, UntrustedPlaces},
     outcome::{Failure, Halt, Outcome},
     question::Answer,
     redact::Redact,
@@ -182,6 +182,9 @@ pub struct Effects {
     /// Rules that hold for these arguments regardless of any approval, with the reason. They are combined with the
     /// mounts' rules: the strictest applies.
     pub rules: Vec<(Rule, DecidedBy)>,
+    /// Whether a process executes the call. Its code can read and write in every mount of the caller's view, whatever
+    /// paths the arguments name.
+    pub process: bool,
 }
 
 /// A result of a tool.
@@ -193,6 +196,9 @@ pub struct ToolOutput {
     pub blobs: Vec<Blob>,
     /// The output that its code printed, for the journal.
     pub log: Option<Arc<str>>,
+    /// The origins of the value, if the tool knows them: a listing knows them for each row. If it doesn't, the value has
+    /// the most suspicious origin of the places that the call reads.
+    pub origins: Option<Origins>,
 }
 
 impl ToolOutput {
@@ -202,7 +208,7 @@ impl ToolOutput {
     }
     /// A structured result.
     pub fn new(value: Value) -> Self {
-        Self { value, blobs: Vec::new(), log: None }
+        Self { value, blobs: Vec::new(), log: None, origins: None }
     }
 }
 
@@ -238,6 +244,8 @@ pub struct LeafCall<'a> {
     /// Replaces secrets. The engine redacts what a leaf returns; a leaf that returns a part of a text redacts the whole
     /// text first, because a part of a secret is not recognised.
     pub redact: &'a dyn Redact,
+    /// The places that hold what was written from untrusted words.
+    pub untrusted: &'a dyn UntrustedPlaces,
     /// ID of the run.
     pub run: &'a str,
     /// The same for every attempt at this call, now and after a resume.
@@ -295,8 +303,12 @@ pub struct CompositeCall<'a> {
     pub path: &'a CallPath,
     /// The validated input.
     pub input: &'a Arc<Value>,
+    /// The origins of the input.
+    pub origins: &'a Origins,
     /// The places of the paths that it receives, in the order of [`Effects::touches`].
     pub places: &'a [Located],
+    /// The positions of those places whose content is untrusted.
+    pub untrusted: &'a [usize],
     /// Files that the operator gave to the top-level call.
     pub attachments: &'a [crate::model::Blob],
     /// The call's own time limit, if it has one. The deadlines of `frame` contain it; it counts working time.
@@ -325,6 +337,11 @@ pub trait Composite: MaybeSend + MaybeSync {
     /// As [`Leaf::identity`].
     fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
         Box::pin(async { None })
+    }
+
+    /// Whether its outcomes say where their words come from. If not, what it returns for untrusted arguments is untrusted.
+    fn knows_origins(&self) -> bool {
+        false
     }
     /// Runs it. Failures for the caller are values; `Err` is only for the infrastructure.
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>>;

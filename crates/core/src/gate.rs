@@ -4,6 +4,7 @@
 //! remembers and executes.
 
 mod pattern;
+mod untrusted;
 
 pub use crate::rule::{DecidedBy, Mode, Rule};
 pub use pattern::{BadPattern, Pattern, Subject};

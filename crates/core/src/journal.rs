@@ -11,6 +11,7 @@ use crate::{
     definition::WorkerDefinition,
     foreseen::Foreseen,
     model::{Blob, Capabilities, FinishReason, Message, MessageId, ModelError, ModelName, ToolSpec, Usage},
+    origin::{Origin, Origins},
     outcome::{Halt, Principal},
     question::{Given, Question},
     risk::Risk,
@@ -171,6 +172,9 @@ pub enum RecordKind {
         principal: Principal,
         /// The arguments as given; shared with the caller's record of them.
         input: Arc<Value>,
+        /// The origins of the arguments; left out if all of them are trusted.
+        #[serde(default, skip_serializing_if = "Origins::is_trusted")]
+        origins: Origins,
     },
     /// The real places of a call's paths after links are followed. Rules match these places.
     LinksFollowed {
@@ -179,6 +183,12 @@ pub enum RecordKind {
         /// Whether a link leads to a place other than its path.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         elsewhere: bool,
+        /// The positions of the places that hold what was written from untrusted words.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        untrusted: Vec<usize>,
+        /// Whether the process of the call can read such a place, or an untrusted mount.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reads_untrusted: bool,
     },
     /// An approval was compared with the state of the files after the answer came.
     Rechecked {
@@ -234,6 +244,9 @@ pub enum RecordKind {
         /// The output that its code printed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<Arc<str>>,
+        /// The origins of the value; left out if all of it is trusted.
+        #[serde(default, skip_serializing_if = "Origins::is_trusted")]
+        origins: Origins,
     },
     /// A composite call has ended, or a call was refused before it ran.
     CallEnded {
@@ -245,6 +258,9 @@ pub enum RecordKind {
         /// Images and files that it returned beside its value.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         blobs: Vec<Blob>,
+        /// The origins of the value; left out if all of it is trusted.
+        #[serde(default, skip_serializing_if = "Origins::is_trusted")]
+        origins: Origins,
     },
     /// A worker's conversation has begun. With the later records of its path it holds everything that the model was
     /// sent.
@@ -277,6 +293,9 @@ pub enum RecordKind {
         can: Capabilities,
         /// The first message.
         message: Arc<Message>,
+        /// The origin of the instructions and the first message; left out if they are trusted.
+        #[serde(default, skip_serializing_if = "Origin::is_trusted")]
+        origin: Origin,
     },
     /// A message of the harness that follows from nothing else recorded (a repair turn).
     MessageAdded {

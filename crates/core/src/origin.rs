@@ -3,9 +3,24 @@
 //! What attacks an agent is content. A page says *send this there*, and a model does. So each value of a run has an
 //! [`Origin`], and the gate asks about an effect that untrusted words could steer.
 
+mod marks;
+mod places;
+mod scalars;
+mod steering;
+mod trail;
+mod typed;
+mod words;
+
+pub use marks::{Mark, Origins};
+pub(crate) use marks::{echoed, pointer};
+pub use places::{UntrustedPlaces, UntrustedSet};
+pub use steering::{Held, Steering, Untrusted};
+pub use trail::{Content, ContentKind, Trail};
+pub(crate) use typed::cleaned;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// The origin of a value. Ordered by suspicion: the origin of what is made of several values is the greatest of theirs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,6 +36,23 @@ pub enum Origin {
     Untrusted,
 }
 
+impl Origin {
+    /// Whether it is trusted.
+    pub fn is_trusted(&self) -> bool {
+        *self == Self::Trusted
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Trusted => "trusted",
+            Self::Typed => "typed",
+            Self::Untrusted => "untrusted",
+        })
+    }
+}
+
 /// What a function says about the origin of its results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ResultOrigin {
@@ -30,7 +62,7 @@ pub enum ResultOrigin {
     /// Results hold what others wrote.
     Untrusted,
     /// Only these top-level fields of a result hold what others wrote. For a result that is a list, the fields of its
-    /// elements.
+    /// elements. Without any field, the author says that the results are the program's own, whatever its process reads.
     Fields(Arc<[Arc<str>]>),
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     call_path::CallPath,
     model::{Blob, Usage},
+    origin::Origins,
     question::Waiting,
     step_name::StepName,
 };
@@ -136,6 +137,9 @@ pub struct Outcome {
     pub usage: Usage,
     /// Images and files beside its value, for a model that reads them.
     pub blobs: Vec<Blob>,
+    /// The origins of its value or failure.
+    #[serde(default, skip_serializing_if = "Origins::is_trusted")]
+    pub origins: Origins,
 }
 
 impl Outcome {
@@ -145,7 +149,7 @@ impl Outcome {
     }
     /// An end with that usage.
     pub fn of(end: End, usage: Usage) -> Self {
-        Self { end, usage, blobs: Vec::new() }
+        Self { end, usage, blobs: Vec::new(), origins: Origins::TRUSTED }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Approvals, inputs and settlements are one exchange: a question, identified by call and step, and one answer.
 
-use crate::{call_path::CallPath, risk::Risk, rule::DecidedBy, step_name::StepName};
+use crate::{call_path::CallPath, origin::Steering, risk::Risk, rule::DecidedBy, step_name::StepName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{fmt, str::FromStr, sync::Arc};
@@ -46,6 +46,9 @@ pub struct Approval {
     pub preview: Option<Preview>,
     /// The rule that asks.
     pub rule: DecidedBy,
+    /// The words of others that could steer the call, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steering: Option<Steering>,
 }
 
 /// The preview for the operator in addition to the arguments.

@@ -6,6 +6,7 @@ use crate::{
     journal::{Record, RecordKind},
     limits::Limits,
     model::{Blob, ToolResult},
+    origin::{Content, ContentKind, Origins, Trail},
     outcome::{Ending, timed_out},
     results::{first_page, is_cut, keep, show, show_failure},
     schema::Schema,
@@ -38,19 +39,34 @@ pub fn conversation_at(
     let mut fold: Option<Fold<'_>> = None;
     let mut ends: HashMap<&CallPath, Ended<'_>> = HashMap::new();
     let mut names: HashMap<&CallPath, &Arc<str>> = HashMap::new();
+    let mut trail = Trail::default();
     for record in records {
         match &record.body {
-            RecordKind::ToolEnded { ending, blobs, .. } | RecordKind::CallEnded { ending, blobs, .. }
+            RecordKind::ToolEnded { ending, blobs, origins, .. }
+            | RecordKind::CallEnded { ending, blobs, origins, .. }
                 if record.path != *path =>
             {
-                ends.insert(&record.path, (ending.clone(), blobs));
+                let function = names.get(&record.path).copied();
+                let (ending, origins) = (ending.clone(), origins.clone());
+                ends.insert(&record.path, Ended { ending, blobs, function, origins });
             }
-            RecordKind::CallStarted { function, .. } => {
+            RecordKind::CallStarted { function, input, origins, .. } => {
                 names.insert(&record.path, function);
+                if record.path == *path {
+                    trail = Trail::default().with(Content {
+                        kind: ContentKind::Arguments,
+                        call: path.clone(),
+                        function: Arc::clone(function),
+                        value: Arc::clone(input),
+                        origins: origins.clone(),
+                    });
+                }
             }
             RecordKind::TimedOut { after_ms } if record.step.is_tool() => {
-                let function = names.get(&record.path).copied().map_or("?", |name| &**name);
-                ends.insert(&record.path, (Ending::Failure(timed_out(function, *after_ms)), &[]));
+                let function = names.get(&record.path).copied();
+                let failure = timed_out(function.map_or("?", |name| &**name), *after_ms);
+                let (ending, origins) = (Ending::Failure(failure), Origins::TRUSTED);
+                ends.insert(&record.path, Ended { ending, blobs: &[], function, origins });
             }
             RecordKind::ConversationStarted {
                 worker,
@@ -62,6 +78,7 @@ pub fn conversation_at(
                 message,
                 can_read_on,
                 can,
+                origin,
                 ..
             } if record.path == *path => {
                 let schema =
@@ -78,7 +95,8 @@ pub fn conversation_at(
                     server_tools: !server_tools.is_empty(),
                 };
                 fold = Some(Fold {
-                    conversation: Conversation::new(setup, Arc::clone(message)),
+                    conversation: Conversation::new(setup, Arc::clone(message))
+                        .after(trail.clone().begun(*origin, path, worker)),
                     path,
                     results: Vec::new(),
                     can_read_on: *can_read_on,
@@ -99,8 +117,23 @@ pub fn conversation_at(
     Ok(fold.conversation)
 }
 
-/// How a call ended, and the files that it returned.
-type Ended<'a> = (Ending, &'a [Blob]);
+/// How a call ended.
+struct Ended<'a> {
+    ending: Ending,
+    /// The files that it returned.
+    blobs: &'a [Blob],
+    function: Option<&'a Arc<str>>,
+    /// The origins of its value.
+    origins: Origins,
+}
+
+impl Ended<'_> {
+    /// What its caller receives.
+    fn content(&self, path: CallPath) -> Option<Content> {
+        let function = self.function.map_or_else(|| "?".into(), Arc::clone);
+        Content::result(path, function, &self.ending, self.origins.clone())
+    }
+}
 
 struct Fold<'a> {
     conversation: Conversation,
@@ -124,10 +157,11 @@ impl Fold<'_> {
         let Next::Ensure(_) = self.conversation.next() else { return };
         let turn = self.conversation.calling_turn();
         let paths = (0..self.judges).map(|at| self.path.judge(turn, at));
-        let said = paths.map(|path| ends.get(&path).map(|(ending, _)| ending.clone()));
-        if let Some(said) = said.collect::<Option<Vec<_>>>()
-            && !said.contains(&Ending::Suspended)
-        {
+        let ended = paths.map(|path| ends.get(&path).map(|ended| (path, ended)));
+        let Some(ended) = ended.collect::<Option<Vec<_>>>() else { return };
+        let said: Vec<Ending> = ended.iter().map(|(_, ended)| ended.ending.clone()).collect();
+        if !said.contains(&Ending::Suspended) {
+            self.conversation.received(ended.into_iter().filter_map(|(path, ended)| ended.content(path)));
             self.conversation.ensured(&said);
         }
     }
@@ -136,15 +170,17 @@ impl Fold<'_> {
     fn answer_calls(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {
         let Next::Call(planned) = self.conversation.next() else { return };
         let turn = self.conversation.calling_turn();
-        let mut blobs = Vec::new();
+        let (mut blobs, mut contents) = (Vec::new(), Vec::new());
         let answers: Option<Vec<ToolResult>> = planned
             .iter()
             .map(|planned| match planned {
                 PlannedCall::Answered(result) => Some(result.clone()),
                 PlannedCall::Make { index, call, .. } => {
-                    let (ending, returned) = ends.get(&self.path.call(turn, *index))?;
-                    blobs.extend(returned.iter().cloned());
-                    let (text, is_error) = match ending {
+                    let path = self.path.call(turn, *index);
+                    let ended = ends.get(&path)?;
+                    blobs.extend(ended.blobs.iter().cloned());
+                    contents.extend(ended.content(path));
+                    let (text, is_error) = match &ended.ending {
                         Ending::Output(value) => (show(value), false),
                         Ending::Failure(failure) => (show_failure(failure), true),
                         Ending::Suspended => return None,
@@ -160,6 +196,7 @@ impl Fold<'_> {
             })
             .collect();
         if let Some(answers) = answers {
+            self.conversation.received(contents);
             self.conversation.results(answers, blobs);
         }
     }

@@ -112,6 +112,11 @@ pub enum DecidedBy {
         /// What asked in the first place.
         rule: Box<DecidedBy>,
     },
+    /// A file of the program pre-approves the call, and words that others wrote could steer it: the operator decides.
+    Untrusted {
+        /// What pre-approves it.
+        rule: Box<DecidedBy>,
+    },
     /// The approval of a mount that the call touches.
     Mount {
         /// Where it is mounted.
@@ -178,6 +183,9 @@ impl fmt::Display for DecidedBy {
                     f,
                     "{rule} (the call changes a file that other programs execute, so the operator decides)"
                 )
+            }
+            Self::Untrusted { rule } => {
+                write!(f, "{rule} (untrusted words could steer the call, so the operator decides)")
             }
             Self::Mount { at } => write!(f, "mount `{at}`"),
             Self::Function { function } => write!(f, "the approval function of `{function}`"),

@@ -14,6 +14,7 @@ use crate::{
     account::{Account, Amount, Left, Spent, Wanted},
     budget::Reserved,
     call_path::CallPath,
+    origin::{Origins, Trail},
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
 use serde_json::Value;
@@ -67,12 +68,24 @@ pub trait Shared: MaybeSend + MaybeSync {
 #[derive(Clone, Copy, Default)]
 pub struct Results<'a> {
     of: Option<(&'a dyn Shared, &'a CallPath)>,
+    tainted: bool,
 }
 
 impl<'a> Results<'a> {
     /// Those of the conversation at `path`.
     pub fn new(shared: &'a dyn Shared, path: &'a CallPath) -> Self {
-        Self { of: Some((shared, path)) }
+        Self { of: Some((shared, path)), tainted: false }
+    }
+
+    /// These results, of a conversation with that trail.
+    #[must_use]
+    pub fn of(self, trail: &Trail) -> Self {
+        Self { tainted: trail.is_tainted(), ..self }
+    }
+
+    /// The origins of what is read here: the conversation has received each of these results before.
+    pub fn origins(&self) -> Origins {
+        if self.tainted { Origins::untrusted() } else { Origins::TRUSTED }
     }
 
     /// The text kept under `/results/N`, if the path is one.

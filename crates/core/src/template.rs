@@ -16,6 +16,7 @@ mod inspect;
 mod methods;
 mod name;
 mod nesting;
+mod noting;
 mod print;
 mod texts;
 mod urlize;
@@ -27,6 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+
+pub(crate) use noting::Noting;
 
 use error::explain;
 use texts::Texts;
@@ -77,6 +80,8 @@ pub struct TemplateText {
     pub text: Arc<str>,
     /// The path shown in errors.
     pub origin: String,
+    /// The real place of the file, if it has one. It decides about the origin of the text.
+    pub place: Option<crate::authority::Place>,
 }
 
 /// The origin of a text to render, for errors.

@@ -20,7 +20,11 @@ struct Named(BTreeMap<String, String>);
 impl TemplateSource for Named {
     fn template(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {
         let name = name.to_string();
-        Ok(self.0.get(&name).map(|text| TemplateText { text: text.as_str().into(), origin: name }))
+        Ok(self.0.get(&name).map(|text| TemplateText {
+            text: text.as_str().into(),
+            origin: name,
+            place: None,
+        }))
     }
 
     fn file(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {
@@ -158,7 +162,11 @@ impl TemplateSource for Files {
             return Err(TemplateRefusal { name, reason: reason.clone() });
         }
         let text = self.texts.get(&name);
-        Ok(text.map(|text| TemplateText { text: text.as_str().into(), origin: format!("templates/{name}") }))
+        Ok(text.map(|text| TemplateText {
+            text: text.as_str().into(),
+            origin: format!("templates/{name}"),
+            place: None,
+        }))
     }
 
     fn file(&self, name: &TemplateName) -> Result<Option<TemplateText>, TemplateRefusal> {

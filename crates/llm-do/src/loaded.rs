@@ -12,8 +12,8 @@ use crate::{
 };
 use globset::{Glob, GlobMatcher};
 use llm_do_core::{
-    authority::Place, journal::UsedDefinition, model::ModelName, toolset::ToolsetRegistry, vfs::FileSystem,
-    worker::WorkerDefinition,
+    authority::Place, journal::UsedDefinition, model::ModelName, origin::UntrustedPlaces,
+    toolset::ToolsetRegistry, vfs::FileSystem, worker::WorkerDefinition,
 };
 use llm_do_models::Providers;
 use llm_do_program::{
@@ -21,7 +21,7 @@ use llm_do_program::{
 };
 use llm_do_python::Python;
 use llm_do_records::{NoFiles, Redactor};
-use llm_do_runs::SealKey;
+use llm_do_runs::{SealKey, UntrustedList, UntrustedListError};
 use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -223,6 +223,18 @@ impl Machinery {
     }
 
     /// Folder of the journals.
+    /// The places that earlier runs of the program wrote untrusted words to.
+    ///
+    /// # Errors
+    /// The list can't be read, or was not written by this user's llm-do.
+    pub(crate) fn untrusted_places(&self) -> Result<Arc<dyn UntrustedPlaces>, UntrustedListError> {
+        match self.seal_key() {
+            Some(key) => Ok(Arc::new(UntrustedList::beside(self.runs_dir(), key)?)),
+            // Without a key nothing can be sealed, and the list ends with the run.
+            None => UntrustedList::none_beside(self.runs_dir()).map(|none| Arc::new(none) as _),
+        }
+    }
+
     pub(crate) fn runs_dir(&self) -> &Path {
         &self.recorded.runs_dir
     }

@@ -6,7 +6,7 @@ use crate::{
 };
 use llm_do_core::model::ModelName;
 use llm_do_program::{Diagnostics, signature::InputError};
-use llm_do_runs::CreateError;
+use llm_do_runs::{CreateError, UntrustedListError};
 use std::{path::PathBuf, sync::Arc};
 
 /// Why a run can't start. Nothing has been sent to a model.
@@ -78,6 +78,9 @@ pub enum Problem {
     /// The run can't be resumed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// The list of the places that untrusted words were written to can't be used.
+    #[error(transparent)]
+    Untrusted(#[from] UntrustedListError),
     /// The journal can't be made.
     #[error(transparent)]
     Journal(#[from] CreateError),

@@ -253,6 +253,7 @@ mod tests {
             input: Arc::new(json!({"to": call.as_str()})),
             preview: None,
             rule: DecidedBy::Default(Risk::Network),
+            steering: None,
         };
         Waiting { id: QuestionId::new(call, &StepName::Ask(0)), question: Question::Approval(approval) }
     }

@@ -237,7 +237,9 @@ impl Session {
             Arc::clone(&machinery.redactor),
             machinery.seal_key(),
         )?;
-        let (driver, tally) = counted(LocalDriver::new(journal, self.answering(operator)), events);
+        let driver = LocalDriver::new(journal, self.answering(operator))
+            .with_untrusted_places(machinery.untrusted_places()?);
+        let (driver, tally) = counted(driver, events);
         let id = Arc::clone(driver.journal().id());
         let context = self.context(id, today(), Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
         let records = RunRecords::New(RunStart {
@@ -266,7 +268,9 @@ impl Session {
         let start = self.prepare(&past.input(), !past.has_begun())?;
         let date = past.date();
         let redactor = Arc::clone(&self.loaded.machinery.redactor);
-        let driver = past.reopen(decisions, self.answering(operator), redactor, VERSION)?;
+        let driver = past
+            .reopen(decisions, self.answering(operator), redactor, VERSION)?
+            .with_untrusted_places(self.loaded.machinery.untrusted_places()?);
         let (driver, tally) = counted(driver, events);
         let id = Arc::clone(driver.journal().id());
         let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));

@@ -99,7 +99,7 @@ impl Root {
         let bytes = self.tree.read(&path, LARGEST_DEFINITION).map_err(|error| error.to_string())?;
         let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        Ok(Some(TemplateText { text: text.into(), origin: self.tree.shown(&path) }))
+        Ok(Some(TemplateText { text: text.into(), origin: self.tree.shown(&path), place: Some(real) }))
     }
 }
 

@@ -82,7 +82,7 @@ impl PythonTool {
     fn effects(&self, input: &Value) -> Effects {
         let paths = self.tool.paths.iter().filter_map(|name| input.get(&**name)?.as_str());
         let touches = paths.map(|path| Touch { path: path.to_owned(), access: Access::Read, delete: false });
-        Effects { touches: touches.collect(), ..Effects::default() }
+        Effects { touches: touches.collect(), process: true, ..Effects::default() }
     }
 
     /// Hash of its module's code and of what the process may reach. Reads the code again, which nothing may change during a
@@ -222,7 +222,7 @@ impl Leaf for PythonTool {
             };
             let log = flight.take_log();
             match result {
-                Ok((value, blobs)) => Ok(ToolOutput { value, blobs, log }),
+                Ok((value, blobs)) => Ok(ToolOutput { value, blobs, log, origins: None }),
                 Err(message) => Err(ToolError { message, log }),
             }
         })
@@ -299,6 +299,10 @@ impl Composite for PythonTool {
         Box::pin(self.identity())
     }
 
+    fn knows_origins(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
         Box::pin(async move {
             let failed = |kind, message: String| Outcome::free(End::Failed(Failure::new(kind, message)));
@@ -342,7 +346,7 @@ impl Composite for PythonTool {
                 calls.print(&log)?;
             }
             let blobs = std::mem::take(&mut orchestration.blobs);
-            Ok(Outcome { end: end?, usage, blobs })
+            Ok(calls.outcome(end?, usage, blobs))
         })
     }
 }

@@ -393,6 +393,8 @@ impl<'a> Building<'a> {
     fn results(&self, tool: &ExposedTool, foreign: bool) -> ResultOrigin {
         let suspect = self.authority.reaches_untrusted() || self.python.confiner().is_unconfined();
         match tool.results() {
+            // Not the default: it holds where the process can read untrusted files too.
+            Some(ResultOrigin::Trusted) if !foreign => ResultOrigin::Fields(Arc::new([])),
             Some(declared) if !(foreign && suspect) => declared,
             _ if suspect => ResultOrigin::Untrusted,
             _ => ResultOrigin::Trusted,

@@ -5,6 +5,7 @@ use llm_do_core::{
     function::Risk,
     journal::{Ending, Record, RecordKind},
     ledger::Reserved,
+    origin::Origins,
     question::{Given, Question, QuestionId, Settlement, Waiting},
     step_name::StepName,
 };
@@ -103,6 +104,14 @@ impl History {
             }
         }
         history
+    }
+
+    /// The origins of the arguments of the call at that place, if the call was recorded.
+    pub fn recorded_origins(&self, path: &CallPath) -> Option<Origins> {
+        match self.find(path, &StepName::Call) {
+            Found::Ended { body: RecordKind::CallStarted { origins, .. }, .. } => Some(origins.clone()),
+            _ => None,
+        }
     }
 
     /// How long nothing happened until `now_ms`.

@@ -189,6 +189,11 @@ impl<'a> Spans<'a> {
                 .text("llm_do.verdict", &name_of(verdict.rule))
                 .text("llm_do.verdict.by", &verdict.by.to_string());
         }
+        let origins =
+            [("llm_do.origin.arguments", &node.origins), ("llm_do.origin.result", &node.output_origins)];
+        for (name, origins) in origins.into_iter().filter(|(_, origins)| !origins.is_trusted()) {
+            attributes = attributes.text(name, &origins.greatest().to_string());
+        }
         if self.content {
             attributes = attributes.text("gen_ai.tool.call.arguments", &node.input.to_string());
             if let Some(output) = whole.output {

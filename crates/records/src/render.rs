@@ -180,6 +180,9 @@ pub(crate) fn mark(call: &CallNode) -> (Tone, String) {
     if call.failed_requests > 0 {
         add(format!("{} of {} requests failed", call.failed_requests, call.requests));
     }
+    if !call.output_origins.is_trusted() {
+        add(format!("returned {} words", call.output_origins.greatest()));
+    }
     call.notes.iter().for_each(|note| add(first_line(note)));
     let tone = said.first().map_or(Tone::Dim, |(tone, _)| *tone);
     let said: Vec<String> = said.into_iter().map(|(_, text)| text).collect();

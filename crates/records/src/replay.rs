@@ -23,6 +23,7 @@ use llm_do_core::{
         Blob, Capabilities, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
         ModelResponse, Models, Part,
     },
+    origin::{Origin, Origins, UntrustedPlaces, UntrustedSet},
     question::{Approval, Question, Reply},
     send::BoxFuture,
     server_tool::ServerTool,
@@ -123,6 +124,8 @@ pub struct ReplayDriver {
     redactor: Arc<Redactor>,
     asked: Asked,
     shared: InProcess,
+    /// Nothing is written, and what was listed is in the records.
+    untrusted: UntrustedSet,
     state: Mutex<State>,
     now_ms: AtomicU64,
 }
@@ -141,8 +144,8 @@ impl ReplayDriver {
         let history = History::of(records.to_vec());
         let now_ms = AtomicU64::new(history.began_ms);
         let asked = Asked { capabilities: capabilities(&records), requests: Arc::default() };
-        let (shared, state) = (InProcess::default(), Mutex::default());
-        Self { history, records, redactor, asked, shared, state, now_ms }
+        let (shared, untrusted, state) = (InProcess::default(), UntrustedSet::default(), Mutex::default());
+        Self { history, records, redactor, asked, shared, untrusted, state, now_ms }
     }
 
     /// The models of the record: they can what those could, and answer nothing.
@@ -320,6 +323,14 @@ impl Driver for ReplayDriver {
         &self.shared
     }
 
+    fn untrusted_places(&self) -> &dyn UntrustedPlaces {
+        &self.untrusted
+    }
+
+    fn recorded_origins(&self, path: &CallPath) -> Option<Origins> {
+        self.history.recorded_origins(path)
+    }
+
     fn exchange<'a>(
         &'a self,
         path: &'a CallPath,
@@ -430,7 +441,9 @@ fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
 /// much as the program's, and what lies in attached files belongs to neither.
 pub(crate) fn comparable(started: &RecordKind) -> RecordKind {
     let mut started = started.clone();
-    if let RecordKind::ConversationStarted { model, message, .. } = &mut started {
+    if let RecordKind::ConversationStarted { model, message, origin, .. } = &mut started {
+        // It depends on the files of that time, and the conversation takes the recorded one.
+        *origin = Origin::default();
         if let Ok(any) = "any:any".parse() {
             *model = any;
         }

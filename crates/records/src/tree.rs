@@ -11,6 +11,7 @@ use llm_do_core::{
     gate::{DecidedBy, Rule},
     journal::{Ending, Record, RecordKind},
     model::{ModelName, Usage},
+    origin::Origins,
     question::Question,
 };
 use serde::Serialize;
@@ -59,8 +60,14 @@ pub struct CallNode {
     pub principal: Principal,
     /// The arguments.
     pub input: Arc<Value>,
+    /// The origins of the arguments.
+    #[serde(skip_serializing_if = "Origins::is_trusted")]
+    pub origins: Origins,
     /// How it ended, if it did.
     pub state: CallState,
+    /// The origins of its output or failure.
+    #[serde(skip_serializing_if = "Origins::is_trusted")]
+    pub output_origins: Origins,
     /// When it began, in milliseconds since 1970.
     pub started_ms: u64,
     /// How long it has run, in milliseconds, without the time it waited for the operator.
@@ -198,14 +205,16 @@ struct Times {
 impl Building {
     fn take(&mut self, record: &Record) {
         let at_ms = record.at_ms;
-        if let RecordKind::CallStarted { function, source, principal, input } = &record.body {
+        if let RecordKind::CallStarted { function, source, principal, input, origins } = &record.body {
             let node = CallNode {
                 path: record.path.clone(),
                 function: Arc::clone(function),
                 source: source.clone(),
                 principal: principal.clone(),
                 input: Arc::clone(input),
+                origins: origins.clone(),
                 state: CallState::Open,
+                output_origins: Origins::TRUSTED,
                 started_ms: at_ms,
                 took_ms: 0,
                 waited_ms: 0,
@@ -249,7 +258,8 @@ impl Building {
                 // A further attempt after a failure.
                 (node.state, node.failure, times.ended_ms) = (CallState::Open, None, None);
             }
-            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
+            RecordKind::ToolEnded { ending, origins, .. } | RecordKind::CallEnded { ending, origins, .. } => {
+                node.output_origins = origins.clone();
                 let state = match ending {
                     Ending::Output(_) => CallState::Done,
                     Ending::Suspended => CallState::Suspended,

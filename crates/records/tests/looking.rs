@@ -37,6 +37,7 @@ impl Sample {
             source: FunctionSource::Program,
             principal: Principal::Operator,
             input: Arc::new(json!({"path": "a\u{1b}[2J.md", "text": "one\ntwo"})),
+            origins: Default::default(),
         };
         self.add(path, "call", body);
     }
@@ -53,6 +54,7 @@ impl Sample {
             can_read_on: false,
             can: Capabilities { native_schema: true, tools: true, sees: Default::default() },
             message: message(0, Role::User, "Hello."),
+            origin: Default::default(),
         };
         self.add(path, "conversation", body);
     }
@@ -83,6 +85,7 @@ impl Sample {
                 after: Some("new\n".into()),
             }),
             rule: DecidedBy::rule(&"main.worker:3".into()),
+            steering: None,
         }));
         self.add(path, "ask", body);
     }
@@ -92,13 +95,27 @@ impl Sample {
         self.add(path, "tool", body);
     }
     fn tool_ends(&self, path: &str, ending: Ending, log: Option<&str>) {
-        self.add(path, "tool", RecordKind::ToolEnded { ending, blobs: Vec::new(), log: log.map(Into::into) });
+        self.add(
+            path,
+            "tool",
+            RecordKind::ToolEnded {
+                ending,
+                blobs: Vec::new(),
+                log: log.map(Into::into),
+                origins: Default::default(),
+            },
+        );
     }
     fn ends(&self) {
         self.add(
             "0",
             "end",
-            RecordKind::CallEnded { ending: done(), usage: Usage::default(), blobs: Vec::new() },
+            RecordKind::CallEnded {
+                ending: done(),
+                usage: Usage::default(),
+                blobs: Vec::new(),
+                origins: Default::default(),
+            },
         );
         let body = RecordKind::RunEnded { status: RunStatus::Done, ending: done(), usage: Usage::default() };
         self.add("0", "run", body);

@@ -26,6 +26,7 @@ fn started(input: Value) -> RecordKind {
         source: FunctionSource::Program,
         principal: Principal::Operator,
         input: Arc::new(input),
+        origins: Default::default(),
     }
 }
 
@@ -38,11 +39,16 @@ fn output(value: Value) -> Ending {
 }
 
 fn tool_ended(value: Value) -> RecordKind {
-    RecordKind::ToolEnded { ending: output(value), blobs: Vec::new(), log: None }
+    RecordKind::ToolEnded { ending: output(value), blobs: Vec::new(), log: None, origins: Default::default() }
 }
 
 fn call_ended(value: Value) -> RecordKind {
-    RecordKind::CallEnded { ending: output(value), usage: Usage::default(), blobs: Vec::new() }
+    RecordKind::CallEnded {
+        ending: output(value),
+        usage: Usage::default(),
+        blobs: Vec::new(),
+        origins: Default::default(),
+    }
 }
 
 fn requested(digest: &str, max_tokens: u32) -> RecordKind {
@@ -93,6 +99,7 @@ fn approval(risk: Risk) -> Question {
         input: Arc::new(json!({})),
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
+        steering: None,
     })
 }
 

@@ -40,6 +40,7 @@ impl Sample {
                 source: FunctionSource::Program,
                 principal: Principal::Operator,
                 input: Arc::new(input),
+                origins: Default::default(),
             },
         );
     }
@@ -49,7 +50,11 @@ impl Sample {
     fn leaf(&self, path: &str, ms: u64, ending: Ending) {
         self.tool_started(path);
         self.pass(ms);
-        self.add(path, "tool", RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None });
+        self.add(
+            path,
+            "tool",
+            RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins: Default::default() },
+        );
     }
     fn tool_started(&self, path: &str) {
         let body =
@@ -72,6 +77,7 @@ impl Sample {
                 can_read_on: false,
                 can: Capabilities { native_schema: true, tools: true, sees: Default::default() },
                 message: message(Role::User),
+                origin: Default::default(),
             },
         );
     }
@@ -88,7 +94,11 @@ impl Sample {
         self.add(path, &step, RecordKind::ModelAnswered { message, finish: FinishReason::Stop, usage });
     }
     fn end(&self, path: &str, usage: Usage) {
-        self.add(path, "end", RecordKind::CallEnded { ending: output(), usage, blobs: Vec::new() });
+        self.add(
+            path,
+            "end",
+            RecordKind::CallEnded { ending: output(), usage, blobs: Vec::new(), origins: Default::default() },
+        );
     }
     fn tree(&self, running: bool) -> RunTree {
         RunTree::of(RUN, &self.journal(), running)
@@ -173,6 +183,7 @@ fn report() -> Sample {
             ending: Ending::Failure(refused),
             usage: Usage::default(),
             blobs: Vec::new(),
+            origins: Default::default(),
         },
     );
     scenario.end("0/0.1", used(640, 80));
@@ -184,6 +195,7 @@ fn report() -> Sample {
         input: Arc::new(json!({})),
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
+        steering: None,
     });
     scenario.add("0/1.0", "ask", RecordKind::Asked(ask));
     scenario.pass(12_000);
@@ -290,12 +302,18 @@ fn open_questions_and_retries_are_said() {
         input: Arc::new(json!({})),
         preview: None,
         rule: written("project.yaml:3"),
+        steering: None,
     });
     scenario.add("0/0.0", "ask", RecordKind::Asked(ask));
     scenario.add(
         "0",
         "end",
-        RecordKind::CallEnded { ending: Ending::Suspended, usage: used(1, 1), blobs: Vec::new() },
+        RecordKind::CallEnded {
+            ending: Ending::Suspended,
+            usage: used(1, 1),
+            blobs: Vec::new(),
+            origins: Default::default(),
+        },
     );
     let lines = text(&scenario.tree(false), None);
     let lines: Vec<&str> = lines.lines().collect();

@@ -15,6 +15,7 @@ use llm_do_core::{
     journal::{Ending, RecordKind},
     ledger::Reserved,
     operator::{Operator, Recall as _},
+    origin::{Origins, UntrustedPlaces, UntrustedSet},
     question::{Given, Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
     shared::{InProcess, Shared},
@@ -73,6 +74,7 @@ pub struct LocalDriver {
     events: Option<Arc<dyn EventSink>>,
     deltas: Deltas,
     canceller: Canceller,
+    untrusted: Arc<dyn UntrustedPlaces>,
     /// What the run did before it was resumed; empty for one that has just begun.
     history: History,
     /// The latest time of the run's work that the engine has come to.
@@ -107,6 +109,7 @@ impl LocalDriver {
         let now_ms = AtomicU64::new(history.began_ms);
         let canceller = Canceller::new();
         let (decisions, shared) = (HashMap::new(), InProcess::default());
+        let untrusted = Arc::new(UntrustedSet::default());
         Self {
             journal,
             operator,
@@ -114,6 +117,7 @@ impl LocalDriver {
             events: None,
             deltas: Deltas::default(),
             canceller,
+            untrusted,
             history,
             shared,
             now_ms,
@@ -123,6 +127,13 @@ impl LocalDriver {
     /// Notes that the engine has come to that time of the run's work.
     fn reach(&self, at_ms: u64) {
         self.now_ms.fetch_max(at_ms, Ordering::AcqRel);
+    }
+
+    /// With the places that hold what earlier runs wrote from untrusted words. Without it, the list is empty and ends with
+    /// the run.
+    #[must_use]
+    pub fn with_untrusted_places(self, untrusted: Arc<dyn UntrustedPlaces>) -> Self {
+        Self { untrusted, ..self }
     }
 
     /// With answers to questions that wait: these are not put to the operator.
@@ -337,6 +348,14 @@ impl Driver for LocalDriver {
 
     fn shared(&self) -> &dyn Shared {
         &self.shared
+    }
+
+    fn untrusted_places(&self) -> &dyn UntrustedPlaces {
+        &*self.untrusted
+    }
+
+    fn recorded_origins(&self, path: &CallPath) -> Option<Origins> {
+        self.history.recorded_origins(path)
     }
 
     fn exchange<'a>(

@@ -16,6 +16,7 @@ mod list;
 mod read;
 mod run_id;
 mod seal;
+mod untrusted_list;
 
 pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
 pub use driver::{Canceller, LocalDriver};
@@ -26,3 +27,4 @@ pub use list::{FindError, RunSummary, find_run, is_running, list_runs};
 pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::is_run_id;
 pub use seal::SealKey;
+pub use untrusted_list::{UNTRUSTED_FILE, UntrustedList, UntrustedListError};

@@ -84,8 +84,12 @@ fn long_values_are_stored_as_documented() {
     let home = tempfile::tempdir().unwrap();
     let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
     let long = "x".repeat(5000);
-    let body =
-        RecordKind::ToolEnded { ending: Ending::Output(Arc::new(json!(long))), blobs: Vec::new(), log: None };
+    let body = RecordKind::ToolEnded {
+        ending: Ending::Output(Arc::new(json!(long))),
+        blobs: Vec::new(),
+        log: None,
+        origins: Default::default(),
+    };
     journal.append(&CallPath::root(), &"tool".into(), body, None).unwrap();
     let line = fs::read_to_string(journal.dir().join("journal.jsonl")).unwrap();
     let record: Value = serde_json::from_str(&line).unwrap();

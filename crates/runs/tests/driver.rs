@@ -92,7 +92,12 @@ fn started() -> RecordKind {
 }
 
 fn ended() -> RecordKind {
-    RecordKind::ToolEnded { ending: Ending::Output(Arc::new(json!("text"))), blobs: Vec::new(), log: None }
+    RecordKind::ToolEnded {
+        ending: Ending::Output(Arc::new(json!("text"))),
+        blobs: Vec::new(),
+        log: None,
+        origins: Default::default(),
+    }
 }
 
 fn step<'a>(path: &'a CallPath, run: impl Future<Output = RecordKind> + Send + 'a) -> Step<'a> {
@@ -114,6 +119,7 @@ fn ask() -> Question {
         input: Arc::new(json!({ "path": "a" })),
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
+        steering: None,
     })
 }
 
@@ -247,6 +253,7 @@ async fn a_file_tool_at_work_is_cancelled_in_the_middle() {
         authority: &authority,
         files: &files,
         results: Results::default(),
+        untrusted: &llm_do_core::origin::UntrustedSet::default(),
         idempotency_key: "k",
     };
     let path = CallPath::root();
@@ -389,6 +396,7 @@ async fn no_secret_reaches_record_engine_operator_or_screen() {
             ending: Ending::Output(Arc::new(json!("key=hunter2hunter2"))),
             blobs: Vec::new(),
             log: None,
+            origins: Default::default(),
         }
     };
     let stepped = run.driver.step(step(&path, body)).await.unwrap();
@@ -396,6 +404,7 @@ async fn no_secret_reaches_record_engine_operator_or_screen() {
         ending: Ending::Output(Arc::new(json!("key=[secret API_KEY]"))),
         blobs: Vec::new(),
         log: None,
+        origins: Default::default(),
     };
     assert!(matches!(stepped.end, StepEnd::Done(body) if body == clean));
     assert_eq!(run.records()[1].body, clean);

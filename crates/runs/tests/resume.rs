@@ -79,7 +79,12 @@ fn started(function: &str, risk: Risk) -> RecordKind {
 }
 
 fn ended(value: Value) -> RecordKind {
-    RecordKind::ToolEnded { ending: Ending::Output(Arc::new(value)), blobs: Vec::new(), log: None }
+    RecordKind::ToolEnded {
+        ending: Ending::Output(Arc::new(value)),
+        blobs: Vec::new(),
+        log: None,
+        origins: Default::default(),
+    }
 }
 
 fn step<'a>(
@@ -109,6 +114,7 @@ fn ask() -> Question {
         input: Arc::new(json!({})),
         preview: None,
         rule: DecidedBy::Default(Risk::Write),
+        steering: None,
     })
 }
 
@@ -180,6 +186,7 @@ async fn a_call_that_is_not_made_any_more_is_noticed_when_its_caller_ends() {
         source: llm_do_core::function::FunctionSource::Program,
         principal: llm_do_core::engine::Principal::Operator,
         input: Arc::new(json!({})),
+        origins: Default::default(),
     };
     let run = run(async |driver| {
         driver.record(&root, "call".into(), started()).unwrap();
@@ -189,7 +196,12 @@ async fn a_call_that_is_not_made_any_more_is_noticed_when_its_caller_ends() {
     let driver = run.resume(&[]);
     driver.record(&root, "call".into(), started()).unwrap();
     let ending = Ending::Output(Arc::new(json!(1)));
-    let end = RecordKind::CallEnded { ending, usage: Default::default(), blobs: Vec::new() };
+    let end = RecordKind::CallEnded {
+        ending,
+        usage: Default::default(),
+        blobs: Vec::new(),
+        origins: Default::default(),
+    };
     let halt = driver.record(&root, "end".into(), end.clone()).unwrap_err();
     assert!(halt.to_string().contains("0/0.0"), "{halt}");
     driver.record(&call(0), "call".into(), started()).unwrap();

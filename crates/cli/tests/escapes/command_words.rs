@@ -84,6 +84,7 @@ impl<'a> Commander<'a> {
             authority: &self.authority,
             files: &files,
             results: Results::default(),
+            untrusted: &llm_do_core::origin::UntrustedSet::default(),
             idempotency_key: "",
         };
         let said = wait(self.leaf.run(call)).map(|output| output.value).map_err(|error| error.message);

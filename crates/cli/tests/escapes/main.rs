@@ -27,6 +27,7 @@ mod delegation;
 mod domain_lists;
 mod foreign_runs;
 mod generated_workers;
+mod injected_words;
 mod kernel;
 mod links;
 mod loading;
@@ -96,6 +97,7 @@ groups! {
     project_code: project_code::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
+    injected_words: injected_words::group,
     approvals: operator::approvals,
     definitions: definitions::group,
     approval_scope: approval_scope::group,

@@ -354,6 +354,7 @@ impl World {
             authority,
             files: &self.files,
             results: Results::default(),
+            untrusted: &llm_do_core::origin::UntrustedSet::default(),
             idempotency_key: "",
         };
         match leaf.run(call).await {

@@ -17,6 +17,7 @@ mod list_and_show;
 mod local_models;
 mod migrate;
 mod operator_channel;
+mod origins;
 mod python;
 mod readme_commands;
 mod recorded_examples;

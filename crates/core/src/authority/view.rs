@@ -372,7 +372,7 @@ impl View {
     }
 
     /// Whether an untrusted mount shows the place.
-    pub(super) fn shows_untrusted(&self, place: &Place) -> bool {
+    pub(crate) fn shows_untrusted(&self, place: &Place) -> bool {
         self.mounts.iter().any(|mount| mount.untrusted && place.is_within(&mount.place))
     }
 

@@ -10,6 +10,7 @@ use crate::{
     event::Event,
     journal::{Record, RecordKind},
     operator::{Operator, Recall as _, Unattended},
+    origin::{UntrustedPlaces, UntrustedSet},
     outcome::{Halt, Outcome},
     question::{Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
@@ -26,6 +27,7 @@ pub struct MemoryDriver {
     records: Mutex<Vec<Record>>,
     operator: Arc<dyn Operator>,
     shared: InProcess,
+    untrusted: UntrustedSet,
     start_ms: u64,
 }
 
@@ -35,7 +37,13 @@ impl MemoryDriver {
     /// and settlements wait.
     pub fn new(start_ms: u64, operator: Option<Arc<dyn Operator>>) -> Self {
         let operator = operator.unwrap_or_else(|| Arc::new(Unattended));
-        Self { records: Mutex::default(), operator, shared: InProcess::default(), start_ms }
+        Self {
+            records: Mutex::default(),
+            operator,
+            shared: InProcess::default(),
+            untrusted: UntrustedSet::default(),
+            start_ms,
+        }
     }
 
     /// What the calls share.
@@ -85,6 +93,10 @@ impl Driver for MemoryDriver {
 
     fn shared(&self) -> &dyn Shared {
         &self.shared
+    }
+
+    fn untrusted_places(&self) -> &dyn UntrustedPlaces {
+        &self.untrusted
     }
 
     fn exchange<'a>(

@@ -7,6 +7,7 @@ use crate::{
     function::{Effects, Implementation, Touch},
     gate::Subject,
     journal::RecordKind,
+    origin::Origins,
     outcome::{Failure, FailureKind, Halt, Stop},
     rule::Rule,
     schema::{Violation, canonical},
@@ -21,7 +22,8 @@ impl Engine {
     /// # Errors
     /// The input is invalid, or the caller has no access to a place that it touches.
     pub(crate) async fn accept(&self, call: &Call<'_>) -> Result<(Arc<Value>, Vec<Located>), Stop> {
-        let Admitted { input, places, .. } = self.examine(call, Arc::clone(&call.input), 0).await?;
+        let Admitted { input, places, .. } =
+            self.examine(call, Arc::clone(&call.input), Origins::TRUSTED, 0).await?;
         Ok((input, places))
     }
 
@@ -31,6 +33,7 @@ impl Engine {
         &self,
         call: &Call<'_>,
         mut input: Arc<Value>,
+        origins: Origins,
         round: u32,
     ) -> Result<Admitted, Stop> {
         let meta = &call.function.meta;
@@ -56,13 +59,24 @@ impl Engine {
         let mut places = self
             .locate(call, &effects)
             .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))?;
-        let real = self.follow(call, &effects, &places, round).await?;
+        let Followed { real, untrusted, process_reads_untrusted } =
+            self.follow(call, &effects, &places, round).await?;
         for ((place, touch), real) in places.iter_mut().zip(&effects.touches).zip(&real) {
             place.decided(real, !touch.delete);
         }
         let subjects = subjects(&input, &effects, &places, &real);
         let stated = self.stated(call, &input, round).await?;
-        Ok(Admitted { input, effects, places, real, subjects, stated })
+        Ok(Admitted {
+            input,
+            effects,
+            places,
+            real,
+            subjects,
+            stated,
+            origins,
+            untrusted,
+            process_reads_untrusted,
+        })
     }
 
     pub(super) fn locate(&self, call: &Call<'_>, effects: &Effects) -> Result<Vec<Located>, Refusal> {
@@ -86,26 +100,35 @@ impl Engine {
     }
 
     /// Resolves links in the paths: a rule for one folder does not apply to the target of a link in it. This is a
-    /// step whenever the call touches paths, with or without links.
+    /// step whenever the call touches paths, with or without links. It also looks up which places are untrusted, and for
+    /// a process that makes calls whether it can read any.
     pub(super) async fn follow(
         &self,
         call: &Call<'_>,
         effects: &Effects,
         places: &[Located],
         round: u32,
-    ) -> Result<Vec<Place>, Halt> {
-        if places.is_empty() {
-            return Ok(Vec::new());
+    ) -> Result<Followed, Halt> {
+        // The result of a leaf is a step, which looks for itself.
+        let orchestrates = effects.process && matches!(call.function.body, Implementation::Composite(_));
+        if places.is_empty() && !orchestrates {
+            return Ok(Followed::default());
         }
         let name = StepName::Links(round);
         let run = Box::pin(async {
             let (mut real, mut elsewhere) = (Vec::with_capacity(places.len()), false);
-            for (place, touch) in places.iter().zip(&effects.touches) {
+            let (listed, mut untrusted) = (self.host.driver.untrusted_places(), Vec::new());
+            for (at, (place, touch)) in places.iter().zip(&effects.touches).enumerate() {
+                let named = place.place();
                 let followed = self.real(place, touch).await;
-                elsewhere |= followed != place.place();
+                elsewhere |= followed != named;
+                if place.is_untrusted(&followed) || listed.hold(&followed) || listed.hold(&named) {
+                    untrusted.push(at);
+                }
                 real.push(followed);
             }
-            RecordKind::LinksFollowed { places: real, elsewhere }
+            let reads_untrusted = orchestrates && self.can_read_untrusted(call.frame.authority());
+            RecordKind::LinksFollowed { places: real, elsewhere, untrusted, reads_untrusted }
         });
         let step = Step {
             path: &call.path,
@@ -116,9 +139,15 @@ impl Engine {
             run,
         };
         match self.host.driver.step(step).await?.end {
-            StepEnd::Done(RecordKind::LinksFollowed { places, .. }) => Ok(places),
+            StepEnd::Done(RecordKind::LinksFollowed { places, untrusted, reads_untrusted, .. }) => {
+                Ok(Followed { real: places, untrusted, process_reads_untrusted: reads_untrusted })
+            }
             StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
-            StepEnd::TimedOut => Ok(places.iter().map(Located::place).collect()),
+            StepEnd::TimedOut => Ok(Followed {
+                real: places.iter().map(Located::place).collect(),
+                untrusted: (0..places.len()).collect(),
+                process_reads_untrusted: orchestrates,
+            }),
         }
     }
 
@@ -164,6 +193,16 @@ impl Engine {
             StepEnd::TimedOut => Ok(Some(Rule::Ask)),
         }
     }
+}
+
+/// The places of a call's paths as they are, without links.
+#[derive(Default)]
+pub(super) struct Followed {
+    real: Vec<Place>,
+    /// The positions of those whose content is untrusted.
+    untrusted: Vec<usize>,
+    /// Whether the process of a composite can read an untrusted place.
+    process_reads_untrusted: bool,
 }
 
 /// A call's arguments as rules match them.

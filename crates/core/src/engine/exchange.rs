@@ -104,6 +104,7 @@ impl Engine {
                 ending: Ending::Output(result),
                 blobs: Vec::new(),
                 log: None,
+                origins: Default::default(),
             })),
             Answer::Abort => Err(Halt::Aborted { path: path.clone(), function }.into()),
             _ => Err(misfit(path, &StepName::Settle).into()),

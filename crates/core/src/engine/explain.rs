@@ -40,7 +40,7 @@ impl Engine {
             verdict: None,
             mode: self.host().gate.mode,
         };
-        match self.examine(call, call.input.clone(), 0).await {
+        match self.examine(call, call.input.clone(), self.argument_origins(call), 0).await {
             Err(Stop::Failed(failure)) => explained.refused = Some(failure),
             Err(Stop::Halt(halt)) => return Err(halt),
             // No step before the rules asks the operator.

@@ -11,6 +11,7 @@ use crate::{
     function::Function,
     gate::{RuleLine, Subject},
     ledger,
+    origin::Trail,
     shared::Results,
     source::{FunctionId, FunctionSource},
 };
@@ -32,6 +33,8 @@ pub struct Frame {
     on_behalf: Option<Arc<FunctionId>>,
     /// The budget account for calls from here, if anything limits them.
     account: Option<Arc<Account>>,
+    /// The contents that led here.
+    trail: Trail,
 }
 
 /// One worker in the chain of callers.
@@ -48,13 +51,24 @@ pub struct Link {
 impl Frame {
     /// Where a run starts: the operator calls with the program's authority.
     pub fn operator(authority: Arc<Authority>) -> Self {
-        Self { authority, link: None, on_behalf: None, account: None }
+        Self { authority, link: None, on_behalf: None, account: None, trail: Trail::default() }
     }
 
     /// This frame with the budget of the whole run.
     #[must_use]
     pub fn within(self, account: Option<Arc<Account>>) -> Self {
         Self { account, ..self }
+    }
+
+    /// This frame after a conversation, or code, has received the contents of that trail.
+    #[must_use]
+    pub fn after(&self, trail: Trail) -> Self {
+        Self { trail, ..self.clone() }
+    }
+
+    /// The contents that led here.
+    pub fn trail(&self) -> &Trail {
+        &self.trail
     }
 
     /// The frame of a worker that this frame calls; `path` is the place of that call.
@@ -96,7 +110,7 @@ impl Frame {
             depth: self.depth(),
             functions: OnceLock::new(),
         };
-        Self { account, authority, link: Some(Arc::new(link)), on_behalf: None }
+        Self { account, authority, link: Some(Arc::new(link)), on_behalf: None, trail: self.trail.clone() }
     }
 
     /// The frame as data.
@@ -108,19 +122,20 @@ impl Frame {
             workers,
             on_behalf: self.on_behalf.as_deref().cloned(),
             account: self.account.clone(),
+            trail: self.trail.clone(),
         }
     }
 
     /// The frame that the data describes. `workers` are the definitions of its workers in their order. The functions of
     /// the calling worker are still to be offered.
     pub(crate) fn from_spec(spec: FrameSpec, workers: &[Arc<WorkerDefinition>]) -> Self {
-        let FrameSpec { authority, workers: calls, on_behalf, account } = spec;
+        let FrameSpec { authority, workers: calls, on_behalf, account, trail } = spec;
         let authority = Arc::new(authority);
         let root = Self::operator(Arc::clone(&authority));
         let frame = workers.iter().zip(&calls).fold(root, |above, (worker, WorkerCall { path, .. })| {
             above.below(worker, path, Arc::clone(&authority), account.clone())
         });
-        Self { on_behalf: on_behalf.map(Arc::new), account, ..frame }
+        Self { on_behalf: on_behalf.map(Arc::new), account, trail, ..frame }
     }
 
     /// The same place, with calls made by a tool on behalf of the worker.
@@ -141,7 +156,7 @@ impl Frame {
 
     /// Long results of this worker's conversation.
     pub fn results<'a>(&'a self, driver: &'a dyn Driver) -> Results<'a> {
-        self.path().map_or_else(Results::default, |path| Results::new(driver.shared(), path))
+        self.path().map_or_else(Results::default, |path| Results::new(driver.shared(), path).of(&self.trail))
     }
 
     /// The principal of calls from here.
@@ -196,6 +211,11 @@ impl Frame {
         let tool = self.on_behalf.as_ref().map(|tool| &tool.source);
         let sources = self.worker().map(|worker| &worker.source).into_iter().chain(tool);
         sources.into_iter().any(FunctionSource::is_foreign)
+    }
+
+    /// Whether code calls on behalf of a worker.
+    pub fn is_code(&self) -> bool {
+        self.on_behalf.is_some()
     }
 
     /// The functions that the calling worker may call. Code that it calls may call them too, on its behalf.

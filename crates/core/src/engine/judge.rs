@@ -33,7 +33,7 @@ impl Engine {
         before: Before,
     ) -> Result<Judged, Stop> {
         let meta = &call.function.meta;
-        let verdict = self.weigh(call, admitted, Gate::decide);
+        let verdict = self.wary(call, admitted, self.weigh(call, admitted, Gate::decide));
         let record = |rule, by: DecidedBy, reason: Option<&str>| {
             let body = RecordKind::Verdict { rule, by, reason: reason.map(Into::into) };
             self.host.driver.record(&call.path, StepName::Verdict, body)
@@ -96,6 +96,7 @@ impl Engine {
             input: Arc::clone(&admitted.input),
             preview,
             rule,
+            steering: self.steering(call, admitted),
         });
         let known = Known::Remembered(key);
         let step = StepName::Ask(round);
@@ -136,13 +137,7 @@ impl Engine {
         look: impl FnOnce(&Gate, &Query<'_>) -> T,
     ) -> T {
         let meta = &call.function.meta;
-        let touched = admitted
-            .places
-            .iter()
-            .zip(&admitted.real)
-            .zip(&admitted.effects.touches)
-            .map(|((place, real), touch)| Touched::new(place, real, touch));
-        let touched: Vec<Touched> = touched.collect();
+        let touched: Vec<Touched<'_>> = admitted.touched().collect();
         let not_own = not_own(meta, &touched);
         let foreign = call.frame.is_foreign() || !self.is_own(meta);
         // A function's own `preApproved` applies only where the program's files may pre-approve.
@@ -224,6 +219,8 @@ pub(super) async fn memory_key(call: &Call<'_>, admitted: &Admitted) -> String {
         "code": call.function.body.identity().await,
         "risk": meta.risk,
         "input": input,
+        // The same words from elsewhere are another question.
+        "origins": admitted.origins,
         // The working folder of a command follows from the view.
         "view": authority.view(),
         "bounds": authority.bounds(),

@@ -27,6 +27,7 @@ impl Engine {
             files: &*self.host.files,
             results: call.frame.results(&*self.host.driver),
             redact: &*self.host.redact,
+            untrusted: self.host.driver.untrusted_places(),
             run: &self.host.run,
             idempotency_key: key,
         }
@@ -45,6 +46,7 @@ impl Engine {
             Ok(cut_off) => cut_off,
             Err(stop) => return self.ended(call, Outcome::free(stop.end()?)),
         };
+        self.list_written(call, admitted)?;
         // Of another risk, an attempt that failed may have had its effect.
         let retries = if meta.risk == Risk::Read { overridden(call, admitted, |o| o.retries) } else { None };
         let retries = retries.unwrap_or(0);
@@ -89,41 +91,54 @@ impl Engine {
                 cut_off,
                 run: Box::pin(async move {
                     let result = leaf.run(self.leaf_call(call, admitted, key)).await;
-                    let (ending, blobs, log) = match result {
-                        Ok(ToolOutput { value, blobs, log }) => {
+                    let failed = || self.failure_origins(call, admitted);
+                    let (ending, origins, blobs, log) = match result {
+                        Ok(ToolOutput { value, blobs, log, origins }) => {
+                            let of = |value: &Value, fits| {
+                                let origins = self.leaf_origins(call, admitted, origins, value, fits);
+                                // No type describes files, and no field holds them.
+                                if blobs.is_empty() { origins } else { origins.and(failed()) }
+                            };
                             match Returned::of(meta, Arc::new(self.host.redact.value(value))) {
-                                Returned::Fits(value) => (Ending::Output(value), blobs, log),
+                                Returned::Fits(value) => {
+                                    let origins = of(&value, true);
+                                    (Ending::Output(value), origins, blobs, log)
+                                }
                                 Returned::Noted(value, note) => {
                                     let log =
                                         log.map_or_else(|| Arc::clone(&note), |log| with_line(&log, &note));
-                                    (Ending::Output(value), blobs, Some(log))
+                                    let origins = of(&value, false);
+                                    (Ending::Output(value), origins, blobs, Some(log))
                                 }
-                                Returned::Invalid(failure) => (Ending::Failure(failure), blobs, log),
+                                Returned::Invalid(failure) => {
+                                    (Ending::Failure(failure), failed(), blobs, log)
+                                }
                             }
                         }
                         Err(ToolError { message, log }) => {
                             let message = self.host.redact.text(&message).into_owned();
-                            (Ending::Failure(Failure::new(FailureKind::Tool, message)), Vec::new(), log)
+                            let failure = Failure::new(FailureKind::Tool, message);
+                            (Ending::Failure(failure), failed(), Vec::new(), log)
                         }
                     };
                     let log = log.map(|log| self.host.redact.text(&log).into());
-                    RecordKind::ToolEnded { ending, blobs, log }
+                    RecordKind::ToolEnded { ending, blobs, log, origins }
                 }),
             })
             .await?;
-        let end = match stepped.end {
-            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), blobs, .. }) => {
-                return Ok(Outcome { blobs, ..Outcome::free(End::Done(value)) });
+        match stepped.end {
+            StepEnd::Done(RecordKind::ToolEnded {
+                ending: Ending::Output(value), blobs, origins, ..
+            }) => Ok(Outcome { blobs, origins, ..Outcome::free(End::Done(value)) }),
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), origins, .. }) => {
+                Ok(Outcome { origins, ..Outcome::free(End::Failed(failure)) })
             }
-            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
-                End::Failed(failure)
-            }
-            StepEnd::Done(other) => return Err(Halt::unexpected(&call.path, &name, &other)),
+            StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
             StepEnd::TimedOut => {
-                End::Failed(timed_out(&meta.name, u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
+                let after_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+                Ok(Outcome::free(End::Failed(timed_out(&meta.name, after_ms))))
             }
-        };
-        Ok(Outcome::free(end))
+        }
     }
 
     /// Determines the changes that the leaf will make, and settles an interrupted attempt.

@@ -88,6 +88,7 @@ mod tests {
             ending: Ending::Failure(Failure::new(kind, "no")),
             usage: Usage::default(),
             blobs: Vec::new(),
+            origins: Default::default(),
         };
         let used = |tokens| RecordKind::ModelAnswered {
             message: crate::conversation::Conversation::first_message(Vec::new()),

@@ -17,6 +17,7 @@ use crate::{
         ToolError, ToolOutput, Touch,
     },
     gate::Policy,
+    origin::Origins,
     question::{Answer, Preview},
     risk::Risk,
     rule::Rule,
@@ -340,6 +341,11 @@ impl FileTool {
     }
 }
 
+/// What a tool says about a change is its own, whatever the file holds.
+fn own_words(output: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
+    output.map(|output| ToolOutput { origins: Some(Origins::TRUSTED), ..output })
+}
+
 impl Leaf for FileTool {
     fn effects(&self, input: &Value) -> Effects {
         let touch =
@@ -399,12 +405,12 @@ impl Leaf for FileTool {
                 Tool::Exists => read::exists(&call).await,
                 Tool::List => list::list(&call).await,
                 Tool::Search => search::search(&call).await,
-                Tool::Write => change::write(&call).await,
-                Tool::Edit => change::edit(&call).await,
-                Tool::Append => change::append(&call).await,
-                Tool::Delete => change::delete(&call).await,
-                Tool::Move => change::rename(&call).await,
-                Tool::Copy => change::copy(&call).await,
+                Tool::Write => own_words(change::write(&call).await),
+                Tool::Edit => own_words(change::edit(&call).await),
+                Tool::Append => own_words(change::append(&call).await),
+                Tool::Delete => own_words(change::delete(&call).await),
+                Tool::Move => own_words(change::rename(&call).await),
+                Tool::Copy => own_words(change::copy(&call).await),
             }
         })
     }

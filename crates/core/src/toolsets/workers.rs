@@ -221,6 +221,10 @@ impl Composite for WorkerCall {
         self.only_generated.then(generated::always_asks)
     }
 
+    fn knows_origins(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
         Box::pin(async move {
             let reference = call.input.get("worker").and_then(Value::as_str).unwrap_or_default();

@@ -29,6 +29,7 @@ use crate::{
     journal::RecordKind,
     ledger::reserve,
     model::{Delta, DeltaSink, Model, ModelRequest, Usage},
+    origin::Trail,
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     risk::Risk,
     schema::sha256,
@@ -147,13 +148,18 @@ impl Composite for WorkerBody {
         }
     }
 
+    fn knows_origins(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {
         Box::pin(async move {
             let mut usage = Usage::default();
             if self.definition.code.is_some() {
                 return Box::pin(code::run(&self.definition, &call)).await;
             }
-            let end = match Box::pin(answer(&self.definition, &call, &mut usage)).await {
+            let mut trail = call.frame.trail().clone();
+            let end = match Box::pin(answer(&self.definition, &call, &mut usage, &mut trail)).await {
                 Ok(end) => end,
                 Err(stop) => stop.end()?,
             };
@@ -164,19 +170,21 @@ impl Composite for WorkerBody {
                 call.engine.host().driver.record(call.path, StepName::Limit, what)?;
             }
             call.engine.host().driver.shared().ended(call.path).await;
-            Ok(Outcome::of(end, usage))
+            let origins = trail.ends(&end);
+            Ok(Outcome { origins, ..Outcome::of(end, usage) })
         })
     }
 }
 
-/// Enters the worker and runs its conversation to the end.
+/// Enters the worker and runs its conversation to the end. `trail` becomes what the conversation has received.
 async fn answer(
     worker: &Arc<WorkerDefinition>,
     call: &CompositeCall<'_>,
     usage: &mut Usage,
+    trail: &mut Trail,
 ) -> Result<End, Stop> {
     let prepared = prepare::prepare(worker, call).await?;
-    let value = converse(&prepared, call, usage).await?;
+    let value = converse(&prepared, call, usage, trail).await?;
     Ok(prepared.translate_back(End::Done(value)))
 }
 
@@ -197,10 +205,12 @@ async fn converse(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
     usage: &mut Usage,
+    trail: &mut Trail,
 ) -> Result<Arc<Value>, Stop> {
     let driver = &*call.engine.host().driver;
     let _forget = Forget { model: &*prepared.model, run: &call.engine.host().run, path: call.path };
-    let mut conversation = Conversation::new(prepared.setup.clone(), Arc::clone(&prepared.first));
+    let mut conversation = Conversation::new(prepared.setup.clone(), Arc::clone(&prepared.first))
+        .after(prepared.frame.trail().clone());
     let fixed = prepared.frame.ledger().map_or(0, |_| prepared.fixed_tokens());
     let mut estimate = Estimate::default();
     let repair = |turn, message| {
@@ -210,6 +220,7 @@ async fn converse(
         if driver.cancelled() {
             return Err(Halt::Cancelled.into());
         }
+        *trail = conversation.trail().clone();
         match conversation.next() {
             Next::Ask => {
                 let (message, finish) = ask(prepared, call, &conversation, fixed, &mut estimate, usage)
@@ -225,15 +236,17 @@ async fn converse(
                 count(prepared, call, StepName::ReserveCalls(turn), calls.count())
                     .await
                     .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
-                let (results, blobs) = calls::make(prepared, call, turn, &planned, usage).await?;
-                conversation.results(results, blobs);
+                let made = calls::make(prepared, call, turn, trail, &planned, usage).await?;
+                conversation.received(made.contents);
+                conversation.results(made.results, made.blobs);
             }
             Next::Ensure(output) => {
                 let turn = conversation.calling_turn();
                 count(prepared, call, StepName::ReserveEnsures(turn), prepared.judges.len())
                     .await
                     .map_err(|stop| stop.with_partial(|| Some((*output).clone())))?;
-                let said = ensures::ask(prepared, call, turn, &output, usage).await?;
+                let (said, contents) = ensures::ask(prepared, call, turn, trail, &output, usage).await?;
+                conversation.received(contents);
                 if let Some(message) = conversation.ensured(&said) {
                     repair(turn, message)?;
                 }

@@ -14,6 +14,7 @@ mod generated;
 mod journal;
 mod launch;
 mod limits;
+mod origins;
 mod parallel;
 mod requests;
 mod server_tools;

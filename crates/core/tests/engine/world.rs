@@ -465,6 +465,15 @@ impl Ran {
                 RecordKind::ConversationStarted { worker, .. } => {
                     workers.insert(&record.path, worker);
                 }
+                // The records before a call give the origins of its arguments.
+                RecordKind::CallStarted { origins, .. } => {
+                    let caller = record.path.parent().filter(|caller| workers.contains_key(caller));
+                    if let Some(caller) = caller {
+                        let limits = limits.get(workers[&caller]).unwrap_or(&limits["main"]).clone();
+                        let rebuilt = conversation_at(&records[..at], &caller, limits).unwrap();
+                        assert_eq!(rebuilt.trail().is_tainted(), origins.is_untrusted(), "{}", record.path);
+                    }
+                }
                 RecordKind::ModelRequested { digest, head, .. } => {
                     // A worker that was made has the limits of its creator.
                     let limits = limits.get(workers[&record.path]).unwrap_or(&limits["main"]).clone();

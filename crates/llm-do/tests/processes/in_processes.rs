@@ -11,6 +11,7 @@ use llm_do::{
         engine::{Halt, Outcome},
         event::Event,
         journal::RecordKind,
+        origin::UntrustedPlaces,
         question::Question,
         send::BoxFuture,
         shared::Shared,
@@ -257,6 +258,10 @@ impl Driver for InProcesses {
 
     fn shared(&self) -> &dyn Shared {
         self.inner.shared()
+    }
+
+    fn untrusted_places(&self) -> &dyn UntrustedPlaces {
+        self.inner.untrusted_places()
     }
 
     fn exchange<'a>(

@@ -9,6 +9,7 @@ use llm_do::core::{
     engine::{Halt, Outcome},
     event::Event,
     journal::{Record, RecordKind},
+    origin::UntrustedPlaces,
     question::Question,
     send::BoxFuture,
     shared::Shared,
@@ -144,6 +145,10 @@ impl Driver for Positional {
 
     fn shared(&self) -> &dyn Shared {
         self.inner.shared()
+    }
+
+    fn untrusted_places(&self) -> &dyn UntrustedPlaces {
+        self.inner.untrusted_places()
     }
 
     fn now_ms(&self) -> u64 {

@@ -10,6 +10,7 @@ use llm_do::core::{
     engine::{Halt, Outcome},
     event::Event,
     journal::RecordKind,
+    origin::{UntrustedPlaces, UntrustedSet},
     question::Question,
     send::BoxFuture,
     shared::Shared,
@@ -20,7 +21,7 @@ use std::{
     collections::HashMap,
     io::Write,
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
@@ -95,6 +96,8 @@ impl RemoteDriver {
     }
 }
 
+static NOWHERE: LazyLock<UntrustedSet> = LazyLock::new(UntrustedSet::default);
+
 impl Driver for RemoteDriver {
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<Stepped, Halt>> {
         let Step { path, name, intent, deadline, cut_off, run } = step;
@@ -135,6 +138,11 @@ impl Driver for RemoteDriver {
 
     fn shared(&self) -> &dyn Shared {
         self
+    }
+
+    /// The program of these tests has nothing untrusted.
+    fn untrusted_places(&self) -> &dyn UntrustedPlaces {
+        &*NOWHERE
     }
 
     fn exchange<'a>(

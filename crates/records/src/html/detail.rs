@@ -15,6 +15,7 @@ use llm_do_core::{
     engine::{Failure, FailureKind},
     gate::Rule,
     journal::{Record, RecordKind},
+    origin::{Origins, Steering},
     question::{Answer, FILES, Given, Question},
 };
 
@@ -22,18 +23,28 @@ use llm_do_core::{
 pub(super) fn call(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows: &Rows<'_>) {
     facts(m, run, call);
     m.ours("<h3>Input</h3>");
+    origins(m, &call.node.origins);
     value(m, &call.node.input);
     approvals(m, &call.records);
     conversation::section(m, run, call, rows);
     effect(m, &call.records);
     if let Some(output) = call.output {
         m.ours("<h3>Output</h3>");
+        origins(m, &call.node.output_origins);
         value(m, output);
     }
     call.blobs.iter().for_each(|returned| blob(m, returned));
     if let Some(failed) = &call.node.failure {
         m.ours("<h3>Failure</h3>");
+        origins(m, &call.node.output_origins);
         failure(m, failed);
+    }
+}
+
+/// The origin of a value that is not trusted.
+fn origins(m: &mut Markup, origins: &Origins) {
+    if !origins.is_trusted() {
+        m.worded("p", "notice small", &origins.to_string());
     }
 }
 
@@ -147,6 +158,10 @@ fn asked(m: &mut Markup, question: &Question) {
             m.worded("span", "rule", &approval.rule.to_string());
             m.ours(". Who wants it: ");
             m.text(&approval.chain.join(" → "));
+            for (sentence, excerpt) in approval.steering.iter().flat_map(Steering::said) {
+                m.class("p", "notice small", |m| m.text(&sentence));
+                text_block(m, excerpt);
+            }
             if let Some(change) = &approval.preview {
                 preview(m, change);
             }

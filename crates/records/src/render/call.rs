@@ -11,6 +11,7 @@ use llm_do_core::{
     gate::Rule,
     journal::{Record, RecordKind},
     model::{Arguments, Blob, Message, Part, Role, Usage},
+    origin::{Origins, Steering},
     question::{Answer, FILES, Given, OPERATOR, Question},
     server_tool::{ServerTool, Source},
     step_name::StepName,
@@ -22,6 +23,7 @@ pub fn render_call(run: &WholeRun, call: &WholeCall<'_>) -> Vec<Line> {
     let mut page = Text { began_ms: run.tree().started_ms, lines: Vec::new() };
     page.facts(call);
     page.heading("input");
+    page.origins(&call.node.origins);
     page.value(&call.node.input);
     page.records("approval", call, Text::decision);
     let worker = call.node.model.is_some();
@@ -29,11 +31,13 @@ pub fn render_call(run: &WholeRun, call: &WholeCall<'_>) -> Vec<Line> {
     page.records("tool", call, Text::effect);
     if let Some(output) = call.output {
         page.heading("output");
+        page.origins(&call.node.output_origins);
         page.value(output);
     }
     call.blobs.iter().for_each(|blob| page.blob(blob));
     if let Some(failure) = &call.node.failure {
         page.heading("failure");
+        page.origins(&call.node.output_origins);
         page.block(Tone::Bad, &failure.message);
         if let Some(partial) = &failure.partial {
             page.line(Tone::Dim, "what there was of an answer:");
@@ -90,6 +94,13 @@ impl Text {
         }
     }
 
+    /// The origin of a value that is not trusted.
+    fn origins(&mut self, origins: &Origins) {
+        if !origins.is_trusted() {
+            self.line(Tone::Notice, &origins.to_string());
+        }
+    }
+
     fn blob(&mut self, blob: &Blob) {
         let about =
             format!("file {}, {}, {} bytes", blob.name, blob.media_type, thousands(blob.data.len() as u64));
@@ -139,7 +150,7 @@ impl Text {
     fn decision(&mut self, record: &Record) {
         let because = |reason: Option<&str>| reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         match &record.body {
-            RecordKind::LinksFollowed { places, elsewhere: true } => {
+            RecordKind::LinksFollowed { places, elsewhere: true, .. } => {
                 let places: Vec<&str> = places.iter().map(Place::as_str).collect();
                 self.line(Tone::Dim, &format!("links lead to {}", places.join(", ")));
             }
@@ -169,6 +180,10 @@ impl Text {
                 let (chain, risk) = (approval.chain.join(" → "), approval.risk);
                 let text = format!("{chain} asked, risk {risk}, because of {}", approval.rule);
                 self.line(Tone::Notice, &text);
+                for (sentence, excerpt) in approval.steering.iter().flat_map(Steering::said) {
+                    self.line(Tone::Notice, &sentence);
+                    self.block(Tone::Dim, excerpt);
+                }
                 if let Some(Preview::Change { path, before, after }) = &approval.preview {
                     self.diff(path, before.as_deref(), after.as_deref());
                 }

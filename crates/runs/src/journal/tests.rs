@@ -149,7 +149,12 @@ fn what_is_recorded_holds_no_secret_and_is_what_counts() {
     let output = json!({ "hunter2hunter2": ["a hunter2hunter2"], "long": long });
     let written = append(
         &journal,
-        RecordKind::ToolEnded { ending: Ending::Output(Arc::new(output)), blobs: Vec::new(), log: None },
+        RecordKind::ToolEnded {
+            ending: Ending::Output(Arc::new(output)),
+            blobs: Vec::new(),
+            log: None,
+            origins: Default::default(),
+        },
     )
     .unwrap();
     let read = read_journal(journal.dir()).unwrap();
@@ -172,8 +177,16 @@ fn a_secret_that_is_a_word_of_the_format_leaves_records_readable() {
         let journal = JournalWriter::create(&dir.path().join("runs"), secret("TOKEN", word), None).unwrap();
         append(&journal, note(word)).unwrap();
         let ending = Ending::Output(Arc::new(json!({ word: word })));
-        append(&journal, RecordKind::ToolEnded { ending: ending.clone(), blobs: Vec::new(), log: None })
-            .unwrap();
+        append(
+            &journal,
+            RecordKind::ToolEnded {
+                ending: ending.clone(),
+                blobs: Vec::new(),
+                log: None,
+                origins: Default::default(),
+            },
+        )
+        .unwrap();
         let body = RecordKind::RunEnded { status: RunStatus::Done, ending, usage: Default::default() };
         journal.append(&CallPath::from("function"), &"principal".into(), body, None).unwrap();
         let records = read_journal(journal.dir()).unwrap().records;

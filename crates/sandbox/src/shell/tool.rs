@@ -292,7 +292,7 @@ impl Leaf for ShellTool {
         let program = line.split(' ').next().unwrap_or_default();
         let named = program.rsplit_once('/').map(|(_, name)| format!("{name}{}", &line[program.len()..]));
         let subjects = [Some(line.clone()), named].into_iter().flatten().map(Subject::Text).collect();
-        Effects { subjects, says, rules, ..Effects::default() }
+        Effects { subjects, says, rules, process: true, ..Effects::default() }
     }
 
     fn least(&self) -> Option<Effects> {

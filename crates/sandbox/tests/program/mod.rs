@@ -100,6 +100,7 @@ impl Program {
             authority: &self.authority,
             files: &self.files,
             results: Results::default(),
+            untrusted: &llm_do_core::origin::UntrustedSet::default(),
             idempotency_key: "",
         };
         leaf.run(call).await.map(|output| output.value).map_err(|error| error.message)
@@ -127,6 +128,7 @@ impl Program {
             authority: &self.authority,
             files: &self.files,
             results: Results::default(),
+            untrusted: &llm_do_core::origin::UntrustedSet::default(),
             idempotency_key: "",
         };
         leaf.preview(call).await

@@ -69,6 +69,7 @@ impl Worker {
             authority: &self.authority,
             files: &files,
             results: Results::default(),
+            untrusted: &llm_do_core::origin::UntrustedSet::default(),
             idempotency_key: "",
         };
         self.leaf.run(call).await.map(|output| output.value).map_err(|error| error.message)

@@ -2,8 +2,9 @@
 
 use super::{argument_or, hint::explain};
 use crate::{
-    authority::{Located, VirtualPath},
+    authority::{Access, Located, VirtualPath},
     function::{LeafCall, ToolError, ToolOutput},
+    origin::Origins,
     vfs::{Entry, EntryKind, FsError},
 };
 use globset::GlobBuilder;
@@ -93,7 +94,12 @@ pub(super) async fn list(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
         })
         .collect();
     let mut text = String::new();
-    for entry in matching.iter().take(SHOWN) {
+    let rows = Rows::new(call);
+    let mut untrusted = Vec::new();
+    for (row, entry) in (1..).zip(matching.iter().take(SHOWN)) {
+        if rows.is_untrusted(&entry.path) {
+            untrusted.push(row);
+        }
         // Writing to a String can't fail.
         let _ = match entry.kind {
             EntryKind::File => writeln!(text, "{}  ({} bytes)", entry.path, entry.size),
@@ -115,5 +121,33 @@ pub(super) async fn list(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
             false => format!("Nothing in `{path}` matches `{pattern}`; `**/*` lists everything."),
         };
     }
-    Ok(ToolOutput::text(text.trim_end()))
+    Ok(ToolOutput { origins: Some(Origins::lines(untrusted)), ..ToolOutput::text(text.trim_end()) })
+}
+
+/// The origins of the rows of a listing or search: each has that of the file that it names.
+pub(super) struct Rows<'a> {
+    call: &'a LeafCall<'a>,
+    /// Whether any row can be untrusted.
+    any: bool,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(call: &'a LeafCall<'a>) -> Self {
+        let mounts = call.authority.view().mounts();
+        let any = mounts.iter().any(|mount| mount.untrusted)
+            || call.places.iter().any(|tree| call.untrusted.touch(&tree.place()));
+        Self { call, any }
+    }
+
+    /// Whether others wrote the file at that path. The program itself names the root of a mount.
+    pub(super) fn is_untrusted(&self, path: &VirtualPath) -> bool {
+        if !self.any {
+            return false;
+        }
+        match self.call.authority.locate(path.as_str(), Access::Read) {
+            Ok(at) if at.path == at.mount.at => false,
+            Ok(at) => at.is_untrusted(&at.place()) || self.call.untrusted.hold(&at.place()),
+            Err(_) => true,
+        }
+    }
 }

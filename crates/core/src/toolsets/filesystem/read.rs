@@ -33,7 +33,8 @@ pub(super) async fn read(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError> {
         None => place(call, 0)?,
         Some(name) => {
             if let Some(text) = call.results.get(&name).await {
-                return Ok(ToolOutput::text(page(call, &name, &text)));
+                let origins = Some(call.results.origins());
+                return Ok(ToolOutput { origins, ..ToolOutput::text(page(call, &name, &text)) });
             }
             // A file that is only named like a result. It was not located, so its mount's approval rules were not
             // checked.

@@ -4,18 +4,19 @@ use super::{
     argument, argument_or,
     content::Content,
     hint::found,
-    list::{LOOKED_AT, walk},
+    list::{LOOKED_AT, Rows, walk},
 };
 use crate::{
     authority::VirtualPath,
     function::{LeafCall, ToolError, ToolOutput},
+    origin::Origins,
     vfs::EntryKind,
 };
 use regex::{Regex, RegexBuilder};
 use std::{fmt::Write, future::poll_fn, task::Poll};
 
 /// Maximum number of matching lines shown.
-const SHOWN: usize = 200;
+const SHOWN: u32 = 200;
 /// Maximum number of characters shown per line.
 const LINE_CHARS: usize = 300;
 /// Larger files are skipped.
@@ -35,6 +36,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
     let tree = walk(call, &path, "").await?;
     let (mut text, mut shown, mut read, mut skipped, mut searched) = (String::new(), 0, 0, 0_usize, 0_usize);
     let (mut stopped, mut slice) = (None, 0);
+    let (rows, mut untrusted) = (Rows::new(call), Vec::new());
     for entry in tree.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
         if entry.size > LARGEST {
             skipped += 1;
@@ -57,6 +59,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
         searched += 1;
         // Before lines are matched and cut: a pattern must not find out about a secret, and a part of one is not recognised.
         let content = call.redact.text(&content);
+        let from_others = rows.is_untrusted(&entry.path);
         for (number, line) in content.lines().enumerate() {
             slice += line.len() + 1;
             if slice > SLICE {
@@ -71,6 +74,9 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
                 break;
             }
             shown += 1;
+            if from_others {
+                untrusted.push(shown);
+            }
             let cut = line.char_indices().nth(LINE_CHARS).map_or(line.len(), |(at, _)| at);
             let more = if cut < line.len() { "…" } else { "" };
             // Writing to a String can't fail.
@@ -94,7 +100,7 @@ pub(super) async fn search(call: &LeafCall<'_>) -> Result<ToolOutput, ToolError>
     for notice in notices.into_iter().flatten() {
         let _ = writeln!(text, "[{notice}]");
     }
-    Ok(ToolOutput::text(text.trim_end()))
+    Ok(ToolOutput { origins: Some(Origins::lines(untrusted)), ..ToolOutput::text(text.trim_end()) })
 }
 
 /// Yields to other tasks on this thread, including one that may cancel this search.

@@ -59,6 +59,7 @@ impl Files {
             authority: &self.authority,
             files: &self.files,
             results: Results::new(&self.shared, &conversation),
+            untrusted: &crate::origin::UntrustedSet::default(),
             idempotency_key: "",
         };
         Ok(work(&*leaf, call))

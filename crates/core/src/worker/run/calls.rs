@@ -7,6 +7,7 @@ use crate::{
     conversation::{PlannedCall, batches},
     function::CompositeCall,
     model::{Blob, ToolResult, Usage},
+    origin::{Content, Trail},
     outcome::{End, Outcome, Stop},
     results::{first_page, is_cut, show, show_failure},
     worker::caller::FrameCaller,
@@ -26,6 +27,7 @@ pub(super) struct Making {
 pub(super) async fn outcomes(
     prepared: &Prepared,
     parent: &CompositeCall<'_>,
+    trail: &Trail,
     calls: impl IntoIterator<Item = Making>,
     usage: &mut Usage,
 ) -> Result<Vec<Outcome>, Stop> {
@@ -33,7 +35,8 @@ pub(super) async fn outcomes(
     let mut outcomes = Vec::new();
     let is_barrier = |call: &Making| prepared.functions[call.function].meta.is_barrier();
     let driver = &*engine.host().driver;
-    let caller = FrameCaller::new(engine, &prepared.frame);
+    let frame = prepared.frame.after(trail.clone());
+    let caller = FrameCaller::new(engine, &frame);
     for batch in batches(calls, is_barrier) {
         let specs = batch.into_iter().map(|Making { path, function, input }| {
             let callee = Callee::Function(prepared.functions[function].meta.id());
@@ -55,14 +58,25 @@ pub(super) async fn outcomes(
     Ok(outcomes)
 }
 
-/// Makes the planned calls of a turn. Returns the results in the order of the calls, with their files.
+/// The results of a turn's calls.
+pub(super) struct Made {
+    /// In the order of the calls.
+    pub(super) results: Vec<ToolResult>,
+    /// Their files.
+    pub(super) blobs: Vec<Blob>,
+    /// What the conversation receives with them.
+    pub(super) contents: Vec<Content>,
+}
+
+/// Makes the planned calls of a turn. `trail` is what the conversation had received when the model planned them.
 pub(super) async fn make(
     prepared: &Prepared,
     parent: &CompositeCall<'_>,
     turn: u32,
+    trail: &Trail,
     planned: &[PlannedCall],
     usage: &mut Usage,
-) -> Result<(Vec<ToolResult>, Vec<Blob>), Stop> {
+) -> Result<Made, Stop> {
     let calls = planned.iter().filter_map(|planned| match planned {
         PlannedCall::Make { index, tool, input, .. } => {
             let path = parent.path.call(turn, *index);
@@ -70,18 +84,23 @@ pub(super) async fn make(
         }
         PlannedCall::Answered(_) => None,
     });
-    let mut made = outcomes(prepared, parent, calls, usage).await?.into_iter();
-    let mut blobs = Vec::new();
+    let mut made = outcomes(prepared, parent, trail, calls, usage).await?.into_iter();
+    let (mut blobs, mut contents) = (Vec::new(), Vec::new());
     let mut results = Vec::with_capacity(planned.len());
     for planned in planned {
-        let call = match planned {
+        let (call, index, tool) = match planned {
             PlannedCall::Answered(result) => {
                 results.push(result.clone());
                 continue;
             }
-            PlannedCall::Make { call, .. } => call,
+            PlannedCall::Make { call, index, tool, .. } => (call, *index, *tool),
         };
         let mut outcome = made.next();
+        contents.extend(outcome.as_ref().and_then(|outcome| {
+            let function = Arc::clone(&prepared.functions[tool].meta.name);
+            let (path, origins) = (parent.path.call(turn, index), outcome.origins.clone());
+            Content::result(path, function, &outcome.end.to_ending(), origins)
+        }));
         blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
         let (text, is_error) = match outcome.map(|outcome| outcome.end) {
             Some(End::Done(value)) => (show(&value), false),
@@ -100,5 +119,5 @@ pub(super) async fn make(
             is_error,
         });
     }
-    Ok((results, blobs))
+    Ok(Made { results, blobs, contents })
 }

@@ -23,7 +23,11 @@ pub(super) async fn run(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>
     };
     let function = match make(worker, call, &frame).await {
         Ok(function) => function,
-        Err(stop) => return Ok(Outcome::free(stop.end()?)),
+        Err(stop) => {
+            let end = stop.end()?;
+            let origins = frame.trail().ends(&end);
+            return Ok(Outcome { origins, ..Outcome::free(end) });
+        }
     };
     let input = Arc::new(json!({"input": input.whole}));
     let spec = CallSpec { path: call.path.keyed("code"), callee: Callee::Code, input };
@@ -63,6 +67,7 @@ async fn make(
                     ending: End::Failed(failure).to_ending(),
                     usage: Default::default(),
                     blobs: Vec::new(),
+                    origins: Default::default(),
                 },
             }
         }),

@@ -9,6 +9,7 @@ use crate::{
     definition::WorkerDefinition,
     function::{CompositeCall, Function},
     model::Usage,
+    origin::{Content, Trail},
     outcome::{Ending, Stop},
 };
 use serde_json::{Map, Value};
@@ -85,20 +86,28 @@ impl Judging {
     }
 }
 
-/// Calls all of them with an output.
+/// Calls all of them with an output. Returns how they ended, and what the conversation receives with that.
 pub(super) async fn ask(
     prepared: &Prepared,
     call: &CompositeCall<'_>,
     turn: u32,
+    trail: &Trail,
     output: &Value,
     usage: &mut Usage,
-) -> Result<Vec<Ending>, Stop> {
+) -> Result<(Vec<Ending>, Vec<Content>), Stop> {
     let input = prepared.setup.output.ensures().map_or(&Value::Null, |ensures| &ensures.input);
     let calls = prepared.judges.iter().enumerate().map(|(at, judging)| Making {
         path: call.path.judge(turn, at),
         function: judging.function,
         input: Arc::new(judging.arguments(output, input)),
     });
-    let made = outcomes(prepared, call, calls, usage).await?;
-    Ok(made.into_iter().map(|outcome| outcome.end.to_ending()).collect())
+    let made = outcomes(prepared, call, trail, calls, usage).await?;
+    let (mut endings, mut contents) = (Vec::new(), Vec::new());
+    for (at, (judging, outcome)) in prepared.judges.iter().zip(made).enumerate() {
+        let function = Arc::clone(&prepared.functions[judging.function].meta.name);
+        let ending = outcome.end.to_ending();
+        contents.extend(Content::result(call.path.judge(turn, at), function, &ending, outcome.origins));
+        endings.push(ending);
+    }
+    Ok((endings, contents))
 }

@@ -7,6 +7,7 @@ use crate::{
     definition::{CallOverride, WorkerDefinition, attachments_root},
     engine::{Engine, Frame},
     function::{CompositeCall, Function, Implementation},
+    origin::{Content, ContentKind, Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     risk::Risk,
     step_name::StepName,
@@ -41,6 +42,7 @@ pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'
     let (handed, attached) = hand_over(worker, call);
     let authority = narrow(worker, call, &handed, &attached)?;
     let frame = call.frame.enter(worker, authority, call.path, &*call.engine.host().driver).await;
+    let frame = frame.after(received(worker, call, &handed, &attached));
     let input = Input::new(worker, call.input, &handed);
     Ok(Entered { frame, handed, attached, input })
 }
@@ -62,6 +64,37 @@ fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed
         }
     }
     (handed, places.cloned().collect())
+}
+
+/// What the worker receives with its call, beside the arguments as they are: parameters and attachments that others write.
+fn received(
+    worker: &WorkerDefinition,
+    call: &CompositeCall<'_>,
+    handed: &[Handed],
+    attached: &[Located],
+) -> Trail {
+    let mut trail = call.frame.trail().clone();
+    let mut receive = |kind, value: Arc<Value>, origins: Origins| {
+        if !origins.is_trusted() {
+            let (call, function) = (call.path.clone(), Arc::clone(&worker.id));
+            trail.push(Content { kind, call, function, value, origins });
+        }
+    };
+    let given = |name: &&Arc<str>| call.input.get(&***name).is_some_and(|value| !value.is_null());
+    let declared = worker.untrusted.parameters.iter().filter(given);
+    let origins =
+        declared.fold(Origins::TRUSTED, |origins, name| origins.with(pointer(name), Origin::Untrusted));
+    receive(ContentKind::Arguments, Arc::clone(call.input), origins);
+    // Places are in the order of the worker's effects: parameters first.
+    let is_untrusted = |at: usize| call.untrusted.contains(&at);
+    let names: Vec<&str> = attached.iter().map(|place| place.path.name()).collect();
+    let files = call.attachments.iter().map(|blob| &*blob.name).chain(names).collect::<Vec<_>>();
+    let from_others = worker.untrusted.attachments && !files.is_empty()
+        || (handed.len()..handed.len() + attached.len()).any(is_untrusted);
+    if from_others {
+        receive(ContentKind::Attachments, Arc::new(files.into()), Origins::untrusted());
+    }
+    trail
 }
 
 fn narrow(

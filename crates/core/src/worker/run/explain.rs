@@ -9,6 +9,7 @@ use crate::{
     definition::WorkerDefinition,
     engine::{Call, Engine, Explained, Frame},
     function::CompositeCall,
+    origin::Origins,
     outcome::{FailureKind, Stop},
 };
 use serde_json::Value;
@@ -43,7 +44,9 @@ pub async fn explain(
         frame,
         path: &root,
         input: &input,
+        origins: &Origins::TRUSTED,
         places: &places,
+        untrusted: &[],
         attachments: &[],
         timeout: None,
     };

@@ -8,7 +8,7 @@ use super::{
     server_tools,
 };
 use crate::{
-    authority::Located,
+    authority::{Located, Place},
     conversation::{Conversation, Ensures, FINAL_TOOL, OutputContract, Setup},
     definition::WorkerDefinition,
     driver::{CutOff, Step, StepEnd},
@@ -17,11 +17,12 @@ use crate::{
     function::{CompositeCall, Function},
     journal::RecordKind,
     model::{Blob, Capabilities, Message, Model, ModelName, ModelSettings, Part, Terms, ToolSpec},
+    origin,
     outcome::{End, Failure, FailureKind, Halt, Stop},
     price::Usd,
     server_tool::ServerTool,
     step_name::StepName,
-    template::{self, Origin},
+    template::{self, Noting, Origin, TemplateSource},
 };
 use serde_json::Value;
 use std::{borrow::Cow, sync::Arc};
@@ -90,15 +91,16 @@ pub(super) async fn prepare(
                     let functions = tools(call.engine, worker, &frame).await?;
                     let functions = offered(call.engine, worker, &frame, functions)?;
                     server_tools::distinct(worker, &functions)?;
-                    Ok((begin(worker, call, &input, &attached, can).await?, functions))
+                    Ok((begin(worker, call, &frame, &input, &attached, can).await?, functions))
                 };
                 match begun.await {
                     Err(failure) => RecordKind::CallEnded {
                         ending: End::Failed(failure).to_ending(),
                         usage: Default::default(),
                         blobs: Vec::new(),
+                        origins: Default::default(),
                     },
-                    Ok(((mut system, parts), functions)) => {
+                    Ok((Beginning { mut system, parts, origin }, functions)) => {
                         if worker.returns.is_some() && !can.native_schema && !output.uses_final_tool() {
                             system.push_str("\n\nAnswer with JSON that fits this schema, and nothing else: ");
                             system.push_str(
@@ -123,13 +125,14 @@ pub(super) async fn prepare(
                             can_read_on,
                             can,
                             message: Conversation::first_message(parts),
+                            origin,
                         }
                     }
                 }
             }),
         })
         .await?;
-    let (system, specs, server_tools, ensures, can_read_on, first) = match stepped.end {
+    let (system, specs, server_tools, ensures, can_read_on, first, origin) = match stepped.end {
         StepEnd::Done(RecordKind::ConversationStarted {
             system,
             tools,
@@ -137,8 +140,9 @@ pub(super) async fn prepare(
             ensures,
             can_read_on,
             message,
+            origin,
             ..
-        }) => (system, tools, server_tools, ensures, can_read_on, message),
+        }) => (system, tools, server_tools, ensures, can_read_on, message, origin),
         StepEnd::Done(RecordKind::CallEnded { ending: crate::outcome::Ending::Failure(failure), .. }) => {
             return Err(failure.into());
         }
@@ -150,6 +154,7 @@ pub(super) async fn prepare(
             return Err(Stop::failed(FailureKind::Timeout, message));
         }
     };
+    let frame = frame.after(frame.trail().clone().begun(origin, call.path, &worker.id));
     let functions = match made {
         Some(functions) => functions,
         None => tools_again(call.engine, worker, &frame, call.path, StepName::Conversation).await?,
@@ -266,14 +271,22 @@ fn specs(functions: &[Function], output: &OutputContract) -> Arc<[ToolSpec]> {
     shown.chain(last).collect()
 }
 
+/// What a conversation begins with.
+struct Beginning {
+    system: String,
+    parts: Vec<Part>,
+    origin: origin::Origin,
+}
+
 /// Reads the attachments and renders the instructions: the part of the preparation that looks at files.
 async fn begin(
     worker: &WorkerDefinition,
     call: &CompositeCall<'_>,
+    frame: &Frame,
     input: &Input,
     attached: &[Located],
     can: Capabilities,
-) -> Result<(String, Vec<Part>), Failure> {
+) -> Result<Beginning, Failure> {
     let host = call.engine.host();
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut left = worker.attachments.max_total_bytes;
@@ -308,13 +321,16 @@ async fn begin(
     let variables = input.variables(worker, host);
     let instructions = &worker.instructions;
     let origin = Origin { file: instructions.file.to_string(), line: instructions.line_offset as usize + 1 };
-    let system = template::render(
-        &instructions.text,
-        &origin,
-        &Value::Object(variables),
-        Arc::clone(&instructions.templates),
-    )
-    .map_err(|error| Failure::new(FailureKind::Definition, error.to_string()))?;
+    let templates = Arc::new(Noting::new(Arc::clone(&instructions.templates)));
+    let source = Arc::clone(&templates) as Arc<dyn TemplateSource>;
+    let system = template::render(&instructions.text, &origin, &Value::Object(variables), source)
+        .map_err(|error| Failure::new(FailureKind::Definition, error.to_string()))?;
+    let listed = host.driver.untrusted_places();
+    let of_others = |place: &Place| listed.hold(place) || frame.authority().view().shows_untrusted(place);
+    let origin = match templates.places().iter().any(of_others) {
+        true => origin::Origin::Untrusted,
+        false => frame.trail().origin(),
+    };
 
     // The caller's extra instructions go into the message, so that the system text stays the same for every call and
     // keeps its place in the provider's cache (`docs/reference/loop.md`).
@@ -342,7 +358,7 @@ async fn begin(
             *text = clean.into();
         }
     }
-    Ok((host.redact.text(system.trim_end()).into_owned(), parts))
+    Ok(Beginning { system: host.redact.text(system.trim_end()).into_owned(), parts, origin })
 }
 
 impl Prepared {

@@ -1,0 +1,266 @@
+//! Where the words of a call come from, and what follows for it (`docs/reference/origins.md`).
+
+use super::{
+    Admitted, Call, Engine,
+    touched::{Touched, not_own},
+};
+use crate::{
+    authority::{Access, Authority, Origin as MountOrigin, Place},
+    function::{Effects, FunctionMeta, Implementation, OutputSchema},
+    gate::{Gate, Query, Verdict},
+    origin::{Content, ContentKind, Origin, Origins, ResultOrigin, Steering, Trail, cleaned, echoed},
+    outcome::{End, Halt, Outcome},
+    risk::Risk,
+    rule::Rule,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Engine {
+    /// The origins of the arguments of a call.
+    pub(super) fn argument_origins(&self, call: &Call<'_>) -> Origins {
+        let recorded = match call.frame.is_code() {
+            true => self.host.driver.recorded_origins(&call.path),
+            false => None,
+        };
+        recorded.unwrap_or_else(|| call.frame.trail().emits(&call.input))
+    }
+
+    /// The trail of a composite: what its caller has received, and its own arguments.
+    pub(super) fn trail_into(&self, call: &Call<'_>, admitted: &Admitted) -> Trail {
+        let kind = match call.frame.worker() {
+            None => ContentKind::Input,
+            Some(_) => ContentKind::Arguments,
+        };
+        call.frame.trail().clone().with(Content {
+            kind,
+            call: call.path.clone(),
+            function: Arc::clone(&call.function.meta.name),
+            value: Arc::clone(&admitted.input),
+            origins: admitted.origins.clone(),
+        })
+    }
+
+    /// The origins of a value that a leaf returned. `known` is what the leaf says itself; `fits` whether the value fits the
+    /// declared schema. Called within the leaf's step.
+    pub(super) fn leaf_origins(
+        &self,
+        call: &Call<'_>,
+        admitted: &Admitted,
+        known: Option<Origins>,
+        value: &Value,
+        fits: bool,
+    ) -> Origins {
+        let meta = &call.function.meta;
+        let places = || match admitted.reads_untrusted_place() {
+            true => Origins::untrusted(),
+            false => Origins::TRUSTED,
+        };
+        let origins = Origins::stated(&meta.results, value)
+            .and(known.unwrap_or_else(places))
+            .and(self.of_process(meta, &admitted.effects, call.frame.authority()))
+            .and(echoed(&admitted.input, &admitted.origins, value));
+        self.cleaned(meta, origins, value, fits)
+    }
+
+    /// The origins of the failure of a leaf: its message may quote the arguments, or what the leaf has read. Called within
+    /// the leaf's step.
+    pub(super) fn failure_origins(&self, call: &Call<'_>, admitted: &Admitted) -> Origins {
+        let meta = &call.function.meta;
+        match states_untrusted(&meta.results) || !admitted.untrusted.is_empty() {
+            true => Origins::untrusted(),
+            false => refused(&admitted.origins).and(self.of_process(
+                meta,
+                &admitted.effects,
+                call.frame.authority(),
+            )),
+        }
+    }
+
+    /// The outcome of a composite with the origins of its result.
+    pub(super) fn composite_origins(
+        &self,
+        call: &Call<'_>,
+        admitted: &Admitted,
+        outcome: Outcome,
+        fits: bool,
+    ) -> Outcome {
+        let meta = &call.function.meta;
+        let knows = matches!(&call.function.body, Implementation::Composite(body) if body.knows_origins());
+        let mut origins = outcome.origins;
+        let repeats = admitted.process_reads_untrusted && !states_origins(&meta.results);
+        if !knows && admitted.origins.is_untrusted() || repeats {
+            origins = Origins::untrusted();
+        }
+        origins = match &outcome.end {
+            End::Done(value) => {
+                let origins = origins.and(Origins::stated(&meta.results, value));
+                self.cleaned(meta, origins, value, fits)
+            }
+            End::Failed(_) if states_untrusted(&meta.results) => Origins::untrusted(),
+            End::Failed(_) => origins.and(refused(&admitted.origins)),
+            End::Suspended(_) => origins,
+        };
+        Outcome { origins, ..outcome }
+    }
+
+    /// The origins of a result whose function a process executes: what it read may lie in an untrusted place.
+    fn of_process(&self, meta: &FunctionMeta, effects: &Effects, authority: &Authority) -> Origins {
+        match effects.process && !states_origins(&meta.results) && self.can_read_untrusted(authority) {
+            true => Origins::untrusted(),
+            false => Origins::TRUSTED,
+        }
+    }
+
+    /// Whether a process with that authority can read what was written from untrusted words.
+    pub(super) fn can_read_untrusted(&self, authority: &Authority) -> bool {
+        let places = self.host.driver.untrusted_places();
+        let mut mounts = authority.view().mounts().iter();
+        mounts.any(|mount| authority.bounds().overlaps(&mount.place) && places.touch(&mount.place))
+    }
+
+    /// A type without room for instructions cleans a value of the program's own functions.
+    fn cleaned(&self, meta: &FunctionMeta, origins: Origins, value: &Value, fits: bool) -> Origins {
+        let schema = meta.output.as_ref().map(OutputSchema::schema);
+        match schema.filter(|_| fits && origins.is_untrusted() && self.is_own(meta)) {
+            Some(schema) => cleaned(schema.value(), value).unwrap_or(origins),
+            None => origins,
+        }
+    }
+
+    /// Lists the places that a leaf, or the process of a composite, is about to write, if the words that it writes may be
+    /// untrusted. Called before the effect: after a crash the place counts as written.
+    ///
+    /// # Errors
+    /// The list can't be kept.
+    pub(super) fn list_written(&self, call: &Call<'_>, admitted: &Admitted) -> Result<(), Halt> {
+        let authority = call.frame.authority();
+        let meta = &call.function.meta;
+        let may_repeat = || admitted.process_reads_untrusted || self.can_read_untrusted(authority);
+        let of_process = admitted.effects.process
+            && (states_untrusted(&meta.results) || !states_origins(&meta.results) && may_repeat());
+        if !(admitted.origins.is_untrusted() || admitted.reads_untrusted_place() || of_process) {
+            return Ok(());
+        }
+        let mut written: Vec<Place> = Vec::new();
+        if matches!(call.function.body, Implementation::Leaf(_)) {
+            let touched = admitted.effects.touches.iter().zip(&admitted.places).zip(&admitted.real);
+            for ((touch, place), real) in touched {
+                if touch.access == Access::Write && !touch.delete {
+                    written.extend([place.place(), real.clone()]);
+                }
+            }
+        }
+        if admitted.effects.process {
+            written.extend(writable(authority));
+        }
+        self.list(written)
+    }
+
+    /// Lists every place that a process with that authority can write.
+    ///
+    /// # Errors
+    /// The list can't be kept.
+    pub(crate) fn list_writable(&self, authority: &Authority) -> Result<(), Halt> {
+        self.list(writable(authority))
+    }
+
+    fn list(&self, mut written: Vec<Place>) -> Result<(), Halt> {
+        let places = self.host.driver.untrusted_places();
+        written.retain(|place| !places.hold(place));
+        written.sort_unstable();
+        written.dedup();
+        if written.is_empty() { Ok(()) } else { places.add(&written) }
+    }
+
+    /// The verdict on a call whose words are not trusted: a file of the program does not pre-approve an effect that they
+    /// could steer, unless its rule tests the words themselves. The operator's own rules stand.
+    pub(super) fn wary(&self, call: &Call<'_>, admitted: &Admitted, verdict: Verdict) -> Verdict {
+        let steered = admitted.origins.greatest() != Origin::Trusted;
+        if verdict.rule != Rule::PreApproved || !steered || !self.has_far_effect(call, admitted) {
+            return verdict;
+        }
+        let by_operator = |gate: &Gate, query: &Query<'_>| gate.is_operators(query, &verdict);
+        if verdict.vouches() || self.weigh(call, admitted, by_operator) {
+            return verdict;
+        }
+        verdict.steered()
+    }
+
+    /// Whether a call has an effect that untrusted words must not steer: all but reading, delegation, and writing in the
+    /// program's own mounts.
+    fn has_far_effect(&self, call: &Call<'_>, admitted: &Admitted) -> bool {
+        match call.function.meta.risk {
+            Risk::Read | Risk::Delegate => false,
+            Risk::Network | Risk::Exec | Risk::Destructive => true,
+            Risk::Write => {
+                let touched: Vec<Touched<'_>> = admitted.touched().collect();
+                not_own(&call.function.meta, &touched).is_some()
+            }
+        }
+    }
+
+    /// What the operator is told about the words of a call.
+    pub(super) fn steering(&self, call: &Call<'_>, admitted: &Admitted) -> Option<Steering> {
+        let steered = !admitted.origins.is_trusted();
+        steered.then(|| Steering::of(call.frame.trail(), &admitted.input))
+    }
+}
+
+impl Admitted {
+    /// Whether the call reads a path whose content is untrusted.
+    pub(super) fn reads_untrusted_place(&self) -> bool {
+        let touches = &self.effects.touches;
+        // A path that is removed is read where it is moved.
+        let reads = |at: &&usize| touches.get(**at).is_some_and(|t| t.access == Access::Read || t.delete);
+        self.untrusted.iter().any(|at| reads(&at))
+    }
+
+    /// The places that the call touches, as rules see them.
+    pub(super) fn touched(&self) -> impl Iterator<Item = Touched<'_>> {
+        let touched = self.places.iter().zip(&self.real).zip(&self.effects.touches);
+        touched.map(|((place, real), touch)| Touched::new(place, real, touch))
+    }
+}
+
+/// The origins of the failure of a call that has not run: its message may quote the arguments.
+fn refused(arguments: &Origins) -> Origins {
+    match arguments.is_untrusted() {
+        true => Origins::untrusted(),
+        false => Origins::TRUSTED,
+    }
+}
+
+/// The outcome of a call that did not run, with these arguments.
+pub(super) fn unmade(end: End, arguments: &Origins) -> Outcome {
+    let origins = match &end {
+        End::Failed(_) => refused(arguments),
+        End::Done(_) | End::Suspended(_) => Origins::TRUSTED,
+    };
+    Outcome { origins, ..Outcome::free(end) }
+}
+
+/// Whether a function says that others wrote something in its results.
+fn states_untrusted(results: &ResultOrigin) -> bool {
+    match results {
+        ResultOrigin::Trusted => false,
+        ResultOrigin::Untrusted => true,
+        ResultOrigin::Fields(fields) => !fields.is_empty(),
+    }
+}
+
+/// Whether the author of a function says which parts of its results others wrote. This holds whatever its process reads.
+fn states_origins(results: &ResultOrigin) -> bool {
+    matches!(results, ResultOrigin::Fields(_))
+}
+
+/// The places that a process with that authority can write: the writable mounts that the program declares.
+fn writable(authority: &Authority) -> Vec<Place> {
+    let mounts = authority.view().mounts().iter();
+    let written = mounts.filter(|mount| {
+        mount.access == Access::Write
+            && mount.origin == MountOrigin::Declared
+            && authority.bounds().overlaps(&mount.place)
+    });
+    written.map(|mount| mount.place.clone()).collect()
+}

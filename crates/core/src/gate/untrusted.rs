@@ -1,0 +1,39 @@
+//! Verdicts on calls that untrusted words could steer (`docs/reference/origins.md`).
+
+use super::{DecidedBy, Gate, Query, Rule, Verdict};
+
+impl Verdict {
+    /// The same call, for the operator to decide, because untrusted words could steer it.
+    #[must_use]
+    pub(crate) fn steered(mut self) -> Self {
+        self.rule = Rule::Ask;
+        self.decided_by = DecidedBy::Untrusted { rule: Box::new(self.decided_by) };
+        self
+    }
+
+    /// Whether the rule that pre-approved the call answers for the values of its arguments.
+    pub fn vouches(&self) -> bool {
+        false
+    }
+}
+
+impl Gate {
+    /// Whether a verdict comes from the operator's own rules: those of the command line and of the user's configuration.
+    pub(crate) fn is_operators(&self, query: &Query<'_>, verdict: &Verdict) -> bool {
+        let own = Self {
+            mode: self.mode,
+            operator: self.operator.clone(),
+            user: self.user.clone(),
+            ..Self::default()
+        };
+        let alone = Query {
+            worker: &[],
+            callers: &[],
+            toolset: None,
+            of_toolset: None,
+            mounts: &[],
+            ..query.clone()
+        };
+        own.decide(&alone) == *verdict
+    }
+}

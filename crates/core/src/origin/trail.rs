@@ -1,0 +1,331 @@
+//! The contents that led to a call.
+
+use super::{
+    From, Mark, Origin, Origins, Provenance,
+    scalars::{same, scalars},
+    words::stands_in,
+};
+use crate::{
+    call_path::CallPath,
+    outcome::{End, Ending},
+    results::show_failure,
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use std::{fmt, sync::Arc};
+
+/// A content that a conversation, or code that makes calls, has received.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    /// How it was received.
+    pub kind: ContentKind,
+    /// The call that it belongs to: the call that received these arguments or attachments, or that returned this result.
+    pub call: CallPath,
+    /// The function of that call.
+    pub function: Arc<str>,
+    /// The content. Null if it is known only by its origins.
+    pub value: Arc<Value>,
+    /// The origins of its parts.
+    pub origins: Origins,
+}
+
+/// How a content was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContentKind {
+    /// The operator wrote it: the input of the run, a chat message, an answer.
+    Input,
+    /// Arguments that a caller passed.
+    Arguments,
+    /// Files that were attached.
+    Attachments,
+    /// The result of a call, or its failure.
+    Result,
+}
+
+/// The contents that led to a call, newest first: those of the conversation that makes it, followed by those that its
+/// callers had received when they made their calls.
+///
+/// A trail belongs to the path of messages to the head of a conversation. It only grows at its end, in constant time, and
+/// clones share what they have in common. So a conversation that goes back to an earlier message takes the trail of that
+/// message, and a trail that is untrusted stays so.
+#[derive(Clone, Default)]
+pub struct Trail(Option<Arc<Node>>);
+
+struct Node {
+    content: Content,
+    /// The most suspicious origin in the trail up to here.
+    origin: Origin,
+    before: Trail,
+}
+
+impl Trail {
+    /// This trail, with a further content at its end.
+    #[must_use]
+    pub fn with(self, content: Content) -> Self {
+        let origin = self.origin().max(content.origins.greatest());
+        Self(Some(Arc::new(Node { content, origin, before: self })))
+    }
+
+    /// Adds a content at its end.
+    pub fn push(&mut self, content: Content) {
+        *self = std::mem::take(self).with(content);
+    }
+
+    /// This trail, as a conversation begins with it whose record says that it began with this origin. Attached files are
+    /// known only to the execution that recorded it.
+    pub(crate) fn begun(self, origin: Origin, call: &CallPath, worker: &Arc<str>) -> Self {
+        if origin <= self.origin() {
+            return self;
+        }
+        self.with(Content {
+            kind: ContentKind::Attachments,
+            call: call.clone(),
+            function: Arc::clone(worker),
+            value: Arc::default(),
+            origins: Origins::whole(origin),
+        })
+    }
+
+    /// The most suspicious origin of the contents. What follows from an untrusted trail is untrusted.
+    pub fn origin(&self) -> Origin {
+        self.0.as_ref().map(|node| node.origin).unwrap_or_default()
+    }
+
+    /// Whether any content is untrusted.
+    pub fn is_tainted(&self) -> bool {
+        self.origin() == Origin::Untrusted
+    }
+
+    /// The contents, newest first.
+    pub fn contents(&self) -> impl Iterator<Item = &Content> {
+        std::iter::successors(self.0.as_deref(), |node| node.before.0.as_deref()).map(|node| &node.content)
+    }
+
+    /// The origins of how the call ended that has received these contents.
+    pub fn ends(&self, end: &End) -> Origins {
+        match end {
+            End::Done(value) => self.emits(value),
+            End::Failed(_) if self.is_tainted() => Origins::untrusted(),
+            End::Failed(_) | End::Suspended(_) => Origins::TRUSTED,
+        }
+    }
+
+    /// The origins of a value that the owner of this trail makes: arguments, an output, a failure. Everything is untrusted
+    /// that follows from an untrusted content. Of what follows from typed values only these values themselves are.
+    pub fn emits(&self, value: &Value) -> Origins {
+        match self.origin() {
+            Origin::Trusted => Origins::TRUSTED,
+            Origin::Untrusted => Origins::untrusted(),
+            Origin::Typed => {
+                let typed: Vec<&Value> = self.contents().flat_map(Content::typed).collect();
+                let is_typed = |value: &Value| typed.iter().any(|typed| same(typed, value));
+                scalars(value)
+                    .into_iter()
+                    .filter(|scalar| is_typed(scalar.value))
+                    .fold(Origins::TRUSTED, |origins, scalar| origins.with(scalar.at, Origin::Typed))
+            }
+        }
+    }
+}
+
+impl Content {
+    /// The result of a call, or its failure as its caller reads it. `None` if the call waits.
+    pub fn result(call: CallPath, function: Arc<str>, ending: &Ending, origins: Origins) -> Option<Self> {
+        let value = match ending {
+            Ending::Output(value) => Arc::clone(value),
+            Ending::Failure(failure) => Arc::new(Value::String(show_failure(failure))),
+            Ending::Suspended => return None,
+        };
+        Some(Self { kind: ContentKind::Result, call, function, value, origins })
+    }
+
+    /// This content without its value, if that is trusted and long: for code, which can receive any number of results.
+    pub(crate) fn shortened(mut self) -> Self {
+        if self.origins.is_trusted() && !is_short(&self.value, &mut { SHORT }) {
+            self.value = Arc::new(Value::Null);
+        }
+        self
+    }
+
+    /// The free scalars that a type has cleaned.
+    fn typed(&self) -> impl Iterator<Item = &Value> {
+        let typed = self.origins.marks().iter().filter(|mark| mark.origin == Origin::Typed);
+        typed.filter_map(|Mark { at, .. }| self.value.pointer(at))
+    }
+
+    /// The scalars that are trusted.
+    fn trusted(&self) -> impl Iterator<Item = &Value> {
+        let all = if self.origins.greatest() == Origin::Untrusted && self.origins == Origins::untrusted() {
+            Vec::new()
+        } else {
+            scalars(&self.value)
+        };
+        all.into_iter().filter(|scalar| self.origins.of(&scalar.at).is_trusted()).map(|scalar| scalar.value)
+    }
+}
+
+/// The size of a value that a trail of code keeps, roughly in bytes.
+const SHORT: usize = 4096;
+
+fn is_short(value: &Value, left: &mut usize) -> bool {
+    let size = match value {
+        Value::String(text) => text.len(),
+        _ => 8,
+    };
+    let Some(rest) = left.checked_sub(size) else { return false };
+    *left = rest;
+    match value {
+        Value::Object(fields) => fields.values().all(|field| is_short(field, left)),
+        Value::Array(elements) => elements.iter().all(|element| is_short(element, left)),
+        _ => true,
+    }
+}
+
+/// `from` of conditions. Only contents on the trail count, so that the answer doesn't depend on the order in which calls
+/// beside this one end.
+impl Provenance for Trail {
+    fn holds(&self, words: From, value: &Value) -> bool {
+        match (words, value) {
+            (_, Value::Null | Value::Object(_) | Value::Array(_)) => false,
+            (From::Known, value) => self.holds(From::Input, value) || self.holds(From::Trusted, value),
+            (From::Input, value) => {
+                let inputs = self.contents().filter(|content| content.kind == ContentKind::Input);
+                inputs.flat_map(Content::trusted).any(|own| match own {
+                    Value::String(text) => stands_in(value, text),
+                    own => value.is_number() && same(own, value),
+                })
+            }
+            (From::Trusted, value) => self.contents().flat_map(Content::trusted).any(|own| {
+                own.is_string() == value.is_string() && same(own, value)
+                    || own.as_str().is_some_and(|text| holds_json(text, value))
+            }),
+        }
+    }
+}
+
+/// Whether a text is a JSON document with that scalar: a file that a tool has read.
+fn holds_json(text: &str, value: &Value) -> bool {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return false;
+    }
+    let Ok(document) = serde_json::from_str::<Value>(text) else { return false };
+    scalars(&document).iter().any(|own| own.value.is_string() == value.is_string() && same(own.value, value))
+}
+
+impl Drop for Node {
+    /// Drops the contents before it one by one: a recursive drop of a long trail would exhaust the stack.
+    fn drop(&mut self) {
+        let mut next = self.before.0.take();
+        while let Some(mut node) = next.and_then(Arc::into_inner) {
+            next = node.before.0.take();
+        }
+    }
+}
+
+impl PartialEq for Trail {
+    fn eq(&self, other: &Self) -> bool {
+        self.contents().eq(other.contents())
+    }
+}
+
+impl fmt::Debug for Trail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.contents()).finish()
+    }
+}
+
+/// As a list, oldest first.
+impl Serialize for Trail {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut contents: Vec<&Content> = self.contents().collect();
+        contents.reverse();
+        contents.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Trail {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Vec::<Content>::deserialize(deserializer)?.into_iter().fold(Self::default(), Self::with))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn content(kind: ContentKind, value: Value, origins: Origins) -> Content {
+        let function = "f".into();
+        Content { kind, call: CallPath::root(), function, value: Arc::new(value), origins }
+    }
+
+    fn result(value: Value, origins: Origins) -> Content {
+        content(ContentKind::Result, value, origins)
+    }
+
+    #[test]
+    fn words_of_the_operator_and_of_trusted_results_are_known() {
+        let trail = Trail::default()
+            .with(content(
+                ContentKind::Input,
+                json!({"input": "pay 50 to Bob (bob@corp.com)"}),
+                Origins::TRUSTED,
+            ))
+            .with(result(
+                json!({"iban": "DE89", "page": "DE66"}),
+                Origins::TRUSTED.with("/page", Origin::Untrusted),
+            ))
+            .with(result(json!("{\"vat\": \"DE77\"}"), Origins::TRUSTED))
+            .with(result(json!("[\"DE55\"]"), Origins::untrusted()));
+        for (words, value, holds) in [
+            (From::Input, json!("bob@corp.com"), true),
+            (From::Input, json!(50.0), true),
+            (From::Input, json!("DE89"), false),
+            (From::Trusted, json!("DE89"), true),
+            (From::Trusted, json!("DE77"), true),
+            (From::Trusted, json!("DE66"), false),
+            (From::Trusted, json!("DE55"), false),
+            (From::Trusted, json!("bob@corp.com"), false),
+            (From::Known, json!("DE89"), true),
+            (From::Known, json!("bob@corp.com"), true),
+            (From::Known, json!(["DE89"]), false),
+        ] {
+            assert_eq!(trail.holds(words, &value), holds, "{words:?} {value}");
+        }
+    }
+
+    #[test]
+    fn a_typed_value_is_found_in_what_follows() {
+        let typed = Origins::TRUSTED.with("/amount", Origin::Typed);
+        let trail = Trail::default().with(result(json!({"amount": 12, "kind": "invoice"}), typed));
+        let emitted = trail.emits(&json!({"pay": {"value": 12.0}, "text": "12", "kind": "invoice", "n": 13}));
+        let at: Vec<&str> = emitted.marks().iter().map(|mark| &*mark.at).collect();
+        assert_eq!(at, ["/pay/value", "/text"]);
+        assert!(!trail.is_tainted());
+    }
+
+    #[test]
+    fn a_long_trail_is_dropped_without_recursion() {
+        let long =
+            (0..500_000).fold(Trail::default(), |trail, _| trail.with(result(Value::Null, Origins::TRUSTED)));
+        drop(long);
+    }
+
+    proptest! {
+        #[test]
+        fn a_trail_never_becomes_less_suspicious(origins in prop::collection::vec(0u8..3, 0..12)) {
+            let mut trail = Trail::default();
+            for origin in origins {
+                let origin = [Origin::Trusted, Origin::Typed, Origin::Untrusted][usize::from(origin)];
+                let before = trail.clone();
+                trail.push(result(json!("x"), Origins::whole(origin)));
+                prop_assert!(trail.origin() >= before.origin());
+                prop_assert_eq!(trail.origin(), before.origin().max(origin));
+                let read: Trail = serde_json::from_value(serde_json::to_value(&trail).unwrap()).unwrap();
+                prop_assert_eq!(read.origin(), trail.origin());
+            }
+        }
+    }
+}
