@@ -388,7 +388,9 @@ fn a_function_can_be_the_entry() {
     let authority = program.authority(&[], Network::Off, &[]);
     assert!(authority.locate("/src/run.py", Access::Read).is_ok());
     assert!(authority.locate("/src/run.py", Access::Write).is_err());
-    assert!(authority.locate("/src/other.py", Access::Write).is_ok());
+    // Nor is a module that its code could import.
+    assert!(authority.locate("/src/other.py", Access::Write).is_err());
+    assert!(authority.locate("/src/other/new.py", Access::Write).is_ok());
     assert!(program.shown().to_yaml().contains("filesystem"));
 
     let by_flag = load_with(files, Start::Entry(Some("tools.py:greet".into())), host()).unwrap();

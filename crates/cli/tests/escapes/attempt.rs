@@ -74,6 +74,8 @@ pub(crate) enum Need {
     Git,
     /// Both tiers of confinement.
     Tiers,
+    /// The right to make control groups.
+    ControlGroup,
     /// The lists of traversal strings beside the checkout.
     Corpus,
 }

@@ -98,6 +98,12 @@ fn probes() -> Vec<Probe> {
         Probe::filtered("reading the kernel log (`syslog`)", "return syscall(103, 116, 3, ctypes.create_string_buffer(64), 64)").control_as_root("ok"),
         Probe::filtered("disk quotas (`quotactl`)", "return syscall(179, 60, 0, 0, 0, 0)").reaches_as_root(),
         Probe::filtered("I/O ports and the segment table (`iopl`, `ioperm`, `modify_ldt`)", "return each(lambda: syscall(172, None, 4), lambda: syscall(173, None, 70000, 1, 1), lambda: syscall(154, None, 99, 0, 0))").reaches(),
+        Probe::new(
+            "a core dump, also one that the machine passes to a program",
+            ("`RLIMIT_CORE` of 1 byte", "EPERM"),
+            ("`RLIMIT_CORE` of 1 byte", "EPERM"),
+            "import resource\nhard = resource.getrlimit(resource.RLIMIT_CORE)[1]\nif hard != 1 and not FREE:\n  return hard\nif FREE:\n  return 'ok'\nreturn syscall(302, 261, 0, 4, (ctypes.c_ulong * 2)(1 << 20, 1 << 20), 0)",
+        ),
         Probe::filtered("changing the personality (no address randomisation)", "return syscall(135, 92, 0x40000)"),
         Probe::filtered("System V shared memory, message queues and semaphores, which outlive the process", "return each(lambda: syscall(29, 194, 0, 0, 0), lambda: syscall(68, 186, 12345, 0), lambda: syscall(64, 190, 0, 0, 0), lambda: syscall(240, 180, 0, 0, 0, 0))").reaches(),
         Probe::filtered("injecting input into the terminal (`TIOCSTI`, `TIOCLINUX`, `TIOCSETD`)", "import fcntl\nreturn each(*[lambda r=r: fcntl.ioctl(0, r, b'x') for r in (0x5412, 0x541c, 0x541d, 0x5423)])").reaches(),

@@ -1,7 +1,7 @@
 //! Confined processes against other processes, against sockets, and against their own limits and termination.
 
 use crate::{
-    attempt::{Attack, Attempt, Group, Layer::Launcher, Outcome, Tried, Who::Process, must},
+    attempt::{Attack, Attempt, Group, Layer::Launcher, Need, Outcome, Tried, Who::Process, must},
     probe::{A, B, Probe, Ran, Victim, finish, launched, parts, python, python_in, run},
     world::{TIMEOUT, World, eventually, wait},
 };
@@ -230,6 +230,19 @@ pub(crate) fn limits() -> Group {
     attempts.extend(more.map(|(name, tier, mechanism, attack)| {
         launched(Attempt::new(Process, Launcher, name, mechanism, attack), tier)
     }));
+    attempts.push(
+        launched(
+            Attempt::new(
+                Process,
+                Launcher,
+                "more memory through shared mappings, files in memory (`memfd_create`) and many processes",
+                "a control group",
+                shared_memory_of_all,
+            ),
+            "A, B",
+        )
+        .needs(Need::ControlGroup),
+    );
     attempts.push(launched(
         Attempt::new(
             Process,
@@ -499,6 +512,28 @@ fn shared_memory(world: &World) -> Tried {
         format!("the control leaves nothing: {free:?}"),
     )?;
     Ok(Outcome::Inside)
+}
+
+fn shared_memory_of_all(world: &World) -> Tried {
+    let shared = "import mmap\nblocks = [mmap.mmap(-1, 16 << 20) for _ in range(40)]\nfor block in blocks:\n  block.write(bytes(16 << 20))\nreturn 'much'";
+    let files = "for number in range(40):\n  file = os.memfd_create('x')\n  os.write(file, bytes(16 << 20))\nreturn 'much'";
+    let many = "import time\nfor number in range(6):\n  if os.fork() == 0:\n    block = bytearray(b'x') * (100 << 20)\n    time.sleep(1)\n    os._exit(0)\nif any(os.wait()[1] for number in range(6)):\n  raise MemoryError()\nreturn 'much'";
+    let victim = Victim::new(world);
+    for script in [shared, files, many] {
+        for tier in [A, B] {
+            let mut process = python(world, &parts(world), tier, script, &victim);
+            process.limits.memory = 200 << 20;
+            let ran = run(world, process);
+            must(
+                ["signal 9", "MemoryError"].contains(&ran.verdict().as_str()),
+                format!("ESCAPE: {tier:?}: {ran:?}"),
+            )?;
+        }
+        let other = World::new();
+        let free = run(&other, python(&other, &parts(&other), Confinement::Unconfined, script, &victim));
+        must(free.verdict() == "ok", format!("the control: {free:?}"))?;
+    }
+    Ok(Outcome::Bounded)
 }
 
 fn swapped_place(world: &World) -> Tried {

@@ -396,6 +396,11 @@ impl Need {
             Self::Corpus => {
                 corpus().is_none().then(|| "the list of strings is not beside the checkout".into())
             }
+            Self::ControlGroup => {
+                llm_do::confine::install_binary(env!("CARGO_BIN_EXE_llm-do"));
+                let works = probe().layers.iter().any(|layer| layer.name == "cgroup" && layer.works);
+                return (!works).then(|| "no control group can be made".into());
+            }
             Self::Tiers => {
                 llm_do::confine::install_binary(env!("CARGO_BIN_EXE_llm-do"));
                 let both = probe().has(Tier::Namespaces) && probe().has(Tier::Landlock);

@@ -6,15 +6,17 @@ use serde::{Deserialize, Serialize};
 ///
 /// | limit | tier A | tier B |
 /// |---|---|---|
-/// | memory | each process (`RLIMIT_DATA`) | the same |
-/// | processes | all together: `RLIMIT_NPROC` counts in the user namespace; for root the process namespace has no more numbers, up to 300 above the limit (Linux 6.14; before, as in tier B) | all together: the supervisor looks twenty times a second, and ends the program; `RLIMIT_NPROC` as a far end, not for root |
+/// | memory | all processes together (control group), and each process (`RLIMIT_DATA`) | the same |
+/// | processes | all together (control group, `pids.max`); without one, `RLIMIT_NPROC` in the user namespace, or for root the number of process IDs in the process namespace, up to 300 above the limit (Linux 6.14; before, as in tier B) | all together (control group); without one, the supervisor counts twenty times a second and ends the program |
 /// | temporary folder, shared memory | each of them (tmpfs) | the size of one file only |
 /// | open files, file size, processor time | each process, file, process | the same |
 ///
-/// None of them limits the memory of all processes together, and a mount for writing can be filled.
+/// Without a control group nothing limits shared mappings, files in memory, and the memory of all processes together.
+/// Nothing limits the size of a mount for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
-    /// Most bytes of private, writable memory of each process. Default 4 GiB.
+    /// Most bytes of memory: of all processes together in a control group, and of private, writable memory of each process.
+    /// Default 4 GiB.
     pub memory: u64,
     /// Most processes and threads at one time, all together. Default 512.
     pub processes: u32,
@@ -24,8 +26,8 @@ pub struct Limits {
     pub temporary: u64,
     /// Largest file that may be written, in bytes. Default 1 GiB.
     pub file_size: u64,
-    /// Most seconds of processor time of each process; `None`: no limit, the default. How long a call may take is for
-    /// the caller to watch.
+    /// Most seconds of processor time of each process; `None`: no limit, the default. The caller limits the time of a
+    /// call.
     pub processor_seconds: Option<u64>,
 }
 
@@ -58,7 +60,7 @@ mod linux {
         process::{Resource, Rlimit, getrlimit, setrlimit},
     };
 
-    /// Numbers below this are given out once and then never again, so that a namespace has that many more.
+    /// The kernel gives out the numbers below this once and reserves them afterwards, so that a namespace has that many more.
     const RESERVED_PIDS: u32 = 300;
 
     /// Sets the limits that the kernel keeps for each process, for this one and all that it starts.
@@ -67,7 +69,8 @@ mod linux {
             (Resource::Data, limits.memory),
             (Resource::Nofile, limits.open_files),
             (Resource::Fsize, limits.file_size),
-            (Resource::Core, 0),
+            // 0 would not hold where the kernel passes core dumps to a program (core(5)); 1 switches these off too.
+            (Resource::Core, 1),
             (Resource::Memlock, 8 << 20),
             (Resource::Msgqueue, 0),
         ];
@@ -91,7 +94,7 @@ mod linux {
     /// Limits how many processes a process namespace may hold, and says whether that was possible (Linux 6.14).
     /// `RLIMIT_NPROC` does that too in a user namespace, but not for root.
     pub(in crate::confine) fn limit_pids(proc: BorrowedFd<'_>, processes: u32) -> Result<bool, Fault> {
-        // Before 6.14 the number is the machine's, and root would change it.
+        // Before 6.14 the number belongs to the whole machine, and root would change it there.
         if !kernel_is_at_least(6, 14) {
             return Ok(false);
         }

@@ -15,6 +15,9 @@ use tokio::sync::mpsc;
 /// How long the end of a run waits for the end of its killed processes.
 const ENDING: Duration = Duration::from_secs(5);
 
+/// Most names that have a notice of their own. A process may create any number of them.
+const MOST_NOTICES: usize = 20;
+
 /// The views of the processes of each run, and what was planted in them so far.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -100,7 +103,22 @@ impl Watch {
             }
             Err(error) => notices.push(error.to_string()),
         }
-        notices.extend(found.iter().map(ToString::to_string));
+        notices.extend(Planted::notices(&found));
+        notices
+    }
+}
+
+impl Planted {
+    /// A notice about each, as far as they are few, and the number of the others.
+    pub(crate) fn notices<'a>(
+        planted: impl IntoIterator<Item = &'a Self, IntoIter: ExactSizeIterator>,
+    ) -> Vec<String> {
+        let planted = planted.into_iter();
+        let others = planted.len().saturating_sub(MOST_NOTICES);
+        let mut notices: Vec<String> = planted.take(MOST_NOTICES).map(ToString::to_string).collect();
+        if others > 0 {
+            notices.push(format!("{others} more such names appeared in folders that processes could write"));
+        }
         notices
     }
 }
@@ -108,11 +126,36 @@ impl Watch {
 impl fmt::Display for Planted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.replaced { "was replaced" } else { "appeared" };
+        // A line break in a name must not look like the end of the notice.
+        let place: String = (self.place.to_string_lossy().chars())
+            .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+            .collect();
         write!(
             f,
-            "`{}` {what} in a folder that a process of this run could write. Other programs may run what it says, as git \
-             does with `.git`: look at it, or remove it, before you work in that folder.",
-            self.place.display()
+            "`{place}` {what} in a folder that a process of this run could write. Other programs may run what it says, as git \
+             does with `.git`: look at it, or remove it, before you work in that folder."
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_names_are_counted_and_none_forges_a_line() {
+        let planted: Vec<Planted> = (0..25)
+            .map(|number| Planted { place: format!("/p/{number}\nnote: fine/.git").into(), replaced: false })
+            .collect();
+        let notices = Planted::notices(&planted);
+        assert_eq!(notices.len(), MOST_NOTICES + 1);
+        assert!(notices[0].starts_with("`/p/0\\nnote: fine/.git` appeared"), "{}", notices[0]);
+        assert!(notices[MOST_NOTICES].starts_with("5 more"), "{}", notices[MOST_NOTICES]);
+        assert!(notices.iter().all(|notice| !notice.contains('\n')));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_could_write_nothing_has_no_notices() {
+        assert!(Watch::default().end("run").await.is_empty());
     }
 }

@@ -202,7 +202,7 @@ impl ShellTool {
         }
         result.extend(hint.map(|hint| ("hint".to_owned(), hint.into())));
         let planted: Vec<String> = match planted {
-            Ok(planted) => planted.iter().map(ToString::to_string).collect(),
+            Ok(planted) => Planted::notices(&planted),
             Err(error) => {
                 vec![format!("the folders that the command could write can't be searched: {error}")]
             }

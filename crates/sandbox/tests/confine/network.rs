@@ -433,6 +433,6 @@ async fn elsewhere_a_list_of_domains_is_refused_with_a_way_out() {
         process.network = listed(&["example.org".into()]);
         let error = process.start().await.err().unwrap();
         assert!(matches!(error, StartError::Domains), "{error}");
-        assert!(error.to_string().contains("llm-do doctor") && error.to_string().contains("network_enabled"));
+        assert!(error.to_string().contains("tier A") && error.to_string().contains("network_enabled"));
     }
 }

@@ -106,7 +106,7 @@ fn tools_reach_only_listed_and_granted_domains() {
     let missing = |entry: &str| {
         [
             format!("`{entry}` is not on the list of this worker's `sandbox.network_enabled`"),
-            format!("--grant network={entry}"),
+            format!("grant `network={entry}`"),
         ]
     };
     for (path, entry) in [

@@ -283,7 +283,7 @@ fn refused_access_names_the_key_that_allows_it() {
     let scenario = scenario.file("s.yaml", &super::fixture::script(&calls));
     succeed(&scenario, &["."]);
     holds(&failure(&scenario, "0/0.0"), &["data/new.txt", "sandbox.paths", "mode: rw"]);
-    holds(&failure(&scenario, "0/1.0"), &["sandbox.network_enabled", "--grant network"]);
+    holds(&failure(&scenario, "0/1.0"), &["sandbox.network_enabled", "grant `network`"]);
 }
 
 #[test]
