@@ -34,6 +34,7 @@ mod probe;
 mod process_files;
 mod processes;
 mod project_code;
+mod python_environments;
 mod races;
 mod table;
 mod templates;
@@ -91,6 +92,7 @@ groups! {
     command_words: command_words::group,
     command_processes: command_processes::group,
     project_code: project_code::group,
+    python_environments: python_environments::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
     approvals: operator::approvals,
