@@ -5,7 +5,11 @@
 //! confined to them, with the operator's Python, few variables and no settings of the project. The tools run confined later,
 //! like all tools.
 
-use crate::{host, interpreter::installation::Installation, python::Environment};
+use crate::{
+    host,
+    interpreter::{Tree, installation::Installation},
+    python::Environment,
+};
 use llm_do_core::{authority::Network, schema::sha256};
 use llm_do_sandbox::{
     confine::{self, Confinement, Limits, Process, ProcessView, Tier},
@@ -124,8 +128,8 @@ impl Wanted {
         }
     }
 
-    /// The folder in which `uv` may write: the environment, its cache, and copies of the project's texts. One folder, since
-    /// files are linked from the cache to the environment: a copy would change modes, which tier B refuses.
+    /// The folder in which `uv` may write: the environment, its cache, and copies of the project's texts. It is one folder so
+    /// that files can be linked from the cache to the environment.
     fn folder(&self, cache: &Path) -> PathBuf {
         cache.join("environments").join(&self.key)
     }
@@ -140,8 +144,13 @@ impl Wanted {
     /// Prepares it with the operator's own `uv`, which uses the network.
     ///
     /// # Errors
-    /// `uv` is not installed, or it fails.
+    /// `uv` is not installed, it fails, or it can't run confined here.
     pub(crate) async fn prepare(&self, with: &Preparing<'_>) -> Result<(), String> {
+        if with.confinement == Confinement::Tier(Tier::Landlock) {
+            let reason = "`uv` sets the modes of files, which a process may not do where there are no namespaces \
+                          (`llm-do doctor` says what is missing): make the environment yourself in `.venv`";
+            return Err(reason.to_owned());
+        }
         let folder = self.folder(with.cache);
         let failed = |error: io::Error| format!("{}: {error}", folder.display());
         let parent = with.cache.join("environments");
@@ -283,14 +292,7 @@ impl Uv<'_> {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&err);
-        let hint = match confinement {
-            Confinement::Tier(Tier::Landlock) => {
-                "\nWithout namespaces (`llm-do doctor`), packages that install programs can't be fetched: make the \
-                 environment yourself in `.venv`"
-            }
-            _ => "",
-        };
-        Err(format!("`uv {}` failed ({}): {}{hint}", flags[0], host::exit_text(&exit), said.trim()))
+        Err(format!("`uv {}` failed ({}): {}", flags[0], host::exit_text(&exit), said.trim()))
     }
 }
 
@@ -305,10 +307,11 @@ async fn drain(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
 /// The operator's `uv`: on the `PATH` or beside the operator's Python, and not in the project. A program is preferred to a
 /// version manager's script, which finds nothing when it is confined.
 fn find(with: &Preparing<'_>) -> Result<PathBuf, String> {
+    let project = Tree::of(with.project, &|name| (with.environment)(name));
     let mut folders = crate::interpreter::folders_on_path(&|name| (with.environment)(name));
     folders.extend(with.installation.python.parent().map(Path::to_owned));
     let real = folders.iter().filter_map(|folder| fs::canonicalize(folder.join("uv")).ok());
-    let found: Vec<PathBuf> = real.filter(|path| path.is_file() && !path.starts_with(with.project)).collect();
+    let found: Vec<PathBuf> = real.filter(|path| path.is_file() && !project.holds(path)).collect();
     let is_script = |path: &PathBuf| {
         let mut start = [0; 2];
         fs::File::open(path).is_ok_and(|mut file| io::Read::read_exact(&mut file, &mut start).is_ok())
