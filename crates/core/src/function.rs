@@ -252,6 +252,9 @@ pub struct LeafCall<'a> {
     pub idempotency_key: &'a str,
 }
 
+/// A turn that a call has taken, where calls use something one after another. It ends when this is dropped.
+pub struct Turn(pub Option<Box<dyn MaybeSend>>);
+
 /// Code that is one step: it calls no other function.
 pub trait Leaf: MaybeSend + MaybeSync {
     /// What a call with this input would touch. Pure; the input is valid.
@@ -267,6 +270,10 @@ pub trait Leaf: MaybeSend + MaybeSync {
     /// `deploy` says nothing about another's. Functions that are part of llm-do and take no configuration need none.
     fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
         Box::pin(async { None })
+    }
+    /// Waits for its turn before an attempt. The time limit of a call does not include this wait.
+    fn turn(&self) -> BoxFuture<'_, Turn> {
+        Box::pin(async { Turn(None) })
     }
     /// A preview for the operator's question. Must only read.
     fn preview<'a>(&'a self, _call: LeafCall<'a>) -> BoxFuture<'a, Option<Preview>> {

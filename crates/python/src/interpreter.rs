@@ -181,7 +181,7 @@ const FOR_MANAGERS: &[&str] = &[
 pub(crate) struct Candidate {
     pub(crate) path: PathBuf,
     pub(crate) origin: Origin,
-    project: PathBuf,
+    project: Tree,
     managed: Managed,
     /// The environment of a version manager's script.
     for_manager: Vec<(&'static str, String)>,
@@ -226,6 +226,25 @@ pub(crate) fn choose(
     Ok(candidate(path, Origin::Path))
 }
 
+/// The files of a program that may come from somebody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tree(Option<PathBuf>);
+
+impl Tree {
+    /// The tree of a program's root, a real path. One that holds the operator's home is the operator's own: a lone worker may
+    /// be run from there.
+    pub(crate) fn of(project: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Self {
+        let home = environment("HOME").and_then(|home| fs::canonicalize(home).ok());
+        let own = project.parent().is_none() || home.is_some_and(|home| home.starts_with(project));
+        Self((!own).then(|| project.to_owned()))
+    }
+
+    /// Whether a path lies in it.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        self.0.as_ref().is_some_and(|root| path.starts_with(root))
+    }
+}
+
 /// The operator's own Python: the first on the `PATH` that is not the project's.
 pub(crate) fn of_operator(
     project: &Path,
@@ -248,14 +267,15 @@ fn candidate(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Candidate {
     let folders = folders_on_path(environment);
-    let outside = folders.iter().filter(|folder| !folder.starts_with(project));
+    let project = Tree::of(project, environment);
+    let outside = folders.iter().filter(|folder| !project.holds(folder));
     let search = std::env::join_paths(outside).unwrap_or_default().to_string_lossy().into_owned();
     let chosen = FOR_MANAGERS.iter().filter_map(|name| Some((*name, environment(name)?)));
     Candidate {
         path,
         origin,
-        project: project.to_owned(),
-        managed: Managed::of(environment, project),
+        managed: Managed::of(environment, &project),
+        project,
         for_manager: chosen.chain([("PATH", search)]).collect(),
     }
 }
@@ -332,14 +352,14 @@ impl Candidate {
         let mut of_project = None;
         let config = venv.as_ref().map(|venv| sha256(&venv.config)).unwrap_or_default();
         if let Some(venv) = venv {
-            match venv.folder.starts_with(&self.project) {
+            match self.project.holds(&venv.folder) {
                 true => of_project = Some(venv.folder.clone()),
                 false => sites.extend(venv.sites()),
             }
             (added, left_out) = venv
                 .added()
                 .into_iter()
-                .partition(|folder| folder.starts_with(&self.project) || is_granted(granted, folder));
+                .partition(|folder| self.project.holds(folder) || is_granted(granted, folder));
             places.push(venv.folder);
         }
         let facts = format!("{key}\0{}\0{config}", path.display());
@@ -386,7 +406,7 @@ impl Candidate {
         if !located.installation.is_known(&self.managed) {
             beyond.extend(located.installation.places(&self.managed));
         }
-        beyond.retain(|place| !place.starts_with(&self.project) && !is_granted(granted, place));
+        beyond.retain(|place| !self.project.holds(place) && !is_granted(granted, place));
         beyond
     }
 
@@ -395,7 +415,7 @@ impl Candidate {
         let installation =
             Installation::behind(&path, venv.as_ref()).map_err(|reason| self.unusable(reason))?;
         // Only the operator can name an installation that came with the project.
-        if installation.python.starts_with(&self.project) && self.origin != Origin::Variable {
+        if self.project.holds(&installation.python) && self.origin != Origin::Variable {
             let reason =
                 "belongs to no installed Python: make the environment with one (`python3 -m venv .venv`)";
             return Err(self.unusable(reason.to_owned()));
@@ -411,10 +431,7 @@ impl Candidate {
     fn is_of_project(&self) -> bool {
         let folder = self.path.parent().and_then(|folder| fs::canonicalize(folder).ok());
         let real = fs::canonicalize(&self.path).ok();
-        [Some(self.path.clone()), folder, real]
-            .into_iter()
-            .flatten()
-            .any(|path| path.starts_with(&self.project))
+        [Some(self.path.clone()), folder, real].into_iter().flatten().any(|path| self.project.holds(&path))
     }
 
     /// Whether it is a version manager's script of the operator's. A script of the project never runs outside confinement.
@@ -581,4 +598,25 @@ pub(crate) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     io::Write::write_all(&mut file, content)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_with_the_operators_home_is_no_strangers() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(dir.path()).unwrap();
+        let home = top.join("home");
+        fs::create_dir_all(home.join("project")).unwrap();
+        let environment = |name: &str| (name == "HOME").then(|| home.display().to_string());
+        let python = home.join("project/.venv/bin/python");
+        assert!(Tree::of(&home.join("project"), &environment).holds(&python));
+        for own in [&*home, &*top, Path::new("/")] {
+            assert!(!Tree::of(own, &environment).holds(&python), "{}", own.display());
+        }
+        // Without a home, any other tree may be a stranger's.
+        assert!(Tree::of(&top, &|_| None).holds(&python));
+    }
 }

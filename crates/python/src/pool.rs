@@ -15,7 +15,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
-use tokio::{sync::Notify, task::JoinHandle};
+use tokio::{
+    sync::{Notify, OwnedMutexGuard},
+    task::JoinHandle,
+};
 
 /// The calls that a host can serve.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -35,7 +38,7 @@ const MOST_SHARED: usize = 64;
 /// How a call uses a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use {
-    /// Whether it takes its turn in the home, because it does not say `parallel`.
+    /// Whether it has its turn in the home ([`Pool::turn`]), because it does not say `parallel`.
     pub(crate) in_turn: bool,
     /// Whether it is async and shares the event loop of a host with others that are.
     pub(crate) shares: bool,
@@ -81,8 +84,8 @@ impl State {
 /// What the calls of a key wait for, in order of arrival.
 #[derive(Default)]
 struct Turns {
-    /// Held by the call that is the next to take the home.
-    home: tokio::sync::Mutex<()>,
+    /// Held by the call whose turn it is to take the home.
+    home: Arc<tokio::sync::Mutex<()>>,
     /// Held by the call that starts a host which others may use too.
     start: tokio::sync::Mutex<()>,
 }
@@ -117,7 +120,15 @@ impl Pool {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A host for one call: the home in its turn, a free warm one, or one that `start` starts.
+    /// Waits for a call's turn to take the home, until the returned guard is dropped.
+    pub(crate) async fn turn(&self, key: &Key) -> OwnedMutexGuard<()> {
+        let home = Arc::clone(&self.turns(key).home);
+        let turn = home.lock_owned().await;
+        self.wait_for_home(key).await;
+        turn
+    }
+
+    /// A host for one call: the home if the call has its turn, a free warm one, or one that `start` starts.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         key: &Key,
@@ -126,14 +137,6 @@ impl Pool {
     ) -> Result<Lease, HostError> {
         let lease = |host| Lease { host, key: key.clone(), usage, pool: Arc::clone(self) };
         let turns = self.turns(key);
-        let _next = match usage.in_turn {
-            true => {
-                let next = turns.home.lock().await;
-                self.wait_for_home(key).await;
-                Some(next)
-            }
-            false => None,
-        };
         if let Some(host) = self.free(key, usage) {
             return Ok(lease(host));
         }

@@ -5,10 +5,14 @@
 //! confined to them, with the operator's Python, few variables and no settings of the project. The tools run confined later,
 //! like all tools.
 
-use crate::{host, interpreter::installation::Installation, python::Environment};
+use crate::{
+    host,
+    interpreter::{Tree, installation::Installation},
+    python::Environment,
+};
 use llm_do_core::{authority::Network, schema::sha256};
 use llm_do_sandbox::{
-    confine::{self, Confinement, Limits, Process, ProcessView},
+    confine::{self, Confinement, Limits, Process, ProcessView, Tier},
     read_below,
 };
 use std::{
@@ -39,6 +43,9 @@ const HEADER: &str = "# /// script";
 
 /// The last line of inline script metadata.
 const HEADER_END: &str = "\n# ///";
+
+/// The environment, in the folder that `uv` may write.
+const ENVIRONMENT: &str = "venv";
 
 /// The file that is written last. An environment without it is incomplete.
 const READY: &str = ".llm-do-ready";
@@ -121,6 +128,8 @@ impl Wanted {
         }
     }
 
+    /// The folder in which `uv` may write: the environment, its cache, and copies of the project's texts. It is one folder so
+    /// that files can be linked from the cache to the environment.
     fn folder(&self, cache: &Path) -> PathBuf {
         cache.join("environments").join(&self.key)
     }
@@ -128,15 +137,20 @@ impl Wanted {
     /// Its interpreter, if it is prepared and the Python that it was made with is still there.
     pub(crate) fn ready(&self, cache: &Path) -> Option<PathBuf> {
         let folder = self.folder(cache);
-        let python = folder.join("bin").join("python");
+        let python = folder.join(ENVIRONMENT).join("bin").join("python");
         (folder.join(READY).is_file() && python.is_file()).then_some(python)
     }
 
     /// Prepares it with the operator's own `uv`, which uses the network.
     ///
     /// # Errors
-    /// `uv` is not installed, or it fails.
+    /// `uv` is not installed, it fails, or it can't run confined here.
     pub(crate) async fn prepare(&self, with: &Preparing<'_>) -> Result<(), String> {
+        if with.confinement == Confinement::Tier(Tier::Landlock) {
+            let reason = "`uv` sets the modes of files, which a process may not do where there are no namespaces \
+                          (`llm-do doctor` says what is missing): make the environment yourself in `.venv`";
+            return Err(reason.to_owned());
+        }
         let folder = self.folder(with.cache);
         let failed = |error: io::Error| format!("{}: {error}", folder.display());
         let parent = with.cache.join("environments");
@@ -160,24 +174,27 @@ impl Wanted {
     }
 
     async fn make(&self, folder: &Path, with: &Preparing<'_>) -> Result<(), String> {
-        let scratch = tempfile::tempdir_in(with.cache).map_err(|error| error.to_string())?;
-        let uv = Uv { program: find(with)?, folder, scratch: scratch.path(), with };
+        let failed = |error: io::Error| format!("{}: {error}", folder.display());
+        let uv = Uv { program: find(with)?, folder, with };
+        let (environment, texts) = (folder.join(ENVIRONMENT), folder.join("texts"));
+        fs::create_dir(&texts).map_err(failed)?;
         let put = |name: &str, content: &[u8]| {
-            let path = scratch.path().join(name);
-            fs::write(&path, content).map(|()| path).map_err(|error| error.to_string())
+            let path = texts.join(name);
+            fs::write(&path, content).map(|()| path).map_err(failed)
         };
         let python = with.installation.python.as_os_str();
-        uv.run(&["venv", "--no-project"], [OsString::from("--python"), python.into(), folder.into()]).await?;
+        let of = ["--python".into(), python.into(), environment.clone().into()];
+        uv.run(&["venv", "--no-project"], of).await?;
         match &self.ask {
             Ask::Lock { lock, manifest, .. } => {
                 put("uv.lock", lock)?;
                 put("pyproject.toml", manifest)?;
                 let flags = ["sync", "--frozen", "--no-dev", "--no-install-workspace", "--no-build"];
-                let of = ["--python".into(), python.into(), "--project".into(), scratch.path().into()];
+                let of = ["--python".into(), python.into(), "--project".into(), texts.clone().into()];
                 uv.run(&flags, of).await?;
             }
             Ask::Scripts(files) => {
-                let mut of: Vec<OsString> = vec!["--python".into(), folder.into()];
+                let mut of: Vec<OsString> = vec!["--python".into(), environment.clone().into()];
                 for (number, (_, header)) in files.iter().enumerate() {
                     // `uv` reads the requirements from the inline metadata.
                     let copy = put(&format!("metadata-{number}.py"), header.as_bytes())?;
@@ -186,11 +203,12 @@ impl Wanted {
                 uv.run(&["pip", "install", "--no-build"], of).await?;
             }
         }
-        let made = fs::canonicalize(folder.join("bin").join("python")).ok();
+        let made = fs::canonicalize(environment.join("bin").join("python")).ok();
         if made.as_ref() != Some(&with.installation.python) {
             return Err(format!("`uv` made no environment with {}", with.installation.python.display()));
         }
-        fs::write(folder.join(READY), "").map_err(|error| error.to_string())
+        let _ = fs::remove_dir_all(uv.cache());
+        fs::write(folder.join(READY), "").map_err(failed)
     }
 }
 
@@ -232,34 +250,35 @@ fn header(text: &str) -> Option<&str> {
 struct Uv<'a> {
     program: PathBuf,
     folder: &'a Path,
-    scratch: &'a Path,
     with: &'a Preparing<'a>,
 }
 
 impl Uv<'_> {
+    fn cache(&self) -> PathBuf {
+        self.folder.join("cache")
+    }
+
     async fn run(&self, flags: &[&str], more: impl IntoIterator<Item = OsString>) -> Result<(), String> {
         let Preparing { environment, places, confinement, .. } = self.with;
         let certificates = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().filter_map(|name| environment(name));
         let readable = places.iter().cloned().chain([self.program.clone()]);
         let view = ProcessView::empty()
             .with_readable(readable.chain(certificates.map(PathBuf::from)))
-            .with_writable([self.folder.to_owned(), self.scratch.to_owned()]);
+            .with_writable([self.folder.to_owned()]);
         let common = ["--no-config", "--no-python-downloads", "--no-progress", "--color", "never"];
         let common = flags.iter().copied().chain(common).map(OsString::from);
         let lookup = |name: &str| environment(name);
-        let own =
-            [("UV_CACHE_DIR", self.scratch.join("cache")), ("UV_PROJECT_ENVIRONMENT", self.folder.into())];
+        let own = [("UV_CACHE_DIR", self.cache()), ("UV_PROJECT_ENVIRONMENT", self.folder.join(ENVIRONMENT))];
         let granted = FOR_UV.iter().filter_map(|name| Some((*name, environment(name)?.into())));
         let env = confine::env_allowlist(lookup).into_iter().map(|(name, value)| (name.into(), value.into()));
         let env = env
             .chain(own.map(|(name, value)| (name.into(), value.into_os_string())))
             .chain(granted.map(|(name, value)| (name.into(), value)))
-            // The environment and the cache are different mounts, between which no file can be linked.
-            .chain([("UV_LINK_MODE".into(), "copy".into())]);
+            .chain([("UV_LINK_MODE".into(), "hardlink".into())]);
         let process = Process {
             args: common.chain(more).collect(),
             env: env.collect(),
-            cwd: Some(self.scratch.to_owned()),
+            cwd: Some(self.folder.to_owned()),
             network: Network::On,
             limits: Limits { file_size: LARGEST_INSTALLED, ..Limits::default() },
             ..Process::new(&self.program, view, *confinement)
@@ -288,10 +307,11 @@ async fn drain(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
 /// The operator's `uv`: on the `PATH` or beside the operator's Python, and not in the project. A program is preferred to a
 /// version manager's script, which finds nothing when it is confined.
 fn find(with: &Preparing<'_>) -> Result<PathBuf, String> {
+    let project = Tree::of(with.project, &|name| (with.environment)(name));
     let mut folders = crate::interpreter::folders_on_path(&|name| (with.environment)(name));
     folders.extend(with.installation.python.parent().map(Path::to_owned));
     let real = folders.iter().filter_map(|folder| fs::canonicalize(folder.join("uv")).ok());
-    let found: Vec<PathBuf> = real.filter(|path| path.is_file() && !path.starts_with(with.project)).collect();
+    let found: Vec<PathBuf> = real.filter(|path| path.is_file() && !project.holds(path)).collect();
     let is_script = |path: &PathBuf| {
         let mut start = [0; 2];
         fs::File::open(path).is_ok_and(|mut file| io::Read::read_exact(&mut file, &mut start).is_ok())
@@ -343,8 +363,8 @@ mod tests {
         assert_eq!(wanted.ready(cache.path()), None);
         fs::write(folder.join(READY), "").unwrap();
         assert_eq!(wanted.ready(cache.path()), None, "its interpreter is gone");
-        fs::create_dir(folder.join("bin")).unwrap();
-        fs::write(folder.join("bin/python"), "").unwrap();
-        assert_eq!(wanted.ready(cache.path()), Some(folder.join("bin/python")));
+        fs::create_dir_all(folder.join("venv/bin")).unwrap();
+        fs::write(folder.join("venv/bin/python"), "").unwrap();
+        assert_eq!(wanted.ready(cache.path()), Some(folder.join("venv/bin/python")));
     }
 }

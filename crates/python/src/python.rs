@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedMutexGuard};
 
 /// Looks up a variable of the environment.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -248,6 +248,11 @@ impl Python {
     async fn discoverer(&self, reach: &Reach) -> Result<Arc<Host>, DiscoveryError> {
         let host = self.start(reach, Some(START)).await.map_err(|error| DiscoveryError(error.to_string()))?;
         Ok(Arc::new(host))
+    }
+
+    /// Waits for a call's turn in the home of a reach, until the returned guard is dropped.
+    pub(crate) async fn turn(&self, reach: &Reach) -> OwnedMutexGuard<()> {
+        self.pool(reach).turn(&key(reach)).await
     }
 
     /// A host for one call, warm if there is one. A new one may take as long as `limit` to start.

@@ -17,7 +17,7 @@ use llm_do_core::{
     engine::{End, Failure, FailureKind, Halt, Outcome, Stop},
     function::{
         Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, Risk, RuleCode, ToolError,
-        ToolOutput, Touch,
+        ToolOutput, Touch, Turn,
     },
     gate::{Mode, Rule},
     model::{Blob, Usage},
@@ -105,6 +105,11 @@ impl PythonTool {
         }
     }
 
+    /// Whether its calls run one after another, in one process.
+    fn takes_turns(&self) -> bool {
+        self.tool.parallel != Some(true)
+    }
+
     /// Begins the call, in a process that may take as long as `limit` to start.
     async fn begin(
         &self,
@@ -112,11 +117,8 @@ impl PythonTool {
         context: &Context,
         limit: Option<Duration>,
     ) -> Result<InFlight, ToolError> {
-        let usage = Use {
-            in_turn: self.tool.parallel != Some(true),
-            shares: self.tool.is_async,
-            orchestrates: self.tool.context,
-        };
+        let usage =
+            Use { in_turn: self.takes_turns(), shares: self.tool.is_async, orchestrates: self.tool.context };
         let lease = self.python.lease(&self.reach, usage, limit).await?;
         let needs_context = self.tool.context
             || !self.tool.plain
@@ -199,6 +201,15 @@ impl Leaf for PythonTool {
 
     fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
         Box::pin(self.identity())
+    }
+
+    fn turn(&self) -> BoxFuture<'_, Turn> {
+        Box::pin(async move {
+            match self.takes_turns() {
+                true => Turn(Some(Box::new(self.python.turn(&self.reach).await))),
+                false => Turn(None),
+            }
+        })
     }
 
     fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
@@ -326,7 +337,15 @@ impl Composite for PythonTool {
             let calls = CodeCalls::new(call.engine, call.frame, call.path, &self.meta);
             // The deadlines of its frame hold a limit of its own. The default bounds only the work between two calls.
             let limit = call.timeout.unwrap_or(OWN_WORK);
-            let flight = match calls.work(limit, Box::pin(self.begin(&arguments, &context, None))).await? {
+            // The limit does not include the wait for its turn, which ends as soon as it has its process: the calls that it
+            // makes take turns too.
+            let turn = match self.takes_turns() {
+                true => Some(self.python.turn(&self.reach).await),
+                false => None,
+            };
+            let begun = calls.work(limit, Box::pin(self.begin(&arguments, &context, None))).await?;
+            drop(turn);
+            let flight = match begun {
                 Some(Ok(flight)) => flight,
                 Some(Err(error)) => return Ok(failed(FailureKind::Tool, error.message)),
                 None => return Ok(failed(FailureKind::Timeout, self.out_of_time(limit))),

@@ -89,7 +89,16 @@ impl World {
     /// The same, for a caller that provides a terminal.
     pub(crate) fn command_on_terminal(&self, arguments: &[&str]) -> Command {
         self.launched.store(true, Ordering::Relaxed);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-do"));
+        const BINARY: &str = env!("CARGO_BIN_EXE_llm-do");
+        let mut command = match self.has_no_namespaces() {
+            true => {
+                const FORBID: &str = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$0\" \"$@\"";
+                let mut command = Command::new("/usr/bin/unshare");
+                command.args(["-Ur", "sh", "-c", FORBID, BINARY]);
+                command
+            }
+            false => Command::new(BINARY),
+        };
         command.args(arguments).current_dir(self.project("")).env_clear().stdin(Stdio::null());
         command.env("HOME", self.top.join("home")).env("PATH", "/usr/bin:/bin").env("TZ", "UTC");
         command.env("OLLAMA_HOST", "127.0.0.1:9");

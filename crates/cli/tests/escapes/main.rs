@@ -37,6 +37,7 @@ mod probe;
 mod process_files;
 mod processes;
 mod project_code;
+mod python_environments;
 mod races;
 mod table;
 mod templates;
@@ -95,6 +96,7 @@ groups! {
     command_words: command_words::group,
     command_processes: command_processes::group,
     project_code: project_code::group,
+    python_environments: python_environments::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
     injected_words: injected_words::group,

@@ -55,6 +55,8 @@ pub(crate) struct World {
     sockets: Sockets,
     /// Whether a process was started that may have left others behind.
     pub(crate) launched: AtomicBool,
+    /// Whether the binary runs where the kernel makes no namespaces: in tier B.
+    without_namespaces: AtomicBool,
     files: NativeFileSystem,
     /// The tools of the last view: creating them costs more than using them.
     tools: Mutex<Option<(Arc<Authority>, Vec<Function>)>>,
@@ -120,10 +122,21 @@ impl World {
             disclosed: Mutex::default(),
             before: Mutex::default(),
             launched: AtomicBool::new(false),
+            without_namespaces: AtomicBool::new(false),
             sockets,
             files: NativeFileSystem::new(),
             tools: Mutex::default(),
         }
+    }
+
+    /// From here on, the binary runs in tier B.
+    pub(crate) fn forbid_namespaces(&self) {
+        self.without_namespaces.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it does.
+    pub(crate) fn has_no_namespaces(&self) -> bool {
+        self.without_namespaces.load(Ordering::Relaxed)
     }
 
     pub(crate) fn outside(&self, rest: &str) -> PathBuf {

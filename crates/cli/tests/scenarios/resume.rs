@@ -176,7 +176,8 @@ fn changed_code_is_not_resumed() {
     assert_eq!(scenario.read("a.txt"), None);
     // Data and bytecode are no code.
     let scenario = scenario.file("helper.py", "WORD = 'one'\n").file("__pycache__/helper.pyc", "x");
-    assert_eq!(scenario.run(&["runs", "resume", "last", "--approve", "all"]).code, Some(0));
+    assert_eq!(scenario.run(&["runs", "resume", "last", "--approve", "all"]).code, Some(5));
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a"));
 }
 
 #[test]

@@ -18,6 +18,25 @@ class SourceLoader(_external.SourceFileLoader):  # type: ignore[misc, name-defin
         return self.source_to_code(self.get_data(path), path)
 
 
+class Anything:
+    """Contains every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class SourceFinder(_external.FileFinder):  # type: ignore[misc, name-defined]
+    """Finds modules also in a folder whose files are readable and that can't be listed, as in tier B."""
+
+    def _fill_cache(self) -> None:
+        try:
+            os.listdir(self.path)
+        except PermissionError:
+            self._path_cache = self._relaxed_path_cache = Anything()
+        else:
+            super()._fill_cache()
+
+
 def import_sources() -> None:
     """Makes imports ignore bytecode, except that of the standard library and of installed packages.
 
@@ -35,7 +54,7 @@ def import_sources() -> None:
     def finder(path: str) -> Any:
         if not os.path.isdir(path) or any(is_below(path, place) for place in installed):
             raise ImportError("not a folder of the program")
-        return _external.FileFinder(path, *loaders)
+        return SourceFinder(path, *loaders)
 
     sys.path_hooks.insert(0, finder)
     for path in list(sys.path_importer_cache):

@@ -3,7 +3,7 @@
 //! A project's environment is a folder of links and texts that lead to an installation. The project wrote them, so where
 //! they lead is accepted only if the machine's own programs are there, or the operator's version manager.
 
-use super::venv::Venv;
+use super::{Tree, venv::Venv};
 use llm_do_core::authority::Place;
 use llm_do_sandbox::confine;
 use std::{
@@ -88,7 +88,7 @@ pub(crate) struct Managed(Vec<PathBuf>);
 
 impl Managed {
     /// Those of pyenv, asdf, mise, uv and conda, by the operator's environment. A folder in the project is none of them.
-    pub(crate) fn of(environment: &dyn Fn(&str) -> Option<String>, project: &Path) -> Self {
+    pub(crate) fn of(environment: &dyn Fn(&str) -> Option<String>, project: &Tree) -> Self {
         let set = |name: &str| environment(name).filter(|value| value.starts_with('/')).map(PathBuf::from);
         let home = set("HOME");
         let in_home = |rest: &str| home.as_ref().map(|home| home.join(rest));
@@ -104,7 +104,7 @@ impl Managed {
             in_home("anaconda3"),
         ];
         let real = folders.into_iter().flatten().filter_map(|folder| fs::canonicalize(folder).ok());
-        Self(real.filter(|folder| !folder.starts_with(project)).collect())
+        Self(real.filter(|folder| !project.holds(folder)).collect())
     }
 
     fn holds(&self, prefix: &Path) -> bool {

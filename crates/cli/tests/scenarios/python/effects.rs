@@ -133,6 +133,34 @@ fn functions_of_parallel_workers_take_one_process_in_turns() {
 }
 
 #[test]
+fn time_limit_does_not_include_the_wait_for_a_turn() {
+    if !has_python() {
+        return;
+    }
+    let workers = ["a", "b", "c"];
+    let calls: Vec<_> = workers.iter().map(|worker| json!({"tool": worker, "arguments": {}})).collect();
+    let answers = json!({"answers": [
+        {"when": {"worker": "main", "turn": 0}, "calls": calls},
+        {"when": {"worker": "main"}, "text": "done"},
+        {"when": {"turn": 0}, "calls": [call("slow")]},
+        {"text": "slow"},
+    ]});
+    let worker =
+        "---\nmodel: script:s.yaml\ntoolsets: [custom]\ntool_rules: {slow: {timeout: 2s}}\n---\nGo.\n";
+    let mut scenario = Scenario::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: [a, b, c]\n---\nGo.\n")
+        .file("tools.py", "import time\n\ndef slow() -> int:\n    time.sleep(1.2)\n    return 1\n")
+        .file("s.yaml", &answers.to_string());
+    for name in workers {
+        scenario = scenario.file(&format!("workers/{name}.worker"), worker);
+    }
+    succeed(&scenario, &["."]);
+    for number in 0..3 {
+        assert_eq!(output(&scenario, &format!("0/0.{number}/0.0")), 1);
+    }
+}
+
+#[test]
 fn function_that_a_waiting_function_leads_to_does_not_wait_for_it() {
     if !has_python() {
         return;

@@ -36,12 +36,15 @@ fn python_classes_define_a_workers_types() {
     holds(&succeed(&scenario, &["check", "."]).stderr, &["nothing is wrong"]);
 }
 
-/// Stands for `uv`: makes an environment without pip, and installs one module for every file of requirements.
+/// Stands for `uv`: makes an environment without pip, and installs one module for every file of requirements. It runs
+/// confined, so it notes its arguments in the environment.
 const UV: &str = "#!/bin/sh\n\
-    echo \"$@\" >> \"${0%/*}/uv.log\"\n\
+    for last; do :; done\n\
     case \"$1\" in\n\
-    venv) exec /usr/bin/python3 -m venv --without-pip \"$2\" ;;\n\
-    pip) for site in \"$5\"/lib/python3*/site-packages; do echo 'VALUE = 7' > \"$site/wanted.py\"; done ;;\n\
+    venv) /usr/bin/python3 -m venv --without-pip \"$last\" && echo \"$@\" > \"$last/uv.log\" ;;\n\
+    pip) for site in \"$UV_PROJECT_ENVIRONMENT\"/lib/python3*/site-packages; do echo 'VALUE = 7' > \"$site/wanted.py\"; done\n\
+    cat \"$last\" > \"$UV_PROJECT_ENVIRONMENT/requirements\"\n\
+    echo \"$@\" >> \"$UV_PROJECT_ENVIRONMENT/uv.log\" ;;\n\
     esac\n";
 
 const ASKING: &str = "# /// script\n# dependencies = [\"wanted\"]\n# ///\nimport wanted\n\ndef value() -> int:\n    \
@@ -56,12 +59,18 @@ fn packages_of_a_script_header_are_installed_with_a_grant() {
         .file("main.worker", super::fixture::WORKER)
         .file("tools.py", ASKING)
         .file("s.yaml", &script(&[call("value")]))
-        .file("bin/uv", UV);
-    let uv = scenario.project().join("bin/uv");
+        .file("../bin/uv", UV);
+    let uv = scenario.project().join("../bin/uv");
     fs::set_permissions(&uv, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", scenario.project().join("bin").display());
+    let path = format!("{}:/usr/bin:/bin", scenario.project().join("../bin").display());
     let scenario = scenario.env("PATH", path);
-    let asked = || scenario.read("bin/uv.log").unwrap_or_default();
+    let made = |name: &str| {
+        let environments = fs::read_dir(scenario.home().join("home/.llm-do/cache/python/environments"));
+        let files =
+            environments.into_iter().flatten().flatten().map(|entry| entry.path().join("venv").join(name));
+        files.filter_map(|file| fs::read_to_string(file).ok()).collect::<String>()
+    };
+    let asked = || made("uv.log");
 
     let told = run(&scenario, &["."]);
     assert_eq!(told.code, Some(3), "{told}");
@@ -70,7 +79,10 @@ fn packages_of_a_script_header_are_installed_with_a_grant() {
 
     succeed(&scenario, &[".", "--grant", "process=uv"]);
     assert_eq!(output(&scenario, "0/0.0"), 7);
-    holds(&asked(), &["venv ", "pip install --no-build --python "]);
+    holds(&asked(), &["venv ", "--no-config", "pip install --no-build ", "--no-python-downloads"]);
+    // It sees what names packages, and no code.
+    holds(&made("requirements"), &["# dependencies = [\"wanted\"]"]);
+    assert!(!made("requirements").contains("def value"), "{}", made("requirements"));
 
     // An existing environment needs neither the grant nor `uv`.
     let before = asked();
