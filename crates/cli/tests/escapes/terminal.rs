@@ -126,6 +126,19 @@ pub(crate) fn group() -> Group {
             row(
                 Model,
                 Terminal,
+                "blank letters, spaces of other widths, private use",
+                "everything that looks like nothing is shown escaped",
+                |world| {
+                    prompt_shows(
+                        world,
+                        write("rw/b.txt", "rm\u{a0}a\u{2800}b\u{2003}c\u{3000}d\u{e000}e\u{1d159}f\u{2028}g"),
+                        &["rm\\xa0a\\u{2800}b\\u{2003}c\\u{3000}d\\u{e000}e\\u{1d159}f\\u{2028}g"],
+                    )
+                },
+            ),
+            row(
+                Model,
+                Terminal,
                 "escape sequences in the path",
                 "such a path is refused before the operator is asked",
                 |world| {
@@ -237,6 +250,30 @@ pub(crate) fn group() -> Group {
                 world.put("main.worker", "---\nmodel: script:script.json\ndescription: \"nice\\e]0;owned\\a\\u202Eevil\"\n---\nx\n");
                 command_shows(world, &["list"], &["nice"])
             }),
+            row(
+                Project,
+                Terminal,
+                "C1 controls and reordering in JSON on a terminal",
+                "strings of JSON on a terminal have escapes",
+                |world| {
+                    let hostile = "nice\u{9b}2J\u{9d}0;x\u{9c}\u{202e}evil\u{7f}";
+                    world.put(
+                        "main.worker",
+                        "---\nmodel: script:script.json\ndescription: \"nice\\x9b2J\\x9d0;x\\x9c\\u202Eevil\\x7f\"\n---\nx\n",
+                    );
+                    world.answers(&json!({"answers": [{"text": hostile}]}));
+                    command_shows(world, &["list", "--json"], &["nice\\u009b2J"])?;
+                    command_shows(world, &["check", "--json"], &[])?;
+                    command_shows(
+                        world,
+                        &[".", "--json"],
+                        &["nice\\u009b2J\\u009d0;x\\u009c\\u202eevil\\u007f"],
+                    )?;
+                    command_shows(world, &[".", "--output", "stream-json"], &["nice\\u009b2J"])?;
+                    command_shows(world, &["runs", "show", "last", "--json"], &["nice\\u009b2J"])?;
+                    command_shows(world, &["runs", "export", "last"], &[])
+                },
+            ),
             row(Project, Terminal, "escape sequences in diagnostics of `check`", escapes, |world| {
                 world.put(
                     "main.worker",
