@@ -7,6 +7,7 @@ use crate::{
     account::Account,
     authority::Authority,
     call_path::CallPath,
+    gate::ToolSets,
     source::{FunctionId, FunctionSource},
 };
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,12 @@ pub struct FrameSpec {
     /// The account for calls from here, if anything limits them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Arc<Account>>,
+    /// The input of the run's entry.
+    #[serde(default)]
+    pub run_input: Arc<Value>,
+    /// The sets of rules that tools returned at the start of the run.
+    #[serde(default, skip_serializing_if = "ToolSets::is_empty")]
+    pub sets: ToolSets,
 }
 
 /// A worker at work: which one, and the call in which it works.

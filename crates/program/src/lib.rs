@@ -35,6 +35,7 @@ mod parallel;
 mod pre_approvals;
 mod program;
 pub mod resolve;
+mod rules;
 pub mod scan;
 pub mod shape;
 pub mod shorthand;

@@ -12,21 +12,22 @@ use crate::{
     mounts::{RequiredGrant, Wanted, default_mount},
     package::{Package, Packages, protection},
     resolve::{PackageId, WorkerFile},
+    rules::read_set_file,
     show::Shown,
     signature::{InputError, show},
-    source::{RealPlace, SourceTree},
+    source::{RealPlace, SourceTree, plain},
     start::{Source, Start},
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
-    gate::{Mode, Policy, RuleLine},
+    gate::{Mode, Policy, RuleLine, Set, ToolSet},
     model::ModelName,
     source::{FunctionId, FunctionSource},
     worker::{BoundPath, CodeModule, DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
@@ -171,6 +172,30 @@ impl Program {
         let mut scope =
             Scope::of_run(&self.packages, &workers, &self.host, &self.entry.id, self.work.as_ref());
         check::rules::of_operator(&mut scope, rules)
+    }
+
+    /// The files that rules of the program read sets from, with their texts. They are part of what defines the program.
+    pub fn set_files(&self) -> Vec<(String, String)> {
+        let (package, workers) = (self.package(), self.lock());
+        let files = set_files(package, &workers).into_iter();
+        files
+            .filter_map(|file| read_set_file(package.tree.as_ref(), &file).ok().map(|text| (file, text)))
+            .collect()
+    }
+
+    /// The sets that `tool_rules` of the loaded workers expect from tools.
+    pub fn tool_sets(&self) -> Vec<ToolSet> {
+        let mut sets: Vec<ToolSet> = Vec::new();
+        for worker in self.loaded() {
+            for set in worker.rules.iter().flat_map(|line| line.conditions.sets()) {
+                if let Set::Tool(set) = set
+                    && !sets.contains(set)
+                {
+                    sets.push(set.clone());
+                }
+            }
+        }
+        sets
     }
 
     /// `providers` of the manifest.
@@ -496,6 +521,7 @@ fn protected(package: &Package, workers: &Workers, work: Option<&Place>) -> Prot
         levels.chain(definition.code.iter().map(|code| &code.module))
     });
     let mut defining = package.manifest.defining();
+    defining.extend(set_files(package, workers));
     for module in named {
         let CodeModule::File(place) = module else { continue };
         if let Some(path) = place.rest(root).filter(|path| !path.is_empty())
@@ -505,6 +531,14 @@ fn protected(package: &Package, workers: &Workers, work: Option<&Place>) -> Prot
         }
     }
     protection(root, work, defining)
+}
+
+/// The files of the package that its rules read sets from, each once, relative to its root.
+pub(crate) fn set_files(package: &Package, workers: &Workers) -> BTreeSet<String> {
+    let own = workers.values().filter(|worker| worker.definition.source == package.code.source);
+    let rules = own.flat_map(|worker| &worker.rules).chain(&package.manifest.approval_rules);
+    let files = rules.flat_map(|rule| rule.calls.conditions.sets()).filter_map(Set::file);
+    files.filter_map(|set| plain(&set.file).ok()).collect()
 }
 
 fn definition(found: Result<Arc<Effective>, Diagnostics>) -> Result<Arc<WorkerDefinition>, DefinitionError> {

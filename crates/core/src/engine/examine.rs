@@ -4,16 +4,17 @@ use super::{Admitted, Call, Engine, RULE_TIMEOUT};
 use crate::{
     authority::{Access, Located, Place, Refusal},
     driver::{CutOff, Step, StepEnd},
-    function::{Effects, Implementation, Touch},
+    function::{Effects, Implementation, MainArgument, RuleCall, Touch},
     gate::Subject,
     journal::RecordKind,
+    origin::Origin,
     outcome::{Failure, FailureKind, Halt, Stop},
     rule::Rule,
-    schema::{Violation, canonical},
+    schema::Violation,
     step_name::StepName,
 };
 use serde_json::Value;
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 impl Engine {
     /// The input of a call as the function receives it, completed and valid, and the places that it touches.
@@ -57,7 +58,7 @@ impl Engine {
             .locate(call, &effects)
             .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))?;
         let real = self.follow(call, &effects, &places, edits).await?;
-        let subjects = subjects(&input, &effects, &places, &real);
+        let subjects = subjects(&effects, &places, &real);
         let stated = self.stated(call, &input, edits).await?;
         Ok(Admitted { input, effects, places, real, subjects, stated })
     }
@@ -141,7 +142,14 @@ impl Engine {
                 deadline: Some(RULE_TIMEOUT),
                 cut_off: CutOff::Again,
                 run: Box::pin(async {
-                    match code.rule(input).await {
+                    let origins = origins(input);
+                    let call = RuleCall {
+                        arguments: input,
+                        run_input: call.frame.run_input(),
+                        caller: call.frame.worker().map(|worker| &*worker.id),
+                        origins: &origins,
+                    };
+                    match code.rule(call).await {
                         Ok(rule) => RecordKind::RuleStated { rule, reason: None },
                         Err(reason) => {
                             let reason = self.host.redact.text(&reason).into();
@@ -159,15 +167,22 @@ impl Engine {
     }
 }
 
-/// A call's arguments as rules match them.
-pub(super) fn subjects(input: &Value, effects: &Effects, places: &[Located], real: &[Place]) -> Vec<Subject> {
-    if !effects.subjects.is_empty() {
-        effects.subjects.clone()
-    } else if places.is_empty() {
-        vec![Subject::Text(canonical(input))]
-    } else {
-        places.iter().zip(real).map(|(place, real)| Subject::Path(place.rule_path(real))).collect()
+/// A call's main argument as patterns match it.
+fn subjects(effects: &Effects, places: &[Located], real: &[Place]) -> Option<Vec<Subject>> {
+    match &effects.main {
+        MainArgument::None => None,
+        MainArgument::Texts(texts) => Some(texts.iter().cloned().map(Subject::Text).collect()),
+        MainArgument::Paths => {
+            let paths = places.iter().zip(real).map(|(place, real)| Subject::Path(place.rule_path(real)));
+            Some(paths.collect())
+        }
     }
+}
+
+/// The origin of each argument of a call.
+fn origins(input: &Value) -> BTreeMap<Arc<str>, Origin> {
+    let names = input.as_object().into_iter().flatten().map(|(name, _)| name.as_str().into());
+    names.map(|name| (name, Origin::Trusted)).collect()
 }
 
 pub(super) fn list(wrong: &[Violation]) -> String {

@@ -8,6 +8,7 @@ mod enter;
 mod explain;
 mod input;
 mod prepare;
+mod sets;
 
 use super::retry::wait_before_retry;
 use crate::{
@@ -21,10 +22,10 @@ use crate::{
     estimate::Estimate,
     event::Event,
     function::{
-        Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, OutputSchema,
-        Touch, tool_name,
+        Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, MainArgument,
+        OutputSchema, Touch, tool_name,
     },
-    gate::{Policy, Subject},
+    gate::Policy,
     journal::RecordKind,
     ledger::reserve,
     model::{Delta, DeltaSink, Model, ModelRequest, Usage},
@@ -135,7 +136,7 @@ impl Composite for WorkerBody {
         });
         Effects {
             touches: parameters.chain(attachments).collect(),
-            subjects: vec![Subject::Text(self.definition.id.to_string())],
+            main: MainArgument::Texts(vec![self.definition.id.to_string()]),
             ..Effects::default()
         }
     }
@@ -169,6 +170,7 @@ async fn answer(
     usage: &mut Usage,
 ) -> Result<End, Stop> {
     let prepared = prepare::prepare(worker, call).await?;
+    sets::read(call, &prepared.frame, usage).await?;
     let value = converse(&prepared, call, usage).await?;
     Ok(prepared.translate_back(End::Done(value)))
 }
