@@ -35,6 +35,7 @@ mod process_files;
 mod processes;
 mod project_code;
 mod races;
+mod rule_arguments;
 mod table;
 mod templates;
 #[allow(dead_code, reason = "the scenarios use the rest")]
@@ -93,6 +94,7 @@ groups! {
     project_code: project_code::group,
     delegation: delegation::group,
     generated_workers: generated_workers::group,
+    rule_arguments: rule_arguments::group,
     approvals: operator::approvals,
     terminal: operator::terminal,
     loading: loading::group,
