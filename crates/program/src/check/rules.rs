@@ -16,7 +16,7 @@ use crate::{
 use globset::{Glob, GlobMatcher};
 use llm_do_core::{
     function::tool_name,
-    gate::{Calls, Pattern, Rule, RuleLine},
+    gate::{Calls, Pattern, Rule, RuleLine, Set, ToolSet},
     toolset::ToolsetKind,
 };
 use serde_json::Value;
@@ -235,6 +235,7 @@ fn test(namings: Vec<Naming<'_>>, functions: impl FnOnce() -> Functions, found: 
     let functions = functions();
     for naming in namings {
         found.extend(functions.misfit(&naming));
+        found.extend(functions.unknown_set(&naming));
         // An empty name is reported where it is read.
         if functions.hidden || naming.function.is_empty() || functions.fit(&naming) {
             continue;
@@ -363,6 +364,25 @@ impl Functions {
             }
             None => self.hidden = true,
         }
+    }
+
+    /// A set of a rule that no tool can return.
+    fn unknown_set(&self, naming: &Naming<'_>) -> Option<Diagnostic> {
+        let Arguments { calls, tests, .. } = naming.arguments.as_ref()?;
+        let open = self.hidden || self.open || self.toolset.is_some() || !self.globs.is_empty();
+        let mut sets =
+            calls.conditions.tests().iter().enumerate().filter_map(|(at, test)| Some((at, test.set()?)));
+        sets.find_map(|(at, set)| match set {
+            Set::Tool(ToolSet { tool, .. }) if !open && !self.names.contains(&**tool) => {
+                let message =
+                    format!("{}: the set names the tool `{tool}`, but there is no such tool", naming.source);
+                let near = self.names.iter().map(String::as_str);
+                let finding =
+                    Diagnostic::error(codes::UNKNOWN_TOOL, message).or_at(tests.get(at).or(naming.span));
+                Some(finding.did_you_mean(tool, near))
+            }
+            _ => None,
+        })
     }
 
     /// What a rule says of arguments that none of the functions which it names can have.

@@ -6,10 +6,12 @@ use crate::{
     engine::{Call, Engine, Frame},
     function::{CompositeCall, Function},
     gate::{Set, ToolSet, ToolSets, Values},
+    journal::RecordKind,
     model::Usage,
     origin::ResultOrigin,
     outcome::{End, Halt},
     risk::Risk,
+    step_name::StepName,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -34,6 +36,11 @@ pub(super) async fn read(call: &CompositeCall<'_>, frame: &Frame, usage: &mut Us
             Ok(function) => result(call.engine, frame, path, function, &set, usage).await?,
             Err(reason) => Err(reason.into()),
         };
+        if let Err(reason) = &values {
+            let text = format!("the set {} of a rule can't be read: {reason}", Set::Tool(set.clone())).into();
+            let step = StepName::Other(format!("set.{index}").into());
+            call.engine.host().driver.record(call.path, step, RecordKind::Note { text })?;
+        }
         sets.insert(set, values);
     }
     frame.keep_sets(sets);
