@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const TOOLS: &str = "from llm_do import tool\n\n\
     @tool(risk='write')\ndef send_money(amount: float, recipient: str) -> str:\n    return f'sent {amount}'\n\n\
-    def list_payees() -> list:\n    return [{'iban': 'DE1'}, {'iban': 'DE3'}]\n";
+    @tool(risk='read')\ndef list_payees() -> list:\n    return [{'iban': 'DE1'}, {'iban': 'DE3'}]\n";
 
 /// A worker with these rules that sends the amounts to the recipients, one call in each turn.
 fn sending(rules: &str, calls: &[(f64, &str)]) -> Scenario {
@@ -104,8 +104,41 @@ fn an_explanation_says_why_the_other_rules_do_not_decide() {
         ),
         &[],
     );
-    assert_snapshot!(scenario.run(&["gate", "explain", "send_money", r#"{"amount": 900, "recipient": "DE1"}"#]), @"");
-    assert_snapshot!(scenario.run(&["gate", "explain", "send_money", r#"{"amount": 9, "recipient": "DE1"}"#]), @"");
+    assert_snapshot!(scenario.run(&["gate", "explain", "send_money", r#"{"amount": 900, "recipient": "DE1"}"#]), @r#"
+    exit 0
+    --- stdout
+    ask          send_money by main
+      decided by  default for risk `write`
+      in this run it is refused: nobody can be asked
+      command line  -
+      worker        -
+        not preApproved send_money where amount <= 500 and recipient in @contacts.json#/*/iban  main.worker:5
+            `amount <= 500` does not hold for 900
+        not blocked send_money where recipient = "DE9"  main.worker:10
+            `recipient = "DE9"` does not hold for "DE1"
+      toolset       -
+      project       -
+      user          -
+      callers       -
+      mount         -
+      default       ask          default for risk `write`
+    "#);
+    assert_snapshot!(scenario.run(&["gate", "explain", "send_money", r#"{"amount": 9, "recipient": "DE1"}"#]), @r#"
+    exit 0
+    --- stdout
+    preApproved  send_money by main
+      decided by  main.worker:5
+      command line  -
+      worker        preApproved  main.worker:5
+        not blocked send_money where recipient = "DE9"  main.worker:10
+            `recipient = "DE9"` does not hold for "DE1"
+      toolset       -
+      project       -
+      user          -
+      callers       -
+      mount         -
+      default       ask          default for risk `write`
+    "#);
 }
 
 #[test]
@@ -114,10 +147,33 @@ fn what_a_rule_can_not_mean_is_refused_before_the_run() {
         return;
     }
     let scenario = sending("", &[]);
-    assert_snapshot!(scenario.run(&[".", "--allow", r#"send_money(*"recipient":"DE1"*)"#]), @"");
-    assert_snapshot!(scenario.run(&[".", "--allow", "send_money where recipent = DE1"]), @"");
-    assert_snapshot!(scenario.run(&[".", "--allow", "send_money where recipient in @gone.json"]), @"");
-    assert_snapshot!(scenario.run(&[".", "--deny", "send_money where amount < 5"]), @"");
+    assert_snapshot!(scenario.run(&[".", "--allow", r#"send_money(*"recipient":"DE1"*)"#]), @r#"
+    exit 2
+    --- stderr
+    error[E0422]: `--allow send_money(*"recipient":"DE1"*)`: `send_money` has no main argument that `(*"recipient":"DE1"*)` could match
+     |
+     = note: a pattern matches the one main argument of a tool, such as a path, a command or a worker
+     = help: write a condition: `send_money where recipient = "DE1"`
+    "#);
+    assert_snapshot!(scenario.run(&[".", "--allow", "send_money where recipent = DE1"]), @"
+    exit 2
+    --- stderr
+    error[E0421]: `--allow send_money where recipent = DE1`: `send_money`: the tool has no argument `recipent`
+     |
+     = note: the test can never hold as it is meant
+     = help: did you mean `recipient`?
+    ");
+    assert_snapshot!(scenario.run(&[".", "--allow", "send_money where recipient in @gone.json"]), @"
+    exit 2
+    --- stderr
+    error: --allow send_money where recipient in @gone.json: the set @gone.json cannot be read: `gone.json`: No such file or directory (os error 2)
+    hint: files of sets are JSON, and relative to the current directory
+    ");
+    assert_snapshot!(scenario.run(&[".", "--deny", "send_money where amount < 5"]), @"
+    exit 2
+    --- stderr
+    error: --deny: `send_money where amount < 5`: `<` is not an operator: write `=`, `<=`, `>=`, `in`, `matches`, `host`, `from`, `present` or `absent`
+    ");
 }
 
 #[test]
