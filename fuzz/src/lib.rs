@@ -8,6 +8,7 @@ mod findings;
 pub mod front_matter;
 pub mod manifest;
 pub mod reference;
+pub mod rule;
 pub mod shell_words;
 pub mod template;
 /// The source of one module of `llm-do-sandbox`: the crate brings 27 dependencies that only it needs here.

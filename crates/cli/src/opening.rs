@@ -13,7 +13,7 @@ use crate::{
 use llm_do::{
     BadGrant, Grant, Input, Problem, RememberedGrants, Run, RunOptions, Session, Settings,
     core::{
-        gate::{Mode, Pattern, Rule, RuleLine},
+        gate::{Calls, FileSet, Mode, Rule, RuleLine, ToolSets},
         ledger::Budget,
         model::{ModelName, ModelSettings},
         operator::{OneAtATime, Operator},
@@ -22,10 +22,14 @@ use llm_do::{
     },
     models::Providers,
     program::{limits, target::Request},
+    read_set,
     runs::EventSink,
 };
 use serde_json::{Map, Value};
-use std::sync::{Arc, OnceLock};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 /// Who can be asked.
 pub(crate) struct Asked {
@@ -140,6 +144,8 @@ pub(crate) fn surrounded() -> Result<Settings, Complaint> {
 /// Settings from the options of a run, without an operator.
 pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
     let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
+    let base = surrounded()?;
+    let around = &base.around;
     let mut rules = Vec::new();
     for (flag, given, rule) in [
         ("--deny", &args.approval.deny, Rule::Blocked),
@@ -147,9 +153,7 @@ pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
         ("--allow", &args.approval.allow, Rule::PreApproved),
     ] {
         for text in given {
-            let pattern =
-                Pattern::parse(text).map_err(|error| Complaint::wrong(format!("{flag}: {error}")))?;
-            rules.push(RuleLine { pattern, rule, origin: format!("{flag} {text}").into() });
+            rules.push(rule_line(flag, text, rule, &around.here)?);
         }
     }
     let (set, limits) = overrides(&args.model.set)?;
@@ -173,7 +177,21 @@ pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
             .map_err(|error| Complaint::wrong(format!("--budget: {error}")))?,
         ..RunOptions::default()
     };
-    Ok(Settings { request: args.into(), run, ..surrounded()? })
+    Ok(Settings { request: args.into(), run, ..base })
+}
+
+/// `--allow RULE` and its like. Files of sets are relative to `here`.
+fn rule_line(flag: &str, text: &str, rule: Rule, here: &Path) -> Result<RuleLine, Complaint> {
+    let read = |set: &FileSet| read_set(here, set);
+    let Calls { pattern, conditions } =
+        Calls::parse(text, &read).map_err(|error| Complaint::wrong(format!("{flag}: {error}")))?;
+    for set in conditions.sets().filter(|set| set.is_known()) {
+        if let Err(reason) = set.values(&ToolSets::none()) {
+            return Err(Complaint::wrong(format!("{flag} {text}: the set {set} cannot be read: {reason}"))
+                .hint("files of sets are JSON, and relative to the current directory"));
+        }
+    }
+    Ok(RuleLine::new(pattern, rule, format!("{flag} {text}")).when(conditions))
 }
 
 /// `--grant CAPABILITY`.

@@ -29,6 +29,10 @@ impl CallPath {
     pub fn server_tool(&self, index: usize) -> Self {
         Self(format!("{}/server.{index}", self.0).into())
     }
+    /// The call of a tool that returns a set of a rule, by its index among them.
+    pub fn set(&self, index: usize) -> Self {
+        Self(format!("{}/set.{index}", self.0).into())
+    }
     /// A call made by code rather than by a model's turn. `key` distinguishes it from its siblings (function,
     /// canonical arguments, occurrence; `docs/reference/journal.md`).
     pub fn keyed(&self, key: &str) -> Self {

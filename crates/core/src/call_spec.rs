@@ -7,6 +7,7 @@ use crate::{
     account::Account,
     authority::Authority,
     call_path::CallPath,
+    gate::ToolSets,
     origin::Trail,
     source::{FunctionId, FunctionSource},
 };
@@ -67,6 +68,12 @@ pub struct FrameSpec {
     /// The contents that the caller has received.
     #[serde(default)]
     pub trail: Trail,
+    /// The input of the run's entry.
+    #[serde(default)]
+    pub run_input: Arc<Value>,
+    /// The sets of rules that tools returned at the start of the run.
+    #[serde(default, skip_serializing_if = "ToolSets::is_empty")]
+    pub sets: ToolSets,
 }
 
 /// A worker at work: which one, and the call in which it works.

@@ -107,7 +107,8 @@ struct Admitted {
     places: Vec<Located>,
     /// The real places of the paths after links are followed. Rules and memory use these.
     real: Vec<Place>,
-    subjects: Vec<Subject>,
+    /// The main argument as patterns match it; `None` if the function has none.
+    subjects: Option<Vec<Subject>>,
     /// The answer of the function's own approval code.
     stated: Option<Rule>,
     /// The origins of the input.
@@ -264,7 +265,7 @@ fn overridden<T>(
     admitted: &Admitted,
     stated: impl Fn(&CallOverride) -> Option<T>,
 ) -> Option<T> {
-    call.frame.overridden(&names(call.function, call.frame), &admitted.subjects, stated)
+    call.frame.overridden(&names(call.function, call.frame), admitted.subjects.as_deref(), stated)
 }
 
 /// The call's own time limit.

@@ -4,9 +4,9 @@ use crate::{
     authority::{Access, Authority, Located},
     call_path::CallPath,
     engine::{Engine, Frame},
-    gate::{Policy, Subject},
+    gate::Policy,
     model::Blob,
-    origin::{Origins, ResultOrigin, UntrustedPlaces},
+    origin::{Origin, Origins, ResultOrigin, UntrustedPlaces},
     outcome::{Failure, Halt, Outcome},
     question::Answer,
     redact::Redact,
@@ -23,7 +23,7 @@ pub use crate::{
     source::{FunctionId, FunctionSource},
 };
 use serde_json::Value;
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// The description of a function, without its code.
 #[derive(Clone, Debug)]
@@ -153,8 +153,30 @@ impl Implementation {
 /// A rule in code: its author decides call by call. It runs after validation of the arguments, and its answer is a
 /// step.
 pub trait RuleCode: MaybeSend + MaybeSync {
-    /// The rule for these arguments. After an error the operator is asked.
-    fn rule<'a>(&'a self, input: &'a Value) -> BoxFuture<'a, Result<Rule, String>>;
+    /// The rule for a call. After an error the operator is asked.
+    fn rule<'a>(&'a self, call: RuleCall<'a>) -> BoxFuture<'a, Result<Rule, String>>;
+    /// Whether it looks at the origins of the arguments. If not, its `preApproved` does not count for untrusted words.
+    fn takes_origins(&self) -> bool {
+        false
+    }
+    /// Whether its `preApproved` counts beyond the program's own mounts, because the function's process reaches nothing
+    /// else than what the operator has granted.
+    fn covers_grants(&self) -> bool {
+        false
+    }
+}
+
+/// What approval code may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleCall<'a> {
+    /// The arguments, complete and valid.
+    pub arguments: &'a Value,
+    /// The input of the run: what the operator gave to the entry.
+    pub run_input: &'a Value,
+    /// The worker that calls, or on whose behalf code calls.
+    pub caller: Option<&'a str>,
+    /// The origin of each argument, by its name.
+    pub origins: &'a BTreeMap<Arc<str>, Origin>,
 }
 
 /// A path that a call touches.
@@ -168,14 +190,25 @@ pub struct Touch {
     pub delete: bool,
 }
 
+/// The one argument of a function that the `(PATTERN)` of a rule is compared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MainArgument {
+    /// None of its arguments is the main one. Rules test single arguments by conditions.
+    #[default]
+    None,
+    /// The paths that the call touches.
+    Paths,
+    /// A text, in each of its forms: a command line, a worker's ID.
+    Texts(Vec<String>),
+}
+
 /// The effects of a call that matter for authority and rules, derived from its input alone.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// The paths it touches. Each is located before the operator is asked.
     pub touches: Vec<Touch>,
-    /// The arguments for rules to match, if they aren't the paths (a command line, a worker's ID). If empty, rules
-    /// match the paths, or the canonical arguments if there are no paths.
-    pub subjects: Vec<Subject>,
+    /// The main argument, which the `(PATTERN)` of a rule is compared with.
+    pub main: MainArgument,
     /// The rule of the toolset's own configuration for these arguments, with its origin. It has the precedence of the
     /// toolset's `approval`: below the operator's and the worker's rules.
     pub says: Option<(Rule, DecidedBy)>,

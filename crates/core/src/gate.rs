@@ -3,11 +3,24 @@
 //! [`Gate::decide`] is pure: rules and a call give a [`Verdict`] with the rule that decided. The engine asks,
 //! remembers and executes.
 
+mod argument_path;
+mod condition;
+mod grammar;
+mod number;
 mod pattern;
+mod set;
+mod statement;
+mod typing;
 mod untrusted;
 
 pub use crate::rule::{DecidedBy, Mode, Rule};
+pub use argument_path::{ArgumentPath, BadPath, Segment};
+pub use condition::{Check, Conditions, Facts, HostEntry, Test, WholeMatch};
+pub use grammar::{BadRule, Calls, set as set_of, words as words_of};
 pub use pattern::{BadPattern, Pattern, Subject};
+pub use set::{BadPointer, FileSet, KnownSet, Pointer, ReadSet, Set, ToolSet, ToolSets, Values};
+pub use statement::{Considered, Statement};
+pub use typing::Misfit;
 
 use crate::{authority::NotOwn, risk::Risk};
 use pattern::Head;
@@ -17,12 +30,60 @@ use std::{collections::BTreeMap, sync::Arc};
 /// One rule with the place where it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleLine {
-    /// The calls that it applies to.
+    /// The calls that it applies to, by tool and main argument.
     pub pattern: Pattern,
+    /// What must hold of their arguments besides.
+    pub conditions: Conditions,
     /// What it says.
     pub rule: Rule,
-    /// Its origin, for display: `--deny write_file`, `main.worker:12`.
-    pub origin: Arc<str>,
+    /// Where it is written, for display: `--deny write_file`, `main.worker:12`.
+    pub written_at: Arc<str>,
+}
+
+impl RuleLine {
+    /// A rule without conditions.
+    pub fn new(pattern: Pattern, rule: Rule, written_at: impl Into<Arc<str>>) -> Self {
+        Self { pattern, conditions: Conditions::default(), rule, written_at: written_at.into() }
+    }
+
+    /// The same rule, which applies only where these conditions hold too.
+    #[must_use]
+    pub fn when(self, conditions: Conditions) -> Self {
+        Self { conditions, ..self }
+    }
+
+    /// The calls that it applies to, as the command line takes them.
+    pub fn calls(&self) -> Calls {
+        Calls { pattern: self.pattern.clone(), conditions: self.conditions.clone() }
+    }
+
+    /// Whether it applies to some calls of its tool only.
+    fn is_narrow(&self) -> bool {
+        self.pattern.has_arguments() || !self.conditions.is_empty()
+    }
+
+    /// Whether it applies to every call of a function with one of these names.
+    fn speaks_of_all(&self, names: &[&str]) -> bool {
+        self.conditions.is_empty() && self.pattern.speaks_of_all(names)
+    }
+
+    /// Whether it applies to a call, once the function's name matches. A rule that loosens must match the whole main
+    /// argument, one that tightens any part of it.
+    fn applies(&self, query: &Query<'_>) -> bool {
+        let matches = match self.rule {
+            Rule::PreApproved => self.pattern.covers(query.subjects),
+            Rule::Ask | Rule::Blocked => self.pattern.touches(query.subjects),
+        };
+        matches && self.conditions.hold(query.facts, self.rule)
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict {
+            rule: self.rule,
+            decided_by: DecidedBy::rule(&self.written_at),
+            vouches: self.rule == Rule::PreApproved && self.conditions.name_values(),
+        }
+    }
 }
 
 /// The source of a rule, which decides what the rule may loosen.
@@ -40,18 +101,6 @@ pub enum Source {
     User,
 }
 
-impl Source {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Operator => "command line",
-            Self::Worker => "worker",
-            Self::Toolset => "toolset",
-            Self::Project => "project",
-            Self::User => "user",
-        }
-    }
-}
-
 /// An `approval {default, tools, risks}` block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
@@ -61,8 +110,8 @@ pub struct Policy {
     pub risks: BTreeMap<Risk, Rule>,
     /// For calls that no line matches.
     pub default: Option<Rule>,
-    /// The origin of the block.
-    pub origin: Arc<str>,
+    /// Where the block is written.
+    pub written_at: Arc<str>,
 }
 
 /// The rules of a whole run.
@@ -76,6 +125,8 @@ pub struct Gate {
     pub project: Policy,
     /// `approval` of the user's configuration.
     pub user: Policy,
+    /// The sets that `tool_rules` of the run's workers expect from tools, beside the entry's own.
+    pub sets_of_workers: Vec<ToolSet>,
 }
 
 /// A call as the gate sees it.
@@ -87,8 +138,10 @@ pub struct Query<'a> {
     pub risk: Risk,
     /// A delegation that only a wildcard of the allowlist permits.
     pub wildcard: bool,
-    /// Its arguments as rules match them. Empty if the tool takes none that rules can match.
-    pub subjects: &'a [Subject],
+    /// Its main argument as patterns match it; `None` if the function has none.
+    pub subjects: Option<&'a [Subject]>,
+    /// What conditions are evaluated with.
+    pub facts: Facts<'a>,
     /// `tool_rules` of the worker that calls.
     pub worker: &'a [RuleLine],
     /// Rules of the callers above, innermost first. Only their `blocked` applies here.
@@ -97,21 +150,14 @@ pub struct Query<'a> {
     pub toolset: Option<&'a Policy>,
     /// The rule of the toolset's own configuration for these arguments, in addition to its `approval`.
     pub of_toolset: Option<&'a (Rule, DecidedBy)>,
-    /// The rules of the mounts that the call touches.
+    /// The rules of the mounts that the call touches, and of the function itself.
     pub mounts: &'a [(Rule, DecidedBy)],
+    /// The function's own approval code pre-approves the call and knew the origins of its arguments.
+    pub vouched: bool,
     /// Why the program's files may not pre-approve the call, if they may not.
     pub not_own: Option<NotOwn>,
     /// The caller or the function is a library's: its files may only tighten.
     pub foreign: bool,
-}
-
-/// The statement of one source about a call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Statement {
-    /// The source: `command line`, `worker`, `toolset`, `project`, `callers`, `mount`, `default`.
-    pub source: &'static str,
-    /// Its verdict; `None` if it has no rule for the call.
-    pub said: Option<Verdict>,
 }
 
 /// A source, its lines that match a function, and its policy.
@@ -124,6 +170,22 @@ pub struct Verdict {
     pub rule: Rule,
     /// The rule that decided, for people and the journal.
     pub decided_by: DecidedBy,
+    /// See [`Verdict::vouches`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    vouches: bool,
+}
+
+impl Verdict {
+    /// A verdict of what is no rule with conditions.
+    fn new(rule: Rule, decided_by: DecidedBy) -> Self {
+        Self { rule, decided_by, vouches: false }
+    }
+
+    /// Whether what pre-approved the call answers for the values of its arguments: a rule that tests one by `from`, `in`
+    /// or `equals`, or approval code that knew their origins.
+    pub fn vouches(&self) -> bool {
+        self.vouches
+    }
 }
 
 /// The default rule of a risk, when no other rule applies (`docs/reference/approvals.md`).
@@ -140,68 +202,39 @@ impl Gate {
     /// applies: the first source with a rule, the mounts' rules, and the rules of a library's files. If none has a
     /// rule, the risk's default applies.
     pub fn decide(&self, query: &Query<'_>) -> Verdict {
-        let sources = self.sources(query, query.subjects);
+        let sources = self.sources(query);
         if let Some(verdict) = Self::blocked(&sources, query) {
             return verdict;
         }
         let mut verdict = Self::first_speaker(&sources, query);
-        for (rule, origin) in query.mounts {
+        for (rule, by) in query.mounts {
             if verdict.as_ref().is_none_or(|v| *rule > v.rule) {
-                verdict = Some(Verdict { rule: *rule, decided_by: origin.clone() });
+                verdict = Some(Verdict::new(*rule, by.clone()));
             }
         }
-        let verdict = verdict.unwrap_or_else(|| Verdict {
-            rule: risk_default(query.risk, query.wildcard),
-            decided_by: DecidedBy::Default(query.risk),
+        let verdict = verdict.unwrap_or_else(|| {
+            Verdict::new(risk_default(query.risk, query.wildcard), DecidedBy::Default(query.risk))
         });
         let tighter = sources
             .iter()
             .filter(|(source, ..)| only_tightens(*source, query))
             .find_map(|source| said(source, query).filter(|said| said.rule > verdict.rule));
-        tighter.unwrap_or(verdict)
-    }
-
-    /// The statement of each source about a call, in the order of [`Gate::decide`].
-    pub fn statements(&self, query: &Query<'_>) -> Vec<Statement> {
-        let mut statements: Vec<Statement> = self
-            .sources(query, query.subjects)
-            .iter()
-            .map(|speaker| Statement {
-                source: speaker.0.name(),
-                said: speaker
-                    .1
-                    .iter()
-                    .find(|line| blocks(line, query))
-                    .map(|line| Verdict { rule: Rule::Blocked, decided_by: DecidedBy::rule(&line.origin) })
-                    .or_else(|| said(speaker, query)),
-            })
-            .collect();
-        let mut above = query.callers.iter().flat_map(|lines| lines.iter());
-        let blocked = above
-            .find(|line| line.pattern.names_one_of(query.names) && blocks(line, query))
-            .map(|line| Verdict { rule: Rule::Blocked, decided_by: DecidedBy::rule(&line.origin) });
-        statements.push(Statement { source: "callers", said: blocked });
-        let mounts = query.mounts.iter().max_by_key(|(rule, _)| *rule);
-        let mounts = mounts.map(|(rule, origin)| Verdict { rule: *rule, decided_by: origin.clone() });
-        statements.push(Statement { source: "mount", said: mounts });
-        let decided_by = DecidedBy::Default(query.risk);
-        let default = Verdict { rule: risk_default(query.risk, query.wildcard), decided_by };
-        statements.push(Statement { source: "default", said: Some(default) });
-        statements
+        let mut verdict = tighter.unwrap_or(verdict);
+        verdict.vouches |= query.vouched && verdict.rule == Rule::PreApproved;
+        verdict
     }
 
     /// Whether any arguments could pass without an operator. If not, and no operator can be asked, the tool is not
     /// offered to the model (`docs/reference/approvals.md`). `query` describes the call that needs the least approval:
-    /// `of_toolset` and `mounts` are what holds for it, and `subjects` are ignored. The result is true if it can't be
+    /// `of_toolset` and `mounts` are what holds for it; its arguments are not looked at. The result is true if it can't be
     /// determined.
     pub fn could_pass(&self, query: &Query<'_>) -> bool {
-        let all_blocked =
-            |line: &RuleLine| line.rule == Rule::Blocked && line.pattern.speaks_of_all(query.names);
+        let all_blocked = |line: &RuleLine| line.rule == Rule::Blocked && line.speaks_of_all(query.names);
         let above = query.callers.iter().flat_map(|lines| lines.iter());
         let always_blocked = above.into_iter().any(all_blocked)
             || query.of_toolset.is_some_and(|(rule, _)| *rule == Rule::Blocked)
             || query.mounts.iter().any(|(rule, _)| *rule == Rule::Blocked)
-            || self.sources(query, &[]).iter().any(|(_, lines, policy)| {
+            || self.sources_of(query, None).iter().any(|(_, lines, policy)| {
                 // A default applies where no line matches; a line that blocks lets no call through.
                 let exempt =
                     lines.iter().any(|l| l.rule != Rule::Blocked && l.pattern.names_one_of(query.names));
@@ -221,8 +254,8 @@ impl Gate {
             return false;
         }
         let mut spoken = None;
-        for (source, lines, policy) in self.sources(query, &[]) {
-            let all_asked = lines.iter().any(|l| l.rule == Rule::Ask && l.pattern.speaks_of_all(query.names));
+        for (source, lines, policy) in self.sources_of(query, None) {
+            let all_asked = lines.iter().any(|l| l.rule == Rule::Ask && l.speaks_of_all(query.names));
             let of_toolset = query.of_toolset.filter(|_| source == Source::Toolset).map(|(rule, _)| *rule);
             let otherwise = of_toolset.or_else(|| policy?.otherwise(query.risk));
             if only_tightens(source, query) {
@@ -237,9 +270,8 @@ impl Gate {
                 continue;
             }
             let allows = |l: &&RuleLine| l.rule == Rule::PreApproved && l.pattern.names_one_of(query.names);
-            let allowed =
-                lines.iter().copied().filter(allows).any(|l| l.pattern.has_arguments() || !all_asked);
-            let says_all = lines.iter().any(|l| l.pattern.speaks_of_all(query.names));
+            let allowed = lines.iter().copied().filter(allows).any(|l| l.is_narrow() || !all_asked);
+            let says_all = lines.iter().any(|l| l.speaks_of_all(query.names));
             spoken = match (allowed, all_asked, otherwise) {
                 (true, ..) => Some(may_loosen(source, query)),
                 (false, true, _) => Some(false),
@@ -254,11 +286,16 @@ impl Gate {
         })
     }
 
-    /// The sources in order, each with the lines that match the function and could match one of these arguments, if
-    /// there are any. Few of many lines do, and those are checked more than once.
-    fn sources<'a>(&'a self, query: &'a Query<'_>, subjects: &[Subject]) -> [Speaker<'a>; 5] {
+    /// The sources in order, each with the lines that match the function and could match its main argument.
+    fn sources<'a>(&'a self, query: &'a Query<'_>) -> [Speaker<'a>; 5] {
+        self.sources_of(query, query.subjects)
+    }
+
+    /// The same for other subjects; with none, the lines that match the function. Few of many lines do, and those are
+    /// checked more than once.
+    fn sources_of<'a>(&'a self, query: &'a Query<'_>, subjects: Option<&[Subject]>) -> [Speaker<'a>; 5] {
         let names: Vec<Head> = query.names.iter().map(|name| Head::of(name)).collect();
-        let subjects: Vec<Head> = subjects.iter().map(Subject::head).collect();
+        let subjects: Vec<Head> = subjects.unwrap_or_default().iter().map(Subject::head).collect();
         let of = |lines: &'a [RuleLine]| -> Vec<&'a RuleLine> {
             let speaks = |line: &&RuleLine| {
                 line.pattern.could_speak_of(&names, &subjects) && line.pattern.names_one_of(query.names)
@@ -275,20 +312,23 @@ impl Gate {
     }
 
     fn blocked(sources: &[Speaker<'_>], query: &Query<'_>) -> Option<Verdict> {
-        let verdict = |decided_by: DecidedBy| Verdict { rule: Rule::Blocked, decided_by };
+        let verdict = |decided_by: DecidedBy| Verdict::new(Rule::Blocked, decided_by);
         for (_, lines, policy) in sources {
             if let Some(line) = lines.iter().find(|line| blocks(line, query)) {
-                return Some(verdict(DecidedBy::rule(&line.origin)));
+                return Some(line.verdict());
             }
             let Some(policy) = policy else { continue };
             if policy.risks.get(&query.risk) == Some(&Rule::Blocked) {
-                let origin = Arc::clone(&policy.origin);
-                return Some(verdict(DecidedBy::Policy { origin, risk: Some(query.risk) }));
+                let written_at = Arc::clone(&policy.written_at);
+                return Some(verdict(DecidedBy::Policy { written_at, risk: Some(query.risk) }));
             }
-            let named = || lines.iter().any(|l| l.pattern.covers(query.subjects));
-            if policy.default == Some(Rule::Blocked) && !named() {
-                let origin = Arc::clone(&policy.origin);
-                return Some(verdict(DecidedBy::Policy { origin, risk: None }));
+            // A line spares a call only if it matches the whole of it, whatever the line says.
+            let spares = |l: &&RuleLine| {
+                l.pattern.covers(query.subjects) && l.conditions.hold(query.facts, Rule::PreApproved)
+            };
+            if policy.default == Some(Rule::Blocked) && !lines.iter().any(spares) {
+                let written_at = Arc::clone(&policy.written_at);
+                return Some(verdict(DecidedBy::Policy { written_at, risk: None }));
             }
         }
         if let Some((Rule::Blocked, decided_by)) = query.of_toolset {
@@ -298,8 +338,8 @@ impl Gate {
         if let Some(line) =
             above.into_iter().find(|line| line.pattern.names_one_of(query.names) && blocks(line, query))
         {
-            let origin = Arc::clone(&line.origin);
-            return Some(verdict(DecidedBy::Rule { origin, of_caller: true }));
+            let written_at = Arc::clone(&line.written_at);
+            return Some(verdict(DecidedBy::Rule { written_at, of_caller: true }));
         }
         query.mounts.iter().find(|(rule, _)| *rule == Rule::Blocked).map(|(_, by)| verdict(by.clone()))
     }
@@ -314,7 +354,7 @@ impl Gate {
                 Some(NotOwn::Executed) => DecidedBy::ExecutedFile { rule },
                 Some(NotOwn::Outside) | None => DecidedBy::OutsideMounts { rule },
             };
-            return Some(Verdict { rule: Rule::Ask, decided_by });
+            return Some(Verdict::new(Rule::Ask, decided_by));
         }
         Some(said)
     }
@@ -336,32 +376,29 @@ fn may_loosen(source: Source, query: &Query<'_>) -> bool {
 
 /// Whether a line that matches the function blocks the call.
 fn blocks(line: &RuleLine, query: &Query<'_>) -> bool {
-    line.rule == Rule::Blocked && line.pattern.touches(query.subjects)
+    line.rule == Rule::Blocked && line.applies(query)
 }
 
 /// The verdict of one source on a call, if it has a rule for it.
 fn said(&(source, ref lines, policy): &Speaker<'_>, query: &Query<'_>) -> Option<Verdict> {
-    // An `ask` matches if it touches any argument, a `preApproved` only if it covers all of them. The strictest of a
-    // source's matching lines applies, so the order of lines never matters.
-    let ask = lines.iter().find(|l| l.rule == Rule::Ask && l.pattern.touches(query.subjects));
-    let allow = lines.iter().find(|l| l.rule == Rule::PreApproved && l.pattern.covers(query.subjects));
-    let line = match (ask.copied(), allow.copied()) {
-        // The narrower pattern wins within one source: `ask: write_file`, `allow: write_file(out/**)`.
-        (Some(ask), Some(allow)) if allow.pattern.has_arguments() && !ask.pattern.has_arguments() => {
-            Some(allow)
-        }
-        (ask, allow) => ask.or(allow),
-    };
-    if let Some(line) = line {
-        return Some(Verdict { rule: line.rule, decided_by: DecidedBy::rule(&line.origin) });
+    // The strictest of a source's matching lines applies, so the order of lines never matters. Of several that pre-approve
+    // the call, the one that says most about its arguments decides.
+    let allows = lines.iter().rev().copied().filter(|l| l.rule == Rule::PreApproved && l.applies(query));
+    let allow = allows.max_by_key(|line| (line.conditions.name_values(), line.is_narrow()));
+    // The narrower rule wins within one source: `ask: write_file`, `allow: write_file(out/**)`.
+    let exempt = allow.is_some_and(RuleLine::is_narrow);
+    let asks =
+        |line: &&RuleLine| line.rule == Rule::Ask && (line.is_narrow() || !exempt) && line.applies(query);
+    if let Some(line) = lines.iter().copied().find(asks).or(allow) {
+        return Some(line.verdict());
     }
-    if let (Source::Toolset, Some((rule, origin))) = (source, query.of_toolset) {
-        return Some(Verdict { rule: *rule, decided_by: origin.clone() });
+    if let (Source::Toolset, Some((rule, by))) = (source, query.of_toolset) {
+        return Some(Verdict::new(*rule, by.clone()));
     }
     let policy = policy?;
     let risk = policy.risks.contains_key(&query.risk).then_some(query.risk);
-    let decided_by = DecidedBy::Policy { origin: Arc::clone(&policy.origin), risk };
-    policy.otherwise(query.risk).map(|rule| Verdict { rule, decided_by })
+    let decided_by = DecidedBy::Policy { written_at: Arc::clone(&policy.written_at), risk };
+    policy.otherwise(query.risk).map(|rule| Verdict::new(rule, decided_by))
 }
 
 impl Policy {

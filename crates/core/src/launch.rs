@@ -191,7 +191,7 @@ impl Launch {
 
     async fn call_within(self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
         let function = worker::function(&self.entry, &self.entry.id, false, None);
-        let frame = Frame::operator(Arc::new(self.authority)).within(account);
+        let frame = Frame::operator(Arc::new(self.authority)).with_input(&self.input).within(account);
         let engine = Engine::new(self.context);
         let call = Call {
             path: CallPath::root(),
@@ -223,7 +223,7 @@ impl Launch {
         let Self { context, entry, input, authority, .. } = preview::discarding(self).0;
         let (toolsets, run) = (Arc::clone(&context.toolsets), Arc::clone(&context.run));
         let engine = Engine::new(context);
-        let frame = Frame::operator(Arc::new(authority));
+        let frame = Frame::operator(Arc::new(authority)).with_input(&input);
         let explained = worker::explain(&engine, &entry, &frame, &input, tool, arguments).await;
         toolsets.ended(&run).await;
         explained.map_err(|stop| match stop {

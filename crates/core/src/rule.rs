@@ -1,4 +1,4 @@
-//! Rules about calls, and the origin of a decision.
+//! Rules about calls, and what made a decision.
 
 use crate::risk::Risk;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl Mode {
     }
 }
 
-/// The origin of a decision about a call. It is data; `Display` makes the sentence for people.
+/// What made a decision about a call. It is data; `Display` makes the sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -80,7 +80,8 @@ pub enum DecidedBy {
     /// A rule that is written somewhere.
     Rule {
         /// Where: `--deny write_file`, `main.worker:12`.
-        origin: Arc<str>,
+        #[serde(rename = "origin")]
+        written_at: Arc<str>,
         /// Whether it is a rule of a caller further up, which can only block.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         of_caller: bool,
@@ -88,7 +89,8 @@ pub enum DecidedBy {
     /// An `approval` block, by the risk of the call or by its default.
     Policy {
         /// Where the block is written.
-        origin: Arc<str>,
+        #[serde(rename = "origin")]
+        written_at: Arc<str>,
         /// The risk that it names; absent for its default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         risk: Option<Risk>,
@@ -159,18 +161,18 @@ impl DecidedBy {
     }
 
     /// A rule of the caller, the program or the command line.
-    pub fn rule(origin: &Arc<str>) -> Self {
-        Self::Rule { origin: Arc::clone(origin), of_caller: false }
+    pub fn rule(written_at: &Arc<str>) -> Self {
+        Self::Rule { written_at: Arc::clone(written_at), of_caller: false }
     }
 }
 
 impl fmt::Display for DecidedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule { origin, of_caller: false } => f.write_str(origin),
-            Self::Rule { origin, of_caller: true } => write!(f, "{origin} (a caller's rule)"),
-            Self::Policy { origin, risk: Some(risk) } => write!(f, "{origin}: risk `{risk}`"),
-            Self::Policy { origin, risk: None } => write!(f, "{origin}: default"),
+            Self::Rule { written_at, of_caller: false } => f.write_str(written_at),
+            Self::Rule { written_at, of_caller: true } => write!(f, "{written_at} (a caller's rule)"),
+            Self::Policy { written_at, risk: Some(risk) } => write!(f, "{written_at}: risk `{risk}`"),
+            Self::Policy { written_at, risk: None } => write!(f, "{written_at}: default"),
             Self::OutsideMounts { rule } => write!(
                 f,
                 "{rule} (the effect is outside the mounts that the program declares, so the operator decides)"

@@ -83,6 +83,14 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn risk(&self, _tool: &str) -> Option<Risk> {
         None
     }
+    /// The schema of the input of one of these tools or names, where it is the same for every worker.
+    fn input(&self, _tool: &str) -> Option<Schema> {
+        None
+    }
+    /// Whether one of these tools or names has a main argument, which the pattern of a rule is compared with.
+    fn has_main_argument(&self, _tool: &str) -> bool {
+        false
+    }
     /// Whether a reader of definitions can name all of its tools: those of [`ToolsetKind::tools`], a worker's functions
     /// of code, or its callees.
     fn tools_are_known(&self) -> bool {
@@ -181,6 +189,12 @@ impl ToolsetRegistry {
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<dyn ToolsetKind>> {
         self.kinds.values()
     }
+    /// The kind that has a tool of one of these names, whether a worker has that toolset or not. No other function may have
+    /// such a name: a rule for `read_file` is about the tool of llm-do.
+    pub fn reserving(&self, names: &[&str]) -> Option<&Arc<dyn ToolsetKind>> {
+        self.kinds()
+            .find(|kind| kind.tools().iter().chain(kind.rule_names()).any(|name| names.contains(name)))
+    }
     /// The kind that makes functions of code, if the host has one.
     pub fn code(&self) -> Option<&Arc<dyn ToolsetKind>> {
         self.kinds().find(|kind| kind.runs_code())
@@ -256,9 +270,9 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Splits off what every toolset takes: `tools: [names]` and `approval {default, tools}`. `origin`
+    /// Splits off what every toolset takes: `tools: [names]` and `approval {default, tools}`. `written_at`
     /// names the approval block in verdicts.
-    pub fn parse(whole: &Value, origin: &str) -> Result<Self, String> {
+    pub fn parse(whole: &Value, written_at: &str) -> Result<Self, String> {
         let mut own = match whole {
             Value::Null => serde_json::Map::new(),
             Value::Object(map) => map.clone(),
@@ -266,18 +280,19 @@ impl Configuration {
         };
         let tools = own.shift_remove("tools").map(serde_json::from_value).transpose();
         let tools = tools.map_err(|_| "`tools` must be a list of names".to_owned())?;
-        let policy = own.shift_remove("approval").map(|block| parse_policy(&block, origin)).transpose()?;
+        let policy =
+            own.shift_remove("approval").map(|block| parse_policy(&block, written_at)).transpose()?;
         Ok(Self { own: Value::Object(own), tools, policy: policy.map(Arc::new) })
     }
 }
 
-fn parse_policy(block: &Value, origin: &str) -> Result<Policy, String> {
+fn parse_policy(block: &Value, written_at: &str) -> Result<Policy, String> {
     let rule = |value: &Value| {
         serde_json::from_value::<Rule>(value.clone())
             .map_err(|_| format!("`approval` takes preApproved, ask or blocked, not `{value}`"))
     };
     let map = block.as_object().ok_or("`approval` must be a map with `default` and `tools`")?;
-    let mut policy = Policy { origin: origin.into(), ..Policy::default() };
+    let mut policy = Policy { written_at: written_at.into(), ..Policy::default() };
     for (key, value) in map {
         match key.as_str() {
             "default" => policy.default = Some(rule(value)?),
@@ -285,11 +300,9 @@ fn parse_policy(block: &Value, origin: &str) -> Result<Policy, String> {
                 for (pattern, value) in
                     value.as_object().ok_or("`approval.tools` must be a map of tool: rule")?
                 {
-                    policy.lines.push(RuleLine {
-                        pattern: Pattern::parse(pattern).map_err(|error| error.to_string())?,
-                        rule: rule(value)?,
-                        origin: format!("{origin}.tools.{pattern}").into(),
-                    });
+                    let written_at = format!("{written_at}.tools.{pattern}");
+                    let pattern = Pattern::parse(pattern).map_err(|error| error.to_string())?;
+                    policy.lines.push(RuleLine::new(pattern, rule(value)?, written_at));
                 }
             }
             other => return Err(format!("`approval` has no key `{other}`; it takes `default` and `tools`")),

@@ -5,7 +5,7 @@ use crate::{
     settings::{Input, RunOptions, Settings},
 };
 use llm_do_core::{
-    gate::{Mode, Pattern, Rule, RuleLine},
+    gate::{Calls, FileSet, Mode, Rule, RuleLine, Set, ToolSets},
     ledger::Budget,
     model::{ModelName, ModelSettings},
     worker::GivenLimits,
@@ -14,6 +14,7 @@ use llm_do_program::target::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -52,12 +53,23 @@ fn says_nothing(limits: &GivenLimits) -> bool {
 /// One rule of the operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleGiven {
-    /// The pattern.
+    /// The calls that it applies to.
     pub pattern: String,
     /// What it says.
     pub rule: Rule,
-    /// Where it came from.
-    pub origin: Arc<str>,
+    /// Where it is written.
+    #[serde(rename = "origin")]
+    pub written_at: Arc<str>,
+    /// The sets of its conditions that were read from files, as the rule names them. A resumed run keeps them, whatever
+    /// the files hold by then.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
+    pub sets: BTreeMap<String, Vec<Value>>,
+}
+
+/// A set of a file with its values.
+fn recorded(set: &Set) -> Option<(String, Vec<Value>)> {
+    Some((set.file()?.to_string(), set.values(&ToolSets::none()).ok()?.to_vec()))
 }
 
 /// A rule or grant of a recorded invocation that can't be read.
@@ -69,9 +81,10 @@ impl Invocation {
     /// How runs with these options are started, without the input.
     pub(crate) fn new(request: &Request, here: &Path, options: &RunOptions) -> Self {
         let rules = options.rules.iter().map(|line| RuleGiven {
-            pattern: line.pattern.to_string(),
+            pattern: line.calls().to_string(),
             rule: line.rule,
-            origin: Arc::clone(&line.origin),
+            written_at: Arc::clone(&line.written_at),
+            sets: line.conditions.sets().filter_map(recorded).collect(),
         });
         Self {
             request: request.clone(),
@@ -93,9 +106,13 @@ impl Invocation {
     /// A rule or grant that can't be read.
     pub(crate) fn settings(&self, base: Settings) -> Result<Settings, BadInvocation> {
         let Invocation { request, here, model, set, limits, mode, rules, grants, budget, .. } = self.clone();
-        let rules = rules.into_iter().map(|RuleGiven { pattern, rule, origin }| {
-            let pattern = Pattern::parse(&pattern).map_err(|error| BadInvocation(error.to_string()))?;
-            Ok(RuleLine { pattern, rule, origin })
+        let rules = rules.into_iter().map(|RuleGiven { pattern, rule, written_at, sets }| {
+            let read = |set: &FileSet| {
+                sets.get(&set.to_string()).cloned().ok_or_else(|| format!("{set} was not recorded"))
+            };
+            let Calls { pattern, conditions } =
+                Calls::parse(&pattern, &read).map_err(|error| BadInvocation(error.to_string()))?;
+            Ok(RuleLine::new(pattern, rule, written_at).when(conditions))
         });
         let grants =
             grants.iter().map(|text| Grant::parse(text).map_err(|error| BadInvocation(error.to_string())));

@@ -55,7 +55,7 @@ pub use llm_do_records as records;
 pub use llm_do_records::{Case, Compare, Hardened, ReplayReport, Section, Tried, Verdict, sections};
 pub use llm_do_runs as runs;
 pub use llm_do_sandbox::{confine, place_of};
-pub use loaded::{Effects, Loaded, user_config};
+pub use loaded::{Effects, Loaded, read_set, user_config};
 pub use located::Located;
 pub use model_choice::DetectedModel;
 pub use problem::Problem;

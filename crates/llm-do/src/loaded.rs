@@ -12,8 +12,8 @@ use crate::{
 };
 use globset::{Glob, GlobMatcher};
 use llm_do_core::{
-    authority::Place, journal::UsedDefinition, model::ModelName, origin::UntrustedPlaces,
-    toolset::ToolsetRegistry, vfs::FileSystem, worker::WorkerDefinition,
+    authority::Place, gate::FileSet, journal::UsedDefinition, model::ModelName, origin::UntrustedPlaces,
+    schema::sha256, toolset::ToolsetRegistry, vfs::FileSystem, worker::WorkerDefinition,
 };
 use llm_do_models::Providers;
 use llm_do_program::{
@@ -23,6 +23,7 @@ use llm_do_python::Python;
 use llm_do_records::{NoFiles, Redactor};
 use llm_do_runs::{SealKey, UntrustedList, UntrustedListError};
 use llm_do_sandbox::{NativeFileSystem, confine::Confiner, place_of};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
@@ -157,7 +158,7 @@ impl Located {
             seal_key: OnceLock::new(),
         };
         Ok(Loaded {
-            used: used(&workers),
+            used: used(&workers, &program),
             workers,
             machinery: Arc::new(machinery),
             program,
@@ -203,7 +204,7 @@ impl Loaded {
         let workers: Arc<[Arc<WorkerDefinition>]> = loaded.program.loaded().into();
         Ok(Self {
             machinery: Arc::clone(&self.machinery),
-            used: used(&workers),
+            used: used(&workers, &loaded.program),
             workers,
             program: loaded.program,
             identity: Arc::clone(&self.identity),
@@ -254,8 +255,35 @@ pub(crate) fn apply(grants: &[Grant], confiner: &Confiner, python: &Arc<Python>)
     Ok(())
 }
 
-fn used(workers: &[Arc<WorkerDefinition>]) -> Arc<[UsedDefinition]> {
-    workers.iter().map(|worker| UsedDefinition::of(worker)).collect()
+/// The definitions of a run, which must be the same when it is resumed: its workers, and the files of sets in its rules.
+fn used(workers: &[Arc<WorkerDefinition>], program: &Program) -> Arc<[UsedDefinition]> {
+    let used = workers.iter().map(|worker| UsedDefinition::of(worker));
+    let sets = program.set_files().into_iter().map(|(file, text)| UsedDefinition {
+        worker: format!("@{file}").into(),
+        file: file.into(),
+        sha256: sha256(text.as_bytes()),
+        text: text.into(),
+        code_sha256: None,
+    });
+    used.chain(sets).collect()
+}
+
+/// Reads a set from a file that a rule of the operator names, relative to `folder`: a regular file of at most 4 MiB.
+///
+/// # Errors
+/// Why it can't be read.
+pub fn read_set(folder: &Path, set: &FileSet) -> Result<Vec<Value>, String> {
+    const MOST_BYTES: u64 = 4 << 20;
+    let path = folder.join(&*set.file);
+    let wrong = |reason: String| format!("`{}`: {reason}", set.file);
+    let kind = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
+    if !kind.is_file() {
+        return Err(wrong("it is not a regular file".into()));
+    }
+    if kind.len() > MOST_BYTES {
+        return Err(wrong("it has more than 4 MiB".into()));
+    }
+    set.values(&fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?)
 }
 
 /// The user's own configuration, `config.yaml` in llm-do's home. A file that does not exist says nothing.
@@ -265,7 +293,10 @@ fn used(workers: &[Arc<WorkerDefinition>]) -> Arc<[UsedDefinition]> {
 pub fn user_config(home: &Path) -> Result<UserConfig, Problem> {
     let path = home.join("config.yaml");
     match fs::read_to_string(&path) {
-        Ok(text) => UserConfig::parse(&path.display().to_string(), &text).map_err(Problem::Program),
+        Ok(text) => {
+            let read = |set: &FileSet| read_set(home, set);
+            UserConfig::parse(&path.display().to_string(), &text, &read).map_err(Problem::Program)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(UserConfig::default()),
         Err(error) => Err(Problem::UserConfig { path, reason: error.to_string() }),
     }

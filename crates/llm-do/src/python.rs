@@ -143,6 +143,8 @@ fn code_tool(tool: &ExposedTool) -> CodeTool {
         file: tool.file.as_deref().map(Place::new),
         line: tool.line,
         refused: tool.refused.clone(),
+        input: Arc::new(tool.input.clone()),
+        takes_paths: !tool.paths.is_empty(),
         risk: tool.risk.as_ref().and_then(|risk| serde_json::from_value(risk.as_str().into()).ok()),
         makes_calls: tool.context,
         results: tool.results(),

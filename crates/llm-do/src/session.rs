@@ -104,6 +104,7 @@ impl Granted {
             operator: options.rules.clone(),
             project: program.approval().clone(),
             user: user.approval.clone(),
+            sets_of_workers: program.tool_sets(),
         };
         let opened = Opened {
             invocation: Invocation::new(&loaded.request, &machinery.current_dir, &options),

@@ -100,11 +100,7 @@ fn mode_rules_and_budget_belong_to_a_run() {
     run(&session);
     assert!(!note.exists());
 
-    let blocked = RuleLine {
-        pattern: Pattern::parse("write_file").unwrap(),
-        rule: Rule::Blocked,
-        origin: "the test".into(),
-    };
+    let blocked = RuleLine::new(Pattern::parse("write_file").unwrap(), Rule::Blocked, "the test");
     let all = RunOptions { mode: Some(Mode::ApproveAll), ..options.clone() };
     let blocking = RunOptions { rules: vec![blocked], ..all.clone() };
     run(&session.with_options(blocking).unwrap());

@@ -53,6 +53,10 @@ pub struct CodeTool {
     pub line: Option<u32>,
     /// The reason if it cannot be a tool.
     pub refused: Option<String>,
+    /// The schema of its arguments.
+    pub input: Arc<Value>,
+    /// Whether some of its arguments are paths, which the patterns of rules are compared with.
+    pub takes_paths: bool,
     /// The risk that its author states.
     pub risk: Option<Risk>,
     /// Whether it makes calls of its own.

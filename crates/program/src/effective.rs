@@ -20,6 +20,7 @@ use crate::{
     manifest_names::warn_of_left_over,
     mounts::{self, Layers, RequiredGrant},
     resolve::WorkerFile,
+    rules::FileRule,
     shape, shorthand,
     signature::{self, Declared},
     span::{SourceFile, Span},
@@ -45,6 +46,8 @@ pub(crate) struct Effective {
     pub(crate) located: WorkerFile,
     /// Its own keys in canonical form.
     pub(crate) keys: Node,
+    /// Its `tool_rules`.
+    pub(crate) rules: Vec<FileRule>,
     /// Its toolsets, merged with its package's.
     pub(crate) toolsets: Toolsets,
     /// The allowlist with places.
@@ -159,7 +162,7 @@ impl Context<'_> {
             let empty = || Node { span: span.clone(), data: Data::Map(Vec::new()) };
             all_toolsets.entry(kind.name().into()).or_insert_with(empty);
         }
-        let (rules, overrides) = rules(&keys, found);
+        let (rules, overrides) = rules(&keys, self.tree(), found);
         retries::check(&keys, &all_toolsets, &callees, &self.host.toolsets, found);
         // The host applies the program's default model. A library's own default applies to its workers here.
         let inherited = self.package.manifest.model.as_ref().filter(|_| self.package.library.is_some());
@@ -200,7 +203,7 @@ impl Context<'_> {
             tools,
             code,
             allow_workers,
-            rules: rules.into(),
+            rules: rules.iter().filter_map(FileRule::line).collect(),
             overrides,
             sandbox: Sandbox {
                 narrowing: sandbox.narrowing,
@@ -222,6 +225,7 @@ impl Context<'_> {
             grants: sandbox.grants,
             located: located.clone(),
             keys,
+            rules,
             toolsets: all_toolsets,
             callees,
             calls: Vec::new(),

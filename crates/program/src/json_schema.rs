@@ -124,7 +124,10 @@ fn value(shape: &'static Shape, at: &str, one_of_several: bool) -> Value {
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Count(least) => json!({ "type": "integer", "minimum": least }),
         Shape::Number(least, most) => {
-            let mut schema = json!({ "type": "number", "minimum": number(*least) });
+            let mut schema = json!({ "type": "number" });
+            if *least > f64::MIN {
+                schema["minimum"] = number(*least);
+            }
             if *most < f64::MAX {
                 schema["maximum"] = number(*most);
             }
@@ -152,6 +155,7 @@ fn value(shape: &'static Shape, at: &str, one_of_several: bool) -> Value {
             json!({ "type": "object", "additionalProperties": inner })
         }
         Shape::Record(keys) => record(keys, at),
+        Shape::Records(keys) => json!({ "type": "array", "items": record(keys, &format!("{at}/items")) }),
         Shape::Either(shapes) => {
             let several = shapes.iter().enumerate();
             json!({ "anyOf": several.map(|(i, one)| value(one, &format!("{at}/anyOf/{i}"), true)).collect::<Vec<_>>() })

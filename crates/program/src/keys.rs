@@ -31,7 +31,11 @@ pub const WORKER: &[Key] = &[
     Key::new("toolsets", TOOLSETS, "map of name to configuration, or a list of names"),
     Key::new("imports", Shape::Record(IMPORTS), "workers and tools that are loaded with it"),
     Key::new("allow_workers", Shape::Texts, "workers it may call: IDs, `./path`, globs"),
-    Key::new("tool_rules", Shape::Map(&TOOL_RULE), "rules by tool or pattern"),
+    Key::new(
+        "tool_rules",
+        Shape::Either(&[Shape::Map(&TOOL_RULE), Shape::Records(TOOL_RULE_ITEM)]),
+        "rules by tool or pattern, or a list of rules with conditions",
+    ),
     Key::new("sandbox", Shape::Record(SANDBOX), "the files it sees"),
     Key::new("attachment_policy", Shape::Record(ATTACHMENT_POLICY), "which files may be attached to a call"),
     Key::new("allow_empty_input", Shape::Flag, "whether it may be called with neither input nor attachment"),
@@ -180,6 +184,7 @@ pub const PROJECT_APPROVAL: &[Key] = &[
     ),
     Key::new("default", Shape::Rule, "for calls that no other rule matches"),
     Key::new("tools", Shape::Map(&Shape::Rule), "by tool or pattern"),
+    Key::new("rules", Shape::Records(APPROVAL_RULE), "a list of rules with conditions"),
     Key::new("risks", Shape::Record(RISKS), "by risk"),
 ];
 
@@ -209,6 +214,46 @@ pub const TOOL_RULE_KEYS: &[Key] = &[
     ),
     Key::new("match", Shape::Texts, "arguments that the pattern must fit; it is an error if it doesn't"),
     Key::new("not_match", Shape::Texts, "arguments that the pattern must not fit"),
+];
+
+/// An item of a list of `tool_rules`.
+pub const TOOL_RULE_ITEM: &[Key] = &[
+    Key::new("tool", Shape::Text, "the tool, or a pattern: `write_file(output/**)`").required(),
+    Key::new("when", WHEN, "conditions: tests by argument, `args.amount: {max: 500}`"),
+    Key::new("then", Shape::Rule, "what the rule says"),
+    Key::new("timeout", Shape::Duration, "the longest that the call may work"),
+    Key::new(
+        "retries",
+        Shape::Count(0),
+        "further attempts after a failure or a timeout, for tools of risk `read`",
+    ),
+    Key::new("match", Shape::Any, "examples that the rule must match: texts, or maps of arguments"),
+    Key::new("not_match", Shape::Any, "examples that the rule must not match"),
+];
+
+/// An item of `approval.rules`.
+pub const APPROVAL_RULE: &[Key] = &[
+    Key::new("tool", Shape::Text, "the tool, or a pattern: `write_file(output/**)`").required(),
+    Key::new("when", WHEN, "conditions: tests by argument, `args.amount: {max: 500}`"),
+    Key::new("then", Shape::Rule, "what the rule says").required(),
+    Key::new("match", Shape::Any, "examples that the rule must match: texts, or maps of arguments"),
+    Key::new("not_match", Shape::Any, "examples that the rule must not match"),
+];
+
+/// `when` of a rule.
+const WHEN: Shape = Shape::Map(&Shape::Record(TESTS));
+
+/// The tests of one argument.
+pub const TESTS: &[Key] = &[
+    Key::new("equals", Shape::Any, "it is this value"),
+    Key::new("max", Shape::Number(f64::MIN, f64::MAX), "it is a number, at most this"),
+    Key::new("min", Shape::Number(f64::MIN, f64::MAX), "it is a number, at least this"),
+    Key::new("in", Shape::Any, "it is one of these: a list, `@FILE#POINTER`, or `{tool: NAME}`"),
+    Key::new("matches", Shape::Text, "the regular expression matches the whole text"),
+    Key::new("host", Shape::Text, "it is a URL with this host: `example.org`, `*.example.org`"),
+    Key::new("from", Shape::Choice(&["input", "trusted", "known"], &[]), "it stands in words of this origin"),
+    Key::new("present", Shape::Flag, "whether it is there"),
+    Key::new("absent", Shape::Flag, "whether it is missing"),
 ];
 
 /// `sandbox`.

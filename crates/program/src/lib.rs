@@ -37,6 +37,7 @@ mod program;
 mod protected;
 mod recording_tree;
 pub mod resolve;
+mod rules;
 pub mod scan;
 pub mod shape;
 pub mod shorthand;

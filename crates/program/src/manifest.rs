@@ -6,6 +6,7 @@ use crate::{
     diagnostics::{Diagnostic, Fix, codes},
     front_matter, keys,
     manifest_names::{older_manifest, warn_of_left_over},
+    rules::{FileRule, read_set, written},
     shape::{self, rule_of},
     source::{Kind, SourceError, SourceTree, folder_of, join, plain},
     span::{SourceFile, Span},
@@ -13,7 +14,7 @@ use crate::{
 };
 use llm_do_core::{
     function::Risk,
-    gate::{Mode, Pattern, Policy, RuleLine},
+    gate::{FileSet, Mode, Pattern, Policy, ReadSet, Set},
     worker::Delegation,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -66,8 +67,8 @@ pub struct Manifest {
     pub mode: Option<Mode>,
     /// `approval` beside its mode.
     pub approval: Policy,
-    /// The rules of `approval.tools` as written.
-    pub approval_tools: Vec<(String, Span)>,
+    /// The rules of `approval.tools` and `approval.rules`.
+    pub(crate) approval_rules: Vec<FileRule>,
     /// `approval` as written, for findings.
     pub approval_keys: Option<Node>,
     /// `delegation`.
@@ -142,7 +143,7 @@ impl Default for Manifest {
             limits: None,
             mode: None,
             approval: Policy::default(),
-            approval_tools: Vec::new(),
+            approval_rules: Vec::new(),
             approval_keys: None,
             delegation: Delegation::default(),
             providers: BTreeMap::new(),
@@ -244,9 +245,9 @@ impl Manifest {
             manifest.tools = tool_places(tree, tools, found);
         }
         if let Some(approval) = node.get("approval") {
-            (manifest.mode, manifest.approval) = project_approval(approval, found);
-            let rules = approval.get("tools").map(Node::entries).unwrap_or_default().iter();
-            manifest.approval_tools = rules.map(|rule| (rule.key.clone(), rule.key_span.clone())).collect();
+            let read = |set: &FileSet| read_set(tree, set);
+            (manifest.mode, manifest.approval, manifest.approval_rules) =
+                project_approval(approval, &read, found);
             manifest.approval_keys = Some(approval.clone());
         }
         if let Some(delegation) = node.get("delegation") {
@@ -352,13 +353,10 @@ impl Manifest {
         let tools = tools.chain(self.tools.data.iter().map(|(data, _)| data));
         // The root itself is excluded: otherwise everything would be read-only. Its worker files are protected by
         // name.
-        roots
-            .into_iter()
-            .chain(&self.worker_paths)
-            .chain(tools)
-            .filter(|path| !path.is_empty())
-            .cloned()
-            .collect()
+        let sets = self.approval_rules.iter().flat_map(|rule| rule.calls.conditions.sets());
+        let sets = sets.filter_map(Set::file).filter_map(|set| plain(&set.file).ok());
+        let named = roots.into_iter().chain(&self.worker_paths).chain(tools);
+        named.filter(|path| !path.is_empty()).cloned().chain(sets).collect()
     }
 }
 
@@ -514,8 +512,12 @@ pub fn globs(list: Option<&Node>, found: &mut Vec<Diagnostic>) -> Vec<String> {
     globs
 }
 
-/// An `approval` block: its mode, and the rest.
-pub(crate) fn project_approval(node: &Node, found: &mut Vec<Diagnostic>) -> (Option<Mode>, Policy) {
+/// An `approval` block: its mode, the policy, and the rules of the policy with their places. `read` reads the files of sets.
+pub(crate) fn project_approval(
+    node: &Node,
+    read: ReadSet<'_>,
+    found: &mut Vec<Diagnostic>,
+) -> (Option<Mode>, Policy, Vec<FileRule>) {
     let mode = match node.get("mode").and_then(Node::as_text) {
         Some("interactive") => Some(Mode::Interactive),
         Some("approve_all") => Some(Mode::ApproveAll),
@@ -523,15 +525,11 @@ pub(crate) fn project_approval(node: &Node, found: &mut Vec<Diagnostic>) -> (Opt
         Some("defer") => Some(Mode::Defer),
         _ => None,
     };
-    let mut policy = Policy { origin: node.span.origin(), ..Policy::default() };
+    let mut policy = Policy { written_at: node.span.origin(), ..Policy::default() };
     policy.default = node.get("default").and_then(rule_of);
-    for entry in node.get("tools").map(Node::entries).unwrap_or_default() {
-        if let (Some(pattern), Some(rule)) =
-            (pattern(&entry.key, &entry.key_span, found), rule_of(&entry.value))
-        {
-            policy.lines.push(RuleLine { pattern, rule, origin: entry.key_span.origin() });
-        }
-    }
+    let rules = [node.get("tools"), node.get("rules")].into_iter().flat_map(written);
+    let rules: Vec<FileRule> = rules.filter_map(|rule| rule.read(read, found)).collect();
+    policy.lines = rules.iter().filter_map(FileRule::line).collect();
     for entry in node.get("risks").map(Node::entries).unwrap_or_default() {
         let risk = match entry.key.as_str() {
             "read" => Risk::Read,
@@ -545,7 +543,7 @@ pub(crate) fn project_approval(node: &Node, found: &mut Vec<Diagnostic>) -> (Opt
             policy.risks.insert(risk, rule);
         }
     }
-    (mode, policy)
+    (mode, policy, rules)
 }
 
 /// A rule's pattern.
@@ -624,7 +622,7 @@ mod tests {
         assert_eq!((m.workers_root.as_str(), m.worker_paths.as_slice()), ("w", &["more".to_owned()][..]));
         assert_eq!(m.mode, Some(Mode::AutoDeny));
         assert_eq!(m.approval.lines[0].rule, Rule::PreApproved);
-        assert_eq!(&*m.approval.lines[0].origin, "llm-do.yaml:6");
+        assert_eq!(&*m.approval.lines[0].written_at, "llm-do.yaml:6");
         assert_eq!(m.approval.risks[&Risk::Exec], Rule::Blocked);
         assert_eq!(m.delegation, Delegation { max_depth: 3, allow_recursion: true });
         assert!(!m.providers["mine"].stream);

@@ -9,6 +9,7 @@ use crate::{
     loading::Workers,
     manifest,
     package::Package,
+    rules::FileRule,
     shape::rule_of,
     span::Span,
     yaml::Node,
@@ -16,7 +17,7 @@ use crate::{
 use llm_do_core::{
     authority::{Access, Authority, Network, Origin},
     function::Risk,
-    gate::{Pattern, Rule},
+    gate::{Calls, Pattern, Rule},
     source::FunctionSource,
 };
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 /// One statement that pre-approves calls.
 struct Statement {
     /// Which calls.
-    pattern: Pattern,
+    calls: Calls,
     /// Only those of this risk.
     risk: Option<Risk>,
     /// Only those of this toolset.
@@ -49,7 +50,8 @@ pub(crate) fn check(
     authorities: &Authorities<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
-    let of_project = program.manifest.approval_keys.as_ref().map(of_policy).unwrap_or_default();
+    let mut of_project = program.manifest.approval_keys.as_ref().map(of_policy).unwrap_or_default();
+    of_project.extend(of_rules(program.manifest.approval_rules.iter().filter(|rule| rule.is_item)));
     for (id, all) in &authorities.of {
         let worker = &workers[*id];
         // Everyone knows that rules of a library only tighten.
@@ -65,7 +67,8 @@ pub(crate) fn check(
 
 /// The finding for a statement about a tool, if it does not count.
 fn asks(statement: &Statement, tool: &Tool<'_>, authorities: &[Authority]) -> Option<Diagnostic> {
-    let Statement { pattern, risk, toolset, span } = statement;
+    let Statement { calls, risk, toolset, span } = statement;
+    let pattern = &calls.pattern;
     let speaks = pattern.names_one_of(&[tool.name])
         && (tool.always || pattern.to_string().starts_with(tool.name))
         && risk.is_none_or(|risk| risk == tool.risk)
@@ -76,8 +79,8 @@ fn asks(statement: &Statement, tool: &Tool<'_>, authorities: &[Authority]) -> Op
     Some(match why {
         Why::New => warning.help("remove it: no rule spares this question"),
         why => {
-            let named = pattern.to_string();
-            let rule = if pattern.has_arguments() { named.as_str() } else { tool.name };
+            let bare = !pattern.has_arguments() && calls.conditions.is_empty();
+            let rule = if bare { tool.name.to_owned() } else { calls.to_string() };
             let allow = format!("to spare the question, start the run with `--allow '{rule}'`");
             match why {
                 Why::Outside => {
@@ -165,15 +168,7 @@ fn tools<'a>(worker: &'a Effective, host: &'a LoadOptions) -> Vec<Tool<'a>> {
 
 /// The statements of a worker's own file and of its toolsets.
 fn of_worker(worker: &Effective) -> Vec<Statement> {
-    let rules = worker.keys.get("tool_rules").map(Node::entries).unwrap_or_default().iter();
-    let rules = rules.filter_map(|entry| {
-        let flag = |key: &str| entry.value.get(key).and_then(Node::as_flag);
-        let allows = rule_of(&entry.value) == Some(Rule::PreApproved)
-            || flag("pre_approved") == Some(true)
-            || flag("approval_required") == Some(false);
-        allows.then(|| statement(&entry.key, &entry.key_span, None)).flatten()
-    });
-    let mut all: Vec<Statement> = rules.collect();
+    let mut all: Vec<Statement> = of_rules(&worker.rules);
     for (name, node) in &worker.toolsets {
         let policy = node.get("approval").map(of_policy).unwrap_or_default();
         all.extend(policy.into_iter().map(|line| Statement { toolset: Some(Arc::clone(name)), ..line }));
@@ -191,7 +186,19 @@ fn of_worker(worker: &Effective) -> Vec<Statement> {
     all
 }
 
-/// The statements of an `approval` block.
+/// The rules of a file that pre-approve calls.
+fn of_rules<'r>(rules: impl IntoIterator<Item = &'r FileRule>) -> Vec<Statement> {
+    let allowing = rules.into_iter().filter(|rule| rule.rule == Some(Rule::PreApproved));
+    let statements = allowing.map(|rule| Statement {
+        calls: rule.calls.clone(),
+        risk: None,
+        toolset: None,
+        span: rule.span.clone(),
+    });
+    statements.collect()
+}
+
+/// The statements of an `approval` block beside the rules of a manifest's.
 fn of_policy(block: &Node) -> Vec<Statement> {
     let allowing = |key: &str| {
         let entries = block.get(key).map(Node::entries).unwrap_or_default();
@@ -208,6 +215,6 @@ fn of_policy(block: &Node) -> Vec<Statement> {
 }
 
 fn statement(pattern: &str, span: &Span, risk: Option<Risk>) -> Option<Statement> {
-    let pattern = manifest::pattern(pattern, span, &mut Vec::new())?;
-    Some(Statement { pattern, risk, toolset: None, span: span.clone() })
+    let calls = manifest::pattern(pattern, span, &mut Vec::new())?.into();
+    Some(Statement { calls, risk, toolset: None, span: span.clone() })
 }

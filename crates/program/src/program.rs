@@ -14,21 +14,22 @@ use crate::{
     protected,
     recording_tree::RecordingTree,
     resolve::{PackageId, WorkerFile},
+    rules::read_set_file,
     show::Shown,
     signature::{InputError, show},
-    source::{RealPlace, SourceTree},
+    source::{RealPlace, SourceTree, plain},
     start::{Source, Start},
 };
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
-    gate::{Mode, Policy, RuleLine},
+    gate::{Mode, Policy, RuleLine, Set, ToolSet},
     model::ModelName,
     source::{FunctionId, FunctionSource},
     worker::{BoundPath, DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
@@ -176,6 +177,30 @@ impl Program {
         let mut scope =
             Scope::of_run(&self.packages, &workers, &self.host, &self.entry.id, self.work.as_ref());
         check::rules::of_operator(&mut scope, rules)
+    }
+
+    /// The files that rules of the program read sets from, with their texts. They are part of what defines the program.
+    pub fn set_files(&self) -> Vec<(String, String)> {
+        let (package, workers) = (self.package(), self.lock());
+        let files = set_files(package, &workers).into_iter();
+        files
+            .filter_map(|file| read_set_file(package.tree.as_ref(), &file).ok().map(|text| (file, text)))
+            .collect()
+    }
+
+    /// The sets that `tool_rules` of the loaded workers expect from tools.
+    pub fn tool_sets(&self) -> Vec<ToolSet> {
+        let mut sets: Vec<ToolSet> = Vec::new();
+        for worker in self.loaded() {
+            for set in worker.rules.iter().flat_map(|line| line.conditions.sets()) {
+                if let Set::Tool(set) = set
+                    && !sets.contains(set)
+                {
+                    sets.push(set.clone());
+                }
+            }
+        }
+        sets
     }
 
     /// `providers` of the manifest.
@@ -490,6 +515,14 @@ impl Definitions for Program {
     fn delegation(&self) -> Delegation {
         self.manifest().delegation
     }
+}
+
+/// The files of the package that its rules read sets from, each once, relative to its root.
+pub(crate) fn set_files(package: &Package, workers: &Workers) -> BTreeSet<String> {
+    let own = workers.values().filter(|worker| worker.definition.source == package.code.source);
+    let rules = own.flat_map(|worker| &worker.rules).chain(&package.manifest.approval_rules);
+    let files = rules.flat_map(|rule| rule.calls.conditions.sets()).filter_map(Set::file);
+    files.filter_map(|set| plain(&set.file).ok()).collect()
 }
 
 fn definition(found: Result<Arc<Effective>, Diagnostics>) -> Result<Arc<WorkerDefinition>, DefinitionError> {

@@ -51,6 +51,8 @@ pub enum Shape {
     Map(&'static Shape),
     /// These keys.
     Record(&'static [Key]),
+    /// A list of maps with these keys.
+    Records(&'static [Key]),
     /// Any of these; the first that fits the kind of value.
     Either(&'static [Shape]),
     /// Anything; the code that uses it checks it.
@@ -316,6 +318,20 @@ fn fit(node: &Node, shape: &'static Shape, path: &str, found: &mut Vec<Diagnosti
             Data::Map(_) => Some(check(node, keys, path, found)),
             _ => wrong(found),
         },
+        Shape::Records(keys) => match &node.data {
+            Data::List(items) => {
+                let mut records = Vec::new();
+                for (i, item) in items.iter().enumerate() {
+                    let here = format!("{path}[{i}]");
+                    match &item.data {
+                        Data::Map(_) => records.push(check(item, keys, &here, found)),
+                        _ => found.push(wrong_type(item, &here, "a map")),
+                    }
+                }
+                Some(Node { span: node.span.clone(), data: Data::List(records) })
+            }
+            _ => wrong(found),
+        },
         Shape::Either(shapes) => match shapes.iter().find(|shape| suits(node, shape)) {
             Some(shape) => fit(node, shape, path, found),
             None => wrong(found),
@@ -336,6 +352,7 @@ fn suits(node: &Node, shape: &Shape) -> bool {
         (Shape::Texts, Data::List(_) | Data::Text(_)) => true,
         (Shape::List(_), Data::List(_)) => true,
         (Shape::Map(_) | Shape::Record(_), Data::Map(_)) => true,
+        (Shape::Records(_), Data::List(_)) => true,
         (Shape::Either(shapes), _) => shapes.iter().any(|shape| suits(node, shape)),
         _ => false,
     }
@@ -357,6 +374,7 @@ pub fn describe(shape: &Shape) -> String {
         Shape::Texts => "a list of texts".into(),
         Shape::List(_) => "a list".into(),
         Shape::Map(_) | Shape::Record(_) => "a map".into(),
+        Shape::Records(_) => "a list of maps".into(),
         Shape::Either(shapes) => shapes.iter().map(describe).collect::<Vec<_>>().join(" or "),
         Shape::Any | Shape::Later => "a value".into(),
     }

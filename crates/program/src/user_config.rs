@@ -10,7 +10,7 @@ use crate::{
 };
 use globset::Glob;
 use llm_do_core::{
-    gate::{Mode, Policy},
+    gate::{Mode, Policy, ReadSet},
     model::{ModelName, Terms},
     price::{Price, Usd},
     worker::GivenLimits,
@@ -65,11 +65,11 @@ pub struct UserConfig {
 }
 
 impl UserConfig {
-    /// Reads the file's text; `path` names it in errors.
+    /// Reads the file's text; `path` names it in errors. `read` reads the files that sets of its rules name.
     ///
     /// # Errors
     /// All problems, in reading order.
-    pub fn parse(path: &str, text: &str) -> Result<Self, Diagnostics> {
+    pub fn parse(path: &str, text: &str, read: ReadSet<'_>) -> Result<Self, Diagnostics> {
         let file = SourceFile::new(path, text);
         let whole = yaml::parse(&file, text.len()).map_err(|error| Diagnostics(vec![*error]))?;
         let mut found = Vec::new();
@@ -102,8 +102,8 @@ impl UserConfig {
                 Some((entry.key.clone(), manifest::provider(&entry.key_span, &entry.value, &mut found)?))
             })
             .collect();
-        let (mode, approval) = match keys.get("approval") {
-            Some(node) => manifest::project_approval(node, &mut found),
+        let (mode, approval, _) = match keys.get("approval") {
+            Some(node) => manifest::project_approval(node, read, &mut found),
             None => Default::default(),
         };
         let prices = keys.get("prices").map(Node::entries).unwrap_or_default().iter();
@@ -133,18 +133,25 @@ fn terms(node: &Node) -> Option<Terms> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use llm_do_core::gate::FileSet;
+    use serde_json::Value;
+
+    /// Finds no file of a set.
+    fn none(set: &FileSet) -> Result<Vec<Value>, String> {
+        Err(format!("there is no file `{}`", set.file))
+    }
 
     #[test]
     fn names_a_model_or_nothing() {
-        let config = UserConfig::parse("config.yaml", "model: openai:gpt-5-mini\n").unwrap();
+        let config = UserConfig::parse("config.yaml", "model: openai:gpt-5-mini\n", &none).unwrap();
         assert_eq!(config.model.unwrap().as_str(), "openai:gpt-5-mini");
-        assert_eq!(UserConfig::parse("config.yaml", ""), Ok(UserConfig::default()));
+        assert_eq!(UserConfig::parse("config.yaml", "", &none), Ok(UserConfig::default()));
     }
 
     #[test]
     fn gives_prices_in_the_order_of_the_file() {
         let text = "prices:\n  'openai:gpt-9': {input: 1.5, output: 6, cached_input: 0.15, max_output: 9000}\n  'openai:*': {input: 2, output: 8}\n";
-        let prices = UserConfig::parse("config.yaml", text).unwrap().prices;
+        let prices = UserConfig::parse("config.yaml", text, &none).unwrap().prices;
         let keys: Vec<&str> = prices.iter().map(|(key, _)| &**key).collect();
         assert_eq!(keys, ["openai:gpt-9", "openai:*"]);
         let first = prices[0].1;
@@ -163,7 +170,7 @@ mod tests {
             "- a\n",
             "model: [a]\n",
         ] {
-            assert!(UserConfig::parse("config.yaml", text).is_err(), "{text}");
+            assert!(UserConfig::parse("config.yaml", text, &none).is_err(), "{text}");
         }
     }
 }

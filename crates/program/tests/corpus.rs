@@ -39,6 +39,11 @@ fn references_of_the_corpus_hold() {
 }
 
 #[test]
+fn rules_of_the_corpus_hold() {
+    replay("rule", targets::rule::run);
+}
+
+#[test]
 fn commands_of_the_corpus_hold() {
     replay("shell_words", targets::shell_words::run);
 }

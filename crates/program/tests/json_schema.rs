@@ -134,6 +134,7 @@ fn fitting(shape: &'static Shape) -> BoxedStrategy<Value> {
                 .boxed()
         }
         Shape::Record(keys) => record(keys, 0..4),
+        Shape::Records(keys) => prop::collection::vec(record(keys, 0..4), 0..3).prop_map(Value::from).boxed(),
         Shape::Either(shapes) => prop::strategy::Union::new(shapes.iter().map(fitting)).boxed(),
         Shape::Any | Shape::Later => anything(),
     }
@@ -360,7 +361,10 @@ fn every_yaml_block_of_the_documentation_is_valid() {
                 // Its form is the business of the package that reads it.
                 "script" => continue,
                 "config" => {
-                    assert!(UserConfig::parse(name, block).is_ok(), "{name}:\n{block}");
+                    assert!(
+                        UserConfig::parse(name, block, &|set| Err(set.to_string())).is_ok(),
+                        "{name}:\n{block}"
+                    );
                     continue;
                 }
                 // Read by the test of that page.

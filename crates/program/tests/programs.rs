@@ -92,7 +92,7 @@ fn a_worker_inherits_from_its_project() {
     assert_eq!((&*main.id, main.model.is_none()), ("main", true));
     assert_eq!((main.limits.max_turns, main.limits.timeout_ms), (Some(10), Some(90_000)));
     assert_eq!(main.settings.stop, ["END"]);
-    assert_eq!((main.rules[0].rule, &*main.rules[0].origin), (Rule::Blocked, "main.worker:6"));
+    assert_eq!((main.rules[0].rule, &*main.rules[0].written_at), (Rule::Blocked, "main.worker:6"));
     assert_eq!(main.overrides[0].timeout.unwrap().as_secs(), 3);
     let toolsets: Vec<(&str, String)> =
         main.toolsets.iter().map(|(name, c)| (&**name, c.to_string())).collect();

@@ -56,6 +56,9 @@ pub struct ExposedTool {
     /// The approval rule that its author declares, or `callable`.
     #[serde(default)]
     pub approval: Option<String>,
+    /// Whether its approval function takes the origins of the arguments.
+    #[serde(default)]
+    pub approval_origins: bool,
     /// Whether its author declares that it may run beside other calls.
     #[serde(default)]
     pub parallel: Option<bool>,

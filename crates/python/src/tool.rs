@@ -16,8 +16,8 @@ use llm_do_core::{
     code_calls::{CodeCall, CodeCalls},
     engine::{End, Failure, FailureKind, Halt, Outcome, Stop},
     function::{
-        Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, Risk, RuleCode, ToolError,
-        ToolOutput, Touch, Turn,
+        Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, MainArgument, Risk, RuleCall,
+        RuleCode, ToolError, ToolOutput, Touch, Turn,
     },
     gate::{Mode, Rule},
     model::{Blob, Usage},
@@ -82,7 +82,8 @@ impl PythonTool {
     fn effects(&self, input: &Value) -> Effects {
         let paths = self.tool.paths.iter().filter_map(|name| input.get(&**name)?.as_str());
         let touches = paths.map(|path| Touch { path: path.to_owned(), access: Access::Read, delete: false });
-        Effects { touches: touches.collect(), process: true, ..Effects::default() }
+        let main = if self.tool.paths.is_empty() { MainArgument::None } else { MainArgument::Paths };
+        Effects { touches: touches.collect(), main, process: true, ..Effects::default() }
     }
 
     /// Hash of its module's code and of what the process may reach. Reads the code again, which nothing may change during a
@@ -246,17 +247,36 @@ pub(crate) struct PythonRule {
     pub(crate) reach: Reach,
     pub(crate) module: Module,
     pub(crate) function: Arc<str>,
+    /// Whether it takes `origins`.
+    pub(crate) takes_origins: bool,
+    /// Whether it is the program's own code in a process that reaches nothing else than what the operator has granted.
+    pub(crate) covers_grants: bool,
 }
 
 impl RuleCode for PythonRule {
-    fn rule<'a>(&'a self, input: &'a Value) -> BoxFuture<'a, Result<Rule, String>> {
+    fn takes_origins(&self) -> bool {
+        self.takes_origins
+    }
+
+    fn covers_grants(&self) -> bool {
+        self.covers_grants
+    }
+
+    fn rule<'a>(&'a self, call: RuleCall<'a>) -> BoxFuture<'a, Result<Rule, String>> {
         Box::pin(async move {
             // At once: the function that runs may wait for the call that the rule is about.
             let usage = Use { in_turn: false, shares: false, orchestrates: false };
             let lease = self.python.lease(&self.reach, usage, Some(START)).await.map_err(|error| error.0)?;
             let (module, function) = (&self.module, &*self.function);
-            let mut flight =
-                InFlight::begin(lease, |id| ToHost::Approval { id, module, function, args: input });
+            let mut flight = InFlight::begin(lease, |id| ToHost::Approval {
+                id,
+                module,
+                function,
+                args: call.arguments,
+                input: call.run_input,
+                caller: call.caller,
+                origins: call.origins,
+            });
             loop {
                 match flight.next().await {
                     Event::Result(rule, _) => {

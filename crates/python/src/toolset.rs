@@ -341,6 +341,8 @@ impl<'a> Building<'a> {
                 reach: reach.clone(),
                 module: host::module(&reach.package, &module.module, &module.names),
                 function: Arc::clone(&tool.function),
+                takes_origins: tool.approval_origins,
+                covers_grants: !foreign && !self.python.confiner().is_unconfined(),
             }) as Arc<dyn RuleCode>
         });
         Ok(Function { meta, body, rule })
@@ -421,18 +423,18 @@ impl<'a> Building<'a> {
         let outer = self.context.policy.as_ref();
         let mut policy = outer.map_or_else(
             || Policy {
-                origin: format!("{}: toolsets.{NAME}", self.context.worker.id).into(),
+                written_at: format!("{}: toolsets.{NAME}", self.context.worker.id).into(),
                 ..Policy::default()
             },
             |policy| (**policy).clone(),
         );
-        let line = |rule, origin: String| -> Result<RuleLine, String> {
+        let line = |rule, written_at: String| -> Result<RuleLine, String> {
             let pattern = Pattern::parse(&tool_name(&tool.name)).map_err(|error| error.to_string())?;
-            Ok(RuleLine { pattern, rule, origin: origin.into() })
+            Ok(RuleLine::new(pattern, rule, written_at))
         };
         if let Some(rule) = configured {
-            let origin = format!("{}: toolsets.{NAME}.{}", self.context.worker.id, tool.name);
-            policy.lines.push(line(rule, origin)?);
+            let written_at = format!("{}: toolsets.{NAME}.{}", self.context.worker.id, tool.name);
+            policy.lines.push(line(rule, written_at)?);
         } else if let Some(rule) = stated {
             policy.lines.push(line(rule, format!("@tool of `{}`", tool.name))?);
         } else if policy.default.is_none() && tool.risk.is_none() && !foreign {

@@ -1,10 +1,10 @@
 //! The messages between this process and a host (`host/src`). Each is a frame: its length in four bytes, the most
 //! significant first, and then JSON.
 
-use llm_do_core::{gate::Mode, model::Blob};
+use llm_do_core::{gate::Mode, model::Blob, origin::Origin};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
-use std::io;
+use std::{collections::BTreeMap, io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Most bytes of one frame. No valid message is longer, and a length alone must not take memory.
@@ -100,6 +100,12 @@ pub(crate) enum ToHost<'a> {
         function: &'a str,
         /// Validated arguments.
         args: &'a Value,
+        /// The input of the run.
+        input: &'a Value,
+        /// The worker that calls.
+        caller: Option<&'a str>,
+        /// The origin of each argument.
+        origins: &'a BTreeMap<Arc<str>, Origin>,
     },
     /// Answer a callback.
     Reply {

@@ -72,6 +72,14 @@ impl ToolsetKind for Shell {
         Some(Risk::Exec)
     }
 
+    fn input(&self, _tool: &str) -> Option<Schema> {
+        Some(Schema::built_in(input(LEAF_TIMEOUT)))
+    }
+
+    fn has_main_argument(&self, _tool: &str) -> bool {
+        true
+    }
+
     fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
         worker.toolsets.iter().any(|(name, _)| **name == *self.name())
     }

@@ -5,12 +5,12 @@ use futures_util::FutureExt;
 use llm_do::core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Protection, View, VirtualPath},
     function::Risk,
-    gate::{Gate, Pattern, Policy, Query, Rule, RuleLine, Subject},
+    gate::{Facts, Gate, Pattern, Policy, Query, Rule, RuleLine, Subject, ToolSets},
     vfs::FileSystem,
 };
 use llm_do_bench::{Failure, print};
 use llm_do_sandbox::NativeFileSystem;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     fs,
     hint::black_box,
@@ -77,21 +77,24 @@ fn deciding() -> Result<f64, Failure> {
             _ => format!("fs__{number}_*"),
         };
         let rule = if number % 2 == 0 { Rule::Ask } else { Rule::PreApproved };
-        Ok(RuleLine { pattern: Pattern::parse(&pattern)?, rule, origin: pattern.into() })
+        Ok(RuleLine::new(Pattern::parse(&pattern)?, rule, pattern))
     });
     let lines = rules.collect::<Result<Vec<_>, llm_do::core::gate::BadPattern>>()?;
     let gate = Gate { project: Policy { lines, ..Policy::default() }, ..Gate::default() };
     let subjects = [Subject::Path("notes/2026/report.md".into())];
+    let sets = ToolSets::none();
     let query = Query {
         names: &["write_file"],
         risk: Risk::Write,
         wildcard: false,
-        subjects: &subjects,
+        subjects: Some(&subjects),
+        facts: Facts { arguments: &Value::Null, words: None, sets: &sets },
         worker: &[],
         callers: &[],
         toolset: None,
         of_toolset: None,
         mounts: &[],
+        vouched: false,
         not_own: None,
         foreign: false,
     };

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 TARGET is a worker file (.worker, .yaml or .yml), a project's directory, or a name to find in the folders of LLM_DO_PATH.
 With --project or LLM_DO_PROJECT, a single word is the message. Without TARGET, llm-do runs the current directory.
 
-A RULE is a tool, or a tool with a pattern for its arguments: write_file, 'write_file(output/**)', 'shell(git diff*)'.
+A RULE is a tool, a tool with a pattern for its main argument, or a tool with conditions on its arguments: write_file,
+'write_file(output/**)', 'shell(git diff*)', 'send_money where amount <= 500 and recipient in @contacts.json#/*/iban'.
 
 Examples:
   llm-do greeter.worker \"Say hello to Ada\"

@@ -88,7 +88,9 @@ fn text(tool: &str, worker: &str, explained: &Explained, output: &Output) -> Str
         }
     }
     let arguments: Vec<_> = explained.arguments.iter().map(|text| visible::line(text)).collect();
-    let _ = writeln!(out, "  matched as  {}", arguments.join("\n              "));
+    if !arguments.is_empty() {
+        let _ = writeln!(out, "  matched as  {}", arguments.join("\n              "));
+    }
     for statement in &explained.statements {
         let _ = match &statement.said {
             Some(said) => {
@@ -102,6 +104,16 @@ fn text(tool: &str, worker: &str, explained: &Explained, output: &Output) -> Str
             }
             None => writeln!(out, "  {:<12}  {}", statement.source, paint.dim("-")),
         };
+        for other in &statement.others {
+            let calls = visible::line(&other.calls);
+            let _ = writeln!(
+                out,
+                "    not {} {calls}  {}",
+                other.rule,
+                paint.dim(visible::line(&other.written_at))
+            );
+            let _ = writeln!(out, "        {}", paint.dim(visible::line(&other.why)));
+        }
     }
     if !explained.offered {
         let _ = writeln!(out, "The model is not shown this tool: no arguments could pass.");

@@ -39,6 +39,7 @@ mod processes;
 mod project_code;
 mod python_environments;
 mod races;
+mod rule_arguments;
 mod table;
 mod templates;
 mod terminal;
@@ -100,6 +101,7 @@ groups! {
     delegation: delegation::group,
     generated_workers: generated_workers::group,
     injected_words: injected_words::group,
+    rule_arguments: rule_arguments::group,
     approvals: operator::approvals,
     definitions: definitions::group,
     approval_scope: approval_scope::group,

@@ -29,6 +29,8 @@ fn explanation_names_the_deciding_rule_and_the_others() {
       matched as  out/a.md
       command line  -
       worker        preApproved  main.worker:5
+        not blocked write_file(out/*.sh)  main.worker:6
+            `out/*.sh` does not match `out/a.md`
       toolset       -
       project       ask          project.yaml:1: default
       user          -
@@ -44,6 +46,8 @@ fn explanation_names_the_deciding_rule_and_the_others() {
       matched as  out/a.sh
       command line  -
       worker        blocked      main.worker:6
+        not preApproved write_file(out/**)  main.worker:5
+            another rule of this source comes before it
       toolset       -
       project       ask          project.yaml:1: default
       user          -
@@ -60,6 +64,8 @@ fn explanation_names_the_deciding_rule_and_the_others() {
       matched as  out/a.md
       command line  ask          --ask write_file
       worker        preApproved  main.worker:5
+        not blocked write_file(out/*.sh)  main.worker:6
+            `out/*.sh` does not match `out/a.md`
       toolset       -
       project       ask          project.yaml:1: default
       user          -

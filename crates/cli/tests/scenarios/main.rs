@@ -5,6 +5,7 @@ mod approval_prompts;
 mod atomic_changes;
 mod budget;
 mod check;
+mod conditions;
 mod faults;
 mod gate_explain;
 mod grants;

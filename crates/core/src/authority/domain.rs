@@ -143,12 +143,21 @@ impl Domain {
 
     /// Whether it allows that port of that host.
     pub fn admits(&self, host: &Host, port: u16) -> bool {
-        let hosts = match (&self.hosts, host) {
+        self.names(host) && self.port.map_or_else(|| USUAL.contains(&port), |only| only == port)
+    }
+
+    /// Whether it names that host, on whatever port.
+    pub fn names(&self, host: &Host) -> bool {
+        match (&self.hosts, host) {
             (Hosts::One(one), host) => one == host,
             (Hosts::Below(parent), Host::Name(name)) => is_below(name, parent),
             (Hosts::Below(_), Host::Address(_)) => false,
-        };
-        hosts && self.port.map_or_else(|| USUAL.contains(&port), |only| only == port)
+        }
+    }
+
+    /// The one port that it names, if it names one.
+    pub fn port(&self) -> Option<u16> {
+        self.port
     }
 
     /// The intersection of both, which is an entry too.

@@ -4,13 +4,13 @@ use super::{Admitted, Call, Engine, RULE_TIMEOUT};
 use crate::{
     authority::{Access, Located, Place, Refusal},
     driver::{CutOff, Step, StepEnd},
-    function::{Effects, Implementation, Touch},
+    function::{Effects, Implementation, MainArgument, RuleCall, Touch},
     gate::Subject,
     journal::RecordKind,
     origin::Origins,
     outcome::{Failure, FailureKind, Halt, Stop},
     rule::Rule,
-    schema::{Violation, canonical},
+    schema::Violation,
     step_name::StepName,
 };
 use serde_json::Value;
@@ -64,8 +64,8 @@ impl Engine {
         for ((place, touch), real) in places.iter_mut().zip(&effects.touches).zip(&real) {
             place.decided(real, !touch.delete);
         }
-        let subjects = subjects(&input, &effects, &places, &real);
-        let stated = self.stated(call, &input, round).await?;
+        let subjects = subjects(&effects, &places, &real);
+        let stated = self.stated(call, &input, &origins, round).await?;
         Ok(Admitted {
             input,
             effects,
@@ -163,6 +163,7 @@ impl Engine {
         &self,
         call: &Call<'_>,
         input: &Value,
+        origins: &Origins,
         round: u32,
     ) -> Result<Option<Rule>, Halt> {
         let Some(code) = &call.function.rule else { return Ok(None) };
@@ -177,7 +178,14 @@ impl Engine {
                 deadline: Some(RULE_TIMEOUT),
                 cut_off: CutOff::Again,
                 run: Box::pin(async {
-                    match code.rule(input).await {
+                    let origins = origins.by_argument(input);
+                    let call = RuleCall {
+                        arguments: input,
+                        run_input: call.frame.run_input(),
+                        caller: call.frame.worker().map(|worker| &*worker.id),
+                        origins: &origins,
+                    };
+                    match code.rule(call).await {
                         Ok(rule) => RecordKind::RuleStated { rule, reason: None },
                         Err(reason) => {
                             let reason = self.host.redact.text(&reason).into();
@@ -205,14 +213,15 @@ pub(super) struct Followed {
     process_reads_untrusted: bool,
 }
 
-/// A call's arguments as rules match them.
-pub(super) fn subjects(input: &Value, effects: &Effects, places: &[Located], real: &[Place]) -> Vec<Subject> {
-    if !effects.subjects.is_empty() {
-        effects.subjects.clone()
-    } else if places.is_empty() {
-        vec![Subject::Text(canonical(input))]
-    } else {
-        places.iter().zip(real).map(|(place, real)| Subject::Path(place.rule_path(real))).collect()
+/// A call's main argument as patterns match it.
+pub(super) fn subjects(effects: &Effects, places: &[Located], real: &[Place]) -> Option<Vec<Subject>> {
+    match &effects.main {
+        MainArgument::None => None,
+        MainArgument::Texts(texts) => Some(texts.iter().cloned().map(Subject::Text).collect()),
+        MainArgument::Paths => {
+            let paths = places.iter().zip(real).map(|(place, real)| Subject::Path(place.rule_path(real)));
+            Some(paths.collect())
+        }
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Explained {
     /// A problem with the call that precedes all rules: in its arguments, or in the places that they touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Failure>,
-    /// Its arguments as rules match them.
+    /// Its main argument as the patterns of rules match it; empty if it has none.
     pub arguments: Vec<String>,
     /// The statement of each source, in order of precedence. Silent sources have no rule.
     pub statements: Vec<Statement>,
@@ -46,7 +46,8 @@ impl Engine {
             // No step before the rules asks the operator.
             Err(Stop::Suspended(_)) => {}
             Ok(admitted) => {
-                explained.arguments = admitted.subjects.iter().map(Subject::to_string).collect();
+                let subjects = admitted.subjects.iter().flatten();
+                explained.arguments = subjects.map(Subject::to_string).collect();
                 explained.statements = self.weigh(call, &admitted, Gate::statements);
                 explained.verdict = Some(self.weigh(call, &admitted, Gate::decide));
             }

@@ -9,12 +9,13 @@ use crate::{
     definition::{CallOverride, WorkerDefinition},
     driver::Driver,
     function::Function,
-    gate::{RuleLine, Subject},
+    gate::{RuleLine, Subject, ToolSets},
     ledger,
     origin::Trail,
     shared::Results,
     source::{FunctionId, FunctionSource},
 };
+use serde_json::Value;
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -35,6 +36,16 @@ pub struct Frame {
     account: Option<Arc<Account>>,
     /// The contents that led here.
     trail: Trail,
+    start: Arc<Start>,
+}
+
+/// What every call of a run knows about its start.
+#[derive(Debug, Default)]
+struct Start {
+    /// The input of the entry.
+    input: Arc<Value>,
+    /// The sets that tools returned before the first request.
+    sets: OnceLock<ToolSets>,
 }
 
 /// One worker in the chain of callers.
@@ -51,7 +62,36 @@ pub struct Link {
 impl Frame {
     /// Where a run starts: the operator calls with the program's authority.
     pub fn operator(authority: Arc<Authority>) -> Self {
-        Self { authority, link: None, on_behalf: None, account: None, trail: Trail::default() }
+        Self {
+            authority,
+            link: None,
+            on_behalf: None,
+            account: None,
+            trail: Trail::default(),
+            start: Arc::default(),
+        }
+    }
+
+    /// This frame as the start of a run whose entry is given that input.
+    #[must_use]
+    pub fn with_input(self, input: &Arc<Value>) -> Self {
+        Self { start: Arc::new(Start { input: Arc::clone(input), sets: OnceLock::new() }), ..self }
+    }
+
+    /// The input of the run's entry.
+    pub fn run_input(&self) -> &Value {
+        &self.start.input
+    }
+
+    /// The sets of rules that tools have returned at the start of the run.
+    pub fn sets(&self) -> &ToolSets {
+        static NONE: ToolSets = ToolSets::none();
+        self.start.sets.get().unwrap_or(&NONE)
+    }
+
+    /// Sets them for all frames of the run. Called once, before the first request.
+    pub(crate) fn keep_sets(&self, sets: ToolSets) {
+        let _ = self.start.sets.set(sets);
     }
 
     /// This frame with the budget of the whole run.
@@ -110,7 +150,8 @@ impl Frame {
             depth: self.depth(),
             functions: OnceLock::new(),
         };
-        Self { account, authority, link: Some(Arc::new(link)), on_behalf: None, trail: self.trail.clone() }
+        let (trail, start) = (self.trail.clone(), Arc::clone(&self.start));
+        Self { account, authority, link: Some(Arc::new(link)), on_behalf: None, trail, start }
     }
 
     /// The frame as data.
@@ -123,15 +164,18 @@ impl Frame {
             on_behalf: self.on_behalf.as_deref().cloned(),
             account: self.account.clone(),
             trail: self.trail.clone(),
+            run_input: Arc::clone(&self.start.input),
+            sets: self.sets().clone(),
         }
     }
 
     /// The frame that the data describes. `workers` are the definitions of its workers in their order. The functions of
     /// the calling worker are still to be offered.
     pub(crate) fn from_spec(spec: FrameSpec, workers: &[Arc<WorkerDefinition>]) -> Self {
-        let FrameSpec { authority, workers: calls, on_behalf, account, trail } = spec;
+        let FrameSpec { authority, workers: calls, on_behalf, account, trail, run_input, sets } = spec;
         let authority = Arc::new(authority);
-        let root = Self::operator(Arc::clone(&authority));
+        let root = Self::operator(Arc::clone(&authority)).with_input(&run_input);
+        root.keep_sets(sets);
         let frame = workers.iter().zip(&calls).fold(root, |above, (worker, WorkerCall { path, .. })| {
             above.below(worker, path, Arc::clone(&authority), account.clone())
         });
@@ -239,7 +283,7 @@ impl Frame {
     pub fn overridden<T>(
         &self,
         names: &[&str],
-        subjects: &[Subject],
+        subjects: Option<&[Subject]>,
         stated: impl Fn(&CallOverride) -> Option<T>,
     ) -> Option<T> {
         let overrides = self.worker()?.overrides.iter();

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     driver::Known,
     function::{Function, Implementation},
-    gate::{Gate, Query},
+    gate::{Facts, Gate, Query},
     journal::RecordKind,
     outcome::{FailureKind, Halt, Stop},
     question::{Answer, Approval, Given, Preview, Question},
@@ -144,7 +144,8 @@ impl Engine {
         let function = || DecidedBy::Function { function: Arc::clone(&meta.name) };
         let stated = admitted.stated.map(|rule| (rule, function()));
         let of_itself = stated.into_iter().chain(admitted.effects.rules.iter().cloned());
-        let may_loosen = not_own.is_none() && !foreign;
+        let covers_grants = call.function.rule.as_ref().is_some_and(|code| code.covers_grants());
+        let may_loosen = (not_own.is_none() || covers_grants) && !foreign;
         let of_itself = of_itself.filter(|(rule, _)| *rule != Rule::PreApproved || may_loosen);
         let mounts: Vec<(Rule, DecidedBy)> = mount_rules(&touched).chain(of_itself).collect();
         let callers = call.frame.rules_above();
@@ -152,12 +153,18 @@ impl Engine {
             names: &names(call.function, call.frame),
             risk: meta.risk,
             wildcard: meta.wildcard,
-            subjects: &admitted.subjects,
+            subjects: admitted.subjects.as_deref(),
+            facts: Facts {
+                arguments: &admitted.input,
+                words: Some(call.frame.trail()),
+                sets: call.frame.sets(),
+            },
             worker: call.frame.rules(),
             callers: &callers,
             toolset: meta.policy.as_deref(),
             of_toolset: admitted.effects.says.as_ref(),
             mounts: &mounts,
+            vouched: may_loosen && stated_by_origins(call.function, admitted),
             not_own,
             foreign,
         };
@@ -172,6 +179,12 @@ impl Engine {
         let clean = |text: Option<String>| text.map(|text| self.host.redact.text(&text).into_owned());
         Some(Preview::Change { path, before: clean(before), after: clean(after) })
     }
+}
+
+/// Whether approval code that knew the origins of the arguments pre-approves the call.
+fn stated_by_origins(function: &Function, admitted: &Admitted) -> bool {
+    admitted.stated == Some(Rule::PreApproved)
+        && function.rule.as_ref().is_some_and(|code| code.takes_origins())
 }
 
 pub(super) enum Judged {

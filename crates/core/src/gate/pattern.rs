@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Subject {
     /// A project-relative real path (`docs/reference/approvals.md`); `*` doesn't cross `/`.
     Path(String),
-    /// Anything else: a command line, a worker's ID, canonical arguments; `*` matches all characters.
+    /// Anything else: a command line, a worker's ID; `*` matches all characters.
     Text(String),
 }
 
@@ -162,6 +162,9 @@ impl Pattern {
         if tool.is_empty() {
             return Err(bad("the tool's name is missing".into()));
         }
+        if tool.contains(char::is_whitespace) {
+            return Err(bad("a tool's name has no blanks; conditions follow `where` on the command line and `when` in files".into()));
+        }
         let glob = |pattern: &str, paths: bool| {
             Glob::parse(pattern, paths).map_err(|error| bad(error.kind().to_string()))
         };
@@ -202,22 +205,43 @@ impl Pattern {
         self.rest.arguments.is_none() && self.names_one_of(names)
     }
 
+    /// The tool's name as written.
+    pub fn tool(&self) -> &str {
+        let text = self.rest.text.as_str();
+        text.split_once('(').map_or(text, |(tool, _)| tool).trim_end()
+    }
+
+    /// The part in parentheses as written, if there is one.
+    pub fn argument(&self) -> Option<&str> {
+        self.rest.arguments.as_ref()?;
+        Some(self.rest.text.split_once('(')?.1.strip_suffix(')')?.trim())
+    }
+
     /// Whether its part in parentheses matches that argument.
     pub fn fits_arguments(&self, subject: &Subject) -> bool {
         self.rest.arguments.as_ref().is_none_or(|arguments| arguments.matches(subject))
     }
 
-    /// For rules that tighten, once the function's name matches: whether it matches any part of the call.
-    pub fn touches(&self, subjects: &[Subject]) -> bool {
-        self.rest.arguments.as_ref().is_none_or(|arguments| subjects.iter().any(|s| arguments.matches(s)))
+    /// For rules that tighten, once the function's name matches: whether it matches any part of the main argument. For a
+    /// function that has no main argument (`None`) this can't be decided if the rule names the function itself, and such a
+    /// rule applies.
+    pub fn touches(&self, subjects: Option<&[Subject]>) -> bool {
+        match (&self.rest.arguments, subjects) {
+            (None, _) => true,
+            (Some(_), None) => self.rest.tool.matcher.is_none(),
+            (Some(arguments), Some(subjects)) => subjects.iter().any(|s| arguments.matches(s)),
+        }
     }
 
-    /// For rules that loosen, once the function's name matches: whether it matches the whole call.
-    pub fn covers(&self, subjects: &[Subject]) -> bool {
-        self.rest
-            .arguments
-            .as_ref()
-            .is_none_or(|arguments| !subjects.is_empty() && subjects.iter().all(|s| arguments.matches(s)))
+    /// For rules that loosen, once the function's name matches: whether it matches the whole main argument.
+    pub fn covers(&self, subjects: Option<&[Subject]>) -> bool {
+        match (&self.rest.arguments, subjects) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(arguments), Some(subjects)) => {
+                !subjects.is_empty() && subjects.iter().all(|s| arguments.matches(s))
+            }
+        }
     }
 }
 

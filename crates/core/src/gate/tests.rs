@@ -1,19 +1,25 @@
 use super::*;
 use crate::authority::NotOwn;
+use serde_json::Value;
+
+static NO_SETS: ToolSets = ToolSets::none();
 
 const WRITE: &[&str] = &["write_file"];
 
 fn lines(rules: &[(&str, Rule)]) -> Vec<RuleLine> {
-    let line = |(pattern, rule): &(&str, Rule)| RuleLine {
-        pattern: Pattern::parse(pattern).unwrap(),
-        rule: *rule,
-        origin: format!("{pattern}: {rule}").into(),
+    let line = |(pattern, rule): &(&str, Rule)| {
+        RuleLine::new(Pattern::parse(pattern).unwrap(), *rule, format!("{pattern}: {rule}"))
     };
     rules.iter().map(line).collect()
 }
 
 fn policy(rules: &[(&str, Rule)], default: Option<Rule>, risks: &[(Risk, Rule)]) -> Policy {
-    Policy { lines: lines(rules), risks: risks.iter().copied().collect(), default, origin: "policy".into() }
+    Policy {
+        lines: lines(rules),
+        risks: risks.iter().copied().collect(),
+        default,
+        written_at: "policy".into(),
+    }
 }
 
 fn path(path: &str) -> Subject {
@@ -26,12 +32,14 @@ fn query<'a>(subjects: &'a [Subject]) -> Query<'a> {
         names: WRITE,
         risk: Risk::Write,
         wildcard: false,
-        subjects,
+        subjects: Some(subjects),
+        facts: Facts { arguments: &Value::Null, words: None, sets: &NO_SETS },
         worker: &[],
         callers: &[],
         toolset: None,
         of_toolset: None,
         mounts: &[],
+        vouched: false,
         not_own: None,
         foreign: false,
     }
@@ -65,7 +73,7 @@ fn where_no_rule_speaks_the_risk_decides() {
         (Risk::Destructive, false, Ask),
     ] {
         let verdict = gate.decide(&Query { risk, wildcard, ..query(&[]) });
-        assert_eq!(verdict, Verdict { rule, decided_by: DecidedBy::Default(risk) });
+        assert_eq!(verdict, Verdict::new(rule, DecidedBy::Default(risk)));
     }
 }
 
@@ -252,7 +260,7 @@ fn patterns_match_names_wildcards_and_aliases() {
 
 #[test]
 fn path_patterns_stay_within_folders_and_text_patterns_do_not() {
-    let covers = |pattern: &str, subject: Subject| Pattern::parse(pattern).unwrap().covers(&[subject]);
+    let covers = |pattern: &str, subject: Subject| Pattern::parse(pattern).unwrap().covers(Some(&[subject]));
     let text = |text: &str| Subject::Text(text.into());
     for pattern in ["t(out/**)", "t(/out/**)", "t(./out/**)", "t(out/*/x)"] {
         assert!(covers(pattern, path("out/a/x")), "{pattern}");
@@ -271,7 +279,7 @@ fn path_patterns_stay_within_folders_and_text_patterns_do_not() {
 
 #[test]
 fn a_relative_pattern_does_not_speak_of_places_outside_the_project() {
-    let covers = |pattern: &str, at: &str| Pattern::parse(pattern).unwrap().covers(&[path(at)]);
+    let covers = |pattern: &str, at: &str| Pattern::parse(pattern).unwrap().covers(Some(&[path(at)]));
     assert!(covers("t(etc/**)", "etc/x"));
     assert!(!covers("t(etc/**)", "/etc/x"));
     assert!(covers("t(/etc/**)", "/etc/x"));
@@ -381,6 +389,7 @@ fn what_passes_is_offered() {
                         operator: lines(operator),
                         project: of(default),
                         user: of(user),
+                        sets_of_workers: Vec::new(),
                     };
                     let worker_lines = lines(worker);
                     let not_own = (!own_effects).then_some(NotOwn::Outside);
@@ -405,20 +414,18 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
         names: &["shell"],
         risk: Risk::Exec,
         wildcard: false,
-        subjects: &subjects,
+        subjects: Some(&subjects),
+        facts: Facts { arguments: &Value::Null, words: None, sets: &NO_SETS },
         worker: &[],
         callers: &[],
         toolset: None,
         of_toolset,
         mounts: &[],
+        vouched: false,
         not_own: None,
         foreign: false,
     };
-    let allow = RuleLine {
-        pattern: Pattern::parse("shell(git push*)").unwrap(),
-        rule: Rule::PreApproved,
-        origin: "--allow".into(),
-    };
+    let allow = RuleLine::new(Pattern::parse("shell(git push*)").unwrap(), Rule::PreApproved, "--allow");
     let told = |gate: &Gate, says| gate.decide(&query(says)).decided_by.to_string();
     let gate = Gate { operator: vec![allow.clone()], ..Gate::default() };
     assert_eq!(told(&gate, Some(&says)), "--allow");
@@ -433,6 +440,105 @@ fn what_a_toolsets_configuration_says_stands_where_its_approval_does() {
     assert_eq!(gate.decide(&foreign).rule, Rule::Ask);
     let outside = Query { not_own: Some(NotOwn::Outside), ..query(Some(&allowed)) };
     assert_eq!(gate.decide(&outside).rule, Rule::Ask);
+}
+
+/// A rule with conditions, as the command line takes it.
+fn line(text: &str, rule: Rule) -> RuleLine {
+    let Calls { pattern, conditions } = Calls::parse(text, &|set| set.values("[\"DE1\"]")).unwrap();
+    RuleLine::new(pattern, rule, format!("{text}: {rule}")).when(conditions)
+}
+
+/// A call to `send_money`, which has no main argument.
+fn send(arguments: &Value) -> Query<'_> {
+    let facts = Facts { arguments, words: None, sets: &NO_SETS };
+    Query { names: &["send_money"], risk: Risk::Write, subjects: None, facts, ..query(&[]) }
+}
+
+#[test]
+fn a_rule_with_conditions_beats_a_bare_ask_and_nothing_stricter() {
+    let gate = Gate::default();
+    let call = serde_json::json!({"amount": 5, "to": "DE1"});
+    let decide = |rules: &[(&str, Rule)]| {
+        let lines: Vec<RuleLine> = rules.iter().map(|(text, rule)| line(text, *rule)).collect();
+        gate.decide(&Query { worker: &lines, ..send(&call) }).rule
+    };
+    let small = ("send_money where amount <= 10", PreApproved);
+    assert_eq!(decide(&[small]), PreApproved);
+    assert_eq!(decide(&[small, ("send_money", Ask)]), PreApproved);
+    assert_eq!(decide(&[("*", PreApproved), small, ("send_money", Ask)]), PreApproved);
+    assert_eq!(decide(&[small, ("send_money where to = DE1", Ask)]), Ask);
+    assert_eq!(decide(&[small, ("send_money where to = DE1", Blocked)]), Blocked);
+    assert_eq!(decide(&[small, ("send_money where to = DE2", Blocked)]), PreApproved);
+    assert_eq!(decide(&[("send_money where amount <= 1", PreApproved)]), Ask, "by its risk");
+    assert_eq!(decide(&[("send_money where gone = x", Blocked)]), Blocked, "it can't be decided");
+}
+
+#[test]
+fn a_pattern_for_a_tool_without_a_main_argument_never_allows() {
+    let gate = Gate::default();
+    let call = serde_json::json!({"to": "DE1"});
+    let decide =
+        |text: &str, rule| gate.decide(&Query { worker: &lines(&[(text, rule)]), ..send(&call) }).rule;
+    assert_eq!(decide("send_money(*)", PreApproved), Ask);
+    assert_eq!(decide("*(**)", PreApproved), Ask);
+    assert_eq!(decide("send_money(x)", Blocked), Blocked, "it can't be decided");
+    assert_eq!(decide("*(secret/**)", Blocked), Ask, "it is about the tools that have one");
+}
+
+#[test]
+fn a_rule_vouches_that_names_the_values_of_an_argument() {
+    let call = serde_json::json!({"amount": 5, "to": "DE1"});
+    let vouches = |text: &[&str]| {
+        let lines: Vec<RuleLine> = text.iter().map(|text| line(text, PreApproved)).collect();
+        Gate::default().decide(&Query { worker: &lines, ..send(&call) }).vouches()
+    };
+    assert!(vouches(&["send_money where to = DE1"]));
+    assert!(vouches(&["send_money where to in @f and amount <= 10"]));
+    assert!(vouches(&["send_money", "send_money where to = DE1"]), "the one that says most decides");
+    assert!(!vouches(&["send_money", "send_money where amount <= 10 and to matches DE."]));
+    assert!(!vouches(&["send_money where to = DE2"]));
+    let own = [(PreApproved, DecidedBy::Function { function: "send_money".into() })];
+    let verdict = Gate::default().decide(&Query { mounts: &own, vouched: true, ..send(&call) });
+    assert!(verdict.vouches());
+    let ask = lines(&[("send_money", Ask)]);
+    let verdict = Gate::default().decide(&Query { mounts: &own, vouched: true, worker: &ask, ..send(&call) });
+    assert_eq!((verdict.rule, verdict.vouches()), (Ask, false));
+}
+
+#[test]
+fn every_rule_that_does_not_decide_says_why() {
+    let call = serde_json::json!({"amount": 50, "to": "DE1"});
+    let worker = [
+        line("send_money where amount <= 10", PreApproved),
+        line("send_money", Ask),
+        line("send_money where to = DE2", Blocked),
+        line("send_money(x)", PreApproved),
+        line("read_file", PreApproved),
+    ];
+    let statements = Gate::default().statements(&Query { worker: &worker, ..send(&call) });
+    let worker = statements.iter().find(|statement| statement.source == "worker").unwrap();
+    assert_eq!(worker.said.as_ref().unwrap().rule, Ask);
+    let others: Vec<String> = worker.others.iter().map(|one| format!("{}: {}", one.calls, one.why)).collect();
+    assert_eq!(
+        others,
+        [
+            "send_money where amount <= 10: `amount <= 10` does not hold for 50",
+            "send_money where to = \"DE2\": `to = \"DE2\"` does not hold for \"DE1\"",
+            "send_money(x): the tool has no main argument that a pattern could match",
+        ]
+    );
+}
+
+#[test]
+fn a_tool_that_a_condition_may_allow_is_offered() {
+    let deny = Gate { mode: Mode::AutoDeny, ..Gate::default() };
+    let none = Value::Null;
+    let some = [line("send_money where amount <= 10", PreApproved)];
+    assert!(deny.could_pass(&Query { worker: &some, ..send(&none) }));
+    let asked = [line("send_money where amount <= 10", Ask)];
+    assert!(!deny.could_pass(&Query { worker: &asked, ..send(&none) }));
+    let blocked = [line("send_money where amount >= 10", Blocked), line("send_money", PreApproved)];
+    assert!(deny.could_pass(&Query { worker: &blocked, ..send(&none) }));
 }
 
 proptest::proptest! {

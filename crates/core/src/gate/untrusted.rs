@@ -10,11 +10,6 @@ impl Verdict {
         self.decided_by = DecidedBy::Untrusted { rule: Box::new(self.decided_by) };
         self
     }
-
-    /// Whether the rule that pre-approved the call answers for the values of its arguments.
-    pub fn vouches(&self) -> bool {
-        false
-    }
 }
 
 impl Gate {

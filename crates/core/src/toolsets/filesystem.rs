@@ -13,8 +13,8 @@ use crate::{
     definition::WorkerDefinition,
     foreseen::Foreseen,
     function::{
-        Concurrency, Effects, Function, FunctionMeta, Implementation, Leaf, LeafCall, OutputSchema,
-        ToolError, ToolOutput, Touch,
+        Concurrency, Effects, Function, FunctionMeta, Implementation, Leaf, LeafCall, MainArgument,
+        OutputSchema, ToolError, ToolOutput, Touch,
     },
     gate::Policy,
     origin::Origins,
@@ -107,6 +107,15 @@ impl ToolsetKind for Filesystem {
 
     fn risk(&self, tool: &str) -> Option<Risk> {
         Tool::ALL.iter().find(|known| known.name() == tool).map(|tool| tool.risk())
+    }
+
+    fn input(&self, tool: &str) -> Option<Schema> {
+        let tool = Tool::ALL.iter().find(|known| known.name() == tool)?;
+        Some(Schema::built_in(tool.input()))
+    }
+
+    fn has_main_argument(&self, _tool: &str) -> bool {
+        true
     }
 
     fn result_reader(&self) -> Option<&'static str> {
@@ -364,7 +373,7 @@ impl Leaf for FileTool {
             }
             Tool::Copy => vec![touch("source", Access::Read), touch("destination", Access::Write)],
         };
-        Effects { touches, ..Effects::default() }
+        Effects { touches, main: MainArgument::Paths, ..Effects::default() }
     }
 
     fn least(&self) -> Option<Effects> {

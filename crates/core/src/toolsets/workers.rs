@@ -5,8 +5,10 @@ mod generated;
 use crate::{
     call_spec::{CallSpec, Callee},
     definition::{ATTACHMENTS, INSTRUCTIONS, WorkerDefinition},
-    function::{Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation},
-    gate::{Policy, Subject},
+    function::{
+        Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, MainArgument,
+    },
+    gate::Policy,
     journal::{RecordKind, UsedDefinition},
     outcome::{End, Failure, FailureKind, Halt, Outcome},
     risk::Risk,
@@ -47,6 +49,9 @@ impl ToolsetKind for Workers {
     }
     fn rule_names(&self) -> &'static [&'static str] {
         &["worker_call", "worker.call", "worker_create"]
+    }
+    fn has_main_argument(&self, _tool: &str) -> bool {
+        true
     }
     fn risk(&self, tool: &str) -> Option<Risk> {
         Some(if tool == "worker_create" { Risk::Exec } else { Risk::Delegate })
@@ -213,7 +218,7 @@ struct WorkerCall {
 impl Composite for WorkerCall {
     fn effects(&self, input: &Value) -> Effects {
         let worker = input.get("worker").and_then(Value::as_str).unwrap_or_default();
-        Effects { subjects: vec![Subject::Text(worker.to_owned())], ..Effects::default() }
+        Effects { main: MainArgument::Texts(vec![worker.to_owned()]), ..Effects::default() }
     }
 
     /// A worker must be made before it can be called. Where that can't pass the gate, neither call is of use.

@@ -9,6 +9,7 @@ mod explain;
 mod input;
 mod prepare;
 mod server_tools;
+mod sets;
 
 use super::retry::wait_before_retry;
 use crate::{
@@ -22,10 +23,10 @@ use crate::{
     estimate::Estimate,
     event::Event,
     function::{
-        Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, OutputSchema,
-        Touch, tool_name,
+        Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, MainArgument,
+        OutputSchema, Touch, tool_name,
     },
-    gate::{Policy, Subject},
+    gate::Policy,
     journal::RecordKind,
     ledger::reserve,
     model::{Delta, DeltaSink, Model, ModelRequest, Usage},
@@ -143,7 +144,7 @@ impl Composite for WorkerBody {
         });
         Effects {
             touches: parameters.chain(attachments).collect(),
-            subjects: vec![Subject::Text(self.definition.id.to_string())],
+            main: MainArgument::Texts(vec![self.definition.id.to_string()]),
             ..Effects::default()
         }
     }
@@ -184,6 +185,7 @@ async fn answer(
     trail: &mut Trail,
 ) -> Result<End, Stop> {
     let prepared = prepare::prepare(worker, call).await?;
+    sets::read(call, &prepared.frame, usage).await?;
     let value = converse(&prepared, call, usage, trail).await?;
     Ok(prepared.translate_back(End::Done(value)))
 }

@@ -207,7 +207,7 @@ fn nobody_to_ask_means_refused_and_not_offered() {
     let mut world = sender([json!({"text": "ok"}), json!({"text": "no"})]);
     world.gate = Gate {
         mode: Mode::AutoDeny,
-        operator: vec![rule("send(*ok*)", Rule::PreApproved)],
+        operator: vec![rule("send where text = ok", Rule::PreApproved)],
         ..Gate::default()
     };
     let ran = world.run(json!({}));
@@ -353,4 +353,54 @@ fn approving_everything_is_recorded_as_the_modes_word() {
     let ran = sender([json!({"text": "hi"})]).run(json!({}));
     let verdict = ran.verdicts().into_iter().find(|(path, ..)| path == "0/0.0").unwrap();
     assert_eq!((verdict.1, verdict.2.as_str()), (Rule::PreApproved, "mode approve_all"));
+}
+
+/// A program whose rule takes a set from a tool: `main` sends to `DE1` and to `DE2`.
+fn payees(risk: Risk, result: Value) -> World {
+    let list = tool("list_payees", risk, move |_| Ok(result.clone()));
+    let mut world = sender([json!({"text": "DE1"}), json!({"text": "DE2"})]).tool(list);
+    world.gate = Gate {
+        mode: Mode::AutoDeny,
+        operator: vec![rule(
+            "send where text in {\"tool\":\"list_payees\",\"at\":\"/*/iban\"}",
+            Rule::PreApproved,
+        )],
+        ..Gate::default()
+    };
+    world
+}
+
+#[test]
+fn a_set_from_a_tool_is_read_once_before_the_first_request() {
+    let ran = payees(Risk::Read, json!([{"iban": "DE1"}, {"iban": "DE3"}])).run(json!({}));
+    let made = ran.made();
+    let made: Vec<(&str, &str)> = made.iter().map(|(path, name)| (path.as_str(), name.as_str())).collect();
+    assert_eq!(made, [("0/set.0", "list_payees"), ("0/0.0", "send")]);
+    assert!(ran.error().contains("needs an approval"), "{}", ran.error());
+    let at = |wanted: &dyn Fn(&RecordKind) -> bool| {
+        ran.records.iter().position(|record| wanted(&record.body)).unwrap()
+    };
+    let read = ran.records.iter().position(|record| record.path.as_str() == "0/set.0").unwrap();
+    assert!(read < at(&|body| matches!(body, RecordKind::ModelRequested { .. })));
+    let calls = ran.records.iter().filter(|record| record.path.as_str() == "0/set.0");
+    assert_eq!(calls.filter(|record| matches!(record.body, RecordKind::CallStarted { .. })).count(), 1);
+}
+
+#[test]
+fn a_set_that_no_reading_tool_returns_allows_nothing() {
+    for (risk, result) in
+        [(Risk::Write, json!([{"iban": "DE1"}])), (Risk::Read, json!("none")), (Risk::Read, json!([]))]
+    {
+        let ran = payees(risk, result).run(json!({}));
+        assert!(ran.made().iter().all(|(_, name)| name != "send"), "{:?}", ran.made());
+    }
+}
+
+#[test]
+fn a_function_with_the_name_of_a_built_in_tool_is_refused() {
+    let impostor = tool("read_file", Risk::Read, |_| Ok(json!("mine")));
+    let ran =
+        World::new().tool(impostor).worker(worker_with_tools("main"), vec![text("done")]).run(json!({}));
+    let End::Failed(failure) = &ran.outcome.end else { panic!("it ran") };
+    assert!(failure.message.contains("is the name of a tool of `filesystem`"), "{}", failure.message);
 }

@@ -11,7 +11,7 @@ use llm_do_core::{
         Concurrency, Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError,
         ToolOutput,
     },
-    gate::{Gate, Mode, Pattern, Rule, RuleLine},
+    gate::{Calls, Gate, Mode, Rule, RuleLine},
     journal::{Record, RecordKind},
     launch::{Launch, RunRecords},
     ledger::Budget,
@@ -227,9 +227,10 @@ pub(crate) fn using(
     })
 }
 
-/// A rule line.
+/// A rule line, as the command line takes it.
 pub(crate) fn rule(pattern: &str, rule: Rule) -> RuleLine {
-    RuleLine { pattern: Pattern::parse(pattern).unwrap(), rule, origin: format!("rule {pattern}").into() }
+    let Calls { pattern: calls, conditions } = Calls::parse(pattern, &|set| Err(set.to_string())).unwrap();
+    RuleLine::new(calls, rule, format!("rule {pattern}")).when(conditions)
 }
 
 /// A real place in the program's root.

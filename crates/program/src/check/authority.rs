@@ -4,10 +4,17 @@ use super::scope::Scope;
 use crate::{
     authorities::{Authorities, RefusedCall},
     diagnostics::{Diagnostic, codes},
+    rules::FileRule,
+    source::plain,
 };
 use llm_do_core::source::FunctionSource;
+use llm_do_core::{
+    authority::{Access, Authority, Mount, Origin, Place},
+    gate::{FileSet, Set},
+};
 
 pub(super) fn check(scope: &Scope<'_>, authorities: &Authorities<'_>, found: &mut Vec<Diagnostic>) {
+    sets(scope, authorities, found);
     for RefusedCall { caller, callee, refusal } in &authorities.refused {
         let caller = &scope.workers[*caller];
         let (name, at) = &caller.calls[*callee];
@@ -27,4 +34,43 @@ pub(super) fn check(scope: &Scope<'_>, authorities: &Authorities<'_>, found: &mu
             None => refused,
         });
     }
+}
+
+/// Finds files of sets in folders that a worker may write: it could then choose the values that a rule allows. The file itself
+/// is protected, and the folders above it are not.
+fn sets(scope: &Scope<'_>, authorities: &Authorities<'_>, found: &mut Vec<Diagnostic>) {
+    let program = scope.packages.program();
+    let own = scope.workers.values().filter(|worker| worker.definition.source == program.code.source);
+    let rules: Vec<&FileRule> =
+        own.flat_map(|worker| &worker.rules).chain(&program.manifest.approval_rules).collect();
+    for rule in rules {
+        for (test, span) in rule.calls.conditions.tests().iter().zip(&rule.tests) {
+            let Some(FileSet { file, .. }) = test.set().and_then(Set::file) else { continue };
+            let Ok(path) = plain(file) else { continue };
+            let place = program.tree.root().join(&path);
+            let writer = authorities
+                .of
+                .iter()
+                .find(|(_, all)| all.iter().any(|authority| may_write(authority, &place)));
+            if let Some((worker, _)) = writer {
+                found.push(
+                    Diagnostic::error(
+                        codes::WRITABLE_SET,
+                        format!(
+                            "`{worker}` may write in the folder of `{file}`, from which this set is read"
+                        ),
+                    )
+                    .at(span)
+                    .note("a worker that writes the file chooses the values that the rule allows")
+                    .help("move the file out of the folders that workers may write"),
+                );
+            }
+        }
+    }
+}
+
+/// Whether a file lies in a mount that the program declares for writing.
+fn may_write(authority: &Authority, place: &Place) -> bool {
+    let declared = |mount: &&Mount| mount.access == Access::Write && mount.origin == Origin::Declared;
+    authority.view().mounts().iter().filter(declared).any(|mount| place.is_within(&mount.place))
 }

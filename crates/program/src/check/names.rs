@@ -45,12 +45,14 @@ fn clashes(scope: &Scope<'_>, effective: &Effective) -> Vec<Clash> {
     };
     // Each name that the model sees, with its function.
     let mut names: BTreeMap<Cow<'_, str>, Named<'_>> = BTreeMap::new();
-    for kind in effective.toolsets.keys().filter_map(|name| scope.host.toolsets.get(name)) {
-        for built_in in kind.tools().iter().filter(|tool| offers(effective, kind.name(), tool)) {
+    // These names are reserved, whether the worker has the toolset or not: a rule for `read_file` is about the built-in tool.
+    for kind in scope.host.toolsets.kinds() {
+        for built_in in kind.tools().iter().chain(kind.rule_names()) {
             let named = Named::BuiltIn(kind.name());
             if let Some(tool) = python(built_in) {
                 let clash = clash(&format!("the Python tool `{}`", tool.code.name), &named.shown(), built_in)
                     .at(&place(scope.packages, &tool.level, &tool.code))
+                    .note("the names of built-in tools are reserved, because rules use them")
                     .help("rename the function: it cannot replace a built-in tool");
                 found.push((Some((kind.name(), Arc::clone(&tool.code.name))), clash));
             }

@@ -7,6 +7,8 @@ use super::{exposed::Exposed, scope::Scope};
 use crate::{
     diagnostics::{Diagnostic, codes},
     effective::{Effective, is_glob},
+    rules::{FileRule, GuessedTest},
+    shape::rule_of,
     span::{SourceFile, Span},
     toolsets::Toolsets,
     yaml::Node,
@@ -14,11 +16,13 @@ use crate::{
 use globset::{Glob, GlobMatcher};
 use llm_do_core::{
     function::tool_name,
-    gate::{Pattern, RuleLine},
+    gate::{Calls, Pattern, Rule, RuleLine, Set, ToolSet},
     toolset::ToolsetKind,
 };
+use serde_json::Value;
 use std::{
-    collections::{BTreeSet, HashSet},
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
@@ -30,12 +34,29 @@ struct Naming<'a> {
     span: Option<&'a Span>,
     /// The key or option that it is written under, quoted.
     source: String,
+    /// What it says of the function's arguments.
+    arguments: Option<Arguments<'a>>,
+}
+
+/// What a rule says of arguments.
+struct Arguments<'a> {
+    calls: Cow<'a, Calls>,
+    rule: Option<Rule>,
+    /// The places of its tests; a rule of the operator has none.
+    tests: &'a [Span],
 }
 
 impl<'a> Naming<'a> {
     fn new(text: &'a str, span: Option<&'a Span>, source: impl Into<String>) -> Self {
         let function = text.split('(').next().unwrap_or_default().trim();
-        Self { function, span, source: source.into() }
+        Self { function, span, source: source.into(), arguments: None }
+    }
+
+    /// A rule of a file.
+    fn of_file(rule: &'a FileRule, source: &str) -> Self {
+        let arguments = Arguments { calls: Cow::Borrowed(&rule.calls), rule: rule.rule, tests: &rule.tests };
+        let naming = Self::new(rule.calls.pattern.tool(), Some(&rule.span), source);
+        Self { arguments: Some(arguments), ..naming }
     }
 
     fn is_in(&self, file: &Arc<SourceFile>) -> bool {
@@ -51,6 +72,8 @@ impl<'a> Naming<'a> {
 #[derive(Default)]
 struct Functions {
     names: BTreeSet<String>,
+    /// What is known of the arguments of some of them.
+    signatures: BTreeMap<String, Signature>,
     /// Matches the workers that only a pattern of an allowlist names.
     globs: Vec<GlobMatcher>,
     /// The toolset, if it is only one whose tools these are.
@@ -59,6 +82,15 @@ struct Functions {
     open: bool,
     /// Whether errors, or Python that was not inspected, hide some of them.
     hidden: bool,
+}
+
+/// The arguments of a function.
+#[derive(Clone)]
+struct Signature {
+    /// The schema of its input, where it is known.
+    input: Option<Arc<Value>>,
+    /// Whether one of its arguments is the main one, which the pattern of a rule is compared with.
+    has_main: bool,
 }
 
 /// The rules of the workers: `tool_rules`, `ensures`, and the `approval.tools` of their toolsets.
@@ -94,10 +126,12 @@ pub(super) fn of_manifest(scope: &Scope<'_>, whole: bool, found: &mut Vec<Diagno
 
 /// The rules of the operator, which are about the calls of a run.
 pub(crate) fn of_operator(scope: &mut Scope<'_>, rules: &[RuleLine]) -> Vec<Diagnostic> {
-    let texts: Vec<String> = rules.iter().map(|rule| rule.pattern.to_string()).collect();
-    let lines = texts.iter().zip(rules);
-    let namings: Vec<Naming<'_>> =
-        lines.map(|(text, rule)| Naming::new(text, None, format!("`{}`", rule.origin))).collect();
+    let lines = rules.iter().map(|line| {
+        let arguments = Arguments { calls: Cow::Owned(line.calls()), rule: Some(line.rule), tests: &[] };
+        let naming = Naming::new(line.pattern.tool(), None, format!("`{}`", line.written_at));
+        Naming { arguments: Some(arguments), ..naming }
+    });
+    let namings: Vec<Naming<'_>> = lines.collect();
     read_code_for(scope, namings.iter().map(|naming| naming.function));
     let workers: Vec<&Effective> = scope.workers.values().map(AsRef::as_ref).collect();
     let mut found = Vec::new();
@@ -135,8 +169,7 @@ fn read_code_for<'n>(scope: &mut Scope<'_>, named: impl Iterator<Item = &'n str>
 
 /// `tool_rules`.
 fn of_calls(effective: &Effective) -> Vec<Naming<'_>> {
-    let rules = effective.keys.get("tool_rules").map(Node::entries).unwrap_or_default();
-    rules.iter().map(|rule| Naming::new(&rule.key, Some(&rule.key_span), "`tool_rules`")).collect()
+    effective.rules.iter().map(|rule| Naming::of_file(rule, "`tool_rules`")).collect()
 }
 
 /// The tools that `ensures` names.
@@ -150,10 +183,11 @@ fn judges(effective: &Effective) -> Vec<Naming<'_>> {
     tools.map(|(text, span)| Naming::new(text, Some(span), "`ensures`")).collect()
 }
 
-/// `approval.tools` of the manifest.
+/// `approval.tools` and `approval.rules` of the manifest.
 fn of_approval<'a>(scope: &Scope<'a>) -> Vec<Naming<'a>> {
-    let rules = scope.packages.program().manifest.approval_tools.iter();
-    rules.map(|(text, span)| Naming::new(text, Some(span), "`approval.tools`")).collect()
+    let rules = scope.packages.program().manifest.approval_rules.iter();
+    let source = |rule: &FileRule| if rule.is_item { "`approval.rules`" } else { "`approval.tools`" };
+    rules.map(|rule| Naming::of_file(rule, source(rule))).collect()
 }
 
 /// `approval.tools` of each toolset.
@@ -162,7 +196,15 @@ fn of_toolsets<'a>(scope: &Scope<'a>, toolsets: &'a Toolsets) -> Vec<(&'a dyn To
         let kind = scope.host.toolsets.get(name)?;
         let rules = configuration.get("approval")?.get("tools")?.entries().iter();
         let source = format!("`toolsets.{name}.approval.tools`");
-        let namings = rules.map(|rule| Naming::new(&rule.key, Some(&rule.key_span), source.clone()));
+        let namings = rules.map(|rule| {
+            let calls = Pattern::parse(&rule.key).ok().map(Calls::from);
+            let arguments = calls.map(|calls| Arguments {
+                calls: Cow::Owned(calls),
+                rule: rule_of(&rule.value),
+                tests: &[],
+            });
+            Naming { arguments, ..Naming::new(&rule.key, Some(&rule.key_span), source.clone()) }
+        });
         Some((kind.as_ref(), namings.collect()))
     });
     kinds.collect()
@@ -185,18 +227,20 @@ fn closure<'a>(scope: &Scope<'a>, worker: &'a Effective) -> Vec<&'a Effective> {
     reached
 }
 
-/// Reports the rules that no function fits.
+/// Reports the rules that no function fits, and those that say of arguments what can't be.
 fn test(namings: Vec<Naming<'_>>, functions: impl FnOnce() -> Functions, found: &mut Vec<Diagnostic>) {
     if namings.is_empty() {
         return;
     }
     let functions = functions();
     for naming in namings {
+        found.extend(functions.misfit(&naming));
+        found.extend(functions.unknown_set(&naming));
         // An empty name is reported where it is read.
         if functions.hidden || naming.function.is_empty() || functions.fit(&naming) {
             continue;
         }
-        let Naming { function, span, source } = &naming;
+        let Naming { function, span, source, .. } = &naming;
         let near = functions.names.iter().map(String::as_str);
         let finding = if naming.is_pattern() {
             Diagnostic::warning(
@@ -231,7 +275,7 @@ impl Functions {
             functions.built_in(kind.as_ref());
         }
         for worker in workers {
-            functions.worker(&worker.definition.id);
+            functions.worker(&worker.definition.id, Some(worker));
             functions.callees(scope, worker);
             functions.code(scope, worker);
             let of_provider = worker.definition.server_tools.iter();
@@ -259,13 +303,27 @@ impl Functions {
     }
 
     fn built_in(&mut self, kind: &dyn ToolsetKind) {
-        self.names.extend(kind.tools().iter().chain(kind.rule_names()).map(|name| (*name).to_owned()));
+        for name in kind.tools().iter().chain(kind.rule_names()) {
+            let input = kind.input(name).map(|schema| Arc::clone(schema.value()));
+            self.add(name, Some(Signature { input, has_main: kind.has_main_argument(name) }));
+        }
     }
 
     /// A worker, by its ID or by a reference to it.
-    fn worker(&mut self, name: &str) {
-        self.names.insert(tool_name(name));
+    fn worker(&mut self, name: &str, worker: Option<&Effective>) {
+        let input = worker.filter(|worker| !worker.mistakes.concern(&["parameters", "schema_in_ref"]));
+        let input = input.map(|worker| Arc::clone(worker.definition.signature.schema.value()));
+        // The main argument of a call to a worker is the worker's ID.
+        let signature = Signature { input, has_main: true };
+        self.add(&tool_name(name), Some(signature.clone()));
+        self.add(name, Some(signature));
+    }
+
+    fn add(&mut self, name: &str, signature: Option<Signature>) {
         self.names.insert(name.to_owned());
+        if let Some(signature) = signature {
+            self.signatures.insert(name.to_owned(), signature);
+        }
     }
 
     /// The callees of a worker, by their IDs and by the references to them.
@@ -273,10 +331,12 @@ impl Functions {
         let (globs, exact): (Vec<_>, Vec<_>) =
             worker.callees.iter().map(|(reference, _)| reference).partition(|reference| is_glob(reference));
         for reference in &exact {
-            self.worker(reference.trim_start_matches("./"));
+            self.worker(reference.trim_start_matches("./"), None);
         }
-        for (id, _) in &worker.calls {
-            self.worker(id);
+        for (id, at) in &worker.calls {
+            let callee = scope.workers.get(id).map(AsRef::as_ref);
+            self.worker(id, callee);
+            self.worker(worker.callees[*at].0.trim_start_matches("./"), callee);
             self.hidden |= !scope.workers.contains_key(id);
         }
         self.hidden |=
@@ -295,11 +355,88 @@ impl Functions {
         self.hidden |= worker.mistakes.concern(&["imports", "toolsets"]);
         match scope.exposed.tools(worker) {
             Some(tools) => {
-                let names = tools.iter().flat_map(|(name, tool)| [name.as_str(), &tool.code.name]);
-                self.names.extend(names.map(str::to_owned));
+                for (name, tool) in tools {
+                    let signature = Signature {
+                        input: Some(Arc::clone(&tool.code.input)),
+                        has_main: tool.code.takes_paths,
+                    };
+                    self.add(name, Some(signature.clone()));
+                    self.add(&tool.code.name, Some(signature));
+                }
             }
             None => self.hidden = true,
         }
+    }
+
+    /// A set of a rule that no tool can return.
+    fn unknown_set(&self, naming: &Naming<'_>) -> Option<Diagnostic> {
+        let Arguments { calls, tests, .. } = naming.arguments.as_ref()?;
+        let open = self.hidden || self.open || self.toolset.is_some() || !self.globs.is_empty();
+        let mut sets =
+            calls.conditions.tests().iter().enumerate().filter_map(|(at, test)| Some((at, test.set()?)));
+        sets.find_map(|(at, set)| match set {
+            Set::Tool(ToolSet { tool, .. }) if !open && !self.names.contains(&**tool) => {
+                let message =
+                    format!("{}: the set names the tool `{tool}`, but there is no such tool", naming.source);
+                let near = self.names.iter().map(String::as_str);
+                let finding =
+                    Diagnostic::error(codes::UNKNOWN_TOOL, message).or_at(tests.get(at).or(naming.span));
+                Some(finding.did_you_mean(tool, near))
+            }
+            _ => None,
+        })
+    }
+
+    /// What a rule says of arguments that none of the functions which it names can have.
+    fn misfit(&self, naming: &Naming<'_>) -> Option<Diagnostic> {
+        let Arguments { calls, rule, tests } = naming.arguments.as_ref()?;
+        let named = self.signatures.iter().filter(|(name, _)| calls.pattern.names_one_of(&[name]));
+        let named: Vec<&Signature> = named.map(|(_, signature)| signature).collect();
+        let (function, source) = (naming.function, &naming.source);
+        let first = named.first()?;
+        if let Some(argument) = calls.pattern.argument()
+            && named.iter().all(|signature| !signature.has_main)
+        {
+            let tests = GuessedTest::all(argument, first.input.as_deref());
+            let joined = |shown: fn(&GuessedTest) -> String, and| {
+                tests.iter().map(shown).collect::<Vec<_>>().join(and)
+            };
+            let message =
+                format!("{source}: `{function}` has no main argument that `({argument})` could match");
+            let finding = Diagnostic::error(codes::NO_MAIN_ARGUMENT, message).or_at(naming.span).note(
+                "a pattern matches the one main argument of a tool, such as a path, a command or a worker",
+            );
+            let rule = rule.unwrap_or(Rule::PreApproved);
+            return Some(match naming.span {
+                None => finding.help(format!(
+                    "write a condition: `{function} where {}`",
+                    joined(GuessedTest::as_text, " and ")
+                )),
+                Some(_) => finding.help(format!(
+                    "write a rule with a condition: `- {{tool: {function}, when: {{{}}}, then: {rule}}}`",
+                    joined(GuessedTest::as_yaml, ", ")
+                )),
+            });
+        }
+        let inputs: Vec<&Arc<Value>> =
+            named.iter().filter_map(|signature| signature.input.as_ref()).collect();
+        if inputs.len() < named.len() {
+            return None;
+        }
+        let (at, misfit) = calls.conditions.tests().iter().enumerate().find_map(|(at, test)| {
+            let mut misfits = inputs.iter().map(|input| test.fits(input));
+            let first = misfits.next()?.err()?;
+            misfits.all(|fits| fits.is_err()).then_some((at, first))
+        })?;
+        let finding =
+            Diagnostic::error(codes::MISFIT_CONDITION, format!("{source}: `{function}`: {}", misfit.message))
+                .or_at(tests.get(at).or(naming.span))
+                .note("the test can never hold as it is meant");
+        let known = misfit.known.iter().map(String::as_str);
+        Some(match &misfit.unknown {
+            Some(unknown) => finding.did_you_mean(unknown, known),
+            None => finding,
+        })
     }
 
     /// Whether one of them has a name that a rule matches.

@@ -91,6 +91,11 @@ codes! {
     BAD_CONDITION = "E0417", "a condition of `ensures` cannot be checked";
     NOT_RETRIED = "E0418", "a tool that cannot be retried";
     SERVER_TOOL = "E0419", "a tool that the provider does not have";
+    BAD_RULE_CONDITION = "E0420", "a condition of a rule that cannot be evaluated";
+    MISFIT_CONDITION = "E0421", "a condition of a rule that does not fit its tool";
+    NO_MAIN_ARGUMENT = "E0422", "a rule pattern for a tool without a main argument";
+    UNREADABLE_SET = "E0423", "a set of a rule that cannot be read";
+    WRITABLE_SET = "E0424", "a set of a rule that a worker may write";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without a value is not enabled";

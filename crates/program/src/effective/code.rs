@@ -167,6 +167,7 @@ impl Context<'_> {
             grants: sandbox.grants,
             located: located.clone(),
             keys: nothing,
+            rules: Vec::new(),
             toolsets,
             callees: Vec::new(),
             calls: Vec::new(),

@@ -3,6 +3,7 @@
 use crate::{
     diagnostics::{Diagnostic, codes},
     manifest,
+    rules::written,
     span::Span,
     toolsets::Toolsets,
     yaml::Node,
@@ -51,10 +52,9 @@ pub(super) fn check(
 
 /// The rules of a worker that ask for retries.
 pub(crate) fn retried(keys: &Node) -> impl Iterator<Item = (Pattern, Span)> {
-    let rules = keys.get("tool_rules").map(Node::entries).unwrap_or_default();
-    rules.iter().filter_map(|entry| {
-        let retries = entry.value.entry("retries")?;
-        let pattern = manifest::pattern(&entry.key, &entry.key_span, &mut Vec::new())?;
+    written(keys.get("tool_rules")).into_iter().filter_map(|rule| {
+        let retries = rule.value.entry("retries")?;
+        let pattern = manifest::pattern(rule.text, rule.span, &mut Vec::new())?;
         retries.value.as_count().filter(|count| *count > 0).map(|_| (pattern, retries.key_span.clone()))
     })
 }

@@ -4,26 +4,31 @@ use crate::{
     diagnostics::{Diagnostic, codes},
     limits,
     load_options::LoadOptions,
-    manifest, mounts,
-    shape::{milliseconds, rule_of},
+    mounts,
+    rules::{FileRule, read_set, written},
+    shape::{self, milliseconds},
+    source::SourceTree,
     yaml::Node,
 };
 use llm_do_core::{
     conversation::Ensure,
-    gate::{Pattern, Rule, RuleLine, Subject},
+    gate::FileSet,
     model::ModelSettings,
-    toolset::ToolsetKind,
-    toolsets::filesystem::Filesystem,
     worker::{AttachmentPolicy, CallOverride, Limits},
 };
 use std::{sync::Arc, time::Duration};
 
-pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>, Vec<CallOverride>) {
-    let (mut lines, mut overrides) = (Vec::new(), Vec::new());
-    for entry in keys.get("tool_rules").map(Node::entries).unwrap_or_default() {
-        let Some(pattern) = manifest::pattern(&entry.key, &entry.key_span, found) else { continue };
-        examples(&pattern, &entry.value, found);
-        let flag = |key: &str| entry.value.get(key).and_then(Node::as_flag);
+/// The rules of `tool_rules`, and their time limits and retries.
+pub(super) fn rules(
+    keys: &Node,
+    tree: &dyn SourceTree,
+    found: &mut Vec<Diagnostic>,
+) -> (Vec<FileRule>, Vec<CallOverride>) {
+    let (mut rules, mut overrides) = (Vec::new(), Vec::new());
+    let read = |set: &FileSet| read_set(tree, set);
+    for written in written(keys.get("tool_rules")) {
+        let Some(rule) = written.read(&read, found) else { continue };
+        let flag = |key: &str| written.value.get(key).and_then(Node::as_flag);
         let (required, pre_approved) = (flag("approval_required"), flag("pre_approved"));
         if required.is_some() && required == pre_approved {
             found.push(
@@ -31,53 +36,35 @@ pub(super) fn rules(keys: &Node, found: &mut Vec<Diagnostic>) -> (Vec<RuleLine>,
                     codes::CONFLICT,
                     "`approval_required` and `pre_approved` contradict each other",
                 )
-                .at(&entry.value.span)
+                .at(&written.value.span)
                 .help("keep one of them"),
             );
         }
-        let rule = match (rule_of(&entry.value), flag("allowed"), required, pre_approved) {
-            (Some(rule), ..) => Some(rule),
-            (_, Some(false), ..) => Some(Rule::Blocked),
-            (_, _, Some(true), _) | (_, _, None, Some(false)) => Some(Rule::Ask),
-            (_, _, Some(false), _) | (_, _, None, Some(true)) => Some(Rule::PreApproved),
-            _ => None,
-        };
-        if let Some(rule) = rule {
-            lines.push(RuleLine { pattern: pattern.clone(), rule, origin: entry.key_span.origin() });
-        }
-        let timeout = entry.value.get("timeout").and_then(milliseconds).map(Duration::from_millis);
-        let retries = entry.value.get("retries").and_then(Node::as_count);
+        let timeout = written.value.get("timeout").and_then(milliseconds).map(Duration::from_millis);
+        let retries = written.value.get("retries").and_then(Node::as_count);
         let retries = retries.map(|retries| u32::try_from(retries).unwrap_or(u32::MAX));
-        if timeout.is_some() || retries.is_some() {
-            overrides.push(CallOverride { pattern, timeout, retries });
+        let limits = timeout.is_some() || retries.is_some();
+        if limits && !rule.tests.is_empty() {
+            found.push(
+                Diagnostic::error(
+                    codes::CONFLICT,
+                    "`timeout` and `retries` hold for all calls of a tool, and `when` names some",
+                )
+                .at(&written.value.span)
+                .help("write them in a rule of their own, without `when` and `then`"),
+            );
+        } else if limits {
+            overrides.push(CallOverride { pattern: rule.calls.pattern.clone(), timeout, retries });
         }
-    }
-    (lines, overrides)
-}
-
-/// Checks the examples of a rule. A rule that matches the wrong calls does not protect anything.
-fn examples(pattern: &Pattern, rule: &Node, found: &mut Vec<Diagnostic>) {
-    let of_files = Filesystem.tools().iter().any(|tool| pattern.names_one_of(&[tool]));
-    let fits = |example: &str| match (pattern.has_arguments(), of_files) {
-        (false, _) => pattern.names_one_of(&[example]),
-        (true, true) => pattern.fits_arguments(&Subject::Path(example.trim_start_matches('/').to_owned())),
-        (true, false) => pattern.fits_arguments(&Subject::Text(example.to_owned())),
-    };
-    for (key, expected) in [("match", true), ("not_match", false)] {
-        for (example, span) in rule.get(key).into_iter().flat_map(Node::texts) {
-            if fits(example) != expected {
-                let not = if expected { "does not match" } else { "matches" };
-                found.push(
-                    Diagnostic::error(codes::RULE_EXAMPLE, format!("`{pattern}` {not} `{example}`"))
-                        .at(span)
-                        .note(
-                            "in paths, `*` does not match `/` and `**` does; elsewhere, `*` matches any text",
-                        )
-                        .help("change the pattern, or the example"),
-                );
-            }
+        if written.is_item && rule.rule.is_none() && !limits {
+            found.push(
+                shape::bad_value(written.value, "this rule says nothing")
+                    .help("add `then` with `preApproved`, `ask` or `blocked`"),
+            );
         }
+        rules.push(rule);
     }
+    (rules, overrides)
 }
 
 /// `ensures`: a list of tools and conditions, or a map from these to messages for the model.

@@ -134,6 +134,8 @@ impl Reader {
                 file: Some(place.clone()),
                 line: u32::try_from(i + 1).ok(),
                 refused: rest.contains("*args").then(|| "`*args` takes any number of arguments".into()),
+                input: Arc::new(arguments(rest)),
+                takes_paths: rest.contains(": Path"),
                 risk: decorator
                     .split_once("risk=\"")
                     .and_then(|(_, risk)| serde_json::from_value(risk.split('"').next()?.into()).ok()),
@@ -147,6 +149,22 @@ impl Reader {
             false => Ok(tools),
         }
     }
+}
+
+/// The schema of the parameters in `a: str, b: int = 3) -> str:`.
+fn arguments(rest: &str) -> Value {
+    let inside = rest.split(')').next().unwrap_or_default();
+    let parameters = inside.split(", ").filter_map(|parameter| parameter.split_once(": "));
+    let parameters = parameters.filter(|(_, python)| *python != "ToolContext");
+    let of = |python: &str| match python.split(' ').next() {
+        Some("int") => json!({"type": "integer"}),
+        Some("float") => json!({"type": "number"}),
+        Some("list[str]") => json!({"type": "array", "items": {"type": "string"}}),
+        _ => json!({"type": "string"}),
+    };
+    let properties: Map<String, Value> =
+        parameters.map(|(name, python)| (name.to_owned(), of(python))).collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
 fn problem(kind: CodeProblemKind, message: String, file: Option<&Place>, line: Option<u32>) -> CodeProblem {

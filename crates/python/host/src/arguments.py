@@ -287,6 +287,17 @@ def place_of(tool: Tool) -> Tuple[Optional[str], Optional[int]]:
     return (code.co_filename, code.co_firstlineno) if code is not None else (tool.module.path, None)
 
 
+def takes_origins(tool: Tool) -> bool:
+    """Whether the approval function looks at where the words of the arguments come from."""
+    approval = tool.options.approval
+    if not callable(approval):
+        return False
+    import inspect
+
+    parameters = inspect.signature(approval).parameters
+    return "origins" in parameters and "origins" not in tool.plan.schema().get("properties", {})
+
+
 def describe_tool(tool: Tool) -> Frame:
     """The description of a tool for llm-do."""
     plan = tool.plan
@@ -303,6 +314,7 @@ def describe_tool(tool: Tool) -> Frame:
         "plain": plan.plain and plan.refused is None,
         "risk": options.risk,
         "approval": "callable" if callable(options.approval) else options.approval,
+        "approval_origins": takes_origins(tool),
         "parallel": options.parallel,
         "untrusted": options.untrusted,
         "paths": plan.paths,

@@ -137,7 +137,9 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     name: the name that the model sees, instead of the function's name.
     description: the description that the model sees, instead of the docstring.
     risk: the worst that the tool can do. It decides whether the operator is asked first.
-    approval: a rule, or a function that takes the arguments by name, as JSON, and returns a rule.
+    approval: a rule, or a function that takes the arguments by name, as JSON, and returns a rule. It may also
+        take `args` (all arguments), `input` (the input of the run), `caller` (the worker that calls) and `origins`
+        (for each argument `trusted`, `typed` or `untrusted`).
     parallel: whether it may run beside other calls. Otherwise functions run one after another, in one process.
     schema: a JSON Schema or a class (a Pydantic model, a dataclass, a TypedDict) that describes the
     arguments.

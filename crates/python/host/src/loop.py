@@ -473,14 +473,18 @@ class Host:
             import inspect
 
             parameters = inspect.signature(approval).parameters
-            named = [one for one in parameters.values() if one.kind is not one.VAR_KEYWORD]
+            named = [one.name for one in parameters.values() if one.kind is not one.VAR_KEYWORD]
             args = {**tool.plan.defaults(), **frame["args"]}
-            if len(parameters) == 1 and len(named) == 1 and named[0].name in ("args", "arguments", "input"):
+            about = {"args": args, "arguments": args}
+            about.update({name: frame[name] for name in ("input", "caller", "origins") if name in frame})
+            if len(parameters) == 1 and named in (["args"], ["arguments"], ["input"]):
                 value = approval(args)
-            elif len(named) < len(parameters):
-                value = approval(**args)
             else:
-                value = approval(**{name: args[name] for name in parameters if name in args})
+                # An argument of the tool comes before what else has its name.
+                given = {name: value for name, value in {**about, **args}.items() if name in named}
+                if len(named) < len(parameters):
+                    given = {**args, **given}
+                value = approval(**given)
         if value not in RULES:
             raise ResultError(
                 f"the approval function of {tool.name} must return one of {', '.join(RULES)}, not {show(value)}"

@@ -239,6 +239,36 @@ def f(ctx: ToolContext): return ctx.call("w")
         self.host.send(t="reply", id=id, cb=waiting["cb"], value=None)
         self.host.finish_call(id)
 
+    def test_approval_sees_the_run_beside_the_arguments(self) -> None:
+        module = self.module(
+            """
+from llm_do import tool
+def known(args, input, caller, origins):
+    good = args["to"] in input["input"] and caller == "main" and origins["to"] == "trusted"
+    return "preApproved" if good else "ask"
+@tool(approval=known)
+def pay(to: str): pass
+@tool(approval=lambda input: "ask" if input == 1 else "blocked")
+def named(input: int, other: int = 2): pass
+@tool(approval=lambda input, other: "preApproved" if input == 1 and other == 2 else "blocked")
+def own(input: int, other: int = 2): pass
+@tool(approval=lambda to, **more: "preApproved" if more == {"n": 1} else "blocked")
+def rest(to: str, n: int = 1): pass
+"""
+        )
+        about = {"input": {"input": "pay DE1"}, "caller": "main", "origins": {"to": "trusted"}}
+        for function, args, verdict in (
+            ("pay", {"to": "DE1"}, "preApproved"),
+            ("pay", {"to": "DE2"}, "ask"),
+            # A lone parameter takes all arguments.
+            ("named", {"input": 1}, "blocked"),
+            # The tool's own argument comes before the run's input.
+            ("own", {"input": 1}, "preApproved"),
+            ("rest", {"to": "x"}, "preApproved"),
+        ):
+            self.host.send(t="approval", id=1, module=module, function=function, args=args, **about)
+            self.assertEqual(self.host.next("result")["value"], verdict, function)
+
     def test_approval_without_a_call(self) -> None:
         module = self.module(
             "from llm_do import tool\n@tool(approval=lambda n: 'ask')\ndef f(n: int): pass\n"

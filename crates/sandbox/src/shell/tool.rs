@@ -14,8 +14,8 @@ use crate::confine::{
 };
 use llm_do_core::{
     authority::{Access, Authority, Narrowing, Network, VirtualPath},
-    function::{Effects, Leaf, LeafCall, ToolError, ToolOutput},
-    gate::{DecidedBy, Rule, Subject},
+    function::{Effects, Leaf, LeafCall, MainArgument, ToolError, ToolOutput},
+    gate::{DecidedBy, Rule},
     send::BoxFuture,
 };
 use serde_json::{Map, Value, json};
@@ -291,8 +291,8 @@ impl Leaf for ShellTool {
         // A rule against `rm` speaks of `/bin/rm` too; one that allows it does not.
         let program = line.split(' ').next().unwrap_or_default();
         let named = program.rsplit_once('/').map(|(_, name)| format!("{name}{}", &line[program.len()..]));
-        let subjects = [Some(line.clone()), named].into_iter().flatten().map(Subject::Text).collect();
-        Effects { subjects, says, rules, process: true, ..Effects::default() }
+        let main = MainArgument::Texts([Some(line.clone()), named].into_iter().flatten().collect());
+        Effects { main, says, rules, process: true, ..Effects::default() }
     }
 
     fn least(&self) -> Option<Effects> {

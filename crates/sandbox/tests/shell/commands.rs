@@ -4,10 +4,7 @@ use crate::{
     bench::{Bench, both_tiers},
     worker::{MOUNTS, SECRET, Worker},
 };
-use llm_do_core::{
-    authority::Access,
-    gate::{Rule, Subject},
-};
+use llm_do_core::{authority::Access, function::MainArgument, gate::Rule};
 use llm_do_sandbox::confine::Confinement;
 use serde_json::json;
 use std::fs;
@@ -137,13 +134,13 @@ fn what_rules_match_is_the_normal_form() {
         ("'git push'", "'git push'"),
         ("rm a\\ b *.txt", "rm 'a b' *.txt"),
     ] {
-        assert_eq!(worker.effects(command).subjects, [Subject::Text(normal.to_owned())]);
+        assert_eq!(worker.effects(command).main, MainArgument::Texts(vec![normal.to_owned()]));
     }
     // A command that can't run is blocked with the reason, without asking.
     for command in ["ls | wc", "A=1 env", "'' x", "ls >x", "[ab]x y"] {
         let effects = worker.effects(command);
         assert_eq!(worker.judged(command).0, Rule::Blocked, "{command}");
-        assert_eq!(effects.subjects, [Subject::Text(command.to_owned())]);
+        assert_eq!(effects.main, MainArgument::Texts(vec![command.to_owned()]));
     }
     drop(Bench::new());
 }
@@ -151,8 +148,8 @@ fn what_rules_match_is_the_normal_form() {
 #[test]
 fn a_rule_against_a_program_speaks_of_its_path_too() {
     let worker = Worker::new(crate::bench::B);
-    let subjects = worker.effects("/bin/rm 'a b'").subjects;
-    let text = |text: &str| Subject::Text(text.to_owned());
-    assert_eq!(subjects, [text("/bin/rm 'a b'"), text("rm 'a b'")]);
-    assert_eq!(worker.effects("rm x/y").subjects, [text("rm x/y")]);
+    let main = |command: &str| worker.effects(command).main;
+    let texts = |texts: &[&str]| MainArgument::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
+    assert_eq!(main("/bin/rm 'a b'"), texts(&["/bin/rm 'a b'", "rm 'a b'"]));
+    assert_eq!(main("rm x/y"), texts(&["rm x/y"]));
 }

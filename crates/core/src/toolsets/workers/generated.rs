@@ -8,8 +8,9 @@ use super::refuse;
 use crate::{
     definition::{Instructions, Sandbox, Signature, Untrusted, WorkerDefinition},
     driver::{CutOff, Step, StepEnd},
-    function::{Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation},
-    gate::Subject,
+    function::{
+        Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, MainArgument,
+    },
     journal::{RecordKind, UsedDefinition},
     outcome::{End, Halt, Outcome},
     risk::Risk,
@@ -101,7 +102,7 @@ pub(super) fn always_asks() -> Effects {
 impl Composite for WorkerCreate {
     fn effects(&self, input: &Value) -> Effects {
         let name = input.get("name").and_then(Value::as_str).unwrap_or_default();
-        Effects { subjects: vec![Subject::Text(name.to_owned())], ..always_asks() }
+        Effects { main: MainArgument::Texts(vec![name.to_owned()]), ..always_asks() }
     }
 
     fn least(&self) -> Option<Effects> {

@@ -1,6 +1,9 @@
 //! A worker that is code: the same authority, callers and limits as one with a prompt, and no model.
 
-use super::enter::{Entered, enter, tools, tools_again, translate_back};
+use super::{
+    enter::{Entered, enter, tools, tools_again, translate_back},
+    sets,
+};
 use crate::{
     call_spec::{CallSpec, Callee},
     definition::WorkerDefinition,
@@ -8,6 +11,7 @@ use crate::{
     engine::Frame,
     function::{CompositeCall, Function},
     journal::RecordKind,
+    model::Usage,
     outcome::{End, Ending, FailureKind, Halt, Outcome, Stop},
     step_name::StepName,
     worker::caller,
@@ -29,12 +33,14 @@ pub(super) async fn run(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>
             return Ok(Outcome { origins, ..Outcome::free(end) });
         }
     };
+    let mut usage = Usage::default();
+    sets::read(call, &frame, &mut usage).await?;
     let input = Arc::new(json!({"input": input.whole}));
     let spec = CallSpec { path: call.path.keyed("code"), callee: Callee::Code, input };
     let outcome = caller::call(call.engine, &frame, spec, Some(&function)).await?;
     call.engine.host().driver.shared().ended(call.path).await;
     let end = translate_back(&worker.returned_paths, &handed, outcome.end);
-    Ok(Outcome { end, ..outcome })
+    Ok(Outcome { end, usage: usage.plus(outcome.usage), ..outcome })
 }
 
 /// Makes the tools that the code may call, and the function that it is. This is a step, since it may fail or take too

@@ -11,7 +11,7 @@ use crate::{
     outcome::{End, Failure, FailureKind, Halt, Stop},
     risk::Risk,
     step_name::StepName,
-    toolset::{Configuration, ToolsetContext},
+    toolset::{Configuration, ToolsetContext, ToolsetRegistry},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -191,8 +191,8 @@ async fn make_tools(
                 known.join(", ")
             )
         })?;
-        let origin = format!("{}: toolsets.{name}.approval", worker.id);
-        let configuration = Configuration::parse(configuration, &origin)
+        let written_at = format!("{}: toolsets.{name}.approval", worker.id);
+        let configuration = Configuration::parse(configuration, &written_at)
             .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
         let context = ToolsetContext {
             run: &host.run,
@@ -207,6 +207,7 @@ async fn make_tools(
             .await
             .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
         retried(worker, &made)?;
+        reserved(worker, kind.name(), &made, &host.toolsets)?;
         for wanted in configuration.tools.iter().flatten() {
             if !made.iter().any(|f| *f.meta.name == **wanted || *f.meta.tool_name == **wanted) {
                 let known: Vec<&str> = made.iter().map(|f| &*f.meta.name).collect();
@@ -225,6 +226,28 @@ async fn make_tools(
         }));
     }
     Ok(functions)
+}
+
+/// Checks that no function has the name of a built-in tool: a rule for `read_file` is about the tool of llm-do and nothing
+/// else, whether the worker has that tool or not.
+fn reserved(
+    worker: &WorkerDefinition,
+    toolset: &str,
+    functions: &[Function],
+    kinds: &ToolsetRegistry,
+) -> Result<(), String> {
+    for Function { meta, .. } in functions {
+        let names = [&*meta.name, &*meta.tool_name];
+        if let Some(owner) = kinds.reserving(&names).filter(|owner| owner.name() != toolset) {
+            return Err(format!(
+                "`{}` has a function `{}`, which is the name of a tool of `{}`: rename the function",
+                worker.id,
+                meta.name,
+                owner.name()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the rules of a worker that ask for retries. After a failed attempt only a leaf that reads may run again: another
