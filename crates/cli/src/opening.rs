@@ -282,3 +282,18 @@ fn with_local(providers: Providers) -> Providers {
         Err(ModelError::new(ModelErrorKind::Unsupported, message))
     })
 }
+
+/// What of the command line does not apply to which worker, because the worker is locked.
+pub(crate) fn locked_notes(session: &Session) -> Vec<String> {
+    let RunOptions { model, set, limits, .. } = session.options();
+    let sets = *set != ModelSettings::default() || *limits != GivenLimits::default();
+    let given = match (model.is_some(), sets) {
+        (true, true) => "--model and --set do",
+        (true, false) => "--model does",
+        (false, true) => "--set does",
+        (false, false) => return Vec::new(),
+    };
+    let workers = session.program().loaded();
+    let locked = workers.iter().filter(|worker| worker.locked);
+    locked.map(|worker| format!("{given} not apply to `{}`, which is locked", worker.id)).collect()
+}

@@ -8,6 +8,7 @@ use crate::{
 };
 use llm_do::{
     Environment, Grant, MissingGrant, Problem, PythonFor, ResumeError, code_reader,
+    models::Providers,
     program::{
         Diagnostic, LoadOptions,
         diagnostics::{
@@ -16,7 +17,7 @@ use llm_do::{
         },
         target::{Request, Surroundings, Target},
     },
-    toolset_kinds,
+    toolset_kinds, user_config,
 };
 use llm_do_records::Problem as Line;
 use llm_do_runs::{ReadError, ReopenError};
@@ -61,13 +62,21 @@ pub(crate) fn only_target(target: Option<&str>) -> Vec<String> {
     target.map(|target| vec![target.to_owned(), String::new()]).unwrap_or_default()
 }
 
-/// The options for loading a program only to look at it: every kind of toolset, and the reader of its Python.
+/// What a program is loaded with that is only looked at: every kind of toolset, what reads its Python, and what the user's
+/// configuration says about every program.
+///
+/// # Errors
+/// The user's configuration is wrong.
 pub(crate) fn reading_host(
     request: &Request,
     around: &Surroundings,
     target: &Target,
-    providers: Vec<String>,
-) -> LoadOptions {
+) -> Result<LoadOptions, Problem> {
+    let user = user_config(&home())?;
+    let mut providers: Vec<String> =
+        Providers::new(|_| None).names().into_iter().map(str::to_owned).collect();
+    providers.push("local".into());
+    providers.extend(user.providers.into_keys());
     let environment: Environment = Arc::new(|name| env::var(name).ok());
     let python = PythonFor {
         project: target.source.tree.root(),
@@ -78,7 +87,8 @@ pub(crate) fn reading_host(
     };
     let mut host = request.host(around, toolset_kinds(), providers);
     host.code = Some(code_reader(python.python()));
-    host
+    host.limits = user.limits;
+    Ok(host)
 }
 
 /// What surrounds the command line.

@@ -313,7 +313,8 @@ impl Authority {
     /// The authority of a callee that asks for `by`, called by the holder of `self` (`docs/reference/sandbox.md`).
     ///
     /// The result never has wider bounds than `self`; for foreign workers it never has a wider view either. A
-    /// declared mount that lies wholly outside the bounds is refused.
+    /// declared mount that lies wholly outside the bounds is refused. The one exception is a library's own folder,
+    /// which its workers may read whoever calls them.
     pub fn narrow(&self, worker: &str, by: &Narrowing) -> Result<Self, Refusal> {
         let mut view = match by.declared {
             true => View::new(self.declared_mounts(worker, by)?),
@@ -326,6 +327,11 @@ impl Authority {
         let mut bounds = self.bounds.clone();
         if by.foreign {
             bounds = bounds.narrow(&self.view.extents(Network::On));
+        }
+        if by.declared {
+            for mount in by.mounts.iter().filter(|mount| mount.is_of_library()) {
+                bounds.add(Extent { place: mount.place.clone(), access: Access::Read });
+            }
         }
         if !by.restrict.is_empty() {
             // `restrict` applies to the worker's own view. The paths that the caller passed are the caller's choice
@@ -354,6 +360,10 @@ impl Authority {
         // Outermost first: of two mounts at one path the later one wins, and a declared mount must win over one that
         // another view brought along.
         for mount in View::new(by.mounts.clone()).mounts().iter().rev() {
+            if mount.is_of_library() {
+                mounts.push(mount.clone());
+                continue;
+            }
             let seen =
                 if by.foreign { self.view.within(mount, &self.protection) } else { vec![mount.clone()] };
             if !seen.iter().any(|m| self.bounds.overlaps(&m.place)) {

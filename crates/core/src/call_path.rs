@@ -25,6 +25,10 @@ impl CallPath {
     pub fn judge(&self, turn: u32, index: usize) -> Self {
         Self(format!("{}/ensures.{turn}.{index}", self.0).into())
     }
+    /// The judgement of a tool that a worker's provider runs, by the tool's index in `server_side_tools`.
+    pub fn server_tool(&self, index: usize) -> Self {
+        Self(format!("{}/server.{index}", self.0).into())
+    }
     /// A call made by code rather than by a model's turn. `key` distinguishes it from its siblings (function,
     /// canonical arguments, occurrence; `docs/reference/journal.md`).
     pub fn keyed(&self, key: &str) -> Self {

@@ -11,6 +11,7 @@ pub use ensures::{Ensure, Ensures, Judge};
 pub use output::{FINAL_TOOL, OutputContract};
 
 use crate::{
+    call_path::CallPath,
     estimate::estimate,
     limits::Limits,
     model::{
@@ -44,6 +45,8 @@ pub struct Setup {
     pub sees: Sees,
     /// Names of the tools offered, in order; without the final-result tool.
     pub tools: Vec<Arc<str>>,
+    /// Whether the provider runs tools of its own in it.
+    pub server_tools: bool,
 }
 
 /// The next action.
@@ -157,6 +160,13 @@ impl Conversation {
         contents.into_iter().for_each(|content| self.trail.push(content));
     }
 
+    /// Takes the content of an answer of the model at `call`, which [`Conversation::answered`] adds next.
+    pub(crate) fn received_answer(&mut self, call: &CallPath, answer: &Message) {
+        if self.has_server_tools() {
+            self.trail.push(Content::of_provider(call, &self.setup.worker, answer));
+        }
+    }
+
     /// The first message of a conversation.
     pub fn first_message(parts: Vec<Part>) -> Arc<Message> {
         Arc::new(Message { id: MessageId(0), parent: None, role: Role::User, parts })
@@ -165,6 +175,12 @@ impl Conversation {
     /// The history: valid for any provider, each call answered exactly once.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
+    }
+
+    /// Whether the provider runs tools of its own in it ([`ServerTool`](crate::server_tool::ServerTool)). The engine does
+    /// not see what they read, so each answer may hold words of others.
+    pub fn has_server_tools(&self) -> bool {
+        self.setup.server_tools
     }
 
     /// Number of the next model turn, from 0.
@@ -243,7 +259,8 @@ impl Conversation {
     }
 
     /// Converts the answer to the message that is recorded. Calls get ids that are unique in the turn; blank text and
-    /// results (which only the harness gives) are dropped; an answer with no content left gets a placeholder.
+    /// results (which only the harness gives) are dropped; an answer with no content left gets a placeholder, unless the
+    /// provider has paused it and wants its own parts back.
     /// Providers reject histories without these changes.
     pub fn answer_message(&self, response: &ModelResponse) -> Arc<Message> {
         let mut seen: Vec<Arc<str>> = Vec::new();
@@ -266,7 +283,12 @@ impl Conversation {
             }
         }
         // Reasoning is never sent back as text, so reasoning alone does not count as content.
-        if !parts.iter().any(|part| matches!(part, Part::Text { .. } | Part::Call(_) | Part::Blob(_))) {
+        let is_content = |part: &Part| match part {
+            Part::Text { .. } | Part::Call(_) | Part::Blob(_) => true,
+            Part::Opaque { .. } => response.finish == FinishReason::Paused,
+            _ => false,
+        };
+        if !parts.iter().any(is_content) {
             parts.push(Part::text(EMPTY));
         }
         self.next_message(Role::Assistant, parts)
@@ -278,18 +300,25 @@ impl Conversation {
         self.turn += 1;
         self.push(Arc::clone(&message));
         let calls: Vec<ToolCall> = message.calls().cloned().collect();
+        if calls.is_empty() && finish == FinishReason::Paused {
+            self.state = State::Ask;
+            return None;
+        }
         if calls.is_empty() {
-            return self.final_text(&message, finish);
+            return self.final_text(finish);
         }
         self.plan(calls, finish);
         None
     }
 
-    fn final_text(&mut self, message: &Message, finish: FinishReason) -> Option<Arc<Message>> {
-        let text = message.text();
-        let empty = message.parts.iter().all(|part| match part {
+    fn final_text(&mut self, finish: FinishReason) -> Option<Arc<Message>> {
+        // A turn that the provider paused has several messages.
+        let before = self.messages.iter().rposition(|message| message.role != Role::Assistant);
+        let answer = &self.messages[before.map_or(0, |at| at + 1)..];
+        let text: String = answer.iter().map(|message| message.text()).collect();
+        let empty = answer.iter().flat_map(|message| &message.parts).all(|part| match part {
             Part::Text { text } => text.trim().is_empty() || &**text == EMPTY,
-            Part::Reasoning { .. } | Part::Opaque { .. } => true,
+            Part::Reasoning { .. } | Part::Opaque { .. } | Part::ServerUse(_) | Part::Cited { .. } => true,
             _ => false,
         });
         if finish == FinishReason::Refusal {

@@ -11,6 +11,7 @@ use crate::{
     model::{ModelName, ModelSettings},
     outcome::{Failure, FailureKind},
     schema::Schema,
+    server_tool::ServerTool,
     source::{FunctionId, FunctionSource},
     template::TemplateSource,
 };
@@ -48,6 +49,8 @@ pub struct WorkerDefinition {
     pub returned_paths: Vec<String>,
     /// Toolset name (canonical) and its configuration, sorted by name.
     pub toolsets: Vec<(Arc<str>, Arc<Value>)>,
+    /// Tools that the provider of its model runs.
+    pub server_tools: Arc<[ServerTool]>,
     /// Where its own tools come from, nearest first.
     pub tools: Arc<[ToolLevel]>,
     /// The code that it is, if it is no prompt.

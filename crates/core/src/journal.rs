@@ -15,6 +15,7 @@ use crate::{
     question::{Given, Question},
     risk::Risk,
     rule::{DecidedBy, Mode, Rule},
+    server_tool::ServerTool,
     source::FunctionSource,
     step_name::StepName,
 };
@@ -97,6 +98,11 @@ impl Halt {
         let kind = found.as_ref().and_then(|v| v["kind"].as_str()).unwrap_or("?").to_owned();
         Self::Diverged { path: path.clone(), step: step.clone(), reason: format!("found a record `{kind}`") }
     }
+}
+
+/// Journals of before server-side tools have none.
+fn no_server_tools() -> Arc<[ServerTool]> {
+    Arc::new([])
 }
 
 /// What happened.
@@ -243,6 +249,10 @@ pub enum RecordKind {
         system: Arc<str>,
         /// The tools offered, fixed from here on.
         tools: Arc<[ToolSpec]>,
+        /// The tools that the provider runs itself, with their options, as the gate allowed them. What such a
+        /// conversation answers may hold words of others.
+        #[serde(default = "no_server_tools", skip_serializing_if = "<[_]>::is_empty")]
+        server_tools: Arc<[ServerTool]>,
         /// Schema the answer must satisfy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Arc<Value>>,

@@ -37,6 +37,7 @@ pub mod risk;
 pub mod rule;
 pub mod schema;
 pub mod send;
+pub mod server_tool;
 pub mod shared;
 pub mod source;
 pub mod step_name;

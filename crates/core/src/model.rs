@@ -7,6 +7,7 @@ use crate::{
     call_path::CallPath,
     price::{Price, Usd},
     send::{BoxFuture, MaybeSend, MaybeSync},
+    server_tool::{ServerTool, ServerUse, Source},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -187,6 +188,14 @@ pub enum Part {
         /// The data.
         value: Value,
     },
+    /// The provider ran a tool of its own here (assistant messages only). A record of it for people; what goes back to
+    /// the provider is the [`Part::Opaque`] beside it.
+    ServerUse(ServerUse),
+    /// The pages that the provider names for the text before it (assistant messages only). Never sent back.
+    Cited {
+        /// Each page once.
+        sources: Vec<Source>,
+    },
 }
 
 impl Part {
@@ -355,6 +364,8 @@ pub struct ModelRequest<'a> {
     pub messages: &'a [Arc<Message>],
     /// The functions offered, in a fixed order.
     pub tools: &'a Arc<[ToolSpec]>,
+    /// The tools that the provider runs itself, all of which the model has accepted ([`Model::refused_server_tools`]).
+    pub server_tools: &'a Arc<[ServerTool]>,
     /// Settings, `max_tokens` already capped to what the budget leaves.
     pub settings: &'a ModelSettings,
     /// The schema that the final answer must satisfy, for models whose [`Capabilities::native_schema`] is true;
@@ -403,6 +414,8 @@ pub enum FinishReason {
     Length,
     /// The model or its provider declined to answer.
     Refusal,
+    /// The provider has paused a long turn with tools of its own. The next request continues it.
+    Paused,
     /// Anything else.
     Other,
 }
@@ -423,6 +436,9 @@ pub struct Usage {
     /// Tokens produced, reasoning included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
+    /// Uses of tools that the provider ran ([`Part::ServerUse`]), which it charges apart from tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_uses: Option<u64>,
     /// What they cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemas", schemars(with = "Option<f64>"))]
@@ -444,6 +460,7 @@ impl Usage {
             cached_tokens: add(self.cached_tokens, other.cached_tokens),
             cache_write_tokens: add(self.cache_write_tokens, other.cache_write_tokens),
             output_tokens: add(self.output_tokens, other.output_tokens),
+            server_uses: add(self.server_uses, other.server_uses),
             // A sum with an unknown part is unknown. A side without any usage is not a part.
             cost_usd: match (self.cost_usd, other.cost_usd) {
                 (Some(a), Some(b)) => Some(a.plus(b)),
@@ -581,6 +598,10 @@ pub trait Model: MaybeSend + MaybeSync {
     /// (`docs/reference/worker-files.md`).
     fn refused_settings(&self, _settings: &ModelSettings) -> Vec<String> {
         Vec::new()
+    }
+    /// Which of these tools its provider can't run, each with the reason. Checked before anything is sent.
+    fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
+        tools.iter().map(|tool| format!("the model has no `{}` of its own", tool.name())).collect()
     }
     /// Answers one request. Never retries by itself: the engine retries, so that retries are recorded.
     fn respond<'a>(

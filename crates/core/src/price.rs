@@ -39,6 +39,11 @@ impl Usd {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// That many times the amount.
+    fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
+
     /// The cost of that many tokens at this price per million. Rounded up.
     fn for_tokens(self, tokens: u64) -> Self {
         let pico = (u128::from(self.0) * u128::from(tokens)).div_ceil(1_000_000);
@@ -98,12 +103,19 @@ pub struct Price {
     pub cache_write: Option<Usd>,
     /// Tokens produced, reasoning included.
     pub output: Usd,
+    /// One use of a tool that the provider runs, in dollars; unknown if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_use: Option<Usd>,
 }
 
 impl Price {
-    /// The cost of a request. `None` if its tokens are unknown, which differs from zero.
+    /// The cost of a request. `None` if its tokens or the price of a part are unknown, which differs from zero.
     pub fn of(&self, usage: &Usage) -> Option<Usd> {
         let (input, output) = (usage.input_tokens?, usage.output_tokens?);
+        let uses = match usage.server_uses {
+            None | Some(0) => Usd::ZERO,
+            Some(uses) => self.server_use?.times(uses),
+        };
         let cached = usage.cached_tokens.unwrap_or(0).min(input);
         let written = usage.cache_write_tokens.unwrap_or(0).min(input - cached);
         let parts = [
@@ -111,6 +123,7 @@ impl Price {
             self.cached_input.unwrap_or(self.input).for_tokens(cached),
             self.cache_write.unwrap_or(self.input).for_tokens(written),
             self.output.for_tokens(output),
+            uses,
         ];
         Some(parts.into_iter().sum())
     }
@@ -153,6 +166,7 @@ mod tests {
             cached_input: Some(usd(0.3)),
             cache_write: Some(usd(3.75)),
             output: usd(15.0),
+            server_use: None,
         };
         let usage = Usage {
             input_tokens: Some(1_000_000),
@@ -164,6 +178,10 @@ mod tests {
         assert_eq!(price.of(&usage), Some(usd(1.5 + 0.12 + 0.375 + 0.15)));
         assert_eq!(price.at_most(1_000_000, 10_000), usd(3.75 + 0.15));
         assert_eq!(price.of(&Usage { output_tokens: None, ..usage }), None, "unknown is not nothing");
+        let searched = Usage { server_uses: Some(2), ..usage };
+        assert_eq!(price.of(&searched), None, "a search has a price that is not known");
+        let known = Price { server_use: Some(usd(0.01)), ..price };
+        assert_eq!(known.of(&searched), Some(usd(1.5 + 0.12 + 0.375 + 0.15 + 0.02)));
         assert_eq!(price.output_for(usd(0.15), 0), Some(10_000));
         assert_eq!(price.output_for(usd(3.0), 1_000_000), Some(0));
     }

@@ -71,6 +71,7 @@ pub fn conversation_at(
             RecordKind::ConversationStarted {
                 worker,
                 tools,
+                server_tools,
                 output,
                 final_tool,
                 ensures,
@@ -91,6 +92,7 @@ pub fn conversation_at(
                     output: OutputContract::new(schema.map(Arc::new), *final_tool).ensuring(ensures.clone()),
                     sees: can.sees,
                     tools: offered.filter(|name| &**name != FINAL_TOOL).collect(),
+                    server_tools: !server_tools.is_empty(),
                 };
                 fold = Some(Fold {
                     conversation: Conversation::new(setup, Arc::clone(message))
@@ -104,6 +106,7 @@ pub fn conversation_at(
             RecordKind::ModelAnswered { message, finish, .. } if record.path == *path => {
                 if let Some(fold) = &mut fold {
                     fold.go_on(&ends);
+                    fold.conversation.received_answer(path, message);
                     fold.conversation.answered(Arc::clone(message), *finish);
                 }
             }

@@ -70,6 +70,8 @@ pub enum StepName {
     Work(u32),
     /// `log.N`: what code printed. N counts within the call.
     Log(u32),
+    /// `left_out`: a tool of the provider was refused, so the conversation is held without it.
+    LeftOut,
     /// `misfit`: the result does not fit the schema that describes it.
     Misfit,
     /// `end`: the call has ended.
@@ -134,6 +136,7 @@ impl fmt::Display for StepName {
             Self::Kept => f.write_str("kept"),
             Self::Work(number) => write!(f, "work.{number}"),
             Self::Log(number) => write!(f, "log.{number}"),
+            Self::LeftOut => f.write_str("left_out"),
             Self::Misfit => f.write_str("misfit"),
             Self::End => f.write_str("end"),
             Self::Other(name) => f.write_str(name),
@@ -176,6 +179,7 @@ fn parse(text: &str) -> Option<StepName> {
             "truncated" => S::Truncated,
             "limit" => S::Limit,
             "kept" => S::Kept,
+            "left_out" => S::LeftOut,
             "misfit" => S::Misfit,
             "end" => S::End,
             _ => return None,
@@ -268,6 +272,7 @@ mod tests {
             (S::Kept, "kept"),
             (S::Work(7), "work.7"),
             (S::Log(4), "log.4"),
+            (S::LeftOut, "left_out"),
             (S::Misfit, "misfit"),
             (S::End, "end"),
             (S::Other("elicit.1.2".into()), "elicit.1.2"),

@@ -84,6 +84,7 @@ async fn measure(
         system: &system,
         messages: &messages,
         tools: &tools,
+        server_tools: &Arc::from([]),
         settings: &settings,
         output: output.as_ref(),
     };

@@ -67,7 +67,7 @@ fn turn(message: &Message) -> Result<(&'static str, String), ModelError> {
                     ));
                 }
             },
-            Part::Reasoning { .. } | Part::Opaque { .. } => continue,
+            Part::Reasoning { .. } | Part::Opaque { .. } | Part::ServerUse(_) | Part::Cited { .. } => continue,
         });
     }
     let role = match message.role {
@@ -181,6 +181,7 @@ mod tests {
             system: &system,
             messages,
             tools: &tools,
+            server_tools: &Arc::from([]),
             settings: &settings,
             output: output.as_ref(),
         })

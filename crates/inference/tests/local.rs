@@ -125,6 +125,7 @@ impl Ask {
             system: &system,
             messages: &messages,
             tools: &tools,
+            server_tools: &Arc::from([]),
             settings: &self.settings,
             output: output.as_ref(),
         };

@@ -119,7 +119,7 @@ fn custom(declared: &Provider) -> CustomProvider {
     }
 }
 
-/// Opens a worker's model and checks that it takes the worker's settings: everything that would fail at its first
+/// Opens a worker's model and checks that it takes the worker's settings and server-side tools: everything that would fail at its first
 /// turn and can be known now.
 pub(crate) fn open(
     worker: &Arc<WorkerDefinition>,
@@ -133,7 +133,12 @@ pub(crate) fn open(
     };
     let name = choice.of(worker).map_err(|failure| fail(None, failure.message))?;
     let model = models.open(&name).map_err(|ModelError { message, .. }| fail(Some(&name), message))?;
-    match model.refused_settings(&worker.settings).into_iter().next() {
+    let tools = if worker.server_tools.is_empty() {
+        Vec::new()
+    } else {
+        model.refused_server_tools(&worker.server_tools)
+    };
+    match model.refused_settings(&worker.settings).into_iter().chain(tools).next() {
         Some(refused) => Err(fail(Some(&name), refused)),
         None => Ok(()),
     }

@@ -191,7 +191,10 @@ impl Session {
     /// Whether calls of the loaded workers may need an approval, as far as this is known before a run. Code can ask without
     /// that it is known.
     pub fn may_ask(&self) -> bool {
-        self.program().loaded().iter().any(|worker| self.toolsets().may_ask(worker))
+        let asks = |worker: &Arc<WorkerDefinition>| {
+            !worker.server_tools.is_empty() || self.toolsets().may_ask(worker)
+        };
+        self.program().loaded().iter().any(asks)
     }
 
     /// Folder of the journals.

@@ -13,6 +13,7 @@ mod client;
 mod custom;
 mod default_model;
 mod failure;
+mod history;
 mod known;
 mod output;
 mod prices;
@@ -22,6 +23,7 @@ mod remote;
 mod request;
 mod response;
 mod script;
+mod server_tools;
 
 pub use custom::{Api, CustomProvider};
 pub use default_model::DefaultModel;

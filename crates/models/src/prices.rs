@@ -27,11 +27,12 @@ impl<'de> Deserialize<'de> for Line {
             cached_input: Option<Usd>,
             cache_write: Option<Usd>,
             output: Usd,
+            server_use: Option<Usd>,
             max_output: Option<u32>,
         }
-        let Written { input, cached_input, cache_write, output, max_output, .. } =
+        let Written { input, cached_input, cache_write, output, server_use, max_output, .. } =
             Written::deserialize(input)?;
-        let price = Some(Price { input, cached_input, cache_write, output });
+        let price = Some(Price { input, cached_input, cache_write, output, server_use });
         Ok(Self(Terms { price, max_output }))
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     prices,
     remote::Remote,
     request::Form,
-    script,
+    script, server_tools,
 };
 use genai::{
     Headers, ModelIden, ServiceTarget,
@@ -291,6 +291,7 @@ impl Providers {
             headers: (!headers.is_empty()).then(|| Headers::from(headers.into_iter().collect::<Vec<_>>())),
             form: Form {
                 wire,
+                host: server_tools::host(kind, name.model()),
                 iden,
                 provider: name.provider().into(),
                 images,

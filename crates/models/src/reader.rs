@@ -12,6 +12,7 @@ mod responses;
 use crate::{
     known::Wire,
     response::{Answer, Block, Call},
+    server_tools,
 };
 use genai::{adapter::AdapterKind, chat::StopReason};
 use llm_do_core::model::{Delta, Usage};
@@ -36,6 +37,9 @@ struct Draft {
     /// The text of the `input` of opaque blocks, by their number.
     inputs: BTreeMap<u64, String>,
     reasoning: String,
+    /// Gemini's reports on what its tools have read: of searches, and of pages.
+    grounding: Value,
+    fetched: Value,
     refusal: String,
     stop: Option<String>,
     /// The server has said that nothing follows.
@@ -138,7 +142,7 @@ impl Reader {
 
     /// The answer. `blank` has what the request says about it.
     pub(crate) fn answer(&mut self, blank: Answer) -> Answer {
-        let Draft { mut blocks, inputs, reasoning, refusal, stop, usage, .. } =
+        let Draft { mut blocks, inputs, reasoning, grounding, fetched, refusal, stop, usage, .. } =
             std::mem::take(&mut self.draft);
         for (key, input) in inputs {
             if let Some(Block::Opaque(Value::Object(map))) = blocks.get_mut(&key) {
@@ -147,6 +151,10 @@ impl Reader {
         }
         Answer {
             blocks: blocks.into_values().collect(),
+            uses: server_tools::searched(&grounding)
+                .into_iter()
+                .chain(server_tools::fetched(&fetched))
+                .collect(),
             reasoning: (!reasoning.is_empty()).then_some(reasoning),
             stop: stop.map(StopReason::from),
             usage,

@@ -8,6 +8,7 @@ use crate::{
     reader::{Failure, Reader},
     request::Form,
     response::{Answer, Block, usage_of_genai},
+    server_tools,
 };
 use futures_util::StreamExt as _;
 use genai::{
@@ -23,6 +24,7 @@ use llm_do_core::{
         ModelSettings, Sees,
     },
     send::BoxFuture,
+    server_tool::ServerTool,
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -89,6 +91,10 @@ impl Model for Remote {
         refused
     }
 
+    fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
+        tools.iter().filter_map(|tool| tool.refused_by(self.form.host, &self.form.provider)).collect()
+    }
+
     fn respond<'a>(
         &'a self,
         request: ModelRequest<'a>,
@@ -153,14 +159,14 @@ impl Remote {
             .form
             .request(request)
             .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?;
-        let (options, wrapped) = self.options(request);
+        let (options, wrapped) = self.options(request, &chat);
         Ok(Prepared { chat, options, wrapped })
     }
 
-    fn options(&self, request: &ModelRequest<'_>) -> (ChatOptions, bool) {
+    fn options(&self, request: &ModelRequest<'_>, chat: &ChatRequest) -> (ChatOptions, bool) {
         let ModelSettings { temperature, top_p, max_tokens, seed, stop, reasoning_effort } = request.settings;
         let effort = reasoning_effort.as_ref().and_then(|effort| effort.parse().ok());
-        let (body, wrapped) = self.extra_body(request);
+        let (body, wrapped) = self.extra_body(request, chat);
         let output = request.output.filter(|_| self.form.wire == Wire::Gemini);
         let by_genai = self.reader().is_none();
         let options = ChatOptions {
@@ -180,7 +186,7 @@ impl Remote {
             response_format: output.map(|schema| JsonSpec::new("answer", schema.as_ref().clone()).into()),
             stream_header_timeout: Some(self.whom.idle),
             stream_read_timeout: Some(self.whom.idle),
-            extra_headers: self.headers.clone(),
+            extra_headers: self.headers(request.server_tools),
             // Routes the requests of one conversation to the server that caches its prefix. It also keeps `genai`
             // from switching the newest models' automatic cache off.
             prompt_cache_key: self.caches_by_key().then(|| cache_key(request)),
@@ -215,7 +221,23 @@ impl Remote {
             && (self.official || self.model().starts_with("gpt-"))
     }
 
-    fn extra_body(&self, request: &ModelRequest<'_>) -> (Option<Value>, bool) {
+    /// The endpoint's headers, with those that the tools need.
+    fn headers(&self, tools: &[ServerTool]) -> Option<Headers> {
+        const BETA: &str = "anthropic-beta";
+        let betas = if self.form.wire == Wire::Anthropic { server_tools::betas(tools) } else { Vec::new() };
+        if betas.is_empty() {
+            return self.headers.clone();
+        }
+        let mut headers = self.headers.clone().unwrap_or_default();
+        let given = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(BETA));
+        let (name, given) = given.map_or((BETA, None), |(name, value)| (name.as_str(), Some(value.as_str())));
+        let all: Vec<&str> = given.into_iter().chain(betas).collect();
+        let beta = (name.to_owned(), all.join(","));
+        headers.merge(beta);
+        Some(headers)
+    }
+
+    fn extra_body(&self, request: &ModelRequest<'_>, chat: &ChatRequest) -> (Option<Value>, bool) {
         let mut body = Map::new();
         let mut wrapped = false;
         // Not by `genai`'s own option, which would make every optional property a required one.
@@ -235,6 +257,12 @@ impl Remote {
             let effort = request.settings.reasoning_effort.as_deref();
             body.insert("reasoning".into(), json!({ "effort": effort }));
         }
+        if self.form.wire == Wire::Responses && !request.server_tools.is_empty() {
+            let reasoning = self.captures_reasoning().then_some("reasoning.encrypted_content");
+            let included = reasoning.into_iter().chain(server_tools::included(request.server_tools));
+            body.insert("include".into(), included.collect());
+        }
+        body.extend(self.form.history(request, chat).map(|(key, history)| (key.to_owned(), history)));
         ((!body.is_empty()).then_some(Value::Object(body)), wrapped)
     }
 

@@ -3,7 +3,7 @@
 //! `genai` consumes a request, so each turn builds one from the history. This costs no more than copying a stored
 //! request, and a waiting run stores none.
 
-use crate::{known::Wire, response::Echo};
+use crate::{history, known::Wire, response::Echo, server_tools};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use genai::{
     ModelIden,
@@ -12,7 +12,10 @@ use genai::{
         ToolCall, ToolResponse,
     },
 };
-use llm_do_core::model::{Arguments, Blob, Message, ModelRequest, Part, Role, ToolResult, ToolSpec};
+use llm_do_core::{
+    model::{Arguments, Blob, Message, ModelRequest, Part, Role, ToolResult, ToolSpec},
+    server_tool::ToolHost,
+};
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
@@ -20,6 +23,8 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     pub(crate) wire: Wire,
+    /// Whose tools the endpoint runs itself.
+    pub(crate) host: ToolHost,
     pub(crate) iden: ModelIden,
     /// The provider's name in [`Part::Opaque`].
     pub(crate) provider: Arc<str>,
@@ -77,8 +82,10 @@ impl Form {
             Wire::Anthropic => chat.messages.push(ChatMessage::system(system)),
             _ => chat.system = Some(system.to_owned()),
         }
-        if !request.tools.is_empty() {
-            chat.tools = Some(request.tools.iter().map(|tool| self.tool(tool)).collect());
+        let own = request.server_tools.iter().filter_map(|tool| server_tools::tool(self.wire, tool));
+        let tools: Vec<Tool> = own.chain(request.tools.iter().map(|tool| self.tool(tool))).collect();
+        if !tools.is_empty() {
+            chat.tools = Some(tools);
         }
         for message in request.messages {
             self.push(message, &mut chat.messages)?;
@@ -87,6 +94,24 @@ impl Form {
             mark_for_cache(&mut chat);
         }
         Ok(chat)
+    }
+
+    /// The history in the provider's form, under the key of the request's body, where `genai` would leave out what a
+    /// tool of the provider has said.
+    pub(crate) fn history(
+        &self,
+        request: &ModelRequest<'_>,
+        chat: &ChatRequest,
+    ) -> Option<(&'static str, Value)> {
+        match self.wire {
+            _ if request.server_tools.is_empty() => None,
+            Wire::Responses => Some(("input", history::responses(&chat.messages))),
+            Wire::Gemini => {
+                let signs_calls = self.iden.model_name.contains("gemini-3");
+                Some(("contents", history::gemini(&chat.messages, signs_calls)))
+            }
+            Wire::OpenAi | Wire::Anthropic | Wire::Ollama | Wire::Cohere | Wire::Bedrock => None,
+        }
     }
 
     /// `genai` turns tools of these names into the provider's own, which run there and pass no gate.
@@ -276,6 +301,7 @@ mod tests {
     fn form(wire: Wire) -> Form {
         Form {
             wire,
+            host: ToolHost::Without,
             iden: ModelIden::new(AdapterKind::OpenAI, "m"),
             provider: "p".into(),
             images: true,

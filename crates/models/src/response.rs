@@ -1,8 +1,16 @@
 //! Answers in the engine's form.
 
-use crate::{output, request::Form};
+use crate::{
+    known::Wire,
+    output,
+    request::Form,
+    server_tools::{self, Results},
+};
 use genai::chat::{self, ContentPart, StopReason};
-use llm_do_core::model::{Arguments, FinishReason, ModelResponse, Part, ToolCall, Usage};
+use llm_do_core::{
+    model::{Arguments, FinishReason, ModelResponse, Part, ToolCall, Usage},
+    server_tool::ServerUse,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::HashSet, sync::Arc};
@@ -11,6 +19,8 @@ use std::{collections::HashSet, sync::Arc};
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) blocks: Vec<Block>,
+    /// The uses of the provider's tools that it reports outside the blocks.
+    pub(crate) uses: Vec<ServerUse>,
     /// Thinking outside the blocks.
     pub(crate) reasoning: Option<String>,
     pub(crate) stop: Option<StopReason>,
@@ -108,13 +118,25 @@ impl Block {
         blocks
     }
 
-    fn push(self, form: &Form, turn: u32, ids: &mut HashSet<String>, parts: &mut Vec<Part>) {
+    fn push(
+        self,
+        form: &Form,
+        turn: u32,
+        ids: &mut HashSet<String>,
+        results: &mut Results,
+        parts: &mut Vec<Part>,
+    ) {
         match self {
             Self::Text { text, .. } if text.is_empty() => {}
             Self::Text { text, citations } => {
                 parts.push(Part::text(text));
-                if !citations.is_empty() {
+                let sources = server_tools::cited(&citations);
+                // Other providers don't want them back.
+                if !citations.is_empty() && form.wire == Wire::Anthropic {
                     parts.extend(Echo::Citations(citations).part(form));
+                }
+                if !sources.is_empty() {
+                    parts.push(Part::Cited { sources });
                 }
             }
             Self::Thinking { text, signature } => {
@@ -126,7 +148,10 @@ impl Block {
                 }
             }
             Self::Signature(signature) => parts.extend(Echo::Signature(signature).part(form)),
-            Self::Opaque(value) => parts.extend(Echo::Block(value).part(form)),
+            Self::Opaque(value) => {
+                parts.extend(results.used(form.wire, &value).map(Part::ServerUse));
+                parts.extend(Echo::Block(value).part(form));
+            }
             Self::Call(Call { id, name, arguments, signatures }) => {
                 let id = unique(id, turn, ids);
                 if !signatures.is_empty() {
@@ -156,9 +181,18 @@ impl Answer {
             }
         }
         let mut ids = HashSet::new();
+        let own = self.blocks.iter().filter_map(|block| match block {
+            Block::Opaque(value) => Some(value),
+            _ => None,
+        });
+        let mut results = Results::among(form.wire, own);
         for block in self.blocks {
-            block.push(form, self.turn, &mut ids, &mut parts);
+            block.push(form, self.turn, &mut ids, &mut results, &mut parts);
         }
+        parts.extend(self.uses.into_iter().map(Part::ServerUse));
+        let uses = parts.iter().filter(|part| matches!(part, Part::ServerUse(_))).count() as u64;
+        let counted = (uses > 0).then_some(uses);
+        let usage = Usage { server_uses: self.usage.server_uses.or(counted), ..self.usage };
         let mut finish = finish(self.stop.as_ref(), has_calls);
         if !self.refusal.is_empty() {
             parts.push(Part::text(self.refusal));
@@ -167,7 +201,7 @@ impl Answer {
         if self.wrapped {
             unwrap_texts(&mut parts);
         }
-        ModelResponse { parts, finish, usage: self.usage }
+        ModelResponse { parts, finish, usage }
     }
 }
 
@@ -220,6 +254,7 @@ fn finish(stop: Option<&StopReason>, calls: bool) -> FinishReason {
         Some(StopReason::ContentFilter(_)) => FinishReason::Refusal,
         Some(StopReason::Other(word)) => match word.as_str() {
             "guardrail_intervened" | "content_filtered" => FinishReason::Refusal,
+            "pause_turn" => FinishReason::Paused,
             _ => FinishReason::Other,
         },
         None if calls => FinishReason::ToolCalls,
@@ -237,6 +272,7 @@ pub(crate) fn usage_of_genai(usage: Option<chat::Usage>) -> Usage {
             cached_tokens: details.cached_tokens.and_then(count),
             cache_write_tokens: details.cache_creation_tokens.and_then(count),
             output_tokens: usage.completion_tokens.and_then(count),
+            server_uses: None,
             cost_usd: None,
         }
     })
@@ -245,13 +281,16 @@ pub(crate) fn usage_of_genai(usage: Option<chat::Usage>) -> Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::known::Wire;
     use genai::{ModelIden, adapter::AdapterKind};
-    use llm_do_core::model::{Message, MessageId, Role};
+    use llm_do_core::{
+        model::{Message, MessageId, Role},
+        server_tool::ToolHost,
+    };
 
     fn form(wire: Wire) -> Form {
         Form {
             wire,
+            host: ToolHost::Without,
             iden: ModelIden::new(AdapterKind::Gemini, "gemini-3-flash"),
             provider: "p".into(),
             images: true,
@@ -344,7 +383,7 @@ mod tests {
             ("refusal", false, FinishReason::Refusal),
             ("SAFETY", false, FinishReason::Refusal),
             ("guardrail_intervened", false, FinishReason::Refusal),
-            ("pause_turn", false, FinishReason::Other),
+            ("pause_turn", false, FinishReason::Paused),
         ] {
             assert_eq!(of(word, calls), expected, "{word}");
         }

@@ -13,6 +13,7 @@ use llm_do_core::{
         ModelRequest, ModelResponse, Part, Sees, ToolCall, Usage,
     },
     send::BoxFuture,
+    server_tool::ServerTool,
 };
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde_json::Value;
@@ -62,6 +63,11 @@ fn templates() -> Environment<'static> {
 impl Model for ScriptModel {
     fn capabilities(&self) -> Capabilities {
         Capabilities { native_schema: true, tools: true, sees: Sees { images: true, pdf: true } }
+    }
+
+    /// A script stands in for any provider.
+    fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
+        Vec::new()
     }
 
     fn respond<'a>(

@@ -75,6 +75,7 @@ async fn ask_way(
         system: &"Be brief.".into(),
         messages: &messages,
         tools: &Arc::from([tool]),
+        server_tools: &Arc::from([]),
         settings: &ModelSettings::default(),
         output: None,
     };

@@ -72,6 +72,7 @@ async fn ask(
         system: &"Be brief.".into(),
         messages: &messages,
         tools: &Arc::from([]),
+        server_tools: &Arc::from([]),
         settings: &ModelSettings::default(),
         output: None,
     };

@@ -132,6 +132,7 @@ impl Talk {
             system: &self.system,
             messages: &self.messages,
             tools: &self.tools,
+            server_tools: &Arc::from([]),
             settings: &self.settings,
             output: self.output.as_ref(),
         };

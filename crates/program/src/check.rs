@@ -11,6 +11,7 @@ mod names;
 mod prompts;
 pub(crate) mod rules;
 pub(crate) mod scope;
+mod server_tools;
 mod tools;
 
 use crate::{
@@ -78,6 +79,7 @@ pub fn check(source: Source, host: LoadOptions) -> Vec<Diagnostic> {
     prompts::check(&scope, &mut found);
     capabilities::check(&scope, &mut found);
     graph::check(&scope, &mut found);
+    server_tools::check(&scope, &mut found);
     if let Some(entry) = entry {
         let authorities = Authorities::follow(scope.packages, scope.workers, scope.host, scope.work, entry);
         authority::check(&scope, &authorities, &mut found);

@@ -7,6 +7,7 @@ mod mistakes;
 mod retries;
 mod schema_file;
 mod sections;
+pub(crate) mod server_tools;
 
 pub(crate) use instructions::bad_template;
 pub(crate) use retries::{not_retried, retried};
@@ -119,6 +120,10 @@ impl Context<'_> {
             found,
         );
         if self.package.library.is_some() {
+            let program = self.packages.program().tree.root();
+            mounts::read_own_folder(&mut sandbox.narrowing.mounts, &self.package.own, program);
+        }
+        if self.package.library.is_some() {
             // A library gets its caller's authority and needs no grant (`docs/reference/sandbox.md`).
             sandbox.grants.clear();
             self.check_variables(&sandbox, found);
@@ -162,6 +167,7 @@ impl Context<'_> {
         let compatible = manifest::globs(keys.get("compatible_models"), found);
         check_compatible(&keys, &compatible, found);
         let ensures = ensures(&keys, found);
+        let server_tools = server_tools::read(&keys, found).into_iter().map(|(tool, _)| tool).collect();
         let (code, code_text) = self.code_of(located, document, &keys, found)?.unzip();
         let written = match code {
             Some(_) => None,
@@ -189,6 +195,7 @@ impl Context<'_> {
             ensures,
             returned_paths,
             toolsets: configurations(&all_toolsets),
+            server_tools,
             tools,
             code,
             allow_workers,

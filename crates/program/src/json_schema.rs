@@ -144,6 +144,9 @@ fn value(shape: &'static Shape, at: &str, one_of_several: bool) -> Value {
             { "type": "string" },
             { "type": "array", "items": { "type": "string" } },
         ] }),
+        Shape::List(inner) => {
+            json!({ "type": "array", "items": value(inner, &format!("{at}/items"), false) })
+        }
         Shape::Map(inner) => {
             let inner = nullable(value(inner, &format!("{at}/additionalProperties"), false));
             json!({ "type": "object", "additionalProperties": inner })

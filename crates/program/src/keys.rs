@@ -38,7 +38,11 @@ pub const WORKER: &[Key] = &[
     Key::new("interaction", Shape::Choice(&["none"], &["user"]), "`none`, the default"),
     Key::new("max_context_tokens", Shape::Later, "context limit for chat"),
     Key::new("limits", Shape::Record(LIMITS), "turns, calls, tokens, cost, time, depth"),
-    Key::new("server_side_tools", Shape::Later, "tools that the provider runs"),
+    Key::new(
+        "server_side_tools",
+        Shape::List(&SERVER_TOOL),
+        "tools that the provider runs, by name or with options",
+    ),
     Key::new(
         "ensures",
         Shape::Either(&[Shape::Texts, Shape::Map(&Shape::Text)]),
@@ -111,6 +115,19 @@ pub const LIBRARY: &[Key] = &[
 pub const IMPORTS: &[Key] = &[
     Key::new("workers", Shape::Texts, "workers: IDs, `library:worker`, `./path`"),
     Key::new("tools", Shape::Texts, "Python files, or `package.module:register`"),
+];
+
+/// One of `server_side_tools`: its name, or a map with its options.
+const SERVER_TOOL: Shape = Shape::Either(&[SERVER_TOOL_TYPE, Shape::Record(SERVER_TOOL_OPTIONS)]);
+
+const SERVER_TOOL_TYPE: Shape =
+    Shape::Choice(&["web_search", "web_fetch", "code_execution"], &["image_generation"]);
+
+const SERVER_TOOL_OPTIONS: &[Key] = &[
+    Key::new("tool_type", SERVER_TOOL_TYPE, "which tool").required(),
+    Key::new("max_uses", Shape::Count(1), "most uses in one request"),
+    Key::new("allowed_domains", Shape::Texts, "only these domains"),
+    Key::new("blocked_domains", Shape::Texts, "never these domains"),
 ];
 
 /// `tools` of a manifest.

@@ -134,6 +134,23 @@ pub fn merge(
     merged
 }
 
+/// Marks the mounts of a library's own folder, which its workers may read whoever calls them. `sandbox.root` states no
+/// mode, so there it is for reading only. A library whose folder contains the program has no folder of its own: it would
+/// read the program's files.
+pub fn read_own_folder(mounts: &mut [Mount], own: &[Place], program: &Place) {
+    if own.iter().any(|own| program.is_within(own)) {
+        return;
+    }
+    for mount in mounts.iter_mut().filter(|mount| own.iter().any(|own| mount.place.is_within(own))) {
+        if mount.at == VirtualPath::root() {
+            mount.access = Access::Read;
+        }
+        if mount.access == Access::Read {
+            mount.origin = Origin::Library;
+        }
+    }
+}
+
 /// The layers whose `restrict` is about declared mounts. Without mounts, a worker sees what its caller sees.
 fn declaring<'a>(layers: Layers<'a>) -> impl Iterator<Item = &'a Node> {
     let declares = |sandbox: &&Node| sandbox.get("root").is_some() || sandbox.get("paths").is_some();

@@ -45,6 +45,8 @@ pub enum Shape {
     Choice(&'static [&'static str], &'static [&'static str]),
     /// A list of texts, or one text.
     Texts,
+    /// A list of such values.
+    List(&'static Shape),
     /// Keys that the user names, each with such a value.
     Map(&'static Shape),
     /// These keys.
@@ -290,6 +292,14 @@ fn fit(node: &Node, shape: &'static Shape, path: &str, found: &mut Vec<Diagnosti
             }
             _ => wrong(found),
         },
+        Shape::List(inner) => match &node.data {
+            Data::List(items) => {
+                let items = items.iter().enumerate();
+                let kept = items.filter_map(|(i, item)| fit(item, inner, &format!("{path}[{i}]"), found));
+                Some(Node { span: node.span.clone(), data: Data::List(kept.collect()) })
+            }
+            _ => wrong(found),
+        },
         Shape::Map(inner) => match &node.data {
             Data::Map(entries) => {
                 let mut kept = Vec::new();
@@ -324,6 +334,7 @@ fn suits(node: &Node, shape: &Shape) -> bool {
         (Shape::Rule, Data::Text(_)) => true,
         (Shape::Approval, Data::Text(_) | Data::Flag(_)) => true,
         (Shape::Texts, Data::List(_) | Data::Text(_)) => true,
+        (Shape::List(_), Data::List(_)) => true,
         (Shape::Map(_) | Shape::Record(_), Data::Map(_)) => true,
         (Shape::Either(shapes), _) => shapes.iter().any(|shape| suits(node, shape)),
         _ => false,
@@ -344,6 +355,7 @@ pub fn describe(shape: &Shape) -> String {
             names.join(" or ")
         }
         Shape::Texts => "a list of texts".into(),
+        Shape::List(_) => "a list".into(),
         Shape::Map(_) | Shape::Record(_) => "a map".into(),
         Shape::Either(shapes) => shapes.iter().map(describe).collect::<Vec<_>>().join(" or "),
         Shape::Any | Shape::Later => "a value".into(),
@@ -468,7 +480,7 @@ mod tests {
     #[test]
     fn everything_wrong_is_found_at_once() {
         let (_, found) = worker(
-            "modle: x\nlocked: yes\nlimits: {max_turns: 0, max_trns: 1}\nserver_side_tools: [a]\nmode: chat\n",
+            "modle: x\nlocked: yes\nlimits: {max_turns: 0, max_trns: 1}\nmax_context_tokens: 1\nmode: chat\n",
         );
         let codes: Vec<&str> = found.iter().map(|d| d.code.id).collect();
         assert_eq!(codes, ["E0201", "E0202", "E0203", "E0201", "E0204", "E0204"]);

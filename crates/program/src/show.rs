@@ -118,6 +118,11 @@ impl Shown {
         }
     }
 
+    /// Whether overrides of the command line don't apply to it (`locked`).
+    pub fn is_locked(&self) -> bool {
+        self.settings.iter().any(|setting| setting.path == ["locked"] && setting.value == true)
+    }
+
     /// As YAML that is valid front matter, with the origin of each value as a comment.
     pub fn to_yaml(&self) -> String {
         let mut lines: Vec<(String, Option<&str>)> = Vec::new();
@@ -364,6 +369,9 @@ fn rule_name(rule: Rule) -> &'static str {
     }
 }
 
+/// The origin of what no file of the program says and is no default.
+const USER: &str = "the user's configuration";
+
 /// The lower value of each limit, and defaults for limits that are not set.
 fn limits(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
     let layers = [
@@ -397,6 +405,13 @@ fn limits(effective: &Effective, package: &Package, packages: &Packages, setting
             }
             None if !value.is_null() && defaults.get(field) == Some(&value) => {
                 settings.push(Setting::new(&["limits", key.name], value, None));
+            }
+            None if !value.is_null() => {
+                let value = match value.as_u64() {
+                    Some(ms) if key.name == "timeout" => format!("{ms}ms").into(),
+                    _ => value,
+                };
+                settings.push(Setting::new(&["limits", key.name], value, Some(USER.into())));
             }
             None => {}
         }

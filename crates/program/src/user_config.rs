@@ -39,6 +39,7 @@ const PRICE: &[Key] = &[
     Key::new("cached_input", DOLLARS, "of these, read from the provider's cache; as `input` if absent"),
     Key::new("cache_write", DOLLARS, "of these, written to the provider's cache; as `input` if absent"),
     Key::new("output", DOLLARS, "US dollars for a million tokens that are produced").required(),
+    Key::new("server_use", DOLLARS, "US dollars for one use of a tool that the provider runs"),
     Key::new("max_output", Shape::Count(1), "most tokens of one answer"),
 ];
 
@@ -122,6 +123,7 @@ fn terms(node: &Node) -> Option<Terms> {
         cached_input: dollars("cached_input"),
         cache_write: dollars("cache_write"),
         output: dollars("output")?,
+        server_use: dollars("server_use"),
     };
     let max_output =
         node.get("max_output").and_then(Node::as_count).map(|n| u32::try_from(n).unwrap_or(u32::MAX));

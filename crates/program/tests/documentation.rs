@@ -116,6 +116,11 @@ fn every_file_of_the_page_on_libraries_is_one() {
 }
 
 #[test]
+fn every_worker_of_the_page_on_server_side_tools_loads() {
+    check("reference/server-side-tools.md", 1, |_| Some("main.worker"));
+}
+
+#[test]
 fn every_worker_of_the_page_on_commands_loads() {
     check("guides/shell.md", 2, |_| Some("main.worker"));
 }

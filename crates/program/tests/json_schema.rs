@@ -125,6 +125,7 @@ fn fitting(shape: &'static Shape) -> BoxedStrategy<Value> {
         Shape::Texts => {
             prop_oneof![text(), prop::collection::vec(text(), 0..3).prop_map(Value::from)].boxed()
         }
+        Shape::List(inner) => prop::collection::vec(fitting(inner), 0..3).prop_map(Value::from).boxed(),
         Shape::Map(inner) => {
             prop::collection::vec((select(vec!["a", "b", "x-c", "filesystem"]), value(inner)), 0..3)
                 .prop_map(|entries| {

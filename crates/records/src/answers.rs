@@ -13,6 +13,7 @@ use llm_do_core::{
         ModelRequest, ModelResponse, Part, Usage,
     },
     send::BoxFuture,
+    server_tool::ServerTool,
     step_name::StepName,
 };
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
@@ -131,6 +132,11 @@ impl RecordedAnswers {
 impl Model for RecordedAnswers {
     fn capabilities(&self) -> Capabilities {
         capabilities(&self.records)
+    }
+
+    /// The recorded run had the tools.
+    fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
+        Vec::new()
     }
 
     fn respond<'a>(

@@ -373,7 +373,11 @@ fn said(message: &Message, finish: &str) -> Value {
                 };
                 json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
             }
-            Part::Blob(_) | Part::Result(_) | Part::Opaque { .. } => return None,
+            Part::Blob(_)
+            | Part::Result(_)
+            | Part::Opaque { .. }
+            | Part::ServerUse(_)
+            | Part::Cited { .. } => return None,
         })
     };
     let role = match message.role {

@@ -26,6 +26,7 @@ use llm_do_core::{
     origin::{Origin, Origins, UntrustedPlaces, UntrustedSet},
     question::{Approval, Question, Reply},
     send::BoxFuture,
+    server_tool::ServerTool,
     shared::{InProcess, Shared},
 };
 use serde::Serialize;
@@ -501,6 +502,11 @@ impl Models for Asked {
 impl Model for Asked {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
+    }
+
+    /// The recorded run had the tools.
+    fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
+        Vec::new()
     }
 
     fn respond<'a>(

@@ -132,7 +132,8 @@ fn told(messages: &[Arc<Message>]) -> String {
                 Part::Blob(blob) => {
                     format!("[{}: {}, {} bytes]", blob.name, blob.media_type, blob.data.len())
                 }
-                Part::Opaque { .. } => continue,
+                Part::ServerUse(used) => format!("(provider) {used}"),
+                Part::Opaque { .. } | Part::Cited { .. } => continue,
             };
             out.push_str(&format!("[{} {who}]\n{said}\n", message.id.0));
         }

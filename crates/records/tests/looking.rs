@@ -47,6 +47,7 @@ impl Sample {
             model: "script:x".parse().unwrap(),
             system: "Be brief.\u{202e}".into(),
             tools: Arc::new([]),
+            server_tools: Arc::new([]),
             output: None,
             ensures: None,
             final_tool: false,

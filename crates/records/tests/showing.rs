@@ -70,6 +70,7 @@ impl Sample {
                 model: "script:x".parse().unwrap(),
                 system: "".into(),
                 tools: Arc::new([]),
+                server_tools: Arc::new([]),
                 output: None,
                 ensures: None,
                 final_tool: false,

@@ -6,14 +6,13 @@ mod fix;
 use crate::{
     args::{Format, ProgramArgs},
     exit::{Complaint, Exit},
-    program::{findings, home, looked_at, reading_host, surroundings},
+    program::{findings, looked_at, reading_host, surroundings},
     render::Output,
     visible,
 };
 use fix::{Left, Made};
 use llm_do::{
     Problem,
-    models::Providers,
     program::{
         Diagnostic,
         diagnostics::{
@@ -22,7 +21,6 @@ use llm_do::{
         },
         target,
     },
-    user_config,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -85,20 +83,16 @@ fn check(program: &ProgramArgs) -> Result<Checked, Complaint> {
     let request = looked_at(program);
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let mut providers: Vec<String> =
-        Providers::new(|_| None).names().into_iter().map(str::to_owned).collect();
-    providers.push("local".into());
     let target = match target::find(&request, &around) {
         Ok(target) => target,
         Err(found) => return Ok(Checked { root: None, found: found.0 }),
     };
     let root = Some(PathBuf::from(target.source.tree.root().as_str()));
-    match user_config(&home()) {
-        Ok(user) => providers.extend(user.providers.into_keys()),
+    let host = match reading_host(&request, &around, &target) {
+        Ok(host) => host,
         Err(Problem::Program(found)) => return Ok(Checked { root, found: found.0 }),
         Err(problem) => return Err(Complaint::wrong(problem.to_string())),
-    }
-    let host = reading_host(&request, &around, &target, providers);
+    };
     let mut found = target.warnings;
     found.extend(llm_do::program::check(target.source, host));
     Ok(Checked { root, found })

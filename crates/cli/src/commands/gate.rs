@@ -1,6 +1,6 @@
 //! `llm-do gate`: what the gate would decide, and why.
 
-use super::show::opened;
+use super::{no_model::without_model, show::opened};
 use crate::{
     args::{ExplainArgs, Format, RunArgs},
     exit::{Complaint, Exit},
@@ -31,9 +31,8 @@ pub(crate) fn explain(args: &ExplainArgs, output: &Output) -> Result<Exit, Compl
     let arguments = meant::json("ARGUMENTS", &args.arguments)?;
     let can_ask = Terminal::open().is_some();
     let session = match opened(|| {
-        let mut settings = settings(&run)?;
-        // The gate decides without the model, so that on a machine that has none any will do.
-        settings.fallback_model = settings.fallback_model.or_else(|| "ollama:unasked".parse().ok());
+        // The gate decides without the model, so that a machine that has none needs none.
+        let mut settings = without_model(settings(&run)?);
         settings.run.can_ask = can_ask;
         Ok(settings)
     }) {

@@ -7,7 +7,10 @@ use crate::{
     render::Output,
     visible,
 };
-use llm_do::program::{Listed, Listing, ShownTools, diagnostics::json::to_json, list_workers, target};
+use llm_do::{
+    Problem,
+    program::{Listed, Listing, ShownTools, diagnostics::json::to_json, list_workers, target},
+};
 use serde_json::{Value, json};
 
 /// Carries out the command.
@@ -15,19 +18,20 @@ pub(crate) fn run(program: &ProgramArgs, output: &Output) -> Result<Exit, Compla
     let request = looked_at(program);
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let found = target::find(&request, &around).and_then(|target| {
-        let host = reading_host(&request, &around, &target, Vec::new());
-        list_workers(&target.source, host)
+    let found = target::find(&request, &around).map_err(Problem::Program).and_then(|target| {
+        let host = reading_host(&request, &around, &target)?;
+        list_workers(&target.source, host).map_err(Problem::Program)
     });
     let listed = match found {
         Ok(listed) => listed,
-        Err(found) => {
+        Err(Problem::Program(found)) => {
             output.screen.line(&findings(&found.0, output.err));
             if output.format != Format::Text {
                 output.print_json(&to_json(&found.0));
             }
             return Ok(Exit::Wrong);
         }
+        Err(problem) => return Err(Complaint::wrong(problem.to_string())),
     };
     if output.format != Format::Text {
         output.print_json(&json!({

@@ -8,6 +8,7 @@ use llm_do::{
             ModelResponse, Sees,
         },
         send::BoxFuture,
+        server_tool::ServerTool,
     },
 };
 use std::sync::Arc;
@@ -34,6 +35,10 @@ struct Unchosen;
 impl Model for Unchosen {
     fn capabilities(&self) -> Capabilities {
         Capabilities { native_schema: true, tools: true, sees: Sees { images: true, pdf: true } }
+    }
+
+    fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {
+        Vec::new()
     }
 
     fn respond<'a>(

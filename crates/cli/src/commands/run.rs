@@ -4,15 +4,14 @@ use crate::{
     args::{Cli, Format, RunArgs},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
-    opening::{Asked, NotReady, asking, carry_out, given, said, settings},
+    opening::{Asked, NotReady, asking, carry_out, given, locked_notes, said, settings},
     program::{findings, show_complaint},
     render::{Output, Refuses, say_no_terminal},
     terminal::Terminal,
 };
 use clap::CommandFactory;
 use llm_do::{
-    DetectedModel, Input, Problem, RunOptions, Session,
-    core::model::ModelSettings,
+    DetectedModel, Input, Problem, Session,
     program::{
         diagnostics::{codes, nearest},
         manifest::{LIBRARY, MANIFESTS},
@@ -123,16 +122,8 @@ fn say(session: &Session, output: &Output) {
     if let Some(DetectedModel { name, because }) = session.detected_model() {
         output.note(&format!("using {name}, because {because}"));
     }
-    let RunOptions { model, set, .. } = session.options();
-    if model.is_some() || *set != ModelSettings::default() {
-        let given = match (model.is_some(), *set != ModelSettings::default()) {
-            (true, true) => "--model and --set do",
-            (true, false) => "--model does",
-            (false, _) => "--set does",
-        };
-        for worker in session.program().loaded().iter().filter(|worker| worker.locked) {
-            output.note(&format!("{given} not apply to `{}`, which is locked", worker.id));
-        }
+    for note in locked_notes(session) {
+        output.note(&note);
     }
 }
 

@@ -7,9 +7,10 @@ use crate::{
         no_model::{is_unchosen, without_model},
     },
     exit::{Complaint, Exit},
-    opening::{NotReady, given, said, settings},
+    opening::{NotReady, given, locked_notes, said, settings},
     program::{findings, looked_at, reading_host, show_problem, surroundings},
     render::Output,
+    terminal::Terminal,
     visible,
 };
 use llm_do::{
@@ -40,9 +41,9 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
     let request = looked_at(&ProgramArgs { target, program });
     let around =
         surroundings().map_err(|error| Complaint::wrong(format!("no current directory: {error}")))?;
-    let loaded = target::find(&request, &around).and_then(|target| {
-        let host = reading_host(&request, &around, &target, Vec::new());
-        Program::load(target.source, host)
+    let loaded = target::find(&request, &around).map_err(Problem::Program).and_then(|target| {
+        let host = reading_host(&request, &around, &target)?;
+        Program::load(target.source, host).map_err(Problem::Program)
     });
     match loaded {
         Ok(loaded) => {
@@ -53,13 +54,14 @@ pub(crate) fn run(args: &ShowArgs, output: &Output) -> Result<Exit, Complaint> {
             }
             Ok(Exit::Done)
         }
-        Err(found) => {
+        Err(Problem::Program(found)) => {
             output.screen.line(&findings(&found.0, output.err));
             if output.format != Format::Text {
                 output.print_json(&to_json(&found.0));
             }
             Ok(Exit::Wrong)
         }
+        Err(problem) => Err(Complaint::wrong(problem.to_string())),
     }
 }
 
@@ -100,6 +102,9 @@ fn text(shown: &Shown, output: &Output) -> String {
             None => out.push_str(&format!("{}\n", visible::line(line))),
         }
     }
+    if shown.is_locked() {
+        out.push_str(&format!("\n{}\n", paint.dim("locked: `--model` and `--set` do not apply to it")));
+    }
     let what = if shown.is_code { "code" } else { "instructions" };
     out.push_str(&format!("\n{}\n", paint.dim(format!("{what} at {}", visible::line(&shown.instructions)))));
     for tools in &shown.tools {
@@ -110,7 +115,7 @@ fn text(shown: &Shown, output: &Output) -> String {
 
 fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
     let (session, input) =
-        match opened(|| settings(run)).and_then(|session| Ok((given(run, &session)?, session))) {
+        match opened(|| would_run(run)).and_then(|session| Ok((given(run, &session)?, session))) {
             Ok((input, session)) => (session, input),
             Err(not_ready) => return Ok(said(not_ready, output)),
         };
@@ -118,6 +123,9 @@ fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
         .enable_all()
         .build()
         .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+    for note in locked_notes(&session) {
+        output.note(&note);
+    }
     match runtime.block_on(session.preview(&input)) {
         Ok(sent) => {
             match output.format {
@@ -128,6 +136,13 @@ fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
         }
         Err(problem) => Ok(show_problem(&problem, output)),
     }
+}
+
+/// The settings of a run at this terminal, if there is one: what could be asked about is offered to the model.
+fn would_run(run: &RunArgs) -> Result<Settings, Complaint> {
+    let mut settings = settings(run)?;
+    settings.run.can_ask = Terminal::open().is_some();
+    Ok(settings)
 }
 
 /// The session that a run would have. Nothing is sent, so it needs neither a model nor a key.
@@ -148,7 +163,10 @@ pub(crate) fn opened(settings: impl Fn() -> Result<Settings, Complaint>) -> Resu
 
 /// The request for people: what it holds, part by part, under headings.
 fn request_text(sent: &RecordKind, output: &Output) -> String {
-    let RecordKind::ConversationStarted { model, system, tools, output: schema, message, .. } = sent else {
+    let RecordKind::ConversationStarted {
+        model, system, tools, server_tools, output: schema, message, ..
+    } = sent
+    else {
         return String::new();
     };
     let paint = output.out;
@@ -187,6 +205,16 @@ fn request_text(sent: &RecordKind, output: &Output) -> String {
         ));
         out.push_str(&format!("  {}\n", paint.dim(visible::line(&tool.input.to_string()))));
     }
+    if !server_tools.is_empty() {
+        out.push_str(&format!("\n{}", heading(&format!("tools of the provider ({})", server_tools.len()))));
+        for tool in server_tools.iter() {
+            out.push_str(&format!(
+                "{}  {}\n",
+                paint.cyan(tool.name()),
+                visible::line(&tool.options().to_string())
+            ));
+        }
+    }
     if let Some(schema) = schema {
         out.push_str(&format!("\n{}{}\n", heading("returns"), visible::line(&schema.to_string())));
     }
@@ -194,7 +222,10 @@ fn request_text(sent: &RecordKind, output: &Output) -> String {
 }
 
 fn request_json(sent: &RecordKind) -> Value {
-    let RecordKind::ConversationStarted { worker, model, system, tools, output, message, .. } = sent else {
+    let RecordKind::ConversationStarted {
+        worker, model, system, tools, server_tools, output, message, ..
+    } = sent
+    else {
         return Value::Null;
     };
     json!({
@@ -203,6 +234,7 @@ fn request_json(sent: &RecordKind) -> Value {
         "instructions": system,
         "message": message.parts,
         "tools": tools,
+        "server_tools": server_tools,
         "returns": output,
     })
 }

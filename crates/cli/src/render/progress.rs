@@ -14,8 +14,9 @@ use llm_do_core::{
     engine::{Failure, FailureKind},
     event::Event,
     journal::{Ending, Record, RecordKind},
-    model::{Delta, ModelName},
+    model::{Delta, Message, ModelName, Part},
     question::{Answer, Question},
+    server_tool::ServerUse,
     step_name::StepName,
 };
 use llm_do_records::duration;
@@ -181,8 +182,13 @@ impl Progress {
                 };
                 state.doing(path, Some(doing));
             }
-            RecordKind::ModelAnswered { usage, .. } => {
+            RecordKind::ModelAnswered { message, usage, .. } => {
                 state.doing(path, None);
+                for (index, used) in server_uses(message).enumerate() {
+                    let said = visible::line(&used.to_string()).into_owned();
+                    let line = format!("· the provider ran {}", visible::start(&said, FAILURE));
+                    self.line(&path.server_tool(index), &format!("{}", self.paint.dim(line)));
+                }
                 if self.verbose {
                     let tokens = match (usage.input_tokens, usage.output_tokens) {
                         (None, None) => return,
@@ -300,6 +306,14 @@ impl Progress {
     fn line(&self, path: &CallPath, line: &str) {
         self.screen.line(&format!("{}{line}", "  ".repeat(path.depth())));
     }
+}
+
+/// What the provider ran while it made this answer.
+fn server_uses(message: &Message) -> impl Iterator<Item = &ServerUse> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::ServerUse(used) => Some(used),
+        _ => None,
+    })
 }
 
 impl State {

@@ -200,3 +200,46 @@ fn show_prompt_needs_no_model() {
     let request: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
     assert!(request["model"].is_null() && request["instructions"] == "Greet Ada.", "{told}");
 }
+
+/// Writes the user's configuration.
+fn configured(scenario: Scenario, config: &str) -> Scenario {
+    let home = scenario.home().join("home/.llm-do");
+    std::fs::create_dir_all(&home).expect("a folder");
+    std::fs::write(home.join("config.yaml"), config).expect("a file");
+    scenario
+}
+
+#[test]
+fn list_and_show_read_the_users_configuration_as_run_does() {
+    let worker = "---\nmodel: mine:m\n---\nHi.\n";
+    let plain = Scenario::new().file("main.worker", worker);
+    for command in ["show", "check"] {
+        let told = plain.run(&[command, "."]);
+        assert!(format!("{}{}", told.stdout, told.stderr).contains("unknown provider `mine`"), "{told}");
+    }
+    let config = "limits: {max_turns: 7, timeout: 90s}\nproviders: {mine: {base_url: 'http://127.0.0.1:9/v1', api: openai}}\n";
+    let scenario = configured(plain, config);
+    let shown = scenario.run(&["show", "."]);
+    assert_eq!(shown.code, Some(0), "{shown}");
+    for line in ["max_turns: 7", "timeout: 90000ms", "# the user's configuration"] {
+        assert!(shown.stdout.contains(line), "`{line}` is missing: {shown}");
+    }
+    assert_eq!(scenario.run(&["list", "."]).code, Some(0));
+    let wrong = configured(scenario, "limts: {}\n");
+    for command in ["show", "list", "check"] {
+        let told = wrong.run(&[command, "."]);
+        assert_eq!(told.code, Some(2), "{command}: {told}");
+        assert!(format!("{}{}", told.stdout, told.stderr).contains("unknown key `limts`"), "{told}");
+    }
+}
+
+#[test]
+fn show_says_that_overrides_do_not_reach_a_locked_worker() {
+    let scenario = Scenario::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\nlocked: true\n---\nHi.\n")
+        .file("s.yaml", SCRIPT);
+    let shown = scenario.run(&["show", "."]).stdout;
+    assert!(shown.contains("locked: `--model` and `--set` do not apply to it"), "{shown}");
+    let prompt = scenario.run(&["show", "--prompt", "--model", "openai:gpt-5", "."]);
+    assert!(prompt.stderr.contains("--model does not apply to `main`, which is locked"), "{prompt}");
+}

@@ -29,6 +29,7 @@ mod runs_command;
 mod scenario;
 mod schema;
 mod secrets;
+mod server_side_tools;
 mod shell;
 mod terminal_session;
 mod tool_rules;

@@ -97,7 +97,7 @@ fn a_tool_that_no_arguments_can_pass_is_not_offered() {
     let keys = "toolsets: {workers: {dynamic: true}, shell: {default: {approval_required: false}, approval: {default: blocked}}}";
     let scenario = calling(keys, "{tool: worker_call, arguments: {worker: x}}");
     scenario.run(&["."]);
-    assert_eq!(offered(&scenario), ["worker_call"]);
+    assert_eq!(offered(&scenario), Vec::<String>::new());
 }
 
 #[test]

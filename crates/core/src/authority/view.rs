@@ -30,6 +30,9 @@ pub enum Origin {
     /// It is the project's own root, and no file declares a mount. File tools treat it like a declared mount, and
     /// processes may only read it.
     Project,
+    /// A library's own folder, which the library declares. Its workers may read it whoever calls them, as its code
+    /// may.
+    Library,
     /// Anything else: a lone file's current directory, a place that the operator binds, an attachment.
     #[default]
     Other,
@@ -69,6 +72,11 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Whether it shows a library's own folder for reading ([`Origin::Library`]).
+    pub(super) fn is_of_library(&self) -> bool {
+        self.origin == Origin::Library && self.access == Access::Read
+    }
+
     /// A plain mount without rules.
     pub fn new(at: VirtualPath, place: Place, access: Access) -> Self {
         Self {

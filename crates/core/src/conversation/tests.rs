@@ -13,6 +13,7 @@ fn conversation(adjust: impl FnOnce(&mut Setup)) -> Conversation {
         output: OutputContract::new(None, false),
         sees: Sees { images: true, pdf: false },
         tools: vec!["add".into(), "look".into()],
+        server_tools: false,
     };
     adjust(&mut setup);
     Conversation::new(setup, Conversation::first_message(vec![Part::text("Begin.")]))
@@ -33,6 +34,11 @@ fn call(id: &str, name: &str, arguments: Arguments) -> Part {
 
 fn with(arguments: Value) -> Arguments {
     Arguments::Json(Arc::new(arguments))
+}
+
+/// Data that only the provider understands.
+fn opaque() -> Part {
+    Part::Opaque { provider: "p".into(), value: json!({"block": {"type": "server_tool_use"}}) }
 }
 
 /// Feeds this answer of the model; returns the repair message, if one follows.
@@ -501,4 +507,31 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_paused_turn_goes_on_with_the_next_request() {
+    let mut conversation = conversation(|setup| setup.server_tools = true);
+    assert!(conversation.has_server_tools());
+    let parts = vec![Part::text("I will look. "), opaque()];
+    assert_eq!(say(&mut conversation, parts, FinishReason::Paused), None, "nothing is added to the history");
+    assert_eq!(conversation.next(), Next::Ask);
+    assert_eq!(say(&mut conversation, vec![opaque()], FinishReason::Paused), None);
+    let roles: Vec<Role> = conversation.messages().iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::Assistant]);
+    assert_eq!(conversation.messages()[2].parts, [opaque()], "it goes back as it came");
+    assert_eq!(say_text(&mut conversation, "It is 4."), None);
+    let Next::Done(done) = conversation.next() else { panic!("{:?}", conversation.next()) };
+    assert_eq!(*done.value, json!("I will look. It is 4."));
+}
+
+#[test]
+fn a_turn_that_is_paused_for_ever_reaches_the_limit() {
+    let mut conversation = conversation(|setup| setup.limits.max_turns = Some(2));
+    for _ in 0..2 {
+        assert_eq!(conversation.next(), Next::Ask);
+        say(&mut conversation, vec![opaque()], FinishReason::Paused);
+    }
+    let Next::Failed(failure) = conversation.next() else { panic!("{:?}", conversation.next()) };
+    assert_eq!(failure.kind, FailureKind::Limit);
 }

@@ -10,14 +10,17 @@ use crate::{
         Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest, ModelResponse,
         ModelSettings, Models, Terms,
     },
+    operator::{Operator, Recall},
     outcome::{End, Failure, FailureKind},
+    question::{Answer, Given, Question, Reply, UNATTENDED, Waiting},
     send::BoxFuture,
+    server_tool::ServerTool,
 };
 use std::sync::Arc;
 
 /// The same launch without effects: its records are kept in memory and its models answer nothing.
 pub(super) fn discarding(mut launch: Launch) -> (Launch, Arc<MemoryDriver>) {
-    let driver = Arc::new(MemoryDriver::new(0, None));
+    let driver = Arc::new(MemoryDriver::new(0, Some(Arc::new(Agreeable))));
     launch.context.driver = Arc::clone(&driver) as _;
     launch.context.models = Arc::new(Silent(launch.context.models));
     launch.budget = Budget::default();
@@ -36,6 +39,21 @@ pub(super) async fn first_request(launch: Launch) -> Result<RecordKind, Failure>
         End::Failed(failure) => failure,
         _ => Failure::new(FailureKind::Definition, "the entry is refused before its first request"),
     })
+}
+
+/// Approves the tools that a worker's provider would run, which is all that is asked before the first request.
+struct Agreeable;
+
+impl Operator for Agreeable {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        let reply = match waiting.question {
+            Question::Approval(_) => {
+                Reply::Given(Given::operator(Answer::Approve { remember: false }, UNATTENDED))
+            }
+            Question::Input(_) | Question::Settlement(_) => Reply::Later,
+        };
+        Box::pin(async { reply })
+    }
 }
 
 /// Models with the capabilities of the real ones, which are never asked.
@@ -60,6 +78,10 @@ impl Model for SilentModel {
 
     fn refused_settings(&self, settings: &ModelSettings) -> Vec<String> {
         self.0.refused_settings(settings)
+    }
+
+    fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
+        self.0.refused_server_tools(tools)
     }
 
     fn respond<'a>(

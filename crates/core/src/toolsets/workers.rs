@@ -191,7 +191,10 @@ fn worker_call(context: &ToolsetContext<'_>, globs: &[&String], wildcard: bool, 
             wildcard,
             policy: context.policy.clone(),
         },
-        body: Implementation::Composite(Arc::new(WorkerCall { policy: context.policy.clone() })),
+        body: Implementation::Composite(Arc::new(WorkerCall {
+            policy: context.policy.clone(),
+            only_generated: context.worker.allow_workers.is_empty(),
+        })),
         rule: None,
     }
 }
@@ -203,6 +206,8 @@ fn worker_call_id() -> FunctionId {
 /// Forwards a call to the worker that it names. The gate judges that call with all rules that apply to this one.
 struct WorkerCall {
     policy: Option<Arc<Policy>>,
+    /// The worker may call no other workers than those that it makes.
+    only_generated: bool,
 }
 
 impl Composite for WorkerCall {
@@ -213,6 +218,11 @@ impl Composite for WorkerCall {
 
     fn knows_origins(&self) -> bool {
         true
+    }
+
+    /// A worker must be made before it can be called. Where that can't pass the gate, neither call is of use.
+    fn least(&self) -> Option<Effects> {
+        self.only_generated.then(generated::always_asks)
     }
 
     fn run<'a>(&'a self, call: CompositeCall<'a>) -> BoxFuture<'a, Result<Outcome, Halt>> {

@@ -8,6 +8,7 @@ mod enter;
 mod explain;
 mod input;
 mod prepare;
+mod server_tools;
 
 use super::retry::wait_before_retry;
 use crate::{
@@ -219,6 +220,7 @@ async fn converse(
                 let (message, finish) = ask(prepared, call, &conversation, fixed, &mut estimate, usage)
                     .await
                     .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
+                conversation.received_answer(call.path, &message);
                 if let Some(message) = conversation.answered(message, finish) {
                     repair(conversation.calling_turn(), message)?;
                 }
@@ -318,6 +320,7 @@ async fn ask(
             system: &prepared.system,
             messages: conversation.messages(),
             tools: &prepared.tools,
+            server_tools: &prepared.server_tools,
             settings: &settings,
             output: prepared.native_output.as_ref(),
         };

@@ -219,9 +219,15 @@ fn without_a_known_maximum_no_provider_is_asked_for_a_million_tokens() {
 }
 
 /// One dollar for a million tokens sent, ten for a million produced.
-fn price() -> Option<Price> {
+pub(crate) fn price() -> Option<Price> {
     let usd = |amount| Usd::dollars(amount).unwrap();
-    Some(Price { input: usd(1.0), cached_input: None, cache_write: None, output: usd(10.0) })
+    Some(Price {
+        input: usd(1.0),
+        cached_input: None,
+        cache_write: None,
+        output: usd(10.0),
+        server_use: None,
+    })
 }
 
 fn costing(limit: f64, script: Script) -> World {

@@ -17,5 +17,6 @@ mod limits;
 mod origins;
 mod parallel;
 mod requests;
+mod server_tools;
 mod tools;
 mod world;

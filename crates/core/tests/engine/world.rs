@@ -25,6 +25,7 @@ use llm_do_core::{
     redact::{NoSecrets, Redact},
     schema::Schema,
     send::BoxFuture,
+    server_tool::ServerTool,
     template::NoTemplates,
     toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
     vfs::MemoryFileSystem,
@@ -64,6 +65,8 @@ pub(crate) struct World {
     pub(crate) delay: fn(&CallPath) -> usize,
     /// The known terms of the model.
     pub(crate) terms: Terms,
+    /// Whether the model's provider runs tools of its own.
+    pub(crate) server_tools: bool,
 }
 
 /// A run that has not started.
@@ -93,6 +96,7 @@ pub(crate) struct Seen {
     pub(crate) system: String,
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) tools: Vec<String>,
+    pub(crate) server_tools: Vec<ServerTool>,
     pub(crate) max_tokens: Option<u32>,
     pub(crate) output: bool,
 }
@@ -132,6 +136,7 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
         ensures: Arc::new([]),
         returned_paths: Vec::new(),
         toolsets: Vec::new(),
+        server_tools: Arc::new([]),
         tools: Arc::new([]),
         code: None,
         allow_workers: Vec::new(),
@@ -259,6 +264,7 @@ impl World {
             settings_override: ModelSettings::default(),
             delay: |_| 0,
             terms: Terms::default(),
+            server_tools: true,
         }
     }
 
@@ -328,6 +334,7 @@ impl World {
             told: Mutex::default(),
             seen: Mutex::default(),
             capabilities: self.capabilities,
+            server_tools: self.server_tools,
             delay: self.delay,
         });
         let mut toolsets = ToolsetRegistry::built_in();
@@ -584,6 +591,7 @@ pub(crate) struct Stage {
     told: Mutex<HashMap<CallPath, usize>>,
     pub(crate) seen: Mutex<Vec<Seen>>,
     capabilities: Capabilities,
+    server_tools: bool,
     delay: fn(&CallPath) -> usize,
 }
 
@@ -604,6 +612,11 @@ impl Model for Stage {
         self.capabilities
     }
 
+    fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
+        let refused = tools.iter().filter(|_| !self.server_tools);
+        refused.map(|tool| format!("the model has no `{}` of its own", tool.name())).collect()
+    }
+
     fn respond<'a>(
         &'a self,
         request: ModelRequest<'a>,
@@ -617,6 +630,7 @@ impl Model for Stage {
             system: request.system.to_string(),
             messages: request.messages.to_vec(),
             tools: request.tools.iter().map(|tool| tool.name.to_string()).collect(),
+            server_tools: request.server_tools.to_vec(),
             max_tokens: request.settings.max_tokens,
             output: request.output.is_some(),
         });

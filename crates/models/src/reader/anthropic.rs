@@ -134,6 +134,8 @@ fn usage(usage: Option<&Value>, before: Usage) -> Usage {
     let cached = some_count(usage, "/cache_read_input_tokens");
     let written = some_count(usage, "/cache_creation_input_tokens");
     let input = count(usage, "/input_tokens");
+    let uses = usage.get("server_tool_use").and_then(Value::as_object);
+    let uses: Option<u64> = uses.map(|uses| uses.values().filter_map(Value::as_u64).sum());
     Usage {
         input_tokens: input
             .map(|tokens| tokens.saturating_add(cached.unwrap_or(0)).saturating_add(written.unwrap_or(0)))
@@ -141,6 +143,7 @@ fn usage(usage: Option<&Value>, before: Usage) -> Usage {
         cached_tokens: cached.or(before.cached_tokens),
         cache_write_tokens: written.or(before.cache_write_tokens),
         output_tokens: count(usage, "/output_tokens").or(before.output_tokens),
+        server_uses: uses.filter(|uses| *uses > 0).or(before.server_uses),
         cost_usd: None,
     }
 }

@@ -22,6 +22,16 @@ pub(super) fn event(draft: &mut Draft, mut event: Value) {
             add(draft, part);
         }
     }
+    // The last report of an answer has everything.
+    for (key, report) in
+        [("groundingMetadata", &mut draft.grounding), ("urlContextMetadata", &mut draft.fetched)]
+    {
+        if let Some(last) = event.pointer_mut(&format!("/candidates/0/{key}"))
+            && last.as_object().is_some_and(|fields| !fields.is_empty())
+        {
+            *report = last.take();
+        }
+    }
     let reason = text(&event, "/candidates/0/finishReason");
     if !reason.is_empty() && reason != "FINISH_REASON_UNSPECIFIED" {
         draft.stop = Some(reason.to_owned());
@@ -82,6 +92,7 @@ fn usage_of(usage: &Value) -> Usage {
         cached_tokens: some_count(usage, "/cachedContentTokenCount"),
         cache_write_tokens: None,
         output_tokens: sum("/candidatesTokenCount", "/thoughtsTokenCount"),
+        server_uses: None,
         cost_usd: None,
     }
 }

@@ -122,6 +122,7 @@ fn usage_of(usage: &Value, kind: AdapterKind) -> Usage {
             .or(some_count(usage, "/prompt_cache_hit_tokens")),
         cache_write_tokens: some_count(usage, "/prompt_tokens_details/cache_creation_tokens"),
         output_tokens: output.map(|tokens| tokens.saturating_add(apart)),
+        server_uses: None,
         cost_usd: None,
     }
 }

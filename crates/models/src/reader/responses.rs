@@ -57,10 +57,14 @@ fn done(draft: &mut Draft, key: u64, item: Value) {
             let has_text = matches!(draft.blocks.get(&key), Some(Block::Text { .. }));
             let has_refusal = !draft.refusal.is_empty();
             for piece in item.get("content").and_then(Value::as_array).into_iter().flatten() {
+                let notes = piece.get("annotations").and_then(Value::as_array).into_iter().flatten();
                 match text(piece, "/type") {
                     "output_text" if !has_text => draft.say(key, text(piece, "/text")),
                     "refusal" if !has_refusal => draft.refusal.push_str(text(piece, "/refusal")),
                     _ => {}
+                }
+                if let Some(Block::Text { citations, .. }) = draft.blocks.get_mut(&key) {
+                    citations.extend(notes.cloned());
                 }
             }
         }
@@ -117,6 +121,7 @@ fn terminal(draft: &mut Draft, mut response: Value, kind: &str) {
             cached_tokens: some_count(usage, "/input_tokens_details/cached_tokens"),
             cache_write_tokens: some_count(usage, "/input_tokens_details/cache_write_tokens"),
             output_tokens: count(usage, "/output_tokens"),
+            server_uses: None,
             cost_usd: None,
         };
     }

@@ -114,7 +114,14 @@ impl<'de> Deserialize<'de> for Tokens {
         }
         let Written { input_tokens, cached_tokens, cache_write_tokens, output_tokens } =
             Written::deserialize(input)?;
-        let usage = Usage { input_tokens, cached_tokens, cache_write_tokens, output_tokens, cost_usd: None };
+        let usage = Usage {
+            input_tokens,
+            cached_tokens,
+            cache_write_tokens,
+            output_tokens,
+            server_uses: None,
+            cost_usd: None,
+        };
         Ok(Self(usage))
     }
 }

@@ -59,6 +59,7 @@ async fn ask_at(
         system: &"".into(),
         messages: &messages,
         tools: &Arc::from([]),
+        server_tools: &Arc::from([]),
         settings: &ModelSettings::default(),
         output: None,
     };

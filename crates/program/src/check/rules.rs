@@ -234,6 +234,8 @@ impl Functions {
             functions.worker(&worker.definition.id);
             functions.callees(scope, worker);
             functions.code(scope, worker);
+            let of_provider = worker.definition.server_tools.iter();
+            functions.names.extend(of_provider.map(|tool| tool.name().to_owned()));
             let kinds = worker.toolsets.keys().filter_map(|name| scope.host.toolsets.get(name));
             functions.open |= kinds.into_iter().any(|kind| !kind.tools_are_known());
         }

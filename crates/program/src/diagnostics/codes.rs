@@ -90,6 +90,7 @@ codes! {
     RULE_EXAMPLE = "E0416", "a rule does not match its examples";
     BAD_CONDITION = "E0417", "a condition of `ensures` cannot be checked";
     NOT_RETRIED = "E0418", "a tool that cannot be retried";
+    SERVER_TOOL = "E0419", "a tool that the provider does not have";
 
     DEPRECATED_REGISTRY = "W0501", "the flat registry is deprecated";
     EMPTY_TOOLSET = "W0502", "a toolset without a value is not enabled";

@@ -24,8 +24,15 @@ use llm_do_core::{
 use std::sync::Arc;
 
 /// Keys that apply only to a model, not to code.
-const OF_MODELS: [&str; 6] =
-    ["instructions", "model", "model_settings", "compatible_models", "locked", "allow_empty_input"];
+const OF_MODELS: [&str; 7] = [
+    "instructions",
+    "model",
+    "model_settings",
+    "compatible_models",
+    "locked",
+    "allow_empty_input",
+    "server_side_tools",
+];
 
 impl Context<'_> {
     /// The function that a worker file names under `code`, and the text of its file. The outer `None` means that it
@@ -126,6 +133,7 @@ impl Context<'_> {
             ensures: Arc::new([]),
             returned_paths: Vec::new(),
             toolsets: configurations(&toolsets),
+            server_tools: Arc::new([]),
             tools,
             code: Some(CodeEntry {
                 package: Arc::clone(&self.package.code),

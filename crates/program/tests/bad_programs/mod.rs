@@ -137,7 +137,8 @@ fn targeted(folder: &Path, word: &str) -> Vec<Diagnostic> {
 }
 
 fn load(source: Source, roots: Vec<PathBuf>, reader: Reader) -> Vec<Diagnostic> {
-    let providers = ["anthropic", "openai", "ollama", "local", "script"].map(str::to_owned).to_vec();
+    let providers =
+        ["anthropic", "openai", "gemini", "google", "ollama", "local", "script"].map(str::to_owned).to_vec();
     let libraries = Arc::new(DiskLibraries { roots });
     let code = Some(Arc::new(reader) as _);
     let host =

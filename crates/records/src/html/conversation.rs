@@ -13,6 +13,7 @@ use llm_do_core::{
     call_path::CallPath,
     journal::{Record, RecordKind},
     model::{Arguments, FinishReason, Message, Part, Role, ToolCall, ToolSpec, Usage},
+    server_tool::{ServerTool, Source},
     step_name::StepName,
 };
 use serde_json::Value;
@@ -49,11 +50,15 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows
 
 fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>) {
     match &record.body {
-        RecordKind::ConversationStarted { system, tools, output, message: first, .. } => {
+        RecordKind::ConversationStarted { system, tools, server_tools, output, message: first, .. } => {
             m.ours("<details class=\"prompt\"><summary>Instructions</summary>");
             text_block(m, system);
             m.ours("</details>");
             offered(m, tools);
+            if !server_tools.is_empty() {
+                let names: Vec<&str> = server_tools.iter().map(ServerTool::name).collect();
+                m.worded("p", "dim", &format!("Tools of the provider: {}", names.join(", ")));
+            }
             if let Some(schema) = output {
                 m.ours("<details class=\"prompt\"><summary>Form of the answer</summary>");
                 json_block(m, schema);
@@ -142,12 +147,31 @@ fn message(m: &mut Markup, message: &Message, place: Option<(&CallPath, u32)>, r
                     text_block(m, text);
                     m.ours("</details>");
                 }
+                Part::ServerUse(used) => {
+                    m.worded(
+                        "p",
+                        if used.error.is_some() { "bad" } else { "mono" },
+                        &format!("The provider ran {used}"),
+                    );
+                    pages(m, &used.sources);
+                }
+                Part::Cited { sources } => {
+                    m.worded("p", "dim small", "Cited:");
+                    pages(m, sources);
+                }
                 Part::Opaque { provider, .. } => {
                     m.worded("p", "dim small", &format!("data of {provider}'s own"));
                 }
             }
         }
     });
+}
+
+/// Pages that a provider names, as text: an address that a stranger chose is no link.
+fn pages(m: &mut Markup, sources: &[Source]) {
+    for source in sources {
+        m.worded("p", "dim small", &source.to_string());
+    }
 }
 
 /// A call as the model wrote it.
@@ -177,12 +201,14 @@ fn answered(finish: FinishReason, usage: Usage) -> String {
         FinishReason::ToolCalls => "wants tools called".to_owned(),
         FinishReason::Length => "cut off by its length".to_owned(),
         FinishReason::Refusal => "declined".to_owned(),
+        FinishReason::Paused => "paused by the provider".to_owned(),
         FinishReason::Other => "ended".to_owned(),
     }];
     let tokens = [
         (usage.input_tokens, "tokens in"),
         (usage.cached_tokens, "of these cached"),
         (usage.output_tokens, "tokens out"),
+        (usage.server_uses, "uses of the provider's tools"),
     ];
     said.extend(tokens.into_iter().filter_map(|(count, what)| Some(format!("{} {what}", thousands(count?)))));
     said.extend(usage.cost_usd.map(|cost| cost.to_string()));

@@ -13,6 +13,7 @@ use llm_do_core::{
     model::{Arguments, Blob, Message, Part, Role, Usage},
     origin::{Origins, Steering},
     question::{Answer, FILES, Given, OPERATOR, Question},
+    server_tool::{ServerTool, Source},
     step_name::StepName,
 };
 use serde_json::Value;
@@ -247,12 +248,16 @@ impl Text {
 
     fn said(&mut self, record: &Record) {
         match &record.body {
-            RecordKind::ConversationStarted { system, tools, message, .. } => {
+            RecordKind::ConversationStarted { system, tools, server_tools, message, .. } => {
                 self.at(record, Tone::Strong, "instructions");
                 self.block(Tone::Plain, system);
                 if !tools.is_empty() {
                     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
                     self.at(record, Tone::Dim, &format!("tools: {}", names.join(", ")));
+                }
+                if !server_tools.is_empty() {
+                    let names: Vec<&str> = server_tools.iter().map(ServerTool::name).collect();
+                    self.at(record, Tone::Dim, &format!("tools of the provider: {}", names.join(", ")));
                 }
                 self.message(record, message, "");
             }
@@ -300,8 +305,23 @@ impl Text {
                     }
                 },
                 Part::Result(result) => self.block(Tone::Plain, &result.content),
+                Part::ServerUse(used) => {
+                    let tone = if used.error.is_some() { Tone::Bad } else { Tone::Notice };
+                    self.line(tone, &format!("→ the provider ran {used}"));
+                    self.sources(&used.sources);
+                }
+                Part::Cited { sources } => {
+                    self.line(Tone::Dim, "cited:");
+                    self.sources(sources);
+                }
                 Part::Opaque { .. } => {}
             }
+        }
+    }
+
+    fn sources(&mut self, sources: &[Source]) {
+        for source in sources {
+            self.line(Tone::Dim, &format!("  {source}"));
         }
     }
 

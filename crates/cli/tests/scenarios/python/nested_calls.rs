@@ -297,3 +297,22 @@ fn context_has_the_effective_approval_mode() {
     succeed(&scenario, &["."]);
     assert_eq!(output(&scenario, "0/0.0"), record(&scenario, "0", "run_started")["approval"]);
 }
+
+#[test]
+fn a_timeout_of_a_rule_holds_for_a_function_that_makes_calls() {
+    if !has_python() {
+        return;
+    }
+    let code = "import time\nfrom llm_do import ToolContext\n\n\
+                def sleepy(ctx: ToolContext) -> str:\n    \"\"\"Sleeps.\"\"\"\n    time.sleep(60)\n    return 'late'\n";
+    let rules = "tool_rules: {sleepy: {timeout: 1500ms}}";
+    let scenario = calling(code, &[json!({"tool": "sleepy"})])
+        .file("main.worker", &format!("---\nmodel: script:s.yaml\ntoolsets: [custom]\n{rules}\n---\nGo.\n"));
+    run(&scenario, &["."]);
+    let journal = scenario.journal();
+    let ended = journal
+        .iter()
+        .find(|record| record["path"] == "0/0.0" && record["kind"] == "call_ended")
+        .expect("the call has ended");
+    assert_eq!(ended["ending"]["failure"]["kind"], "timeout", "{ended:#}");
+}

@@ -88,7 +88,7 @@ fn inheritable(kinds: &ToolsetRegistry, creator: &WorkerDefinition) -> Vec<(Arc<
 struct WorkerCreate;
 
 /// Nobody has reviewed the instructions of a new worker yet, whatever the rules for this tool are.
-fn always_asks() -> Effects {
+pub(super) fn always_asks() -> Effects {
     let why = DecidedBy::Toolset { why: "a new worker is always asked about".into() };
     Effects { rules: vec![(Rule::Ask, why)], ..Effects::default() }
 }
@@ -196,6 +196,7 @@ pub(super) fn definition(
         ensures: Arc::new([]),
         returned_paths: Vec::new(),
         toolsets,
+        server_tools: Arc::new([]),
         tools: if runs_code { Arc::clone(&creator.tools) } else { Arc::new([]) },
         code: None,
         allow_workers: Vec::new(),

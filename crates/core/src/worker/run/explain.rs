@@ -2,7 +2,7 @@
 
 use super::{
     enter::{Entered, enter, tools},
-    function,
+    function, server_tools,
 };
 use crate::{
     call_path::CallPath,
@@ -51,7 +51,8 @@ pub async fn explain(
         timeout: None,
     };
     let Entered { frame, .. } = enter(worker, &call).await?;
-    let functions = tools(engine, worker, &frame).await?;
+    let mut functions = tools(engine, worker, &frame).await?;
+    functions.extend(worker.server_tools.iter().map(server_tools::function));
     let Some(called) = functions.iter().find(|f| *f.meta.tool_name == *tool || *f.meta.name == *tool) else {
         let names: Vec<&str> = functions.iter().map(|f| &*f.meta.tool_name).collect();
         let message = format!("`{}` has no tool `{tool}`; it has: {}", worker.id, names.join(", "));

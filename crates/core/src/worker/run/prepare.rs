@@ -5,6 +5,7 @@ use super::{
     ensures::{self, Judging},
     enter::{Entered, Handed, enter, tools, tools_again, translate_back},
     input::Input,
+    server_tools,
 };
 use crate::{
     authority::{Located, Place},
@@ -19,6 +20,7 @@ use crate::{
     origin,
     outcome::{End, Failure, FailureKind, Halt, Stop},
     price::Usd,
+    server_tool::ServerTool,
     step_name::StepName,
     template::{self, Noting, Origin, TemplateSource},
 };
@@ -32,6 +34,7 @@ pub(super) struct Prepared {
     /// The tools of `ensures`, in order.
     pub(super) judges: Vec<Judging>,
     pub(super) tools: Arc<[ToolSpec]>,
+    pub(super) server_tools: Arc<[ServerTool]>,
     pub(super) setup: Setup,
     pub(super) system: Arc<str>,
     pub(super) first: Arc<Message>,
@@ -59,13 +62,17 @@ pub(super) async fn prepare(
     if let Some(refused) = model.refused_settings(&settings).first() {
         return Err(Stop::failed(FailureKind::Definition, format!("`{}`: {refused}", worker.id)));
     }
+    server_tools::check(worker, &worker.server_tools, &*model)?;
     let Entered { frame, handed, attached, input } = enter(worker, call).await?;
     let terms = host.models.terms(&model_name);
-    if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit())
-        && terms.price.is_none()
-    {
-        return Err(without_price(worker, &model_name, &whose, limit).into());
+    if let Some((whose, limit)) = frame.ledger().and_then(|account| account.cost_limit()) {
+        let uses = !worker.server_tools.is_empty();
+        if terms.price.is_none_or(|price| uses && price.server_use.is_none()) {
+            return Err(without_price(worker, &model_name, &whose, limit).into());
+        }
     }
+    let granted = server_tools::granted(worker, call, &frame).await?;
+    server_tools::check(worker, &granted, &*model)?;
     let output = OutputContract::new(worker.returns.clone(), !can.native_schema && can.tools);
     let native_output =
         worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.shown()));
@@ -83,6 +90,7 @@ pub(super) async fn prepare(
                 let begun = async {
                     let functions = tools(call.engine, worker, &frame).await?;
                     let functions = offered(call.engine, worker, &frame, functions)?;
+                    server_tools::distinct(worker, &functions)?;
                     Ok((begin(worker, call, &frame, &input, &attached, can).await?, functions))
                 };
                 match begun.await {
@@ -107,6 +115,7 @@ pub(super) async fn prepare(
                             model: model_name.clone(),
                             system: system.into(),
                             tools: specs,
+                            server_tools: granted.into(),
                             output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
                             final_tool: output.uses_final_tool(),
                             ensures: (!worker.ensures.is_empty()).then(|| Ensures {
@@ -123,16 +132,17 @@ pub(super) async fn prepare(
             }),
         })
         .await?;
-    let (system, specs, ensures, can_read_on, first, origin) = match stepped.end {
+    let (system, specs, server_tools, ensures, can_read_on, first, origin) = match stepped.end {
         StepEnd::Done(RecordKind::ConversationStarted {
             system,
             tools,
+            server_tools,
             ensures,
             can_read_on,
             message,
             origin,
             ..
-        }) => (system, tools, ensures, can_read_on, message, origin),
+        }) => (system, tools, server_tools, ensures, can_read_on, message, origin),
         StepEnd::Done(RecordKind::CallEnded { ending: crate::outcome::Ending::Failure(failure), .. }) => {
             return Err(failure.into());
         }
@@ -170,12 +180,14 @@ pub(super) async fn prepare(
         output: output.ensuring(ensures),
         sees: can.sees,
         tools: offered.iter().map(|f| Arc::clone(&f.meta.tool_name)).collect(),
+        server_tools: !server_tools.is_empty(),
     };
     Ok(Box::new(Prepared {
         frame,
         functions: offered,
         judges,
         tools: specs,
+        server_tools,
         setup,
         system,
         first,
@@ -192,10 +204,16 @@ pub(super) async fn prepare(
 
 /// The cost is limited and can't be counted.
 fn without_price(worker: &WorkerDefinition, model: &ModelName, whose: &str, limit: Usd) -> Failure {
+    let (of, uses) = match worker.server_tools.is_empty() {
+        true => ("this model", ""),
+        false => ("this model and its server-side tools", ", server_use: 0.01"),
+    };
     let message = format!(
-        "`{}` can't ask `{model}`: {whose} may cost {limit}, and the price of this model is not known. Give it in \
-         ~/.llm-do/config.yaml, in dollars for a million tokens: `prices: {{\"{model}\": {{input: 1.25, output: 10}}}}`",
-        worker.id
+        "`{}` can't ask `{model}`: {whose} may cost {limit}, and the price of {of} is not known. Give it in \
+         ~/.llm-do/config.yaml, in dollars for a million tokens{}: \
+         `prices: {{\"{model}\": {{input: 1.25, output: 10{uses}}}}}`",
+        worker.id,
+        if uses.is_empty() { "" } else { " and for one use" },
     );
     Failure::new(FailureKind::Definition, message)
 }

@@ -1,0 +1,48 @@
+//! Tools that the provider of a worker's model does not have. See `docs/reference/server-side-tools.md`.
+//!
+//! A run finds the same when it opens its models. `--model` may name another one, so this does not keep a run from
+//! starting.
+
+use super::scope::Scope;
+use crate::{
+    diagnostics::{Diagnostic, codes},
+    effective::{Effective, server_tools},
+    manifest::Manifest,
+    package::Package,
+};
+use llm_do_core::{model::ModelName, server_tool::ToolHost};
+
+pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
+    let program = scope.packages.program();
+    scope.each(found, |effective, found| {
+        let package = scope.packages.get(effective.located.package);
+        let Some(model) = model(effective, program) else { return };
+        let Some(host) = host(&model, &package.manifest, &program.manifest) else { return };
+        // What is wrong with the list itself was found when the worker was loaded.
+        for (tool, item) in server_tools::read(&effective.keys, &mut Vec::new()) {
+            if let Some(refused) = tool.refused_by(host, model.provider()) {
+                found.push(
+                    Diagnostic::error(codes::SERVER_TOOL, refused)
+                        .at(&item.span)
+                        .note(format!("`{}` runs with `{model}`", effective.definition.id))
+                        .help("remove it, or choose another model"),
+                );
+            }
+        }
+    });
+}
+
+/// The model that the files name for a worker.
+fn model(effective: &Effective, program: &Package) -> Option<ModelName> {
+    let of_program = || program.manifest.model.as_ref()?.as_text()?.parse().ok();
+    effective.definition.model.clone().or_else(of_program)
+}
+
+/// The interface behind a model, if the files tell.
+fn host(model: &ModelName, own: &Manifest, program: &Manifest) -> Option<ToolHost> {
+    let declared = [own, program].into_iter().find_map(|manifest| manifest.providers.get(model.provider()));
+    match declared {
+        Some(declared) => Some(ToolHost::of_api(&declared.api)),
+        None => ToolHost::of(model.provider(), model.model()),
+    }
+}
