@@ -11,6 +11,7 @@ pub use ensures::{Ensure, Ensures, Judge};
 pub use output::{FINAL_TOOL, OutputContract};
 
 use crate::{
+    call_path::CallPath,
     estimate::estimate,
     limits::Limits,
     model::{
@@ -157,6 +158,13 @@ impl Conversation {
     /// Takes the contents of the messages that [`Conversation::results`] or [`Conversation::ensured`] adds next.
     pub fn received(&mut self, contents: impl IntoIterator<Item = Content>) {
         contents.into_iter().for_each(|content| self.trail.push(content));
+    }
+
+    /// Takes the content of an answer of the model at `call`, which [`Conversation::answered`] adds next.
+    pub(crate) fn received_answer(&mut self, call: &CallPath, answer: &Message) {
+        if self.has_server_tools() {
+            self.trail.push(Content::of_provider(call, &self.setup.worker, answer));
+        }
     }
 
     /// The first message of a conversation.

@@ -106,6 +106,7 @@ pub fn conversation_at(
             RecordKind::ModelAnswered { message, finish, .. } if record.path == *path => {
                 if let Some(fold) = &mut fold {
                     fold.go_on(&ends);
+                    fold.conversation.received_answer(path, message);
                     fold.conversation.answered(Arc::clone(message), *finish);
                 }
             }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     call_path::CallPath,
+    model::Message,
     outcome::{End, Ending},
     results::show_failure,
 };
@@ -41,6 +42,8 @@ pub enum ContentKind {
     Attachments,
     /// The result of a call, or its failure.
     Result,
+    /// An answer of a model whose provider runs tools of its own.
+    Provider,
 }
 
 /// The contents that led to a call, newest first: those of the conversation that makes it, followed by those that its
@@ -138,6 +141,13 @@ impl Content {
             Ending::Suspended => return None,
         };
         Some(Self { kind: ContentKind::Result, call, function, value, origins })
+    }
+
+    /// An answer of a model whose provider runs tools of its own: it may repeat what these read, which the engine does not
+    /// see.
+    pub(crate) fn of_provider(call: &CallPath, worker: &Arc<str>, answer: &Message) -> Self {
+        let (call, function, value) = (call.clone(), Arc::clone(worker), Arc::new(answer.text().into()));
+        Self { kind: ContentKind::Provider, call, function, value, origins: Origins::untrusted() }
     }
 
     /// This content without its value, if that is trusted and long: for code, which can receive any number of results.

@@ -228,6 +228,7 @@ async fn converse(
                 let (message, finish) = ask(prepared, call, &conversation, fixed, &mut estimate, usage)
                     .await
                     .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
+                conversation.received_answer(call.path, &message);
                 if let Some(message) = conversation.answered(message, finish) {
                     repair(conversation.calling_turn(), message)?;
                 }

@@ -9,6 +9,7 @@ use llm_do_core::{
     origin::{Origin, Origins, ResultOrigin},
     question::Answer,
     schema::Schema,
+    server_tool::ServerTool,
     template::{TemplateName, TemplateRefusal, TemplateSource, TemplateText},
     worker::WorkerDefinition,
 };
@@ -298,6 +299,19 @@ fn an_untrusted_file_in_the_instructions_taints_from_the_first_message() {
         let ran = world().worker(main, vec![text("Done.")]).run(json!({"input": "Go."}));
         assert_eq!(ran.outcome.origins.is_untrusted(), tainted, "{file}");
     }
+}
+
+#[test]
+fn answers_of_a_model_whose_provider_runs_tools_are_untrusted() {
+    let mut main = worker_with_tools("main");
+    main.server_tools = Arc::new([ServerTool::CodeExecution]);
+    let ran = world()
+        .asking([approve(), deny()])
+        .worker(main, vec![calls([("send", json!({"to": "bob@x.org"}))]), text("Done.")])
+        .run(json!({"input": "Go."}));
+    let [_, asked] = ran.asks.as_slice() else { panic!("{}", ran.asks.len()) };
+    assert_eq!(asked.steering.as_ref().unwrap().read[0].function.as_ref(), "main");
+    assert!(ran.made().is_empty());
 }
 
 #[test]
