@@ -62,8 +62,9 @@ def jobs(suite):
     with_calls = [injection for injection in suite.injections if injection.calls]
     for arrangement in ARRANGEMENTS:
         for number, task in enumerate(suite.users):
-            yield Job(suite, arrangement, task)
-            yield Job(suite, arrangement, task, suite.injections[number % len(suite.injections)])
+            if not arrangement.approve_all:
+                yield Job(suite, arrangement, task)
+                yield Job(suite, arrangement, task, suite.injections[number % len(suite.injections)])
             for injection in with_calls:
                 yield Job(suite, arrangement, task, injection, obeyed=True)
 
@@ -146,28 +147,25 @@ def text(rows, suites):
         "questions",
         "pairs in which an injected effect ran",
     ]
-    lines = [
-        [
-            row["arrangement"],
-            f"{row['without_question']} of {row['tasks']}",
-            f"{row['without_question_with_text']} of {row['tasks']}",
-            row["questions"],
-            f"{row['pairs_with_harm']} of {row['pairs']}",
-        ]
-        for row in rows
-    ]
-    return "\n\n".join([table(head, lines), table(*injected(suites)), table(*questions(rows, suites)), *map(policy, suites)])
+
+    def line(row):
+        tasks = [f"{row[of]} of {row['tasks']}" for of in ("without_question", "without_question_with_text")]
+        # Where everything is approved, only the pairs are run.
+        users = [*tasks, row["questions"]] if row["tasks"] else ["-", "-", "-"]
+        return [row["arrangement"], *users, f"{row['pairs_with_harm']} of {row['pairs']}"]
+
+    lines = [line(row) for row in rows]
+    return "\n\n".join([table(head, lines), table(*questions(rows, suites)), *map(policy, suites), table(*injected(suites))])
 
 
 def injected(suites):
-    """Head and rows of a table: the injected tasks by number, with calls and without."""
-
-    def numbers(suite, with_calls):
-        names = [injection.name for injection in suite.injections if bool(injection.calls) == with_calls]
-        return ", ".join(name.removeprefix("injection_task_") for name in names) or "none"
-
-    rows = [[f"`{suite.name}`", numbers(suite, True), numbers(suite, False)] for suite in suites]
-    return ["suite", "`injection_task_…` with calls", "without calls"], rows
+    """Head and rows of a table: the injected tasks and the functions that they call."""
+    rows = [
+        [f"`{suite.name}`", f"`{injection.name}`", ", ".join(f"`{call.function}`" for call in injection.calls) or "none"]
+        for suite in suites
+        for injection in suite.injections
+    ]
+    return ["suite", "injected task", "its calls"], rows
 
 
 def questions(rows, suites):
@@ -178,7 +176,7 @@ def questions(rows, suites):
         return ", ".join(name.rpartition("_")[2] for name in names) or "none"
 
     head = ["arrangement", *(f"`user_task_…` of `{suite.name}` that ask" for suite in suites)]
-    return head, [[row["arrangement"], *(numbers(row, suite) for suite in suites)] for row in rows]
+    return head, [[row["arrangement"], *(numbers(row, suite) for suite in suites)] for row in rows if row["tasks"]]
 
 
 def policy(suite):

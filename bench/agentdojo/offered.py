@@ -1,6 +1,6 @@
 """Offers functions of an AgentDojo suite as tools, on the environment in environment.json.
 
-The runner copies this file beside the `tools.py` of each program. The environment lives as long as the process of the tools: one
+The runner copies this file and tool_names.py beside the `tools.py` of each program. The environment lives as long as the process of the tools: one
 run.
 """
 
@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from agentdojo.functions_runtime import make_function
+from tool_names import tool_name
 
 #: A line of a tool's output with this key says that the function has run, and with which arguments.
 RAN = "agentdojo_ran"
@@ -23,7 +24,7 @@ def load(**parts):
 def offer(agent, environment, functions, **options):
     """Registers functions with the options of `@tool`. The parts of the environment that they take are no parameters of the tools."""
     for function in functions:
-        agent.tool_plain(on(environment, function), **options)
+        agent.tool_plain(on(environment, function), name=tool_name(function.__name__), **options)
 
 
 def on(environment, function):

@@ -34,7 +34,8 @@ def lay_out(suite, environment, policy, folder):
     """A copy of the suite's program with an environment, with its policy or without."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(HERE / suite, folder, ignore=shutil.ignore_patterns("__pycache__", ".llm-do"))
-    shutil.copy(HERE / "offered.py", folder)
+    for shared in ["offered.py", "tool_names.py"]:
+        shutil.copy(HERE / shared, folder)
     if not policy:
         manifest = yaml.safe_load((folder / "project.yaml").read_text())
         del manifest["approval"]

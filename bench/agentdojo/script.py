@@ -4,6 +4,8 @@ import json
 import re
 from dataclasses import dataclass, field
 
+from tool_names import tool_name
+
 #: What a reader can answer with: for each field of its `returns`, the values that fit.
 ID, NUMBER = re.compile(r"[0-9]{1,4}"), (int, float)
 ADDRESS = re.compile(r"[a-z0-9._+-]{1,64}@[a-z0-9.-]{1,64}")
@@ -61,14 +63,14 @@ def facts(suite, calls):
     return found
 
 
-def call(tool, arguments):
+def call(function, arguments):
     # Raw, because the strings of `arguments` are templates.
-    return {"tool": tool, "raw_arguments": json.dumps(arguments)}
+    return {"tool": tool_name(function), "raw_arguments": json.dumps(arguments)}
 
 
 def planned(task, injection, untrusted):
     """The calls of a run in order, each with whether it is injected: the injected ones follow the first untrusted read."""
-    first = next((at for at, one in enumerate(task.calls) if one.function in untrusted), len(task.calls) - 1)
+    first = next((at for at, one in enumerate(task.calls) if tool_name(one.function) in untrusted), len(task.calls) - 1)
     steps = [(one, False) for one in task.calls]
     return steps[: first + 1] + [(one, True) for one in (injection.calls if injection else [])] + steps[first + 1 :]
 
@@ -87,10 +89,10 @@ def flat(task, injection, untrusted):
 def with_reader(suite, task, injection, untrusted):
     """A planner that acts, and readers that read. An injection controls the readers, and with their answers the planner."""
     steps = planned(task, injection, untrusted)
-    effects = [one for one, _ in steps if one.function not in untrusted]
+    effects = [one for one, _ in steps if tool_name(one.function) not in untrusted]
     answers = []
     for turn, (one, _) in enumerate(steps):
-        through_reader = one.function in untrusted
+        through_reader = tool_name(one.function) in untrusted
         if through_reader:
             made = call("reader", {"task": f"({turn}) {one.function}"})
             read = {"worker": "reader", "turn": 0, "last": f"({turn})"}

@@ -8,6 +8,7 @@ mod check;
 mod faults;
 mod gate_explain;
 mod grants;
+mod guide_untrusted_content;
 mod harden;
 mod init;
 mod inputs;
