@@ -1,4 +1,4 @@
-"""What the benchmarks tell: raw results kept by date, and their places in docs/performance.md."""
+"""What the benchmarks tell: raw results kept by date, and their places in the documentation."""
 
 import datetime
 import json
@@ -35,12 +35,12 @@ def filled(text, name, told):
     block = f"<!-- {name} -->\n{told}\n<!-- end -->"
     text, found = re.subn(rf"<!-- {name} -->\n.*?<!-- end -->", lambda _: block, text, flags=re.S)
     if found != 1:
-        sys.exit(f"{DOCUMENT.name} has {found} places for `{name}`, not one")
+        sys.exit(f"the document has {found} places for `{name}`, not one")
     return text
 
 
-def fill(name, told):
-    DOCUMENT.write_text(filled(DOCUMENT.read_text(), name, told))
+def fill(name, told, document=DOCUMENT):
+    document.write_text(filled(document.read_text(), name, told))
 
 
 def table(head, rows):

@@ -9,6 +9,7 @@ mod conditions;
 mod faults;
 mod gate_explain;
 mod grants;
+mod guide_untrusted_content;
 mod harden;
 mod init;
 mod inputs;

@@ -219,6 +219,15 @@ fn analysis_replays() {
 }
 
 #[test]
+fn mail_assistant_replays() {
+    if has_python() {
+        let message = "Tell Grace that Tuesday at ten suits me, and sum up what else is new.";
+        Example::new("mail-assistant/before").finished(message).is_same();
+        Example::new("mail-assistant/after").finished(message).is_same();
+    }
+}
+
+#[test]
 fn every_example_has_a_recorded_run() {
     let of = |folder: PathBuf| -> Vec<String> {
         let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
