@@ -6,7 +6,6 @@ use crate::{
     explain,
     host::{self, Host},
     interpreter::{Interpreter, write_new},
-    untrusted::Declared,
     view::Reach,
     wire::{FromHost, Module, PythonError, ToHost},
 };
@@ -23,6 +22,16 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+
+/// The option `untrusted` of `@tool`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Declared {
+    /// All of the result or nothing of it.
+    Whole(bool),
+    /// These fields of the result, or of each element of a list.
+    Fields(Vec<Arc<str>>),
+}
 
 /// How long the import of one module may take. An import may never end.
 const IMPORT_LIMIT: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Failures of Python code, as messages for models and people.
 
-use crate::{interpreter::Interpreter, python::Given, wire::PythonError};
+use crate::{interpreter::Interpreter, view::Given, wire::PythonError};
 use llm_do_core::authority::{Network, Place, Protection};
 use llm_do_sandbox::confine::{self, Denial, denied, unseen};
 use std::path::Path;

@@ -25,10 +25,9 @@ mod untrusted;
 mod view;
 mod wire;
 
-pub use discovery::{Described, DiscoveryError, ExposedTool, ModuleReport};
-pub use interpreter::{Interpreter, InterpreterError, Origin};
+pub use discovery::{Declared, Described, DiscoveryError, ExposedTool, ModuleReport};
+pub use interpreter::{Environment, Interpreter, InterpreterError, Origin};
 pub use prepared::Wanted;
-pub use python::{Environment, Python, Settings};
+pub use python::{Python, Settings};
 pub use toolset::Custom;
-pub use untrusted::Declared;
 pub use view::code_sha256;

@@ -7,8 +7,7 @@
 
 use crate::{
     host,
-    interpreter::{Tree, installation::Installation},
-    python::Environment,
+    interpreter::{Environment, Tree, installation::Installation},
 };
 use llm_do_core::{authority::Network, schema::sha256};
 use llm_do_sandbox::{

@@ -3,11 +3,10 @@
 use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
-    interpreter::{self, Candidate, Interpreter, InterpreterError, venv},
+    interpreter::{self, Candidate, Environment, Interpreter, InterpreterError, venv},
     pool::{Key, Lease, Pool, State, Use},
     prepared::{Preparing, Wanted},
-    view::{self, Reach},
-    wire::MountGiven,
+    view::{self, Given, Reach},
 };
 use llm_do_core::{
     authority::{Network, Place},
@@ -25,9 +24,6 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::sync::{OnceCell, OwnedMutexGuard};
-
-/// Looks up a variable of the environment.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The settings of [`Python`].
 pub struct Settings {
@@ -59,12 +55,6 @@ pub struct Python {
     pools: Mutex<HashMap<Option<Arc<str>>, Arc<Pool>>>,
     /// The views of the processes, by the key of the reach.
     views: Mutex<HashMap<Arc<str>, Arc<Given>>>,
-}
-
-/// The view and the mounts of a process.
-pub(crate) struct Given {
-    pub(crate) view: ProcessView,
-    pub(crate) mounts: Vec<MountGiven>,
 }
 
 impl Python {

@@ -6,7 +6,8 @@ use crate::{
     explain,
     host::{Event, START},
     pool::Use,
-    python::{Given, Python},
+    python::Python,
+    view::Given,
     view::Reach,
     wire::{Answer, Context, Module, Op, PythonError, ToHost},
 };

@@ -1,27 +1,16 @@
 //! Which parts of a function's result others write: `@tool(untrusted=…)`, and fields of the result's type that are
 //! marked with `untrusted` (`docs/guides/python-tools.md`).
 
-use crate::discovery::ExposedTool;
+use crate::discovery::{Declared, ExposedTool};
 use llm_do_core::{
     origin::ResultOrigin,
     schema::{UNTRUSTED, misuse},
 };
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Maximum number of schemas of a result's type that are read.
 const MOST: usize = 10_000;
-
-/// The option `untrusted` of `@tool`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Declared {
-    /// All of the result or nothing of it.
-    Whole(bool),
-    /// These fields of the result, or of each element of a list.
-    Fields(Vec<Arc<str>>),
-}
 
 impl ExposedTool {
     /// What its author says about the origin of its results; `None` if nothing.

@@ -10,7 +10,7 @@ use llm_do_core::{
     schema::sha256,
     worker::{CodeEntry, CodeModule, CodePackage, ToolLevel, WorkerDefinition},
 };
-use llm_do_sandbox::read_regular;
+use llm_do_sandbox::{confine::ProcessView, read_regular};
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -268,8 +268,14 @@ pub(crate) fn installed(packages: &Packages) -> Option<String> {
     Some(sha256(facts.as_bytes()))
 }
 
+/// The view and the mounts of a process.
+pub(crate) struct Given {
+    pub(crate) view: ProcessView,
+    pub(crate) mounts: Vec<MountGiven>,
+}
+
 /// The mounts of a process, for its `ToolContext`.
-pub(crate) fn given(view: &llm_do_sandbox::confine::ProcessView) -> Vec<MountGiven> {
+pub(crate) fn given(view: &ProcessView) -> Vec<MountGiven> {
     let mounts = view.shown().iter().map(|mount| MountGiven {
         at: mount.at.to_string(),
         path: mount.place.to_string_lossy().into_owned(),

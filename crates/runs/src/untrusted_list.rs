@@ -6,7 +6,6 @@ use crate::{
 };
 use llm_do_core::{
     authority::Place,
-    engine::Halt,
     origin::{UntrustedPlaces, UntrustedSet},
 };
 use serde::{Deserialize, Serialize};
@@ -149,7 +148,7 @@ impl UntrustedList {
             .seek(SeekFrom::End(0))
             .and_then(|end| file.write_all(&lines).inspect_err(|_| drop(file.set_len(end))));
         written.map_err(|error| self.io(error))?;
-        self.places.add(places).map_err(|halt| self.io(io::Error::other(halt.to_string())))
+        self.places.add(places).map_err(|error| self.io(io::Error::other(error)))
     }
 
     fn relative(&self, place: &Place) -> String {
@@ -174,8 +173,8 @@ impl UntrustedPlaces for UntrustedList {
         self.places.touch(place)
     }
 
-    fn add(&self, places: &[Place]) -> Result<(), Halt> {
-        self.append(places).map_err(|error| Halt::Journal(error.to_string()))
+    fn add(&self, places: &[Place]) -> Result<(), String> {
+        self.append(places).map_err(|error| error.to_string())
     }
 }
 

@@ -6,10 +6,12 @@ use super::{
 };
 use crate::{
     authority::{Access, Authority, Origin as MountOrigin, Place},
+    call_path::CallPath,
     function::{Effects, FunctionMeta, Implementation, OutputSchema},
     gate::{Gate, Query, Verdict},
     origin::{Content, ContentKind, Origin, Origins, ResultOrigin, Steering, Trail, cleaned, echoed},
-    outcome::{End, Halt, Outcome},
+    outcome::{End, Ending, Halt, Outcome},
+    results::show_failure,
     risk::Risk,
     rule::Rule,
 };
@@ -170,7 +172,7 @@ impl Engine {
         written.retain(|place| !places.hold(place));
         written.sort_unstable();
         written.dedup();
-        if written.is_empty() { Ok(()) } else { places.add(&written) }
+        if written.is_empty() { Ok(()) } else { places.add(&written).map_err(Halt::Journal) }
     }
 
     /// The verdict on a call whose words are not trusted: a file of the program does not pre-approve an effect that they
@@ -263,4 +265,27 @@ fn writable(authority: &Authority) -> Vec<Place> {
             && authority.bounds().overlaps(&mount.place)
     });
     written.map(|mount| mount.place.clone()).collect()
+}
+
+impl Trail {
+    /// The origins of how the call ended that has received these contents.
+    pub fn ends(&self, end: &End) -> Origins {
+        match end {
+            End::Done(value) => self.emits(value),
+            End::Failed(_) if self.is_tainted() => Origins::untrusted(),
+            End::Failed(_) | End::Suspended(_) => Origins::TRUSTED,
+        }
+    }
+}
+
+impl Content {
+    /// The result of a call, or its failure as its caller reads it. `None` if the call waits.
+    pub fn result(call: CallPath, function: Arc<str>, ending: &Ending, origins: Origins) -> Option<Self> {
+        let value = match ending {
+            Ending::Output(value) => Arc::clone(value),
+            Ending::Failure(failure) => Arc::new(Value::String(show_failure(failure))),
+            Ending::Suspended => return None,
+        };
+        Some(Self { kind: ContentKind::Result, call, function, value, origins })
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::{
     authority::Place,
-    outcome::Halt,
     send::{MaybeSend, MaybeSync},
 };
 use std::{
@@ -24,7 +23,7 @@ pub trait UntrustedPlaces: MaybeSend + MaybeSync {
     ///
     /// # Errors
     /// The list can't be kept. The run can't continue, because a later one would trust the place.
-    fn add(&self, places: &[Place]) -> Result<(), Halt>;
+    fn add(&self, places: &[Place]) -> Result<(), String>;
 }
 
 /// The places of one run, in memory.
@@ -54,7 +53,7 @@ impl UntrustedPlaces for UntrustedSet {
         all.iter().any(|listed| place.is_within(listed) || listed.is_within(place))
     }
 
-    fn add(&self, places: &[Place]) -> Result<(), Halt> {
+    fn add(&self, places: &[Place]) -> Result<(), String> {
         for place in places {
             self.insert(place);
         }

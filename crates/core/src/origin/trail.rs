@@ -5,12 +5,7 @@ use super::{
     scalars::{same, scalars},
     words::stands_in,
 };
-use crate::{
-    call_path::CallPath,
-    model::Message,
-    outcome::{End, Ending},
-    results::show_failure,
-};
+use crate::{call_path::CallPath, model::Message};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::{fmt, sync::Arc};
@@ -105,15 +100,6 @@ impl Trail {
         std::iter::successors(self.0.as_deref(), |node| node.before.0.as_deref()).map(|node| &node.content)
     }
 
-    /// The origins of how the call ended that has received these contents.
-    pub fn ends(&self, end: &End) -> Origins {
-        match end {
-            End::Done(value) => self.emits(value),
-            End::Failed(_) if self.is_tainted() => Origins::untrusted(),
-            End::Failed(_) | End::Suspended(_) => Origins::TRUSTED,
-        }
-    }
-
     /// The origins of a value that the owner of this trail makes: arguments, an output, a failure. Everything is untrusted
     /// that follows from an untrusted content. Of what follows from typed values only these values themselves are.
     pub fn emits(&self, value: &Value) -> Origins {
@@ -133,16 +119,6 @@ impl Trail {
 }
 
 impl Content {
-    /// The result of a call, or its failure as its caller reads it. `None` if the call waits.
-    pub fn result(call: CallPath, function: Arc<str>, ending: &Ending, origins: Origins) -> Option<Self> {
-        let value = match ending {
-            Ending::Output(value) => Arc::clone(value),
-            Ending::Failure(failure) => Arc::new(Value::String(show_failure(failure))),
-            Ending::Suspended => return None,
-        };
-        Some(Self { kind: ContentKind::Result, call, function, value, origins })
-    }
-
     /// An answer of a model whose provider runs tools of its own: it may repeat what these read, which the engine does not
     /// see.
     pub(crate) fn of_provider(call: &CallPath, worker: &Arc<str>, answer: &Message) -> Self {
