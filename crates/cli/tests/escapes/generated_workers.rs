@@ -190,9 +190,10 @@ pub(crate) fn group() -> Group {
                     );
                     world.script(&[("main", vec![create("evil", &json!({})), ask("evil")])]);
                     let report = run(world, &[".", "--approval", "auto_deny", "--allow", "worker_create"]);
-                    // No arguments could pass, so the tool is not even offered.
-                    must(report.ending("0/0.0").is_err(), "ESCAPE: it was called")?;
-                    report.refusal("0/1.0")?;
+                    // No arguments could pass, so the tools are not even offered.
+                    for call in ["0/0.0", "0/1.0"] {
+                        must(report.ending(call).is_err(), "ESCAPE: it was called")?;
+                    }
                     world.rearm();
                     let report = run(world, APPROVED);
                     must(

@@ -221,7 +221,7 @@ fn list_and_show_read_the_users_configuration_as_run_does() {
     let scenario = configured(plain, config);
     let shown = scenario.run(&["show", "."]);
     assert_eq!(shown.code, Some(0), "{shown}");
-    for line in ["max_turns: 7", "timeout: 90000ms", "# the user's configuration"] {
+    for line in ["max_turns: 7", "timeout: \"90000ms\"", "# the user's configuration"] {
         assert!(shown.stdout.contains(line), "`{line}` is missing: {shown}");
     }
     assert_eq!(scenario.run(&["list", "."]).code, Some(0));

@@ -102,7 +102,7 @@ fn following_a_truncated_journal_reports_the_cut() {
     fs::write(&path, &text[..text.len() - 20]).expect("a file");
     let told = scenario.run(&["runs", "show", "--follow"]);
     assert_eq!(told.code, Some(0), "{told}");
-    assert!(told.stdout.ends_with("cut off: nobody is writing the journal any more\n"), "{told}");
+    assert!(told.stdout.ends_with("cut off: no process writes the journal any more\n"), "{told}");
 }
 
 #[test]
