@@ -165,7 +165,7 @@ mod tests {
         let unreachable = error("exception", "OSError", "[Errno 101] Network is unreachable", None);
         let other = error("exception", "ValueError", "no", None);
         let list = Network::domains(Domain::parse("example.org"));
-        assert!(network(&denied, &Network::Off, &[]).contains("`--grant network`"));
+        assert!(network(&denied, &Network::Off, &[]).contains("the operator's grant `network`"));
         for error in [&denied, &unknown, &unreachable] {
             assert!(network(error, &list, &[]).contains("HTTPS_PROXY"), "{error:?}");
             assert_eq!(network(error, &Network::On, &[]), "");
