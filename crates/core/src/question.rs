@@ -48,7 +48,7 @@ pub struct Approval {
     pub rule: DecidedBy,
     /// The words of others that could steer the call, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steering: Option<Steering>,
+    pub steering: Option<Box<Steering>>,
 }
 
 /// The preview for the operator in addition to the arguments.

@@ -305,7 +305,7 @@ impl GuessedTest {
                 '*' if matches => value.push_str(".*"),
                 '?' if matches => value.push('.'),
                 c if matches && !(c.is_alphanumeric() || matches!(c, '@' | '_' | '-' | ' ' | '/')) => {
-                    value.extend(['\\', c])
+                    value.extend(['\\', c]);
                 }
                 c => value.push(c),
             }

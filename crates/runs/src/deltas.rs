@@ -90,7 +90,7 @@ mod tests {
             for event in events {
                 match event {
                     Event::Delta { delta: Delta::Text { text } | Delta::Reasoning { text }, .. } => {
-                        shown.push_str(&text)
+                        shown.push_str(&text);
                     }
                     Event::Delta { delta: Delta::Call { name }, .. } => shown.push_str(&format!("<{name}>")),
                     other => panic!("{other:?}"),

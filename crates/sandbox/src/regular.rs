@@ -70,7 +70,7 @@ mod tests {
         symlink("../outside", root.join("outer")).unwrap();
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            &root.join("fifo"),
+            root.join("fifo"),
             rustix::fs::FileType::Fifo,
             rustix::fs::Mode::RWXU,
             0,

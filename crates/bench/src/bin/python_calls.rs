@@ -176,7 +176,7 @@ impl Caller<'_> {
                 authority: self.authority,
                 files: self.files,
                 results: self.results,
-                untrusted: &llm_do_core::origin::UntrustedSet::default(),
+                untrusted: &llm_do::core::origin::UntrustedSet::default(),
                 idempotency_key: "bench:0",
             })
             .await?;

@@ -287,7 +287,7 @@ mod tests {
             excerpt: "Hello".into(),
         };
         let rule = DecidedBy::Untrusted { rule: Box::new(DecidedBy::rule(&"project.yaml:2".into())) };
-        let steering = Some(Steering { read: vec![read], more: 2, held: vec![held] });
+        let steering = Some(Box::new(Steering { read: vec![read], more: 2, held: vec![held] }));
         let asked = Approval { rule, steering, ..ask(json!({"to": "evil@x.org"}), None) };
         insta::assert_snapshot!(question(&asked, Extent::Folded, 72, Paint::NEVER), @r#"
         ───────────────────────────────────────────────────────────────────────

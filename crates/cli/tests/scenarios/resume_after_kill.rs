@@ -101,6 +101,7 @@ fn prepared(by: &Scenario) -> Scenario {
 
 /// Runs the program until its journal would grow beyond so many bytes, and kills it then. Returns its exit code if it
 /// ended before.
+#[expect(clippy::zombie_processes, reason = "`waitpid` reaps it")]
 fn run_until(scenario: &Scenario, bytes: u64) -> Option<i32> {
     let mut command = scenario.command(RUN);
     command.stdout(Stdio::null()).stderr(Stdio::null());

@@ -203,9 +203,9 @@ impl Engine {
     }
 
     /// What the operator is told about the words of a call.
-    pub(super) fn steering(&self, call: &Call<'_>, admitted: &Admitted) -> Option<Steering> {
+    pub(super) fn steering(&self, call: &Call<'_>, admitted: &Admitted) -> Option<Box<Steering>> {
         let steered = !admitted.origins.is_trusted();
-        steered.then(|| Steering::of(call.frame.trail(), &admitted.input))
+        steered.then(|| Box::new(Steering::of(call.frame.trail(), &admitted.input)))
     }
 }
 

@@ -133,7 +133,7 @@ fn step<'s>(
                 }
                 match schema.get("items") {
                     Some(items) if schema.get("prefixItems").is_none() => {
-                        next.extend(alternatives(items, root))
+                        next.extend(alternatives(items, root));
                     }
                     _ => return Ok(Vec::new()),
                 }

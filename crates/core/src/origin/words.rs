@@ -26,9 +26,7 @@ fn is_word(c: char) -> bool {
 }
 
 fn find_words(words: &str, text: &str) -> Option<usize> {
-    if words.chars().nth(SHORTEST - 1).is_none() {
-        return None;
-    }
+    words.chars().nth(SHORTEST - 1)?;
     let found = |at: &usize| {
         let (before, after) = (text[..*at].chars().next_back(), text[at + words.len()..].chars().next());
         !before.is_some_and(is_word) && !after.is_some_and(is_word)

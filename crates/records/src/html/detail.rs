@@ -15,7 +15,7 @@ use llm_do_core::{
     engine::{Failure, FailureKind},
     gate::Rule,
     journal::{Record, RecordKind},
-    origin::{Origins, Steering},
+    origin::Origins,
     question::{Answer, FILES, Given, Question},
 };
 
@@ -158,7 +158,7 @@ fn asked(m: &mut Markup, question: &Question) {
             m.worded("span", "rule", &approval.rule.to_string());
             m.ours(". Who wants it: ");
             m.text(&approval.chain.join(" → "));
-            for (sentence, excerpt) in approval.steering.iter().flat_map(Steering::said) {
+            for (sentence, excerpt) in approval.steering.iter().flat_map(|steering| steering.said()) {
                 m.class("p", "notice small", |m| m.text(&sentence));
                 text_block(m, excerpt);
             }

@@ -43,7 +43,7 @@ impl Redactor {
         let escapes: Vec<usize> = escapes.filter(|at| tail.len() - at < SPREAD).collect();
         let ends = escapes.iter().copied().chain([tail.len()]);
         let open = ends.filter_map(|end| {
-            let views = views(tail[..end].as_bytes(), true);
+            let views = views(&tail.as_bytes()[..end], true);
             views.iter().filter_map(|view| self.open(view)).min()
         });
         let mut end = open.chain(escapes.first().copied()).min().map_or(text.len(), |at| from + at);

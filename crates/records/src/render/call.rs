@@ -11,7 +11,7 @@ use llm_do_core::{
     gate::Rule,
     journal::{Record, RecordKind},
     model::{Arguments, Blob, Message, Part, Role, Usage},
-    origin::{Origins, Steering},
+    origin::Origins,
     question::{Answer, FILES, Given, OPERATOR, Question},
     server_tool::{ServerTool, Source},
     step_name::StepName,
@@ -180,7 +180,7 @@ impl Text {
                 let (chain, risk) = (approval.chain.join(" → "), approval.risk);
                 let text = format!("{chain} asked, risk {risk}, because of {}", approval.rule);
                 self.line(Tone::Notice, &text);
-                for (sentence, excerpt) in approval.steering.iter().flat_map(Steering::said) {
+                for (sentence, excerpt) in approval.steering.iter().flat_map(|steering| steering.said()) {
                     self.line(Tone::Notice, &sentence);
                     self.block(Tone::Dim, excerpt);
                 }
