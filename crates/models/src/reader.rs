@@ -26,6 +26,9 @@ use std::collections::BTreeMap;
 const MOST_BYTES: usize = 64 << 20;
 const MOST_BLOCKS: usize = 10_000;
 
+/// The most pieces of one event. An event that is cut has a few; each further piece makes llm-do parse all of them again.
+const MOST_PIECES: u32 = 64;
+
 /// Counts the bytes of a streamed answer.
 #[derive(Debug, Default)]
 pub(crate) struct Size {
@@ -48,6 +51,8 @@ pub(crate) struct Reader {
     size: Size,
     /// The start of an event whose rest is still missing.
     torn: String,
+    /// The number of pieces of that event.
+    pieces: u32,
     draft: Draft,
 }
 
@@ -86,9 +91,14 @@ impl Reader {
     /// A reader for this format, or `None` where `genai` reads the answers itself.
     pub(crate) fn new(wire: Wire, kind: AdapterKind) -> Option<Self> {
         match wire {
-            Wire::OpenAi | Wire::Responses | Wire::Anthropic | Wire::Gemini => {
-                Some(Self { wire, kind, size: Size::default(), torn: String::new(), draft: Draft::default() })
-            }
+            Wire::OpenAi | Wire::Responses | Wire::Anthropic | Wire::Gemini => Some(Self {
+                wire,
+                kind,
+                size: Size::default(),
+                torn: String::new(),
+                pieces: 0,
+                draft: Draft::default(),
+            }),
             Wire::Ollama | Wire::Cohere | Wire::Bedrock => None,
         }
     }
@@ -112,6 +122,7 @@ impl Reader {
                 self.draft.ended = true;
             } else if self.read(name, data).is_err() {
                 data.clone_into(&mut self.torn);
+                self.pieces = 1;
             }
             return;
         }
@@ -119,7 +130,9 @@ impl Reader {
         whole.push('\n');
         whole.push_str(data);
         if let Err(error) = self.read(name, &whole) {
-            if data == "[DONE]" || serde_json::from_str::<IgnoredAny>(data).is_ok() {
+            self.pieces += 1;
+            let is_whole = data == "[DONE]" || serde_json::from_str::<IgnoredAny>(data).is_ok();
+            if is_whole || self.pieces > MOST_PIECES {
                 self.draft.failure = Some(Failure::Garbled(error.to_string()));
             }
             self.torn = whole;

@@ -6,7 +6,7 @@ use crate::{
     call_path::CallPath,
     definition::{CallOverride, WorkerDefinition, attachments_root},
     engine::{Engine, Frame},
-    function::{CompositeCall, Function, Implementation},
+    function::{CompositeCall, Function, FunctionSource, Implementation},
     origin::{Content, ContentKind, Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     risk::Risk,
@@ -228,15 +228,17 @@ async fn make_tools(
     Ok(functions)
 }
 
-/// Checks that no function has the name of a built-in tool: a rule for `read_file` is about the tool of llm-do and nothing
-/// else, whether the worker has that tool or not.
+/// Checks that no function of a program or library has the name of a tool that a toolset offers: a rule for `read_file`
+/// must not be about a function of another author, whether the worker has that tool or not. Toolsets are part of the host,
+/// which may replace one by another.
 fn reserved(
     worker: &WorkerDefinition,
     toolset: &str,
     functions: &[Function],
     kinds: &ToolsetRegistry,
 ) -> Result<(), String> {
-    for Function { meta, .. } in functions {
+    let of_authors = functions.iter().filter(|f| !matches!(f.meta.source, FunctionSource::Toolset(_)));
+    for Function { meta, .. } in of_authors {
         let names = [&*meta.name, &*meta.tool_name];
         if let Some(owner) = kinds.reserving(&names).filter(|owner| owner.name() != toolset) {
             return Err(format!(
