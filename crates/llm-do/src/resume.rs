@@ -14,7 +14,7 @@ use llm_do_core::{
 };
 use llm_do_records::{History, Redactor};
 use llm_do_runs::{
-    JournalWriter, LocalDriver, ReadError, ReopenError, SealKey, is_running, read_own_journal,
+    JournalWriter, LocalDriver, ReadError, ReopenError, SealKey, keeps_running, read_own_journal,
 };
 use serde::Deserialize;
 use std::{
@@ -108,7 +108,7 @@ impl PastRun {
     /// It is running in another process, can't be read, was written by somebody else, or does not say how it was started.
     pub fn open(dir: &Path, home: &Path) -> Result<Self, ResumeError> {
         // Its questions and unfinished calls are those of the other process.
-        if is_running(dir) {
+        if keeps_running(dir) {
             return Err(ReopenError::Running.into());
         }
         let key = SealKey::read(home).map_err(|error| ResumeError::Key(error.to_string()))?;

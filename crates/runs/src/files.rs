@@ -1,9 +1,11 @@
-//! Files and folders that only their owner may read.
+//! Files and folders that only their owner may read, and waiting for their locks.
 
 use std::{
     fs::{self, OpenOptions},
     io,
     path::Path,
+    thread,
+    time::Duration,
 };
 
 /// Makes a folder, and those above it, that only its owner may enter.
@@ -30,4 +32,13 @@ pub(crate) fn private_file(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
+}
+
+/// Whether something is so within a tenth of a second.
+pub(crate) fn soon(so: impl Fn() -> bool) -> bool {
+    const PAUSE: Duration = Duration::from_millis(5);
+    so() || (0..20).any(|_| {
+        thread::sleep(PAUSE);
+        so()
+    })
 }

@@ -3,7 +3,7 @@
 use crate::{
     blob::BlobDir,
     event_sink::EventSink,
-    files::{open_regular, private_dir, private_file},
+    files::{open_regular, private_dir, private_file, soon},
     read::{ReadError, read_sealed, run_id_of},
     run_id,
     seal::{Chain, SealKey},
@@ -190,10 +190,10 @@ impl JournalWriter {
         // Opened for reading first, which refuses a pipe or a device in its place before it is opened for writing.
         drop(open_regular(&path).map_err(failed)?);
         let file = private_file(OpenOptions::new().append(true)).open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(ReopenError::Running),
-            // Not every file system has locks.
-            Ok(()) | Err(TryLockError::Error(_)) => {}
+        // Not every file system has locks.
+        let is_free = || !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        if !soon(is_free) {
+            return Err(ReopenError::Running);
         }
         let (Journal { records, torn, whole_bytes }, seals) = read_sealed(run_dir, key)?;
         if torn {

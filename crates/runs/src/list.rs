@@ -1,6 +1,10 @@
 //! The runs in a folder, each from the first and the last line of its journal.
 
-use crate::{files::open_regular, journal::JOURNAL_FILE, run_id::is_run_id};
+use crate::{
+    files::{open_regular, soon},
+    journal::JOURNAL_FILE,
+    run_id::is_run_id,
+};
 use llm_do_core::{journal::RunStatus, model::Usage};
 use llm_do_records::{Open, RunState};
 use serde::{Deserialize, Serialize};
@@ -107,6 +111,12 @@ pub(crate) fn run_ids(runs_dir: &Path) -> io::Result<Vec<String>> {
 /// Whether a process is writing the run's journal.
 pub fn is_running(run_dir: &Path) -> bool {
     open_regular(&run_dir.join(JOURNAL_FILE)).is_ok_and(|file| is_locked(&file))
+}
+
+/// Whether a process keeps writing the run's journal. It asks for a while: a child of a process whose run has just ended
+/// holds the lock of the journal until it executes its own program.
+pub fn keeps_running(run_dir: &Path) -> bool {
+    !soon(|| !is_running(run_dir))
 }
 
 /// The state of the run in that folder. A run whose journal can't be read counts as cut off.
