@@ -28,6 +28,10 @@ impl ToolsetKind for Lookup {
         "lookup"
     }
 
+    fn tools(&self) -> &'static [&'static str] {
+        &[TOOL]
+    }
+
     fn configuration(&self) -> Schema {
         Schema::built_in(json!({"type": "object", "additionalProperties": false}))
     }

@@ -6,12 +6,12 @@ use crate::{
     call_path::CallPath,
     definition::{CallOverride, WorkerDefinition, attachments_root},
     engine::{Engine, Frame},
-    function::{CompositeCall, Function, FunctionSource, Implementation},
+    function::{CompositeCall, Function, Implementation},
     origin::{Content, ContentKind, Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     risk::Risk,
     step_name::StepName,
-    toolset::{Configuration, ToolsetContext, ToolsetRegistry},
+    toolset::{Configuration, ToolsetContext, ToolsetKind, ToolsetRegistry},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -207,7 +207,7 @@ async fn make_tools(
             .await
             .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
         retried(worker, &made)?;
-        reserved(worker, kind.name(), &made, &host.toolsets)?;
+        reserved(worker, &**kind, &made, &host.toolsets)?;
         for wanted in configuration.tools.iter().flatten() {
             if !made.iter().any(|f| *f.meta.name == **wanted || *f.meta.tool_name == **wanted) {
                 let known: Vec<&str> = made.iter().map(|f| &*f.meta.name).collect();
@@ -228,19 +228,21 @@ async fn make_tools(
     Ok(functions)
 }
 
-/// Checks that no function of a program or library has the name of a tool that a toolset offers: a rule for `read_file`
-/// must not be about a function of another author, whether the worker has that tool or not. Toolsets are part of the host,
-/// which may replace one by another.
+/// Checks that no function has the name of a built-in tool: a rule for `read_file` is about the tool of llm-do and nothing
+/// else, whether the worker has that tool or not. A toolset that declares the name itself is part of the host, which may
+/// replace a tool by another.
 fn reserved(
     worker: &WorkerDefinition,
-    toolset: &str,
+    kind: &dyn ToolsetKind,
     functions: &[Function],
     kinds: &ToolsetRegistry,
 ) -> Result<(), String> {
-    let of_authors = functions.iter().filter(|f| !matches!(f.meta.source, FunctionSource::Toolset(_)));
-    for Function { meta, .. } in of_authors {
+    for Function { meta, .. } in functions {
         let names = [&*meta.name, &*meta.tool_name];
-        if let Some(owner) = kinds.reserving(&names).filter(|owner| owner.name() != toolset) {
+        if names.iter().any(|name| kind.tools().contains(name)) {
+            continue;
+        }
+        if let Some(owner) = kinds.reserving(&names).filter(|owner| owner.name() != kind.name()) {
             return Err(format!(
                 "`{}` has a function `{}`, which is the name of a tool of `{}`: rename the function",
                 worker.id,
