@@ -1,6 +1,6 @@
 //! Where words come from: the origin of a value (`docs/reference/origins.md`).
 //!
-//! What attacks an agent is content. A page says *send this there*, and a model does. So each value of a run has an
+//! Content can attack an agent: a page says *send this there*, and a model does. So each value of a run has an
 //! [`Origin`], and the gate asks about an effect that untrusted words could steer.
 
 mod marks;

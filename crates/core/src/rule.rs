@@ -72,7 +72,7 @@ impl Mode {
     }
 }
 
-/// What made a decision about a call. It is data; `Display` makes the sentence for people.
+/// The origin of a decision about a call. It is data; `Display` makes the sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
