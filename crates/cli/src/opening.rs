@@ -301,7 +301,7 @@ fn with_local(providers: Providers) -> Providers {
     })
 }
 
-/// What of the command line does not apply to which worker, because the worker is locked.
+/// The overrides of the command line that a locked worker does not take.
 pub(crate) fn locked_notes(session: &Session) -> Vec<String> {
     let RunOptions { model, set, limits, .. } = session.options();
     let sets = *set != ModelSettings::default() || *limits != GivenLimits::default();

@@ -65,7 +65,7 @@ pub struct HostEntry {
     domain: Domain,
 }
 
-/// What conditions are evaluated with: the arguments of a call, and what the run knows about values.
+/// The facts that conditions test: the arguments of a call, and what the run knows about values.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     /// The arguments, complete and valid.

@@ -1,4 +1,4 @@
-//! What an operator is told about the words in a call: where they came from, and which arguments hold them.
+//! The message to an operator about the words in a call: where they came from, and which arguments hold them.
 
 use super::{Content, Origin, Trail, marks::repeats, scalars::scalars, words::find};
 use crate::call_path::CallPath;

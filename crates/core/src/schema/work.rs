@@ -27,7 +27,7 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What a schema costs, and the schema whose references are counted.
+/// A schema whose references are counted, with its own cost.
 pub(super) struct Counted {
     /// Nodes of the schema itself.
     weight: u64,
@@ -145,7 +145,7 @@ fn weight(schema: &Value) -> u64 {
     }
 }
 
-/// What a pattern costs beyond a comparison: those with lookaround and back references are matched by backtracking.
+/// The cost of a pattern beyond a comparison: those with lookaround and back references are matched by backtracking.
 fn backtracking(pattern: &str) -> u64 {
     let fancy = ["(?=", "(?!", "(?<", "(?>", "(?("].iter().any(|group| pattern.contains(group));
     let back = pattern.as_bytes().windows(2).any(|pair| pair[0] == b'\\' && pair[1].is_ascii_digit());
