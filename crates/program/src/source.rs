@@ -140,12 +140,10 @@ pub fn plain(path: &str) -> Result<String, SourceError> {
     if path.chars().any(char::is_control) {
         return Err(SourceError::Io("a path has no control characters".into()));
     }
-    let drive = path.as_bytes().get(1) == Some(&b':') && path.as_bytes()[0].is_ascii_alphabetic();
-    if path.starts_with('/') || path.contains('\\') || drive {
-        return Err(SourceError::Escapes);
-    }
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    if parts.contains(&"..") {
+    // The plain form is looked at, so that `./C:/x` is not taken for something else than `C:/x`.
+    let drive = matches!(parts.first().map(|part| part.as_bytes()), Some([letter, b':', ..]) if letter.is_ascii_alphabetic());
+    if path.starts_with('/') || path.contains('\\') || drive || parts.contains(&"..") {
         return Err(SourceError::Escapes);
     }
     Ok(parts.join("/"))
@@ -169,7 +167,7 @@ mod tests {
     fn plain_paths_stay_inside() {
         assert_eq!(plain("./a//b/./c/").unwrap(), "a/b/c");
         assert_eq!(plain("").unwrap(), "");
-        for path in ["../x", "a/../../x", "a/..", "/etc", "\\\\host\\x", "C:/x", "C:\\x"] {
+        for path in ["../x", "a/../../x", "a/..", "/etc", "\\\\host\\x", "C:/x", "./C:/x", "C:\\x"] {
             assert_eq!(plain(path), Err(SourceError::Escapes), "{path}");
         }
         assert!(plain("a\0b").is_err());
