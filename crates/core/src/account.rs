@@ -25,6 +25,13 @@ pub enum Owner {
         /// The call.
         path: CallPath,
     },
+    /// One answer of a conversation that the user takes part in.
+    Answer {
+        /// The worker's ID, for messages.
+        id: Arc<str>,
+        /// The call.
+        path: CallPath,
+    },
     /// One call of a function that makes calls, whose time its caller limits.
     Call {
         /// The function, for messages.
@@ -38,7 +45,11 @@ impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run => f.write_str("the run"),
-            Self::Worker { id: name, .. } | Self::Call { function: name, .. } => write!(f, "`{name}`"),
+            Self::Worker { id: name, .. }
+            | Self::Answer { id: name, .. }
+            | Self::Call { function: name, .. } => {
+                write!(f, "`{name}`")
+            }
         }
     }
 }
@@ -47,6 +58,7 @@ impl Owner {
     fn used_up(&self, what: &str) -> String {
         match self {
             Self::Run => format!("the run used all of its budget of {what}"),
+            Self::Answer { .. } => format!("{self} and its callees used all of their {what} for one answer"),
             Self::Worker { .. } | Self::Call { .. } => {
                 format!("{self} and its callees used all of their {what}")
             }
@@ -56,7 +68,7 @@ impl Owner {
     fn too_little(&self, left: &str, needed: &str) -> String {
         match self {
             Self::Run => format!("the run has {left} left of its budget, and {needed}"),
-            Self::Worker { .. } | Self::Call { .. } => {
+            Self::Worker { .. } | Self::Answer { .. } | Self::Call { .. } => {
                 format!("{self} and its callees have {left} left, and {needed}")
             }
         }

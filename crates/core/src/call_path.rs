@@ -50,6 +50,14 @@ impl CallPath {
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
+    /// For a call below a worker's conversation at `other`: the turn of that conversation that made it. `None` if no turn
+    /// did.
+    pub fn turn_below(&self, other: &Self) -> Option<u32> {
+        let rest = self.0.strip_prefix(&*other.0)?.strip_prefix('/')?;
+        let key = rest.split('/').next()?;
+        let key = key.strip_prefix("ensures.").unwrap_or(key);
+        key.split_once('.')?.0.parse().ok()
+    }
     /// The number of calls above it.
     pub fn depth(&self) -> usize {
         self.0.matches('/').count()

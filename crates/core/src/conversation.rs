@@ -6,9 +6,12 @@
 
 mod ensures;
 mod output;
+mod turns;
 
 pub use ensures::{Ensure, Ensures, Judge};
-pub use output::{FINAL_TOOL, OutputContract};
+pub use output::{FINAL_TOOL, FINISH_TOOL, OutputContract};
+use turns::UserMessage;
+pub use turns::{Heard, Said};
 
 use crate::{
     call_path::CallPath,
@@ -47,6 +50,8 @@ pub struct Setup {
     pub tools: Vec<Arc<str>>,
     /// Whether the provider runs tools of its own in it.
     pub server_tools: bool,
+    /// Whether it is held with the user: text of the model is for the user, and what the user says next follows it.
+    pub with_user: bool,
 }
 
 /// The next action.
@@ -58,6 +63,8 @@ pub enum Next {
     Call(Vec<PlannedCall>),
     /// Call the `ensures` tools with this output, and feed back the ending of each call, in order.
     Ensure(Arc<Value>),
+    /// Wait for what the user says next, or does ([`Conversation::heard`]).
+    Listen(Said),
     /// The conversation has ended with an output.
     Done(Completion),
     /// The conversation has ended without an output.
@@ -100,6 +107,12 @@ pub struct Conversation {
     /// Estimated tokens of all messages.
     tokens: u64,
     turn: u32,
+    /// The user's messages that the history holds, oldest first.
+    user: Vec<UserMessage>,
+    /// The ID of the next message. One that was taken back keeps its ID.
+    next_id: u32,
+    /// The user has ended it: only the result is left to give.
+    closing: bool,
     invalid_outputs: u32,
     repeats: HashMap<String, Repeat>,
     /// The contents that it has received.
@@ -113,6 +126,7 @@ enum State {
     Calls(Vec<PlannedCall>),
     /// An output that the `ensures` tools have yet to check, and the call that delivered it.
     Judged(Completion, Option<ToolCall>),
+    Listening(Said),
     Done(Completion),
     Failed(Failure),
 }
@@ -134,6 +148,9 @@ impl Conversation {
             digest: "".into(),
             tokens: 0,
             turn: 0,
+            user: vec![UserMessage::default()],
+            next_id: 0,
+            closing: false,
             invalid_outputs: 0,
             repeats: HashMap::new(),
             trail: Trail::default(),
@@ -145,7 +162,10 @@ impl Conversation {
 
     /// This conversation, begun with these contents: what led to it, and its input.
     #[must_use]
-    pub fn after(self, trail: Trail) -> Self {
+    pub fn after(mut self, trail: Trail) -> Self {
+        if let Some(first) = self.user.first_mut() {
+            first.trail = trail.clone();
+        }
         Self { trail, ..self }
     }
 
@@ -203,23 +223,25 @@ impl Conversation {
         self.tokens
     }
 
-    /// Last message.
+    /// Last message. Before a request there is one.
     pub fn head(&self) -> MessageId {
-        // A conversation begins with a message and never loses one.
-        MessageId(u32::try_from(self.messages.len() - 1).unwrap_or(u32::MAX))
+        self.messages.last().map_or(MessageId(0), |message| message.id)
     }
 
     /// The next action.
     pub fn next(&self) -> Next {
         match &self.state {
-            State::Ask if self.turn >= self.setup.limits.turns() => Next::Failed(self.limit(format!(
-                "`{}` used all of its {} model turns without finishing",
-                self.setup.worker,
-                self.setup.limits.turns()
-            ))),
+            State::Ask if self.turns_of_answer() >= self.setup.limits.turns() => {
+                Next::Failed(self.limit(format!(
+                    "`{}` used all of its {} model turns without finishing",
+                    self.setup.worker,
+                    self.setup.limits.turns()
+                )))
+            }
             State::Ask => Next::Ask,
             State::Calls(calls) => Next::Call(calls.clone()),
             State::Judged(completion, _) => Next::Ensure(Arc::clone(&completion.value)),
+            State::Listening(said) => Next::Listen(said.clone()),
             State::Done(completion) => Next::Done(completion.clone()),
             State::Failed(failure) => Next::Failed(failure.clone()),
         }
@@ -236,6 +258,12 @@ impl Conversation {
             .map(Value::String)
     }
 
+    /// The failure of a call below a conversation whose answer the user stopped.
+    pub(crate) fn stopped(&self) -> Failure {
+        let message = format!("`{}` was stopped by the user", self.setup.worker);
+        Failure::new(FailureKind::Stopped, message).with_partial(self.last_text())
+    }
+
     fn limit(&self, message: String) -> Failure {
         Failure::new(FailureKind::Limit, message).with_partial(self.last_text())
     }
@@ -250,12 +278,13 @@ impl Conversation {
         let json = serde_json::to_string(&*message).expect("messages are plain data");
         self.digest = chained(&self.digest, &json);
         self.tokens += estimate(&message, json.len());
+        self.next_id = self.next_id.max(message.id.0.saturating_add(1));
         self.messages.push(message);
     }
 
     fn next_message(&self, role: Role, parts: Vec<Part>) -> Arc<Message> {
-        let id = MessageId(u32::try_from(self.messages.len()).unwrap_or(u32::MAX));
-        Arc::new(Message { id, parent: Some(self.head()), role, parts })
+        let parent = self.messages.last().map(|message| message.id);
+        Arc::new(Message { id: MessageId(self.next_id), parent, role, parts })
     }
 
     /// Converts the answer to the message that is recorded. Calls get ids that are unique in the turn; blank text and
@@ -300,6 +329,13 @@ impl Conversation {
         self.turn += 1;
         self.push(Arc::clone(&message));
         let calls: Vec<ToolCall> = message.calls().cloned().collect();
+        if finish == FinishReason::Stopped {
+            self.state = match self.setup.with_user {
+                true => State::Listening(self.said_by_model(true)),
+                false => State::Failed(self.stopped()),
+            };
+            return None;
+        }
         if calls.is_empty() && finish == FinishReason::Paused {
             self.state = State::Ask;
             return None;
@@ -337,6 +373,10 @@ impl Conversation {
             "Your answer was empty. Answer now.".to_owned()
         } else {
             let truncated = finish == FinishReason::Length;
+            if self.setup.with_user && !self.closing {
+                self.state = State::Listening(Said { text: text.into(), cut_off: truncated });
+                return None;
+            }
             match self.setup.output.read_text(&text) {
                 Answer::Valid(value) => {
                     self.state = State::Done(Completion { value: Arc::new(value), truncated });

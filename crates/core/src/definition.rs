@@ -38,6 +38,10 @@ pub struct WorkerDefinition {
     pub settings: ModelSettings,
     /// Whether command line overrides are refused.
     pub locked: bool,
+    /// Whether a call of it is one answer or a conversation.
+    pub mode: WorkerMode,
+    /// Whether it may talk to the user in the middle of a run (`interaction: user`).
+    pub interactive: bool,
     /// Its input.
     pub signature: Signature,
     /// Its declared output.
@@ -76,6 +80,17 @@ pub struct WorkerDefinition {
     /// Hash of the code of its tools and of its entry, with all that this code can import from its package. `None` without
     /// code, and where no host reads it.
     pub code_sha256: Option<Arc<str>>,
+}
+
+/// Whether a call of a worker is one answer or a conversation (`docs/reference/conversations.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkerMode {
+    /// One answer.
+    #[default]
+    Single,
+    /// A conversation, where the user can be talked to: for the entry of a chat, and for a worker that may talk to the
+    /// user. Everywhere else, one answer.
+    Chat,
 }
 
 /// A prompt and where it stands.

@@ -144,8 +144,8 @@ pub trait Driver: MaybeSend + MaybeSync {
         None
     }
     /// The reservations of the call at `path` and all calls below it before the run was resumed, each with the record
-    /// of the request's end, if it ended.
-    fn reserved_before(&self, _path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
+    /// of the request's end, if it ended. `since` leaves out those of earlier turns of that call's conversation.
+    fn reserved_before(&self, _path: &CallPath, _since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
         Vec::new()
     }
     /// Waits for work that is not recorded because a step has recorded its end in an earlier execution (such as making
@@ -160,6 +160,11 @@ pub trait Driver: MaybeSend + MaybeSync {
     fn cancelled(&self) -> bool;
     /// Completes when the run is cancelled, for code that waits for something else at the same time.
     fn cancellation(&self) -> BoxFuture<'_, ()>;
+    /// Completes while the user wants the answer under way to stop: the model's answer and the calls of tools end, and
+    /// the conversation goes on with the user's next message. Only steps look at this, and record that they were stopped.
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
     /// Emits a provisional event for display. Must not block; may drop events.
     fn emit(&self, event: Event);
     /// Whether anything listens to events. If not, deltas need not be built.

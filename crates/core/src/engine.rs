@@ -75,6 +75,10 @@ pub struct RunContext {
     pub toolsets: Arc<ToolsetRegistry>,
     /// The rules.
     pub gate: Arc<Gate>,
+    /// Whether the entry holds a conversation with the operator.
+    pub chat: bool,
+    /// Whether the user, or a program in the user's place, can be asked, now or when the run is resumed.
+    pub attended: bool,
     /// Replaces secrets before a value reaches a model.
     pub redact: Arc<dyn Redact>,
 }

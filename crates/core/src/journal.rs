@@ -140,6 +140,9 @@ pub enum RecordKind {
         target: Arc<str>,
         /// Entry worker.
         entry: Arc<str>,
+        /// Whether the entry holds a conversation with the operator.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        chat: bool,
         /// Approval mode in effect.
         approval: Mode,
         /// `run.date` of templates, `YYYY-MM-DD`, in UTC.
@@ -283,6 +286,9 @@ pub enum RecordKind {
         /// Whether `output` is asked for through the final-result tool.
         #[serde(default)]
         final_tool: bool,
+        /// Whether the conversation is held with the user: what the user says follows an answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        with_user: bool,
         /// Conditions on the answer beyond its schema.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ensures: Option<Ensures>,
@@ -296,6 +302,11 @@ pub enum RecordKind {
         /// The origin of the instructions and the first message; left out if they are trusted.
         #[serde(default, skip_serializing_if = "Origin::is_trusted")]
         origin: Origin,
+    },
+    /// A conversation in the middle of a run has the line to the user, or there is none.
+    Leased {
+        /// Whether the user, or a program in the user's place, can be asked now or later.
+        attended: bool,
     },
     /// A message of the harness that follows from nothing else recorded (a repair turn).
     MessageAdded {

@@ -178,6 +178,7 @@ impl Launch {
                 version,
                 target,
                 entry: Arc::clone(&self.entry.id),
+                chat: self.context.chat,
                 approval: self.context.gate.mode,
                 date: Arc::clone(&self.context.date),
                 definitions,

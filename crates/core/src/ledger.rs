@@ -69,6 +69,20 @@ pub(crate) async fn open_worker(
     own.or_else(|| above.cloned())
 }
 
+/// Opens the account of one answer of the conversation at `path`, which begins with that turn.
+pub(crate) async fn open_answer(
+    worker: &Arc<str>,
+    budget: Budget,
+    above: Option<&Arc<Account>>,
+    path: &CallPath,
+    turn: u32,
+    driver: &dyn Driver,
+) -> Option<Arc<Account>> {
+    let owner = Owner::Answer { id: Arc::clone(worker), path: path.clone() };
+    let own = open_since(Account { owner, budget, above: above.cloned() }, path, turn, driver).await;
+    own.or_else(|| above.cloned())
+}
+
 /// Opens the account of a call at `path` whose time its caller limits.
 pub(crate) async fn open_call(
     function: &Arc<str>,
@@ -85,11 +99,21 @@ pub(crate) async fn open_call(
 
 /// Opens an account with the reservations that the records contain for the call at `path` and all calls below it.
 async fn open(account: Account, path: &CallPath, driver: &dyn Driver) -> Option<Arc<Account>> {
+    open_since(account, path, 0, driver).await
+}
+
+/// As [`open`], with the reservations from that turn of the conversation at `path` on.
+async fn open_since(
+    account: Account,
+    path: &CallPath,
+    turn: u32,
+    driver: &dyn Driver,
+) -> Option<Arc<Account>> {
     if account.budget == Budget::default() {
         return None;
     }
     let mut spent = Spent::default();
-    for (reserved, end) in driver.reserved_before(path) {
+    for (reserved, end) in driver.reserved_before(path, turn) {
         spent.used = spent.used.plus(reserved.used_at_once());
         match &end {
             Some(end) => spent.used = spent.used.plus(reserved.used(end)),

@@ -55,8 +55,20 @@ impl Limits {
 
     /// The budget of the call and everything below it.
     pub fn budget(&self) -> Budget {
-        let Self { max_turns, max_tool_calls, timeout_ms, max_tokens, max_cost_usd, .. } = *self;
-        Budget { max_turns, max_tool_calls, max_tokens, max_cost_usd, timeout_ms }
+        let Self { max_tokens, max_cost_usd, .. } = *self;
+        Budget { max_tokens, max_cost_usd, ..self.of_answer() }
+    }
+
+    /// The budget of a conversation with the user and everything below it.
+    pub fn of_conversation(&self) -> Budget {
+        let Self { max_tokens, max_cost_usd, .. } = *self;
+        Budget { max_tokens, max_cost_usd, ..Budget::default() }
+    }
+
+    /// The budget of each answer in such a conversation.
+    pub fn of_answer(&self) -> Budget {
+        let Self { max_turns, max_tool_calls, timeout_ms, .. } = *self;
+        Budget { max_turns, max_tool_calls, timeout_ms, ..Budget::default() }
     }
 }
 

@@ -416,6 +416,8 @@ pub enum FinishReason {
     Refusal,
     /// The provider has paused a long turn with tools of its own. The next request continues it.
     Paused,
+    /// The user stopped it. The message holds what had arrived.
+    Stopped,
     /// Anything else.
     Other,
 }

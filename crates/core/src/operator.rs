@@ -169,7 +169,12 @@ mod tests {
     fn question(number: u32) -> Waiting {
         Waiting {
             id: QuestionId::new(&CallPath::root(), &StepName::Input(number)),
-            question: Question::Input(Input { chain: Vec::new(), prompt: "?".into(), schema: None }),
+            question: Question::Input(Input {
+                chain: Vec::new(),
+                prompt: "?".into(),
+                schema: None,
+                conversation: None,
+            }),
         }
     }
 

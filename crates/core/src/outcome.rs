@@ -54,6 +54,8 @@ pub enum FailureKind {
     Model,
     /// The model declined.
     Refusal,
+    /// The user stopped the answer that it was part of.
+    Stopped,
     /// No valid output after all attempts.
     InvalidOutput,
     /// No output that meets the worker's `ensures` after all attempts.

@@ -2,7 +2,9 @@
 //!
 //! Approvals, inputs and settlements are one exchange: a question, identified by call and step, and one answer.
 
-use crate::{call_path::CallPath, origin::Steering, risk::Risk, rule::DecidedBy, step_name::StepName};
+use crate::{
+    call_path::CallPath, origin::Steering, outcome::Failure, risk::Risk, rule::DecidedBy, step_name::StepName,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{fmt, str::FromStr, sync::Arc};
@@ -78,6 +80,23 @@ pub struct Input {
     /// JSON Schema of the answer; absent for free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Value>>,
+    /// Set if a conversation waits for the user's next message. `prompt` is what the worker has said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Turn>,
+}
+
+/// The place in a conversation at which it waits for the user's next message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Turn {
+    /// The number of the message, which no other message of this conversation gets: an undone one keeps its number.
+    pub number: u32,
+    /// Whether the last answer was cut off: by the user, or at `max_tokens`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_off: bool,
+    /// Why there is no answer to the last message, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
 }
 
 /// A tool that had started and not ended when the run was interrupted.
@@ -198,6 +217,14 @@ pub enum Answer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// To a conversation: it is over. A worker that has a caller gives its result.
+    End,
+    /// To a conversation: go back to before the user's message of that number. It and all that follows are no longer part
+    /// of what the model is sent. The first message is number 0.
+    Undo {
+        /// The number of the message.
+        message: u32,
+    },
     /// To a settlement: run the tool again.
     Again,
     /// To a settlement: the tool counts as done, with this result.
@@ -217,6 +244,9 @@ impl Answer {
                 matches!(question, Question::Approval(_))
             }
             Self::Give { .. } | Self::Decline { .. } => matches!(question, Question::Input(_)),
+            Self::End | Self::Undo { .. } => {
+                matches!(question, Question::Input(Input { conversation: Some(_), .. }))
+            }
             Self::Again | Self::Done { .. } | Self::Abort => matches!(question, Question::Settlement(_)),
         }
     }

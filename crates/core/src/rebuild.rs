@@ -2,14 +2,16 @@
 
 use crate::{
     call_path::CallPath,
-    conversation::{Conversation, FINAL_TOOL, Next, OutputContract, PlannedCall, Setup},
+    conversation::{Conversation, Next, OutputContract, PlannedCall, Setup},
     journal::{Record, RecordKind},
     limits::Limits,
     model::{Blob, ToolResult},
     origin::{Content, ContentKind, Origins, Trail},
     outcome::{Ending, timed_out},
+    question::{Given, Question},
     results::{first_page, is_cut, keep, show, show_failure},
     schema::Schema,
+    step_name::StepName,
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -74,6 +76,7 @@ pub fn conversation_at(
                 server_tools,
                 output,
                 final_tool,
+                with_user,
                 ensures,
                 message,
                 can_read_on,
@@ -85,14 +88,21 @@ pub fn conversation_at(
                     output.as_ref().map(|value| Schema::new((**value).clone())).transpose().map_err(
                         |error| FoldError::Schema { path: path.clone(), reason: error.to_string() },
                     )?;
+                let schema = schema.map(Arc::new);
+                let output = match with_user {
+                    true => OutputContract::of_conversation(schema, *final_tool),
+                    false => OutputContract::new(schema, *final_tool),
+                };
+                let last = output.final_tool_name();
                 let offered = tools.iter().map(|spec| Arc::clone(&spec.name));
                 let setup = Setup {
                     worker: Arc::clone(worker),
                     limits: limits.clone(),
-                    output: OutputContract::new(schema.map(Arc::new), *final_tool).ensuring(ensures.clone()),
+                    output: output.ensuring(ensures.clone()),
                     sees: can.sees,
-                    tools: offered.filter(|name| &**name != FINAL_TOOL).collect(),
+                    tools: offered.filter(|name| Some(&**name) != last).collect(),
                     server_tools: !server_tools.is_empty(),
+                    with_user: *with_user,
                 };
                 fold = Some(Fold {
                     conversation: Conversation::new(setup, Arc::clone(message))
@@ -102,6 +112,17 @@ pub fn conversation_at(
                     can_read_on: *can_read_on,
                     judges: ensures.as_ref().map_or(0, |ensures| ensures.tools().count()),
                 });
+            }
+            RecordKind::Asked(Question::Input(_)) if record.path == *path => {
+                if let Some(fold) = &mut fold {
+                    fold.go_on(&ends);
+                    fold.conversation.listen();
+                }
+            }
+            RecordKind::Answered(Given { answer, .. }) if record.path == *path => {
+                if let (Some(fold), StepName::Message(number)) = (&mut fold, &record.step) {
+                    fold.conversation.heard(*number, answer);
+                }
             }
             RecordKind::ModelAnswered { message, finish, .. } if record.path == *path => {
                 if let Some(fold) = &mut fold {

@@ -44,6 +44,10 @@ pub enum StepName {
     Tool(u32),
     /// `input.N`: text that the call wants from the operator. N counts within the call.
     Input(u32),
+    /// `lease`: the conversation takes the line to the user.
+    Lease,
+    /// `message.N`: the user's next message of a conversation. N counts within the call, from 1.
+    Message(u32),
     /// `conversation`: a worker's conversation begins.
     Conversation,
     /// `tools`: the functions of a worker that is code are made.
@@ -128,6 +132,8 @@ impl fmt::Display for StepName {
             Self::Tool(0) => f.write_str("tool"),
             Self::Tool(attempt) => write!(f, "tool.{attempt}"),
             Self::Input(number) => write!(f, "input.{number}"),
+            Self::Lease => f.write_str("lease"),
+            Self::Message(number) => write!(f, "message.{number}"),
             Self::Conversation => f.write_str("conversation"),
             Self::Tools => f.write_str("tools"),
             Self::Reserve(of) => attempt(f, "reserve", of),
@@ -181,6 +187,7 @@ fn parse(text: &str) -> Option<StepName> {
             "foresee" => S::Foresee,
             "settle" => S::Settle,
             "tool" => S::Tool(0),
+            "lease" => S::Lease,
             "conversation" => S::Conversation,
             "tools" => S::Tools,
             "calls" => S::ReserveCall,
@@ -217,6 +224,7 @@ fn parse(text: &str) -> Option<StepName> {
         "recheck" if number > 0 => Some(S::Recheck(number)),
         "tool" if number > 0 => Some(S::Tool(number)),
         "input" => Some(S::Input(number)),
+        "message" => Some(S::Message(number)),
         "repair" => Some(S::Repair(number)),
         "work" => Some(S::Work(number)),
         "log" => Some(S::Log(number)),
@@ -270,6 +278,8 @@ mod tests {
             (S::Tool(0), "tool"),
             (S::Tool(2), "tool.2"),
             (S::Input(0), "input.0"),
+            (S::Lease, "lease"),
+            (S::Message(1), "message.1"),
             (S::Conversation, "conversation"),
             (S::Reserve(of), "reserve.3.12"),
             (S::ReserveCalls(3), "reserve.3.calls"),

@@ -1,16 +1,18 @@
 //! The toolsets that need only ports.
 
 pub mod filesystem;
+pub mod user;
 pub mod workers;
 
 use crate::toolset::ToolsetRegistry;
 use std::sync::Arc;
 
 impl ToolsetRegistry {
-    /// The kinds that need nothing but ports: `filesystem` and `workers`.
+    /// The kinds that need nothing but ports: `filesystem`, `user` and `workers`.
     pub fn built_in() -> Self {
         let mut registry = Self::default();
         registry.register(Arc::new(filesystem::Filesystem));
+        registry.register(Arc::new(user::User));
         registry.register(Arc::new(workers::Workers));
         registry
     }

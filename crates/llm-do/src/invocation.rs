@@ -42,6 +42,9 @@ pub struct Invocation {
     pub grants: Vec<String>,
     /// [`RunOptions::budget`].
     pub budget: Budget,
+    /// [`RunOptions::chat`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub chat: bool,
     /// What the entry was given.
     pub input: Input,
 }
@@ -96,6 +99,7 @@ impl Invocation {
             rules: rules.collect(),
             grants: options.grants.iter().map(ToString::to_string).collect(),
             budget: options.budget,
+            chat: options.chat,
             input: Input::default(),
         }
     }
@@ -105,7 +109,8 @@ impl Invocation {
     /// # Errors
     /// A rule or grant that can't be read.
     pub(crate) fn settings(&self, base: Settings) -> Result<Settings, BadInvocation> {
-        let Invocation { request, here, model, set, limits, mode, rules, grants, budget, .. } = self.clone();
+        let Invocation { request, here, model, set, limits, mode, rules, grants, budget, chat, .. } =
+            self.clone();
         let rules = rules.into_iter().map(|RuleGiven { pattern, rule, written_at, sets }| {
             let read = |set: &FileSet| {
                 sets.get(&set.to_string()).cloned().ok_or_else(|| format!("{set} was not recorded"))
@@ -122,6 +127,7 @@ impl Invocation {
             limits,
             mode,
             budget,
+            chat,
             rules: rules.collect::<Result<_, _>>()?,
             grants: grants.collect::<Result<_, _>>()?,
             ..base.run

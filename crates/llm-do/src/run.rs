@@ -9,7 +9,7 @@ use llm_do_core::{
     ledger::Left,
     model::Usage,
 };
-use llm_do_runs::{Canceller, EventSink, LocalDriver};
+use llm_do_runs::{Canceller, EventSink, LocalDriver, Stopper};
 use serde_json::Value;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -66,6 +66,11 @@ impl Run {
     /// What ends the run from outside.
     pub fn canceller(&self) -> Canceller {
         self.driver.canceller()
+    }
+
+    /// What stops an answer of a conversation from outside.
+    pub fn stopper(&self) -> Stopper {
+        self.driver.stopper()
     }
 
     /// Runs it to its end, and closes the journal however it ends.

@@ -331,6 +331,8 @@ impl Session {
             definitions: limited::definitions(&self.loaded.program, self.opened.options.limits),
             toolsets: Arc::clone(&machinery.toolsets),
             gate: Arc::clone(&self.opened.gate),
+            chat: self.opened.options.chat,
+            attended: self.opened.options.can_ask || self.opened.gate.mode == Mode::Defer,
             redact: Arc::clone(&machinery.redactor) as _,
         }
     }

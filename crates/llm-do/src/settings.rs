@@ -61,6 +61,8 @@ pub struct RunOptions {
     pub grants: Vec<Grant>,
     /// What the run may use.
     pub budget: Budget,
+    /// Whether the entry holds a conversation with the operator.
+    pub chat: bool,
 }
 
 impl Default for RunOptions {
@@ -76,6 +78,7 @@ impl Default for RunOptions {
             rules: Vec::new(),
             grants: Vec::new(),
             budget: Budget::default(),
+            chat: false,
         }
     }
 }

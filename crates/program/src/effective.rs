@@ -31,7 +31,7 @@ use llm_do_core::{
     model::ModelName,
     schema::{self, Schema},
     template::TemplateFacts,
-    worker::{Sandbox, Signature, WorkerDefinition},
+    worker::{Sandbox, Signature, WorkerDefinition, WorkerMode},
 };
 use mistakes::Mistakes;
 use sections::{attachment_policy, ensures, limits, rules, settings};
@@ -193,6 +193,11 @@ impl Context<'_> {
             model,
             compatible_models: compatible,
             settings: keys.get("model_settings").map(settings).unwrap_or_default(),
+            mode: match keys.get("mode").and_then(Node::as_text) {
+                Some("chat") => WorkerMode::Chat,
+                _ => WorkerMode::Single,
+            },
+            interactive: keys.get("interaction").and_then(Node::as_text) == Some("user"),
             locked: keys.get("locked").and_then(Node::as_flag).unwrap_or(false),
             signature,
             returns,

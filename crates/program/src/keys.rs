@@ -14,7 +14,11 @@ pub const WORKER: &[Key] = &[
         "globs over `provider:model`; a run with another model is refused",
     ),
     Key::new("model_settings", Shape::Record(MODEL_SETTINGS), "sampling settings"),
-    Key::new("mode", Shape::Choice(&["single"], &["chat"]), "`single`, the default"),
+    Key::new(
+        "mode",
+        Shape::Choice(&["single", "chat"], &[]),
+        "`single`, the default, or `chat`: a conversation",
+    ),
     Key::new("parameters", Shape::Any, "typed inputs"),
     Key::new("returns", Shape::Any, "output type"),
     Key::new(
@@ -39,7 +43,11 @@ pub const WORKER: &[Key] = &[
     Key::new("sandbox", Shape::Record(SANDBOX), "the files it sees"),
     Key::new("attachment_policy", Shape::Record(ATTACHMENT_POLICY), "which files may be attached to a call"),
     Key::new("allow_empty_input", Shape::Flag, "whether it may be called with neither input nor attachment"),
-    Key::new("interaction", Shape::Choice(&["none"], &["user"]), "`none`, the default"),
+    Key::new(
+        "interaction",
+        Shape::Choice(&["none", "user"], &[]),
+        "`none`, the default, or `user`: it may talk to the user in the middle of a run",
+    ),
     Key::new("max_context_tokens", Shape::Later, "context limit for chat"),
     Key::new("limits", Shape::Record(LIMITS), "turns, calls, tokens, cost, time, depth"),
     Key::new(

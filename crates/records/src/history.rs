@@ -241,12 +241,18 @@ impl History {
     }
 
     /// What the call at `path` and those below it had reserved, each with the end of its request if that has one.
-    pub fn reserved_below(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
+    /// `since` leaves out those of earlier turns of that call's conversation.
+    pub fn reserved_below(&self, path: &CallPath, since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
         let ended = |at: &CallPath, step: &StepName| {
             let past = self.steps.get(at)?.get(step)?;
             past.ended.as_ref().map(|(body, _)| body.clone())
         };
-        let below = self.reserved.iter().filter(|(at, _)| at.is_within(path));
+        let turn =
+            |at: &CallPath, step: &StepName| if at == path { step.turn() } else { at.turn_below(path) };
+        let counts = |at: &CallPath, step: &StepName| {
+            at.is_within(path) && (since == 0 || turn(at, step).is_some_and(|turn| turn >= since))
+        };
+        let below = self.reserved.iter().filter(|(at, step)| counts(at, step));
         below
             .filter_map(|(at, step)| {
                 let Some(RecordKind::Reserved(reserved)) = ended(at, step) else { return None };

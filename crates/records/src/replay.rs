@@ -388,8 +388,8 @@ impl Driver for ReplayDriver {
         self.now_ms.load(Ordering::Acquire)
     }
 
-    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
-        self.history.reserved_below(path)
+    fn reserved_before(&self, path: &CallPath, since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
+        self.history.reserved_below(path, since)
     }
 
     fn cancelled(&self) -> bool {

@@ -50,6 +50,7 @@ impl Sample {
             server_tools: Arc::new([]),
             output: None,
             ensures: None,
+            with_user: false,
             final_tool: false,
             can_read_on: false,
             can: Capabilities { native_schema: true, tools: true, sees: Default::default() },

@@ -16,7 +16,7 @@ use llm_do_core::{
     ledger::Reserved,
     operator::{Operator, Recall as _},
     origin::{Origins, UntrustedPlaces, UntrustedSet},
-    question::{Given, Question, QuestionId, Reply, Waiting},
+    question::{Given, Input, Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
     shared::{InProcess, Shared},
 };
@@ -37,6 +37,24 @@ use tokio::sync::watch;
 /// Ends a run from outside, from a signal handler's task for example. Clones end the same run.
 #[derive(Clone, Debug)]
 pub struct Canceller(Arc<watch::Sender<bool>>);
+
+/// Stops the answer under way in a conversation, from a signal handler's task for example. Clones stop the same run.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<watch::Sender<bool>>);
+
+impl Stopper {
+    fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+    /// Stops the model's answer and the calls of tools, until the conversation waits for the user's next message.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+    async fn stopped(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.0.subscribe().wait_for(|stopped| *stopped).await;
+    }
+}
 
 /// What a step begins with.
 enum Begun {
@@ -74,6 +92,7 @@ pub struct LocalDriver {
     events: Option<Arc<dyn EventSink>>,
     deltas: Deltas,
     canceller: Canceller,
+    stopper: Stopper,
     untrusted: Arc<dyn UntrustedPlaces>,
     /// What the run did before it was resumed; empty for one that has just begun.
     history: History,
@@ -117,6 +136,7 @@ impl LocalDriver {
             events: None,
             deltas: Deltas::default(),
             canceller,
+            stopper: Stopper::new(),
             untrusted,
             history,
             shared,
@@ -152,6 +172,11 @@ impl LocalDriver {
     /// What ends the run from outside.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
+    }
+
+    /// What stops an answer from outside.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
     }
 
     /// The journal.
@@ -400,6 +425,9 @@ impl Driver for LocalDriver {
                 Some(given) => (given, asked_ms.map(|_| question)),
                 None => {
                     self.journal.flush()?;
+                    if matches!(&question, Question::Input(Input { conversation: Some(_), .. })) {
+                        self.stopper.0.send_replace(false);
+                    }
                     let waiting = Waiting { id, question };
                     // An answer is remembered in the same poll in which it arrives, before the next in line is served.
                     let reply = self.operator.exchange(&waiting, &recall);
@@ -437,7 +465,13 @@ impl Driver for LocalDriver {
             if self.stands(path, &name, &RecordKind::Slept { ms: millis(time) })? {
                 return Ok(());
             }
-            self.unless_cancelled(path, &name, pin!(tokio::time::sleep(time))).await?;
+            let waited = async {
+                tokio::select! {
+                    () = tokio::time::sleep(time) => {}
+                    () = self.stopper.stopped() => {}
+                }
+            };
+            self.unless_cancelled(path, &name, pin!(waited)).await?;
             self.write(path, &name, RecordKind::Slept { ms: millis(time) }).map(drop)
         })
     }
@@ -463,8 +497,8 @@ impl Driver for LocalDriver {
             Found::Nothing | Found::Ended { .. } => None,
         }
     }
-    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
-        self.history.reserved_below(path)
+    fn reserved_before(&self, path: &CallPath, since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
+        self.history.reserved_below(path, since)
     }
 
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {
@@ -487,6 +521,10 @@ impl Driver for LocalDriver {
 
     fn cancellation(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.canceller.cancelled())
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.stopper.stopped())
     }
 
     fn emit(&self, event: Event) {

@@ -32,6 +32,7 @@ impl Story {
             run: Arc::clone(self.journal.id()),
             version: "0.1.0".into(),
             target: ".".into(),
+            chat: false,
             entry: "main".into(),
             approval: Mode::Interactive,
             date: "2026-11-21".into(),

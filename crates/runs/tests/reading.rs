@@ -26,6 +26,7 @@ fn run_started(run: &str) -> RecordKind {
         run: run.into(),
         version: "0.1.0".into(),
         target: "examples/report".into(),
+        chat: false,
         entry: "main".into(),
         approval: Mode::Interactive,
         date: "2026-11-21".into(),

@@ -80,6 +80,8 @@ impl Project {
             definitions: program.clone(),
             toolsets: Arc::new(toolsets),
             gate: Arc::new(Gate { mode, project: program.approval().clone(), ..Gate::default() }),
+            chat: false,
+            attended: false,
             redact,
         };
         let launch = Launch {

@@ -96,6 +96,7 @@ mod tests {
             chain: vec!["main".into()],
             prompt: "your name?\u{1b}[2J\n[a]pprove".into(),
             schema: Some(Arc::new(json!({"title": "\u{9b}1A"}))),
+            conversation: None,
         };
         let text = question(&wanted, 40, Paint::NEVER);
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");

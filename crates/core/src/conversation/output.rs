@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 /// Name of the tool through which models without native structured output give their answer.
 pub const FINAL_TOOL: &str = "final_result";
+/// Name of the tool through which a worker that talks to the user gives the result to its caller.
+pub const FINISH_TOOL: &str = "finish";
 
 /// The contract of the final answer.
 #[derive(Clone, Debug)]
 pub struct OutputContract {
     schema: Option<Arc<Schema>>,
-    final_tool: bool,
+    /// The tool that ends the conversation, if one is offered.
+    final_tool: Option<&'static str>,
     ensures: Option<Ensures>,
 }
 
@@ -31,8 +34,14 @@ pub(super) enum Answer {
 impl OutputContract {
     /// Without a schema any text is valid. With `final_tool` the model is offered [`FINAL_TOOL`].
     pub fn new(schema: Option<Arc<Schema>>, final_tool: bool) -> Self {
-        let final_tool = final_tool && schema.is_some();
+        let final_tool = (final_tool && schema.is_some()).then_some(FINAL_TOOL);
         Self { schema, final_tool, ensures: None }
+    }
+
+    /// The contract of a conversation with the user: what the model writes is for the user, and any text is valid. With
+    /// `finishes` the model is offered [`FINISH_TOOL`], which gives the result.
+    pub fn of_conversation(schema: Option<Arc<Schema>>, finishes: bool) -> Self {
+        Self { schema, final_tool: finishes.then_some(FINISH_TOOL), ensures: None }
     }
 
     /// This contract with additional conditions on the output.
@@ -60,15 +69,16 @@ impl OutputContract {
 
     /// Whether the final-result tool is offered.
     pub fn uses_final_tool(&self) -> bool {
+        self.final_tool.is_some()
+    }
+
+    /// The name of the final-result tool, if it is offered.
+    pub fn final_tool_name(&self) -> Option<&'static str> {
         self.final_tool
     }
 
-    pub(super) fn final_tool_name(&self) -> Option<&'static str> {
-        self.final_tool.then_some(FINAL_TOOL)
-    }
-
     pub(super) fn is_final_tool(&self, name: &str) -> bool {
-        self.final_tool && name == FINAL_TOOL
+        self.final_tool == Some(name)
     }
 
     /// Tool arguments are objects; any other schema travels in one under `result`.
@@ -78,21 +88,28 @@ impl OutputContract {
 
     /// Schema of the final-result tool's input.
     pub fn final_tool_input(&self) -> Option<Arc<Value>> {
-        let schema = self.schema.as_ref().filter(|_| self.final_tool)?;
-        Some(if Self::is_wrapped(schema) {
+        self.final_tool?;
+        let text = || Arc::new(json!({"type": "string", "description": "What your caller is told."}));
+        let shown = self.schema.as_ref().map_or_else(text, |schema| Arc::clone(schema.shown()));
+        Some(if self.schema.as_deref().is_none_or(Self::is_wrapped) {
             Arc::new(json!({
                 "type": "object",
-                "properties": {"result": **schema.shown()},
+                "properties": {"result": *shown},
                 "required": ["result"],
                 "additionalProperties": false,
             }))
         } else {
-            Arc::clone(schema.shown())
+            shown
         })
     }
 
     pub(super) fn read_call(&self, input: &Value) -> Answer {
-        let Some(schema) = &self.schema else { return self.meets(input.clone()) };
+        let Some(schema) = &self.schema else {
+            return match input.get("result") {
+                Some(Value::String(text)) => self.meets(Value::String(text.clone())),
+                _ => Answer::Invalid("`result` must be a text. Answer again.".to_owned()),
+            };
+        };
         let value =
             if Self::is_wrapped(schema) { input.get("result").unwrap_or(&Value::Null) } else { input };
         match schema.validate(value) {
@@ -119,8 +136,8 @@ impl OutputContract {
         }
         Answer::Invalid(match nearest {
             Some(wrong) => explain(&wrong),
-            None if self.final_tool => {
-                format!("Your answer must be given by calling the tool `{FINAL_TOOL}`, not in text.")
+            None if let Some(tool) = self.final_tool => {
+                format!("Your answer must be given by calling the tool `{tool}`, not in text.")
             }
             None => format!(
                 "Your answer must be JSON that fits this schema, and nothing else: {}",

@@ -14,6 +14,7 @@ fn conversation(adjust: impl FnOnce(&mut Setup)) -> Conversation {
         sees: Sees { images: true, pdf: false },
         tools: vec!["add".into(), "look".into()],
         server_tools: false,
+        with_user: false,
     };
     adjust(&mut setup);
     Conversation::new(setup, Conversation::first_message(vec![Part::text("Begin.")]))

@@ -3,10 +3,11 @@
 use super::{Engine, Frame, examine::list};
 use crate::{
     call_path::CallPath,
+    conversation::Said,
     driver::{CutOff, Exchanged, Known},
     journal::RecordKind,
     outcome::{Ending, FailureKind, Halt, Stop},
-    question::{Answer, FILES, Given, Input, Question, QuestionId, Reply, Settlement, Waiting},
+    question::{Answer, FILES, Given, Input, Question, QuestionId, Reply, Settlement, Turn, Waiting},
     risk::Risk,
     schema::Schema,
     step_name::StepName,
@@ -55,7 +56,8 @@ impl Engine {
     ) -> Result<Arc<Value>, Stop> {
         let prompt = self.host.redact.text(prompt).into();
         let shown = schema.map(|schema| Arc::clone(schema.value()));
-        let question = Question::Input(Input { chain: frame.chain(), prompt, schema: shown });
+        let question =
+            Question::Input(Input { chain: frame.chain(), prompt, schema: shown, conversation: None });
         let step = StepName::Input(number);
         let Answered { given, .. } =
             self.exchange(frame, path, step.clone(), question, Known::Nothing).await?;
@@ -73,6 +75,23 @@ impl Engine {
             }
             _ => Err(misfit(path, &step).into()),
         }
+    }
+
+    /// Waits for what the user says next in the conversation at `path`, after the model has said that. Time limits don't
+    /// count the wait.
+    pub(crate) async fn listen(
+        &self,
+        frame: &Frame,
+        path: &CallPath,
+        said: Said,
+        turn: Turn,
+    ) -> Result<Answer, Stop> {
+        let prompt = self.host.redact.text(&said.text).into();
+        let step = StepName::Message(turn.number);
+        let (chain, conversation) = (frame.chain(), Some(turn));
+        let question = Question::Input(Input { chain, prompt, schema: None, conversation });
+        let Answered { given, .. } = self.exchange(frame, path, step, question, Known::Nothing).await?;
+        Ok(given.answer)
     }
 
     /// Settles an earlier attempt at the leaf at `path`, if one had started and not ended when the run was

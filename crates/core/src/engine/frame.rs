@@ -4,6 +4,7 @@ use super::Principal;
 use crate::{
     account::Account,
     authority::Authority,
+    budget::Budget,
     call_path::CallPath,
     call_spec::{FrameSpec, WorkerCall},
     definition::{CallOverride, WorkerDefinition},
@@ -111,17 +112,26 @@ impl Frame {
         &self.trail
     }
 
-    /// The frame of a worker that this frame calls; `path` is the place of that call.
+    /// The frame of a worker that this frame calls; `path` is the place of that call, `budget` what the call may use.
     pub async fn enter(
         &self,
         worker: &Arc<WorkerDefinition>,
         authority: Authority,
         path: &CallPath,
+        budget: Budget,
         driver: &dyn Driver,
     ) -> Self {
-        let (budget, above) = (worker.limits.budget(), self.account.as_ref());
+        let above = self.account.as_ref();
         let account = ledger::open_worker(&worker.id, budget, above, path, driver).await;
         self.below(worker, path, Arc::new(authority), account)
+    }
+
+    /// This frame for one answer of its worker's conversation with the user. The answer begins with that turn.
+    pub(crate) async fn for_answer(&self, path: &CallPath, turn: u32, driver: &dyn Driver) -> Self {
+        let Some(worker) = self.worker() else { return self.clone() };
+        let (budget, above) = (worker.limits.of_answer(), self.account.as_ref());
+        let account = ledger::open_answer(&worker.id, budget, above, path, turn, driver).await;
+        self.clone().within(account)
     }
 
     /// This frame for a call whose time its caller limits.

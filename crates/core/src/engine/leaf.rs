@@ -5,11 +5,13 @@ use crate::{
     driver::{CutOff, Step, StepEnd},
     function::{FunctionMeta, LeafCall, OutputSchema, ToolError, ToolOutput},
     journal::RecordKind,
+    origin::Origins,
     outcome::{End, Ending, Failure, FailureKind, Halt, Outcome, Stop, timed_out},
     question::Settlement,
     risk::Risk,
     step_name::StepName,
 };
+use futures_util::future::{Either, select};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -91,7 +93,15 @@ impl Engine {
                 deadline: Some(deadline),
                 cut_off,
                 run: Box::pin(async move {
-                    let result = leaf.run(self.leaf_call(call, admitted, key)).await;
+                    let running = leaf.run(self.leaf_call(call, admitted, key));
+                    let result = match select(running, self.host.driver.stopped()).await {
+                        Either::Left((result, _)) => result,
+                        Either::Right(((), running)) => {
+                            drop(running);
+                            let origins = self.failure_origins(call, admitted);
+                            return stopped(meta, origins);
+                        }
+                    };
                     let failed = || self.failure_origins(call, admitted);
                     let (ending, origins, blobs, log) = match result {
                         Ok(ToolOutput { value, blobs, log, origins }) => {
@@ -185,6 +195,17 @@ impl Engine {
         let found = async || leaf.look_back(leaf_call(), foreseen.as_ref()?).await;
         self.settle(call.frame, &call.path, question, found).await
     }
+}
+
+/// The end of a leaf that the user stopped.
+fn stopped(meta: &FunctionMeta, origins: Origins) -> RecordKind {
+    let effect = match meta.risk {
+        Risk::Read => "",
+        _ => " It may have had a part of its effect.",
+    };
+    let message = format!("The user stopped `{}`.{effect}", meta.name);
+    let ending = Ending::Failure(Failure::new(FailureKind::Stopped, message));
+    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins }
 }
 
 /// The result of a function that ran to its end.

@@ -46,7 +46,9 @@ type Beyond = Mutex<HashMap<CallPath, Amount>>;
 fn path(account: &Account) -> &CallPath {
     match &account.owner {
         Owner::Worker { path, .. } => path,
-        Owner::Run | Owner::Call { .. } => unreachable!("every account of this tree is a worker's"),
+        Owner::Run | Owner::Answer { .. } | Owner::Call { .. } => {
+            unreachable!("every account of this tree is a worker's")
+        }
     }
 }
 

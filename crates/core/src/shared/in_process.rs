@@ -34,6 +34,7 @@ type Generated = BTreeMap<Arc<str>, Arc<Value>>;
 struct Ledger {
     run: State,
     workers: HashMap<CallPath, State>,
+    answers: HashMap<CallPath, State>,
     calls: HashMap<CallPath, State>,
     /// Requests that wait for others to settle.
     waiting: Vec<Waker>,
@@ -50,6 +51,7 @@ impl Ledger {
         match owner {
             Owner::Run => Some(&self.run),
             Owner::Worker { path, .. } => self.workers.get(path),
+            Owner::Answer { path, .. } => self.answers.get(path),
             Owner::Call { path, .. } => self.calls.get(path),
         }
     }
@@ -58,6 +60,7 @@ impl Ledger {
         match owner {
             Owner::Run => Some(&mut self.run),
             Owner::Worker { path, .. } => self.workers.get_mut(path),
+            Owner::Answer { path, .. } => self.answers.get_mut(path),
             Owner::Call { path, .. } => self.calls.get_mut(path),
         }
     }
@@ -133,6 +136,7 @@ impl Shared for InProcess {
         match &account.owner {
             Owner::Run => {}
             Owner::Worker { path, .. } => drop(ledger.workers.entry(path.clone()).or_default()),
+            Owner::Answer { path, .. } => drop(ledger.answers.entry(path.clone()).or_default()),
             Owner::Call { path, .. } => drop(ledger.calls.entry(path.clone()).or_default()),
         }
         if let Some(state) = ledger.state_mut(&account.owner) {
@@ -236,6 +240,7 @@ impl Shared for InProcess {
         lock(&self.results).remove(path);
         let mut ledger = lock(&self.ledger);
         ledger.workers.remove(path);
+        ledger.answers.remove(path);
         ledger.calls.remove(path);
         done(())
     }

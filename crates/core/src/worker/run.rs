@@ -3,6 +3,7 @@
 mod attachments;
 mod calls;
 mod code;
+mod conversation;
 mod ensures;
 mod enter;
 mod explain;
@@ -16,11 +17,11 @@ use crate::{
     account::Wanted,
     authority::Access,
     call_path::CallPath,
-    conversation::{Conversation, Next, PlannedCall},
+    conversation::{Conversation, Next, PlannedCall, Said},
     definition::WorkerDefinition,
     driver::{CutOff, Step, StepEnd},
     engine::{Engine, Frame},
-    estimate::Estimate,
+    estimate::{Estimate, estimate_text},
     event::Event,
     function::{
         Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, MainArgument,
@@ -29,7 +30,7 @@ use crate::{
     gate::Policy,
     journal::RecordKind,
     ledger::reserve,
-    model::{Delta, DeltaSink, Model, ModelRequest, Usage},
+    model::{Delta, DeltaSink, FinishReason, Model, ModelRequest, ModelResponse, Part, Usage},
     origin::Trail,
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     risk::Risk,
@@ -40,11 +41,12 @@ use crate::{
 pub use attachments::media_type;
 pub(super) use enter::tools_again;
 pub use explain::explain;
+use futures_util::future::{Either, select};
 use prepare::Prepared;
 use serde_json::Value;
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -184,15 +186,36 @@ async fn answer(
     usage: &mut Usage,
     trail: &mut Trail,
 ) -> Result<End, Stop> {
-    let prepared = prepare::prepare(worker, call).await?;
+    if conversation::needs_lease(worker, call) {
+        conversation::lease(worker, call).await?;
+    }
+    let mut prepared = prepare::prepare(worker, call).await?;
     sets::read(call, &prepared.frame, usage).await?;
-    let value = converse(&prepared, call, usage, trail).await?;
+    let _forget =
+        Forget { model: Arc::clone(&prepared.model), run: &call.engine.host().run, path: call.path };
+    let value = match prepared.setup.with_user {
+        true => conversation::hold(&mut prepared, call, usage, trail).await?,
+        false => {
+            let mut conversation = begin(&prepared);
+            let mut talk = Talk::new(&prepared, call, usage, trail);
+            match talk.answer(&mut conversation).await? {
+                Answer::Output(value) => value,
+                Answer::Said(said) => Arc::new(Value::String(said.text.to_string())),
+            }
+        }
+    };
     Ok(prepared.translate_back(End::Done(value)))
+}
+
+/// The conversation of a worker that is ready for its first turn.
+fn begin(prepared: &Prepared) -> Conversation {
+    Conversation::new(prepared.setup.clone(), Arc::clone(&prepared.first))
+        .after(prepared.frame.trail().clone())
 }
 
 /// Notifies the model of the end of a conversation in every case.
 struct Forget<'a> {
-    model: &'a dyn Model,
+    model: Arc<dyn Model>,
     run: &'a str,
     path: &'a CallPath,
 }
@@ -203,67 +226,100 @@ impl Drop for Forget<'_> {
     }
 }
 
-async fn converse(
-    prepared: &Prepared,
-    call: &CompositeCall<'_>,
-    usage: &mut Usage,
-    trail: &mut Trail,
-) -> Result<Arc<Value>, Stop> {
-    let driver = &*call.engine.host().driver;
-    let _forget = Forget { model: &*prepared.model, run: &call.engine.host().run, path: call.path };
-    let mut conversation = Conversation::new(prepared.setup.clone(), Arc::clone(&prepared.first))
-        .after(prepared.frame.trail().clone());
-    let fixed = prepared.frame.ledger().map_or(0, |_| prepared.fixed_tokens());
-    let mut estimate = Estimate::default();
-    let repair = |turn, message| {
-        driver.record(call.path, StepName::Repair(turn), RecordKind::MessageAdded { message })
-    };
-    loop {
-        if driver.cancelled() {
-            return Err(Halt::Cancelled.into());
-        }
-        *trail = conversation.trail().clone();
-        match conversation.next() {
-            Next::Ask => {
-                let (message, finish) = ask(prepared, call, &conversation, fixed, &mut estimate, usage)
-                    .await
-                    .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
-                conversation.received_answer(call.path, &message);
-                if let Some(message) = conversation.answered(message, finish) {
-                    repair(conversation.calling_turn(), message)?;
+/// The end of an answer.
+enum Answer {
+    /// The output of the worker's call.
+    Output(Arc<Value>),
+    /// Text for the user, who speaks next.
+    Said(Said),
+}
+
+/// What the answers of one conversation need.
+struct Talk<'a> {
+    prepared: &'a Prepared,
+    call: &'a CompositeCall<'a>,
+    usage: &'a mut Usage,
+    /// What the conversation has received.
+    trail: &'a mut Trail,
+    /// The tokens that every request sends beside its messages.
+    fixed: u64,
+    estimate: Estimate,
+}
+
+impl<'a> Talk<'a> {
+    fn new(
+        prepared: &'a Prepared,
+        call: &'a CompositeCall<'a>,
+        usage: &'a mut Usage,
+        trail: &'a mut Trail,
+    ) -> Self {
+        let fixed = prepared.frame.ledger().map_or(0, |_| prepared.fixed_tokens());
+        Self { prepared, call, usage, trail, fixed, estimate: Estimate::default() }
+    }
+
+    /// Goes on until the model has answered.
+    async fn answer(&mut self, conversation: &mut Conversation) -> Result<Answer, Stop> {
+        let Self { prepared, call, usage, trail, fixed, estimate } = self;
+        let driver = &*call.engine.host().driver;
+        let repair = |turn, message| {
+            driver.record(call.path, StepName::Repair(turn), RecordKind::MessageAdded { message })
+        };
+        loop {
+            if driver.cancelled() {
+                return Err(Halt::Cancelled.into());
+            }
+            **trail = conversation.trail().clone();
+            match conversation.next() {
+                Next::Ask => {
+                    let (message, finish) = ask(prepared, call, conversation, *fixed, estimate, usage)
+                        .await
+                        .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
+                    conversation.received_answer(call.path, &message);
+                    if let Some(message) = conversation.answered(message, finish) {
+                        repair(conversation.calling_turn(), message)?;
+                    }
                 }
-            }
-            Next::Call(planned) => {
-                let turn = conversation.calling_turn();
-                let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. }));
-                count(prepared, call, StepName::ReserveCalls(turn), calls.count())
-                    .await
-                    .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
-                let made = calls::make(prepared, call, turn, trail, &planned, usage).await?;
-                conversation.received(made.contents);
-                conversation.results(made.results, made.blobs);
-            }
-            Next::Ensure(output) => {
-                let turn = conversation.calling_turn();
-                count(prepared, call, StepName::ReserveEnsures(turn), prepared.judges.len())
-                    .await
-                    .map_err(|stop| stop.with_partial(|| Some((*output).clone())))?;
-                let (said, contents) = ensures::ask(prepared, call, turn, trail, &output, usage).await?;
-                conversation.received(contents);
-                if let Some(message) = conversation.ensured(&said) {
-                    repair(turn, message)?;
+                Next::Call(planned) => {
+                    let turn = conversation.calling_turn();
+                    let calls = planned.iter().filter(|planned| matches!(planned, PlannedCall::Make { .. }));
+                    count(prepared, call, StepName::ReserveCalls(turn), calls.count())
+                        .await
+                        .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
+                    let made = calls::make(prepared, call, turn, trail, &planned, usage).await?;
+                    conversation.received(made.contents);
+                    conversation.results(made.results, made.blobs);
+                    if made.stopped {
+                        if !prepared.setup.with_user {
+                            return Err(conversation.stopped().into());
+                        }
+                        conversation.listen();
+                    }
                 }
-            }
-            Next::Done(done) => {
-                if done.truncated {
-                    let text =
-                        format!("the answer of `{}` was cut off at its `max_tokens`", prepared.setup.worker);
-                    let note = RecordKind::Note { text: text.into() };
-                    driver.record(call.path, StepName::Truncated, note)?;
+                Next::Ensure(output) => {
+                    let turn = conversation.calling_turn();
+                    count(prepared, call, StepName::ReserveEnsures(turn), prepared.judges.len())
+                        .await
+                        .map_err(|stop| stop.with_partial(|| Some((*output).clone())))?;
+                    let (said, contents) = ensures::ask(prepared, call, turn, trail, &output, usage).await?;
+                    conversation.received(contents);
+                    if let Some(message) = conversation.ensured(&said) {
+                        repair(turn, message)?;
+                    }
                 }
-                return Ok(done.value);
+                Next::Listen(said) => return Ok(Answer::Said(said)),
+                Next::Done(done) => {
+                    if done.truncated {
+                        let text = format!(
+                            "the answer of `{}` was cut off at its `max_tokens`",
+                            prepared.setup.worker
+                        );
+                        let note = RecordKind::Note { text: text.into() };
+                        driver.record(call.path, StepName::Truncated, note)?;
+                    }
+                    return Ok(Answer::Output(done.value));
+                }
+                Next::Failed(failure) => return Err(failure.into()),
             }
-            Next::Failed(failure) => return Err(failure.into()),
         }
     }
 }
@@ -318,7 +374,8 @@ async fn ask(
             settings.max_tokens = made.output_tokens();
             reservation = Some(made);
         }
-        let sink = Sink { engine: call.engine, path: call.path, turn };
+        let sink =
+            Sink { engine: call.engine, path: call.path, turn, said: stoppable(call).then(Mutex::default) };
         let request = ModelRequest {
             conversation: call.path,
             run: &host.run,
@@ -349,7 +406,20 @@ async fn ask(
                 cut_off: CutOff::Again,
                 run: Box::pin(async {
                     asked.store(true, Ordering::Relaxed);
-                    match prepared.model.respond(request, &sink).await {
+                    let responded = match sink.said {
+                        None => prepared.model.respond(request, &sink).await,
+                        Some(_) => {
+                            let responding = prepared.model.respond(request, &sink);
+                            match select(responding, driver.stopped()).await {
+                                Either::Left((responded, _)) => responded,
+                                Either::Right(((), responding)) => {
+                                    drop(responding);
+                                    Ok(sink.cut_off(estimated))
+                                }
+                            }
+                        }
+                    };
+                    match responded {
                         Ok(response) => RecordKind::ModelAnswered {
                             message: conversation.answer_message(&response),
                             finish: response.finish,
@@ -414,15 +484,40 @@ async fn pause(call: &CompositeCall<'_>, frame: &Frame, of: Attempt, wait: Durat
     Ok(())
 }
 
+/// Whether a person may stop an answer in this run: somebody takes part in it.
+fn stoppable(call: &CompositeCall<'_>) -> bool {
+    call.engine.host().chat || call.engine.host().attended
+}
+
 /// Emits deltas as events of their call.
 struct Sink<'a> {
     engine: &'a Engine,
     path: &'a CallPath,
     turn: u32,
+    /// The text that has arrived, if the answer can be stopped.
+    said: Option<Mutex<String>>,
+}
+
+impl Sink<'_> {
+    /// What has arrived of an answer that was stopped. The provider does not tell what it cost, so its tokens are
+    /// estimated, `input` as those of the request.
+    fn cut_off(&self, input: u64) -> ModelResponse {
+        let said = self.said.as_ref().map(|said| said.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let text = said.unwrap_or_default();
+        let usage = Usage {
+            input_tokens: Some(input),
+            output_tokens: Some(estimate_text(text.len())),
+            ..Usage::default()
+        };
+        ModelResponse { parts: vec![Part::text(text)], finish: FinishReason::Stopped, usage }
+    }
 }
 
 impl DeltaSink for Sink<'_> {
     fn delta(&self, delta: Delta) {
+        if let (Some(said), Delta::Text { text }) = (&self.said, &delta) {
+            said.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+        }
         if self.engine.host().driver.listens() {
             self.engine.emit(Event::Delta { path: self.path.clone(), turn: self.turn, delta });
         }

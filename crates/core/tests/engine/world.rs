@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) redact: Arc<dyn Redact>,
     pub(crate) model: ModelChoice,
     pub(crate) settings_override: ModelSettings,
+    pub(crate) chat: bool,
+    pub(crate) attended: bool,
     /// How often a model yields before it answers, by the conversation's path.
     pub(crate) delay: fn(&CallPath) -> usize,
     /// The known terms of the model.
@@ -125,6 +127,8 @@ pub(crate) fn worker(id: &str) -> WorkerDefinition {
         model: None,
         compatible_models: Vec::new(),
         settings: ModelSettings::default(),
+        mode: Default::default(),
+        interactive: false,
         locked: false,
         signature: Signature {
             schema: Arc::new(Schema::new(schema).unwrap()),
@@ -264,6 +268,8 @@ impl World {
             redact: Arc::new(NoSecrets),
             model: ModelChoice { forced: None, default: Some("script:test".parse().unwrap()) },
             settings_override: ModelSettings::default(),
+            chat: false,
+            attended: true,
             delay: |_| 0,
             terms: Terms::default(),
             server_tools: true,
@@ -357,6 +363,8 @@ impl World {
             }),
             toolsets: Arc::new(toolsets),
             gate: Arc::new(self.gate),
+            chat: self.chat,
+            attended: self.attended,
             redact: self.redact,
         };
         let root = Place::new("/program");

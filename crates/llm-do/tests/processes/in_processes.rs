@@ -127,7 +127,7 @@ impl InProcesses {
             Ask::Random(path, name) => now(&driver.random(&path, name)),
             Ask::Now => now(&driver.now_ms()),
             Ask::Begun(path, name) => now(&driver.begun(&path, &name)),
-            Ask::ReservedBefore(path) => now(&driver.reserved_before(&path)),
+            Ask::ReservedBefore(path, since) => now(&driver.reserved_before(&path, since)),
             Ask::Cancelled => now(&driver.cancelled()),
             Ask::Calls(frame, calls) => later(async move { self.calls(calls, &WrittenDown(*frame)).await }),
             Ask::Exchange(path, name, question, known) => {
@@ -295,8 +295,8 @@ impl Driver for InProcesses {
         self.inner.begun(path, step)
     }
 
-    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
-        self.inner.reserved_before(path)
+    fn reserved_before(&self, path: &CallPath, since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
+        self.inner.reserved_before(path, since)
     }
 
     fn cancelled(&self) -> bool {

@@ -159,8 +159,8 @@ impl Driver for Positional {
         self.inner.begun(path, step)
     }
 
-    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
-        self.inner.reserved_before(path)
+    fn reserved_before(&self, path: &CallPath, since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
+        self.inner.reserved_before(path, since)
     }
 
     fn unrecorded<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), Halt>> {

@@ -177,8 +177,8 @@ impl Driver for RemoteDriver {
         self.now(Ask::Begun(path.clone(), step.clone()))
     }
 
-    fn reserved_before(&self, path: &CallPath) -> Vec<(Reserved, Option<RecordKind>)> {
-        self.now(Ask::ReservedBefore(path.clone()))
+    fn reserved_before(&self, path: &CallPath, since: u32) -> Vec<(Reserved, Option<RecordKind>)> {
+        self.now(Ask::ReservedBefore(path.clone(), since))
     }
 
     fn cancelled(&self) -> bool {

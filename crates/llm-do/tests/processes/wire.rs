@@ -56,7 +56,7 @@ pub(crate) enum Ask {
     Random(CallPath, StepName),
     Now,
     Begun(CallPath, StepName),
-    ReservedBefore(CallPath),
+    ReservedBefore(CallPath, u32),
     Cancelled,
     Open(Account, Spent, u64),
     Reserve(Account, Wanted),

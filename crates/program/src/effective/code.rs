@@ -19,12 +19,15 @@ use crate::{
 use llm_do_core::{
     model::ModelSettings,
     template::TemplateFacts,
-    worker::{AttachmentPolicy, CodeEntry, Instructions, Sandbox, ToolLevel, Untrusted, WorkerDefinition},
+    worker::{
+        AttachmentPolicy, CodeEntry, Instructions, Sandbox, ToolLevel, Untrusted, WorkerDefinition,
+        WorkerMode,
+    },
 };
 use std::sync::Arc;
 
 /// Keys that apply only to a model, not to code.
-const OF_MODELS: [&str; 7] = [
+const OF_MODELS: [&str; 9] = [
     "instructions",
     "model",
     "model_settings",
@@ -32,6 +35,8 @@ const OF_MODELS: [&str; 7] = [
     "locked",
     "allow_empty_input",
     "server_side_tools",
+    "mode",
+    "interaction",
 ];
 
 impl Context<'_> {
@@ -139,6 +144,8 @@ impl Context<'_> {
             model: None,
             compatible_models: Vec::new(),
             settings: ModelSettings::default(),
+            mode: WorkerMode::Single,
+            interactive: false,
             locked: false,
             signature,
             returns: None,

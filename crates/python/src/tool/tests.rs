@@ -168,6 +168,8 @@ impl Project {
             definitions: Arc::new(Nothing),
             toolsets: Arc::new(ToolsetRegistry::built_in()),
             gate: Arc::new(Gate { mode: Mode::ApproveAll, ..Gate::default() }),
+            chat: false,
+            attended: false,
             redact: Arc::new(NoSecrets),
         });
         let meta = FunctionMeta {

@@ -202,6 +202,7 @@ fn answered(finish: FinishReason, usage: Usage) -> String {
         FinishReason::Length => "cut off by its length".to_owned(),
         FinishReason::Refusal => "declined".to_owned(),
         FinishReason::Paused => "paused by the provider".to_owned(),
+        FinishReason::Stopped => "stopped by the user".to_owned(),
         FinishReason::Other => "ended".to_owned(),
     }];
     let tokens = [

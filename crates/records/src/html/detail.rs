@@ -16,7 +16,7 @@ use llm_do_core::{
     gate::Rule,
     journal::{Record, RecordKind},
     origin::Origins,
-    question::{Answer, FILES, Given, Question},
+    question::{Answer, FILES, Given, Input, Question},
 };
 
 /// The content below a call's row.
@@ -166,6 +166,13 @@ fn asked(m: &mut Markup, question: &Question) {
                 preview(m, change);
             }
         }
+        // The conversation shows what was said before.
+        Question::Input(Input { conversation: Some(turn), .. }) => {
+            m.ours("<b class=\"notice\">waited for the user</b>");
+            if let Some(reason) = &turn.failure {
+                failure(m, reason);
+            }
+        }
         Question::Input(input) => {
             m.ours("<b class=\"notice\">asked for input</b> by ");
             m.text(&input.chain.join(" → "));
@@ -215,6 +222,11 @@ fn answered(m: &mut Markup, given: &Given) {
         Answer::Decline { reason } => {
             m.ours("<b class=\"bad\">gave no answer</b>");
             because(m, reason.as_deref());
+        }
+        Answer::End => m.ours("<b class=\"notice\">ended the conversation</b>"),
+        Answer::Undo { message } => {
+            m.ours("<b class=\"notice\">went back</b>");
+            m.text(&format!(" to before message {message}"));
         }
         Answer::Again => m.ours("run it again"),
         Answer::Done { result } => {
@@ -278,6 +290,7 @@ fn kind(kind: FailureKind) -> &'static str {
         FailureKind::Limit => "limit",
         FailureKind::Model => "model",
         FailureKind::Refusal => "refusal",
+        FailureKind::Stopped => "stopped",
         FailureKind::InvalidOutput => "invalid output",
         FailureKind::Postcondition => "postcondition",
     }

@@ -12,7 +12,7 @@ use llm_do_core::{
     journal::{Record, RecordKind},
     model::{Arguments, Blob, Message, Part, Role, Usage},
     origin::Origins,
-    question::{Answer, FILES, Given, OPERATOR, Question},
+    question::{Answer, FILES, Given, Input, OPERATOR, Question},
     server_tool::{ServerTool, Source},
     step_name::StepName,
 };
@@ -188,6 +188,12 @@ impl Text {
                     self.diff(path, before.as_deref(), after.as_deref());
                 }
             }
+            // The answers show what was said before.
+            Question::Input(Input { conversation: Some(turn), .. }) => {
+                if let Some(failure) = &turn.failure {
+                    self.line(Tone::Bad, &format!("no answer: {}", failure.message));
+                }
+            }
             Question::Input(input) => {
                 let chain = input.chain.join(" → ");
                 self.line(Tone::Notice, &format!("{chain} asked for input: {}", input.prompt));
@@ -222,6 +228,10 @@ impl Text {
             }
             Answer::Decline { reason } => {
                 self.line(Tone::Bad, &format!("{who} gave no answer{}", because(reason)));
+            }
+            Answer::End => self.line(Tone::Notice, &format!("{who} ended the conversation")),
+            Answer::Undo { message } => {
+                self.line(Tone::Notice, &format!("{who} went back to before message {message}"));
             }
             Answer::Again => self.line(Tone::Notice, &format!("{who} let it run again")),
             Answer::Done { .. } => self.line(Tone::Notice, &format!("{who} counts it as done")),

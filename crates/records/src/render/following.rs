@@ -9,7 +9,7 @@ use llm_do_core::{
     call_path::CallPath,
     gate::Rule,
     journal::{Ending, Record, RecordKind},
-    question::{Answer, Question},
+    question::{Answer, Input, Question},
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -65,6 +65,9 @@ impl Following {
                     Question::Approval(approval) => {
                         format!("waits for approval: {}", shown(&approval.rule.to_string()))
                     }
+                    Question::Input(Input { conversation: Some(_), .. }) => {
+                        "waits for the user's next message".to_owned()
+                    }
                     Question::Input(input) => format!("waits for input: {}", first_line(&input.prompt)),
                     Question::Settlement(_) => "was cut off and waits for a decision".to_owned(),
                 };
@@ -84,6 +87,10 @@ impl Following {
                     Answer::Give { .. } => (Tone::Notice, format!("{name} got its input")),
                     Answer::Decline { reason } => {
                         (Tone::Bad, format!("{name} got no input{}", because(reason)))
+                    }
+                    Answer::End => (Tone::Notice, format!("{name}: the user ended the conversation")),
+                    Answer::Undo { message } => {
+                        (Tone::Notice, format!("{name} goes back to before message {message}"))
                     }
                     Answer::Again => (Tone::Notice, format!("{name} runs again")),
                     Answer::Done { .. } => (Tone::Notice, format!("{name} counts as done")),

@@ -6,7 +6,7 @@
 
 use super::refuse;
 use crate::{
-    definition::{Instructions, Sandbox, Signature, Untrusted, WorkerDefinition},
+    definition::{Instructions, Sandbox, Signature, Untrusted, WorkerDefinition, WorkerMode},
     driver::{CutOff, Step, StepEnd},
     function::{
         Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, MainArgument,
@@ -199,6 +199,8 @@ pub(super) fn definition(
         model: creator.model.clone(),
         compatible_models: creator.compatible_models.clone(),
         settings: creator.settings.clone(),
+        mode: WorkerMode::Single,
+        interactive: false,
         locked: creator.locked,
         signature: Signature::undeclared(creator.attachments.max_attachments > 0),
         returns: returns.map(Arc::new),

@@ -8,7 +8,7 @@ use crate::{
     function::CompositeCall,
     model::{Blob, ToolResult, Usage},
     origin::{Content, Trail},
-    outcome::{End, Outcome, Stop},
+    outcome::{End, FailureKind, Outcome, Stop},
     results::{first_page, is_cut, show, show_failure},
     worker::caller::FrameCaller,
 };
@@ -66,6 +66,8 @@ pub(super) struct Made {
     pub(super) blobs: Vec<Blob>,
     /// What the conversation receives with them.
     pub(super) contents: Vec<Content>,
+    /// Whether the user has stopped one of them, and with it the answer that it belongs to.
+    pub(super) stopped: bool,
 }
 
 /// Makes the planned calls of a turn. `trail` is what the conversation had received when the model planned them.
@@ -87,6 +89,7 @@ pub(super) async fn make(
     let mut made = outcomes(prepared, parent, trail, calls, usage).await?.into_iter();
     let (mut blobs, mut contents) = (Vec::new(), Vec::new());
     let mut results = Vec::with_capacity(planned.len());
+    let mut stopped = false;
     for planned in planned {
         let (call, index, tool) = match planned {
             PlannedCall::Answered(result) => {
@@ -104,7 +107,10 @@ pub(super) async fn make(
         blobs.extend(outcome.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.blobs)));
         let (text, is_error) = match outcome.map(|outcome| outcome.end) {
             Some(End::Done(value)) => (show(&value), false),
-            Some(End::Failed(failure)) => (show_failure(&failure), true),
+            Some(End::Failed(failure)) => {
+                stopped |= failure.kind == FailureKind::Stopped;
+                (show_failure(&failure), true)
+            }
             // A lost call is reported as lost, because each call must be answered exactly once.
             Some(End::Suspended(_)) | None => ("The call was interrupted.".to_owned(), true),
         };
@@ -119,5 +125,5 @@ pub(super) async fn make(
             is_error,
         });
     }
-    Ok(Made { results, blobs, contents })
+    Ok(Made { results, blobs, contents, stopped })
 }

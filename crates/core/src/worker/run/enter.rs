@@ -1,6 +1,6 @@
 //! The way into a worker, the same for everyone who calls one: the operator, a worker, code, a preview, an explanation.
 
-use super::input::Input;
+use super::{conversation::holds_conversation, input::Input};
 use crate::{
     authority::{Access, Authority, Located, Mount, VirtualPath},
     call_path::CallPath,
@@ -41,7 +41,11 @@ pub(super) struct Handed {
 pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'_>) -> Result<Entered, Stop> {
     let (handed, attached) = hand_over(worker, call);
     let authority = narrow(worker, call, &handed, &attached)?;
-    let frame = call.frame.enter(worker, authority, call.path, &*call.engine.host().driver).await;
+    let budget = match holds_conversation(worker, call) {
+        true => worker.limits.of_conversation(),
+        false => worker.limits.budget(),
+    };
+    let frame = call.frame.enter(worker, authority, call.path, budget, &*call.engine.host().driver).await;
     let frame = frame.after(received(worker, call, &handed, &attached));
     let input = Input::new(worker, call.input, &handed);
     Ok(Entered { frame, handed, attached, input })

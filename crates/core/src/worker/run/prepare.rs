@@ -2,6 +2,7 @@
 
 use super::{
     attachments,
+    conversation::holds_conversation,
     ensures::{self, Judging},
     enter::{Entered, Handed, enter, tools, tools_again, translate_back},
     input::Input,
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::{
     authority::{Located, Place},
-    conversation::{Conversation, Ensures, FINAL_TOOL, OutputContract, Setup},
+    conversation::{Conversation, Ensures, FINISH_TOOL, OutputContract, Setup},
     definition::WorkerDefinition,
     driver::{CutOff, Step, StepEnd},
     engine::{Engine, Frame},
@@ -73,9 +74,13 @@ pub(super) async fn prepare(
     }
     let granted = server_tools::granted(worker, call, &frame).await?;
     server_tools::check(worker, &granted, &*model)?;
-    let output = OutputContract::new(worker.returns.clone(), !can.native_schema && can.tools);
-    let native_output =
-        worker.returns.as_ref().filter(|_| can.native_schema).map(|schema| Arc::clone(schema.shown()));
+    let with_user = holds_conversation(worker, call);
+    let output = contract(worker, can, with_user);
+    let native_output = worker
+        .returns
+        .as_ref()
+        .filter(|_| can.native_schema && !with_user)
+        .map(|schema| Arc::clone(schema.shown()));
     let mut made = None;
     let deadline = frame.remaining(&*host.driver).await;
     let stepped = host
@@ -91,6 +96,7 @@ pub(super) async fn prepare(
                     let functions = tools(call.engine, worker, &frame).await?;
                     let functions = offered(call.engine, worker, &frame, functions)?;
                     server_tools::distinct(worker, &functions)?;
+                    finish_is_free(worker, &functions, &output)?;
                     Ok((begin(worker, call, &frame, &input, &attached, can).await?, functions))
                 };
                 match begun.await {
@@ -101,7 +107,8 @@ pub(super) async fn prepare(
                         origins: Default::default(),
                     },
                     Ok((Beginning { mut system, parts, origin }, functions)) => {
-                        if worker.returns.is_some() && !can.native_schema && !output.uses_final_tool() {
+                        let in_text = !with_user && !can.native_schema && !output.uses_final_tool();
+                        if worker.returns.is_some() && in_text {
                             system.push_str("\n\nAnswer with JSON that fits this schema, and nothing else: ");
                             system.push_str(
                                 &worker.returns.iter().map(|s| s.shown().to_string()).collect::<String>(),
@@ -118,6 +125,7 @@ pub(super) async fn prepare(
                             server_tools: granted.into(),
                             output: worker.returns.as_ref().map(|schema| Arc::clone(schema.value())),
                             final_tool: output.uses_final_tool(),
+                            with_user,
                             ensures: (!worker.ensures.is_empty()).then(|| Ensures {
                                 input: Arc::new(input.whole.clone()),
                                 all: Arc::clone(&worker.ensures),
@@ -161,7 +169,7 @@ pub(super) async fn prepare(
     };
     // What the record offers is what the model may call, in its order: on a resume too.
     let mut offered = Vec::with_capacity(specs.len());
-    for spec in specs.iter().filter(|spec| &*spec.name != FINAL_TOOL) {
+    for spec in specs.iter().filter(|spec| Some(&*spec.name) != output.final_tool_name()) {
         let Some(function) = functions.iter().find(|f| f.meta.tool_name == spec.name) else {
             return Err(Halt::Diverged {
                 path: call.path.clone(),
@@ -181,6 +189,7 @@ pub(super) async fn prepare(
         sees: can.sees,
         tools: offered.iter().map(|f| Arc::clone(&f.meta.tool_name)).collect(),
         server_tools: !server_tools.is_empty(),
+        with_user,
     };
     Ok(Box::new(Prepared {
         frame,
@@ -262,13 +271,47 @@ fn specs(functions: &[Function], output: &OutputContract) -> Arc<[ToolSpec]> {
         description: Arc::clone(&f.meta.description),
         input: Arc::clone(f.meta.input.shown()),
     });
-    let last = output.final_tool_input().map(|input| ToolSpec {
-        name: FINAL_TOOL.into(),
-        description: "Gives the final result and ends the task. Call it alone, once, when you are done."
-            .into(),
+    let last = output.final_tool_name().zip(output.final_tool_input()).map(|(name, input)| ToolSpec {
+        name: name.into(),
+        description: match name {
+            FINISH_TOOL => {
+                "Ends the conversation with the user and gives its result. Call it alone, once, when you have all \
+                 you need. Until then the user reads what you write."
+            }
+            _ => "Gives the final result and ends the task. Call it alone, once, when you are done.",
+        }
+        .into(),
         input,
     });
     shown.chain(last).collect()
+}
+
+/// The contract of the worker's answers.
+fn contract(worker: &WorkerDefinition, can: Capabilities, with_user: bool) -> OutputContract {
+    let schema = worker.returns.clone();
+    match with_user {
+        // The entry of a chat without a declared output has no result: the user ends it.
+        true => {
+            let finishes = can.tools && (worker.interactive || schema.is_some());
+            OutputContract::of_conversation(schema, finishes)
+        }
+        false => OutputContract::new(schema, !can.native_schema && can.tools),
+    }
+}
+
+/// Checks that none of the functions has the name of the tool that ends a conversation.
+fn finish_is_free(
+    worker: &WorkerDefinition,
+    functions: &[Function],
+    output: &OutputContract,
+) -> Result<(), Failure> {
+    let taken = |f: &&Function| Some(&*f.meta.tool_name) == output.final_tool_name();
+    let Some(function) = functions.iter().find(taken) else { return Ok(()) };
+    let message = format!(
+        "`{}` has a function `{}`, which is the name of the tool that gives its result: rename the function",
+        worker.id, function.meta.name
+    );
+    Err(Failure::new(FailureKind::Definition, message))
 }
 
 /// What a conversation begins with.
