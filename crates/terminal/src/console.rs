@@ -1,0 +1,343 @@
+//! Everything on the screen, and where each key goes.
+
+use crate::{
+    composer::{Composer, Editing, History, NoCompletion, Outcome},
+    event::Event,
+    keys::{Code, Key},
+    osc::Sequence,
+    question::{Answer, Asking, FOCUS, Question, Taken},
+    screen::{Caret, Live, Screen, Settings, Size},
+    style::Line,
+};
+use anstyle::{Effects, Style};
+use std::io::{self, Write};
+
+/// Queued messages that are shown; more are counted.
+const QUEUED: usize = 3;
+/// Rows of an unfinished answer that are shown.
+const TAIL: usize = 6;
+const DIM: Style = Style::new().effects(Effects::DIMMED);
+/// Shown after Ctrl-C where there is nothing to clear and nothing to stop.
+const HINT: &str = "Ctrl-D ends the chat";
+
+/// What the user wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send this message, or queue it while an answer runs.
+    Submit(String),
+    /// Stop the answer that runs.
+    Interrupt,
+    /// End the conversation.
+    End,
+    /// Open an editor with this draft. [`Composer::set`] takes what it saves. The terminal has to be left meanwhile
+    /// ([`Console::leave`], [`crate::Tty::leave`]).
+    OpenEditor(String),
+    /// Take the last message out of the queue and put it into the composer.
+    EditQueued,
+    /// A question was answered. It is not shown any more; [`Console::reject`] brings it back.
+    Answered {
+        /// [`Question::id`].
+        id: String,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Stop this process as Ctrl-Z does: [`Console::leave`], [`crate::Tty::suspend`], [`Console::enter`].
+    Suspend,
+    /// The terminal is gone.
+    Closed,
+}
+
+/// A conversation on a terminal: the transcript, and in the live rows the end of an unfinished answer, a question, the
+/// queue, the composer and a status row.
+///
+/// The setters only set. [`Console::draw`], [`Console::print`] and [`Console::event`] draw, and write only what differs.
+pub struct Console<W> {
+    screen: Screen<W>,
+    composer: Composer,
+    question: Option<Asking>,
+    /// The question that was answered last, in case the answer is not accepted.
+    answered: Option<Asking>,
+    tail: Vec<Line>,
+    queue: Vec<String>,
+    status: Line,
+    hint: bool,
+    busy: bool,
+    /// Whether the window has the focus, if the terminal tells.
+    window: Option<bool>,
+    title: String,
+}
+
+impl<W: Write> Console<W> {
+    /// A console with an empty composer. Writes nothing yet.
+    pub fn new(out: W, size: Size, settings: Settings) -> Self {
+        Self {
+            screen: Screen::new(out, size, settings),
+            composer: Composer::new(Editing::Emacs, History::default(), Box::new(NoCompletion)),
+            question: None,
+            answered: None,
+            tail: Vec::new(),
+            queue: Vec::new(),
+            status: Line::new(),
+            hint: false,
+            busy: false,
+            window: None,
+            title: String::new(),
+        }
+    }
+
+    /// The console with another composer.
+    #[must_use]
+    pub fn with_composer(mut self, composer: Composer) -> Self {
+        self.composer = composer;
+        self
+    }
+
+    /// The composer.
+    pub fn composer(&self) -> &Composer {
+        &self.composer
+    }
+
+    /// The composer, to change its draft.
+    pub fn composer_mut(&mut self) -> &mut Composer {
+        &mut self.composer
+    }
+
+    /// The size that is drawn for.
+    pub fn size(&self) -> Size {
+        self.screen.size()
+    }
+
+    /// The writer.
+    pub fn get_ref(&self) -> &W {
+        self.screen.get_ref()
+    }
+
+    /// Sets whether an answer runs: Ctrl-C stops it.
+    pub fn set_busy(&mut self, busy: bool) {
+        self.busy = busy;
+    }
+
+    /// Sets the status row. An empty line: none.
+    pub fn set_status(&mut self, status: Line) {
+        self.status = status;
+    }
+
+    /// Sets the messages that wait, the oldest first.
+    pub fn set_queue(&mut self, queue: Vec<String>) {
+        self.queue = queue;
+    }
+
+    /// Sets the lines of the answer that are not finished, so that they may still change. Finished ones are printed.
+    pub fn set_tail(&mut self, tail: Vec<Line>) {
+        self.tail = tail;
+    }
+
+    /// Shows a question in place of the one before. It has no focus.
+    pub fn ask(&mut self, question: Question) {
+        self.question = Some(Asking::new(question));
+    }
+
+    /// Removes a question, for example because another operator has answered it. Keys go to the composer again.
+    pub fn withdraw(&mut self, id: &str) {
+        self.question = self.question.take().filter(|asking| asking.id() != id);
+        self.answered = self.answered.take().filter(|asking| asking.id() != id);
+    }
+
+    /// Brings the question back that was answered last, with what was entered, and says why the answer is not usable.
+    /// Nothing happens where another question has come meanwhile.
+    pub fn reject(&mut self, id: &str, problem: &str) {
+        if self.question.is_none()
+            && let Some(mut asking) = self.answered.take().filter(|asking| asking.id() == id)
+        {
+            asking.reject(problem);
+            self.question = Some(asking);
+        }
+    }
+
+    /// Whether the keys are for a question now.
+    pub fn is_question_focused(&self) -> bool {
+        self.question.as_ref().is_some_and(Asking::is_focused)
+    }
+
+    /// Writes lines to the end of the transcript, and draws.
+    ///
+    /// # Errors
+    /// The terminal can't be written to.
+    pub fn print(&mut self, lines: &[Line]) -> io::Result<()> {
+        let live = self.layout();
+        self.screen.update(lines, live)
+    }
+
+    /// Draws what was set.
+    ///
+    /// # Errors
+    /// The terminal can't be written to.
+    pub fn draw(&mut self) -> io::Result<()> {
+        self.print(&[])
+    }
+
+    /// Takes an event, draws, and says what the user wants, if it is for the caller to do.
+    ///
+    /// # Errors
+    /// The terminal can't be written to.
+    pub fn event(&mut self, event: Event) -> io::Result<Option<Action>> {
+        let mut action = None;
+        match event {
+            Event::Key(key) => action = self.key(key),
+            Event::Paste(text) => match self.focused() {
+                Some(asking) => asking.paste(&text),
+                None => self.composer.paste(&text),
+            },
+            Event::Focus(focused) => self.window = Some(focused),
+            Event::Resize(size) => self.screen.resize(size)?,
+            Event::Resumed => self.screen.redraw()?,
+            Event::Closed => return Ok(Some(Action::Closed)),
+        }
+        self.draw()?;
+        Ok(action)
+    }
+
+    /// Removes the live rows, so that another program can use the terminal, or at the end.
+    ///
+    /// # Errors
+    /// The terminal can't be written to.
+    pub fn leave(&mut self) -> io::Result<()> {
+        self.screen.leave()
+    }
+
+    /// Draws the live rows again after [`Console::leave`], for the size that the terminal has now.
+    ///
+    /// # Errors
+    /// The terminal can't be written to.
+    pub fn enter(&mut self, size: Size) -> io::Result<()> {
+        self.screen.resize(size)?;
+        self.screen.enter()?;
+        self.draw()
+    }
+
+    /// Sets the title of the window, if it is another one.
+    ///
+    /// # Errors
+    /// The terminal can't be written to.
+    pub fn set_title(&mut self, title: &str) -> io::Result<()> {
+        if title == self.title {
+            return Ok(());
+        }
+        title.clone_into(&mut self.title);
+        self.screen.control(&Sequence::title(title))
+    }
+
+    /// Notifies the user if the window is known not to have the focus. `true`: it has been done.
+    ///
+    /// # Errors
+    /// The terminal can't be written to.
+    pub fn notify(&mut self, text: &str) -> io::Result<bool> {
+        if self.window != Some(false) {
+            return Ok(false);
+        }
+        self.screen.control(&Sequence::notification(text))?;
+        Ok(true)
+    }
+
+    /// Puts a text into the clipboard of the terminal. `false`: it is larger than terminals accept.
+    ///
+    /// # Errors
+    /// The terminal can't be written to.
+    pub fn copy(&mut self, text: &str) -> io::Result<bool> {
+        match Sequence::copy(text) {
+            Some(sequence) => self.screen.control(&sequence).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn focused(&mut self) -> Option<&mut Asking> {
+        self.question.as_mut().filter(|asking| asking.is_focused())
+    }
+
+    fn key(&mut self, key: Key) -> Option<Action> {
+        self.hint = false;
+        if let Some(asking) = self.focused() {
+            return match asking.key(key) {
+                Taken::Key => None,
+                Taken::Answered(answer) => {
+                    let id = asking.id().to_owned();
+                    self.answered = self.question.take();
+                    Some(Action::Answered { id, answer })
+                }
+            };
+        }
+        if key == FOCUS
+            && !self.composer.is_searching()
+            && let Some(asking) = &mut self.question
+        {
+            asking.focus(true);
+            return None;
+        }
+        if key == Key::plain(Code::Up) && !self.queue.is_empty() && self.composer.draft().is_empty() {
+            return Some(Action::EditQueued);
+        }
+        match self.composer.key(key) {
+            Outcome::Edited | Outcome::Ignored => None,
+            Outcome::Submitted(text) => Some(Action::Submit(text)),
+            Outcome::OpenEditor => Some(Action::OpenEditor(self.composer.draft().text().to_owned())),
+            Outcome::Interrupt if self.busy => Some(Action::Interrupt),
+            Outcome::Interrupt => {
+                self.hint = true;
+                None
+            }
+            Outcome::End => Some(Action::End),
+            Outcome::Suspend => Some(Action::Suspend),
+        }
+    }
+
+    /// The live rows from the top. The composer comes before everything else where there is little room.
+    fn layout(&self) -> Live {
+        let size = self.screen.size();
+        let ambiguous = self.screen.settings().ambiguous;
+        let columns = size.live_columns();
+        let composer = self.composer.view(size, ambiguous, (size.rows() / 2).max(1));
+        let status = if self.hint { Line::styled(HINT, DIM) } else { self.status.clone() };
+        let status = (!status.is_empty() && size.rows() > 1).then_some(status);
+        let mut room = size.rows().saturating_sub(composer.rows.len() + usize::from(status.is_some()));
+        let queue = self.queue_rows(room.saturating_sub(1));
+        room -= queue.len();
+        let question = self.question.as_ref().map(|asking| asking.view(columns, ambiguous, room));
+        let question = question.unwrap_or_default();
+        room = room.saturating_sub(question.rows.len());
+        let tail: Vec<Line> = self.tail.iter().flat_map(|line| line.wrapped(columns, ambiguous)).collect();
+        let shown = tail.len().min(TAIL).min(room);
+
+        let mut live = Live { rows: tail[tail.len() - shown..].to_vec(), caret: None };
+        let mut stack = |rows: Vec<Line>, caret: Option<Caret>| {
+            if let Some(caret) = caret {
+                live.caret = Some(Caret { row: caret.row + live.rows.len(), ..caret });
+            }
+            live.rows.extend(rows);
+        };
+        let focused = question.caret;
+        stack(question.rows, question.caret);
+        stack(queue, None);
+        stack(composer.rows, composer.caret.filter(|_| focused.is_none()));
+        stack(status.into_iter().collect(), None);
+        live
+    }
+
+    fn queue_rows(&self, most: usize) -> Vec<Line> {
+        let shown = if self.queue.len() > QUEUED { QUEUED - 1 } else { self.queue.len() };
+        let mut rows: Vec<Line> = self.queue[..shown]
+            .iter()
+            .map(|text| {
+                let first = text.lines().next().unwrap_or_default();
+                let more = if text.lines().nth(1).is_some() { " …" } else { "" };
+                // Only the beginning is ever seen.
+                let first: String = first.chars().take(500).collect();
+                Line::styled(&format!("queued: {first}{more}"), DIM)
+            })
+            .collect();
+        if self.queue.len() > shown {
+            rows.push(Line::styled(&format!("queued: {} more", self.queue.len() - shown), DIM));
+        }
+        rows.truncate(most);
+        rows
+    }
+}

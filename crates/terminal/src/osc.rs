@@ -1,0 +1,58 @@
+//! Control sequences that reach beyond the text: the window's title, a notification, the clipboard.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+/// Columns of a title and of a notification are few; more is cut.
+const LONGEST: usize = 200;
+/// Terminals refuse larger texts for the clipboard.
+const LARGEST_COPY: usize = 74_994;
+
+/// A complete control sequence. It shows nothing and moves nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence(String);
+
+impl Sequence {
+    /// Sets the title of the window (OSC 2).
+    pub fn title(text: &str) -> Self {
+        Self(format!("\x1b]2;{}\x1b\\", clean(text)))
+    }
+
+    /// Asks the desktop to notify the user (OSC 9), for when the window has no focus.
+    pub fn notification(text: &str) -> Self {
+        // `OSC 9;4;…` and other numbers are commands of some terminals.
+        let space = if text.starts_with(|c: char| c.is_ascii_digit()) { " " } else { "" };
+        Self(format!("\x1b]9;{space}{}\x1b\\", clean(text)))
+    }
+
+    /// Puts a text into the clipboard (OSC 52). `None` if it is larger than terminals accept.
+    pub fn copy(text: &str) -> Option<Self> {
+        (text.len() <= LARGEST_COPY).then(|| Self(format!("\x1b]52;c;{}\x1b\\", STANDARD.encode(text))))
+    }
+
+    /// The sequence as written to a terminal.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One line without anything that could end the sequence.
+fn clean(text: &str) -> String {
+    llm_do_visible::line(text).chars().take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_end_a_sequence() {
+        assert_eq!(Sequence::title("a\x1b\\\x07b\u{9c}").as_str(), "\x1b]2;a\\x1b\\\\x07b\\x9c\x1b\\");
+        assert_eq!(Sequence::notification("4;1;50").as_str(), "\x1b]9; 4;1;50\x1b\\");
+    }
+
+    #[test]
+    fn copies_have_a_limit() {
+        assert_eq!(Sequence::copy("hi").expect("small").as_str(), "\x1b]52;c;aGk=\x1b\\");
+        assert_eq!(Sequence::copy(&"x".repeat(80_000)), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! A question to the user, above the composer.
+//!
+//! A question takes no key until the user gives it the focus with Ctrl-G ([`FOCUS`]). With the focus, it takes all keys,
+//! and the draft in the composer stays as it is. Ctrl-G, Escape and Ctrl-C give the focus back, and an entry that was begun
+//! waits. After an answer the focus is with the composer again, so that no key meant for one question answers the next.
+
+mod entry;
+mod view;
+
+pub(crate) use entry::{Asking, Taken};
+
+use crate::{keys::Key, style::Line};
+
+/// Gives the focus to a question, and back.
+pub(crate) const FOCUS: Key = Key::control('g');
+
+/// A question to the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Names it in [`crate::Action::Answered`].
+    pub id: String,
+    /// What is asked. What does not fit above the composer is left out, so a long text belongs into the transcript.
+    pub text: Vec<Line>,
+    /// How it can be answered.
+    pub kind: Kind,
+}
+
+/// How a question can be answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// With one of these keys.
+    Keys(Vec<Choice>),
+    /// With a text. Ctrl-J breaks its lines.
+    Text,
+    /// With one of these options, at least one.
+    Pick(Vec<String>),
+    /// With the fields of a form, at least one.
+    Form(Vec<Field>),
+}
+
+/// A key that answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The character that the key types.
+    pub key: char,
+    /// What it does: `approve`.
+    pub label: String,
+    /// What a line of text after the key says, such as the reason of a refusal. `None`: no text follows.
+    pub text: Option<String>,
+}
+
+/// A field of a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name, as in the answer.
+    pub name: String,
+    /// What belongs there.
+    pub note: String,
+    /// What it takes.
+    pub kind: FieldKind,
+    /// It can't be left empty.
+    pub required: bool,
+}
+
+/// What a field takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A line of text, or a number as text.
+    Text,
+    /// One of these.
+    Pick(Vec<String>),
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A key of [`Kind::Keys`], and the text that it asks for, if any was entered.
+    Key(char, Option<String>),
+    /// A text.
+    Text(String),
+    /// The number of an option, from zero.
+    Pick(usize),
+    /// The fields that were filled in: name and value.
+    Form(Vec<(String, String)>),
+}

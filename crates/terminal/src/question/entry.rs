@@ -1,0 +1,260 @@
+//! A question on the screen, with what was entered so far.
+
+use super::{Answer, FOCUS, FieldKind, Kind, Question};
+use crate::{
+    composer::{Draft, edit_line},
+    keys::{Code, Key},
+};
+
+/// A question on the screen.
+#[derive(Clone, Debug)]
+pub(crate) struct Asking {
+    pub(super) question: Question,
+    pub(super) stage: Stage,
+    /// Why the last answer was not accepted.
+    pub(super) problem: Option<String>,
+    focused: bool,
+}
+
+/// What is being entered.
+#[derive(Clone, Debug)]
+pub(super) enum Stage {
+    /// A key of the question.
+    Key,
+    /// The text that belongs to a key.
+    KeyText(char, Draft),
+    /// A text.
+    Text(Draft),
+    /// One of the options.
+    Pick(usize),
+    /// The fields of a form, and which of them has the caret.
+    Form(Vec<Value>, usize),
+}
+
+/// What a field holds.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(Draft),
+    /// The number of an option, or none yet.
+    Pick(Option<usize>),
+}
+
+/// What a question made of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It took it, or ignored it.
+    Key,
+    /// It is answered.
+    Answered(Answer),
+}
+
+impl Asking {
+    /// A question without the focus.
+    pub(crate) fn new(question: Question) -> Self {
+        let stage = match &question.kind {
+            Kind::Keys(_) => Stage::Key,
+            Kind::Text => Stage::Text(Draft::new()),
+            Kind::Pick(_) => Stage::Pick(0),
+            Kind::Form(fields) => Stage::Form(
+                fields
+                    .iter()
+                    .map(|field| match field.kind {
+                        FieldKind::Text => Value::Text(Draft::new()),
+                        FieldKind::Pick(_) => Value::Pick(None),
+                    })
+                    .collect(),
+                0,
+            ),
+        };
+        Self { question, stage, problem: None, focused: false }
+    }
+
+    /// Its name.
+    pub(crate) fn id(&self) -> &str {
+        &self.question.id
+    }
+
+    /// Whether keys are for it.
+    pub(crate) fn is_focused(&self) -> bool {
+        self.focused
+    }
+
+    /// Gives it the focus, or takes it.
+    pub(crate) fn focus(&mut self, focused: bool) {
+        self.focused = focused;
+    }
+
+    /// The answer was not accepted.
+    pub(crate) fn reject(&mut self, problem: &str) {
+        self.problem = Some(problem.to_owned());
+        self.focused = true;
+    }
+
+    /// Inserts pasted text where a text is entered.
+    pub(crate) fn paste(&mut self, text: &str) {
+        match &mut self.stage {
+            Stage::Text(draft) => draft.insert(text),
+            Stage::KeyText(_, draft) => draft.insert(&text.replace('\n', " ")),
+            Stage::Form(values, at) => {
+                if let Some(Value::Text(draft)) = values.get_mut(*at) {
+                    draft.insert(&text.replace('\n', " "));
+                }
+            }
+            Stage::Key | Stage::Pick(_) => {}
+        }
+    }
+
+    /// Applies a key while it has the focus.
+    pub(crate) fn key(&mut self, key: Key) -> Taken {
+        if key == FOCUS || key == Key::control('c') || key.code == Code::Escape {
+            // The text for a key is dropped, so that the key can be chosen again.
+            if matches!(self.stage, Stage::KeyText(..)) {
+                self.stage = Stage::Key;
+            }
+            self.focused = false;
+            return Taken::Key;
+        }
+        let answer = match &mut self.stage {
+            Stage::Key => self.choose(key),
+            Stage::KeyText(chosen, draft) => entered(draft, key).then(|| {
+                let text = draft.text().trim().to_owned();
+                Answer::Key(*chosen, Some(text).filter(|text| !text.is_empty()))
+            }),
+            Stage::Text(draft) => entered(draft, key).then(|| Answer::Text(draft.text().to_owned())),
+            Stage::Pick(selected) => {
+                let options = match &self.question.kind {
+                    Kind::Pick(options) => options.len(),
+                    _ => 0,
+                };
+                picked(selected, options, key).then_some(Answer::Pick(*selected))
+            }
+            Stage::Form(..) => self.form_key(key),
+        };
+        match answer {
+            Some(answer) => {
+                self.focused = false;
+                self.problem = None;
+                if matches!(self.stage, Stage::KeyText(..)) {
+                    self.stage = Stage::Key;
+                }
+                Taken::Answered(answer)
+            }
+            None => Taken::Key,
+        }
+    }
+
+    fn choose(&mut self, key: Key) -> Option<Answer> {
+        let Kind::Keys(choices) = &self.question.kind else { return None };
+        let typed = key.typed()?;
+        let choice = choices.iter().find(|choice| choice.key == typed)?;
+        if choice.text.is_some() {
+            self.stage = Stage::KeyText(typed, Draft::new());
+            return None;
+        }
+        Some(Answer::Key(typed, None))
+    }
+
+    fn form_key(&mut self, key: Key) -> Option<Answer> {
+        let (Stage::Form(values, at), Kind::Form(fields)) = (&mut self.stage, &self.question.kind) else {
+            return None;
+        };
+        let last = fields.len().saturating_sub(1);
+        let back = key.code == Code::Up || (key.code == Code::Tab && key.modifiers.shift);
+        if back {
+            *at = at.saturating_sub(1);
+            return None;
+        }
+        if matches!(key.code, Code::Down | Code::Tab) {
+            *at = (*at + 1).min(last);
+            return None;
+        }
+        let enter = match (values.get_mut(*at)?, &fields.get(*at)?.kind) {
+            (Value::Text(draft), _) => entered(draft, key),
+            (Value::Pick(selected), FieldKind::Pick(options)) => {
+                choose_option(selected, options, key);
+                key.code == Code::Enter
+            }
+            (Value::Pick(_), FieldKind::Text) => false,
+        };
+        if !enter {
+            return None;
+        }
+        if *at < last {
+            *at += 1;
+            return None;
+        }
+        let filled: Vec<Option<String>> =
+            fields.iter().zip(&*values).map(|(field, value)| value.text(field)).collect();
+        let missing = fields.iter().zip(&filled).position(|(field, value)| field.required && value.is_none());
+        if let Some(missing) = missing {
+            *at = missing;
+            self.problem = Some(format!("`{}` is required", fields[missing].name));
+            return None;
+        }
+        let named = fields.iter().zip(filled);
+        Some(Answer::Form(named.filter_map(|(field, value)| Some((field.name.clone(), value?))).collect()))
+    }
+}
+
+impl Value {
+    /// The value as text, if there is one.
+    fn text(&self, field: &super::Field) -> Option<String> {
+        match (self, &field.kind) {
+            (Self::Text(draft), _) => Some(draft.text().to_owned()).filter(|text| !text.is_empty()),
+            (Self::Pick(selected), FieldKind::Pick(options)) => options.get((*selected)?).cloned(),
+            (Self::Pick(_), FieldKind::Text) => None,
+        }
+    }
+}
+
+/// Edits a text. `true`: Enter.
+fn entered(draft: &mut Draft, key: Key) -> bool {
+    if key == Key::ENTER {
+        return true;
+    }
+    edit_line(draft, key);
+    false
+}
+
+/// Moves the selection by arrows or a digit. `true`: Enter.
+fn picked(selected: &mut usize, options: usize, key: Key) -> bool {
+    let last = options.saturating_sub(1);
+    match key.code {
+        Code::Enter => return options > 0,
+        Code::Up | Code::Left => *selected = selected.saturating_sub(1),
+        Code::Down | Code::Right | Code::Tab => *selected = (*selected + 1).min(last),
+        _ => {
+            if let Some(number) = digit(key).filter(|number| *number <= last) {
+                *selected = number;
+            }
+        }
+    }
+    false
+}
+
+/// Selects one of a field's options: arrows, a digit, or the first letter.
+fn choose_option(selected: &mut Option<usize>, options: &[String], key: Key) {
+    let count = options.len();
+    let next = match key.code {
+        Code::Left => selected.map_or(Some(0), |at| at.checked_sub(1)),
+        Code::Right => Some(selected.map_or(0, |at| at + 1)),
+        Code::Char(' ') => Some(selected.map_or(0, |at| (at + 1) % count.max(1))),
+        Code::Backspace | Code::Delete => {
+            *selected = None;
+            return;
+        }
+        _ => digit(key).or_else(|| {
+            let typed = key.typed()?;
+            options.iter().position(|option| option.to_lowercase().starts_with(typed))
+        }),
+    };
+    if let Some(next) = next.filter(|next| *next < count) {
+        *selected = Some(next);
+    }
+}
+
+/// The number that a digit selects: 1 is the first.
+fn digit(key: Key) -> Option<usize> {
+    let digit = key.typed()?.to_digit(10)? as usize;
+    digit.checked_sub(1)
+}

@@ -1,0 +1,152 @@
+//! A question as live rows: its text behind a bar, so that none of it can be taken for the composer or for its keys.
+
+use super::{
+    Asking, Field, FieldKind, Kind,
+    entry::{Stage, Value},
+};
+use crate::{
+    composer::draft_rows,
+    screen::{Caret, Live},
+    style::Line,
+    width::Ambiguous,
+};
+use anstyle::{AnsiColor, Effects, Style};
+
+/// Before the first row of a line, and before the others.
+const FIRST: &str = "│ ";
+const FURTHER: &str = "┆ ";
+const BAR: usize = 2;
+/// Rows of an entry that are shown at once.
+const ENTRY: usize = 5;
+
+const PLAIN: Style = Style::new();
+const DIM: Style = Style::new().effects(Effects::DIMMED);
+const SELECTED: Style = Style::new().effects(Effects::INVERT);
+const NOTICE: Style = AnsiColor::Yellow.on_default();
+const KEY: Style = Style::new().effects(Effects::BOLD);
+
+impl Asking {
+    /// The question in at most `most` rows, and the caret if it has the focus. How it is answered always stays visible.
+    pub(crate) fn view(&self, columns: usize, ambiguous: Ambiguous, most: usize) -> Live {
+        let mut answer = self.answer_rows(columns, ambiguous);
+        if let Some(problem) = &self.problem {
+            let rows = behind_bar(&Line::styled(problem, NOTICE), columns, ambiguous);
+            shift(&mut answer, rows);
+        }
+        let mut text: Vec<Line> =
+            self.question.text.iter().flat_map(|line| behind_bar(line, columns, ambiguous)).collect();
+        let room = most.saturating_sub(answer.rows.len());
+        if text.len() > room {
+            let left = text.len() + 1 - room.max(1);
+            text.truncate(room.saturating_sub(1));
+            if room > 0 {
+                text.push(Line::styled(&format!("{FURTHER}… {left} more rows"), NOTICE));
+            }
+        }
+        shift(&mut answer, text);
+        answer
+    }
+
+    fn answer_rows(&self, columns: usize, ambiguous: Ambiguous) -> Live {
+        let hint = if self.is_focused() { "Escape: back to the message" } else { "Ctrl-G: answer" };
+        let entry = |label: &str, draft: &crate::composer::Draft| {
+            let label = Line::styled(&format!("{label}: "), KEY);
+            draft_rows(draft.text(), draft.caret(), label, "  ", columns, ambiguous, ENTRY)
+        };
+        let mut live = match (&self.stage, &self.question.kind) {
+            (Stage::Key, Kind::Keys(choices)) => {
+                let mut row = Line::new();
+                for choice in choices {
+                    row.push(&format!("[{}]", choice.key), if self.is_focused() { KEY } else { DIM });
+                    row.push(&format!(" {}  ", choice.label), if self.is_focused() { PLAIN } else { DIM });
+                }
+                row.push(&format!("({hint})"), DIM);
+                let rows = row.wrapped(columns, ambiguous);
+                let caret = Caret { row: rows.len() - 1, column: rows[rows.len() - 1].width(ambiguous) };
+                return Live { rows, caret: self.is_focused().then_some(caret) };
+            }
+            (Stage::KeyText(key, draft), Kind::Keys(choices)) => {
+                let choice = choices.iter().find(|choice| choice.key == *key);
+                entry(choice.and_then(|choice| choice.text.as_deref()).unwrap_or("text"), draft)
+            }
+            (Stage::Text(draft), _) => entry("answer", draft),
+            (Stage::Pick(selected), Kind::Pick(options)) => pick_rows(options, *selected),
+            (Stage::Form(values, at), Kind::Form(fields)) => {
+                form_rows(fields, values, *at, columns, ambiguous)
+            }
+            _ => Live::default(),
+        };
+        live.rows.push(Line::styled(&format!("({hint})"), DIM));
+        if !self.is_focused() {
+            live.caret = None;
+        }
+        live
+    }
+}
+
+/// Puts rows above others.
+fn shift(live: &mut Live, mut above: Vec<Line>) {
+    let count = above.len();
+    above.append(&mut live.rows);
+    live.rows = above;
+    live.caret = live.caret.map(|caret| Caret { row: caret.row + count, ..caret });
+}
+
+fn behind_bar(line: &Line, columns: usize, ambiguous: Ambiguous) -> Vec<Line> {
+    let rows = line.wrapped(columns.saturating_sub(BAR), ambiguous);
+    rows.into_iter()
+        .enumerate()
+        .map(|(number, row)| {
+            let mut barred = Line::styled(if number == 0 { FIRST } else { FURTHER }, DIM);
+            barred.extend(row);
+            barred
+        })
+        .collect()
+}
+
+fn pick_rows(options: &[String], selected: usize) -> Live {
+    let first = (selected + 1).saturating_sub(ENTRY);
+    let shown = options.iter().enumerate().skip(first).take(ENTRY);
+    let rows = shown
+        .map(|(number, option)| {
+            let style = if number == selected { SELECTED } else { PLAIN };
+            Line::styled(&format!("{} {option}", number + 1), style)
+        })
+        .collect();
+    Live { rows, caret: Some(Caret { row: selected - first, column: 0 }) }
+}
+
+fn form_rows(fields: &[Field], values: &[Value], at: usize, columns: usize, ambiguous: Ambiguous) -> Live {
+    let mut live = Live::default();
+    let first = (at + 1).saturating_sub(ENTRY);
+    for (number, (field, value)) in fields.iter().zip(values).enumerate().skip(first).take(ENTRY) {
+        let star = if field.required { "*" } else { "" };
+        let label = Line::styled(&format!("{}{star}: ", field.name), if number == at { KEY } else { DIM });
+        let top = live.rows.len();
+        let (mut rows, caret) = match (value, &field.kind) {
+            (Value::Text(draft), _) => {
+                let rows = if number == at { 2 } else { 1 };
+                let entry = draft_rows(draft.text(), draft.caret(), label, "  ", columns, ambiguous, rows);
+                (entry.rows, entry.caret)
+            }
+            (Value::Pick(selected), FieldKind::Pick(options)) => {
+                let mut row = label;
+                let column = row.width(ambiguous).min(columns);
+                for (option, name) in options.iter().enumerate() {
+                    row.push(name, if Some(option) == *selected { SELECTED } else { PLAIN });
+                    row.push("  ", PLAIN);
+                }
+                (vec![row], Some(Caret { row: 0, column }))
+            }
+            (Value::Pick(_), FieldKind::Text) => (vec![label], None),
+        };
+        if number == at && !field.note.is_empty() {
+            rows.push(Line::styled(&format!("  {}", field.note), DIM));
+        }
+        if number == at {
+            live.caret = caret.map(|caret| Caret { row: caret.row + top, ..caret });
+        }
+        live.rows.append(&mut rows);
+    }
+    live
+}

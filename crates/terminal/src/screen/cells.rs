@@ -1,0 +1,131 @@
+//! A live row as the cells of the terminal.
+
+use super::Settings;
+use crate::{
+    style::{Columns, Line, row_cells},
+    width::is_uncertain,
+};
+use anstyle::Style;
+use std::{ops::Range, sync::Arc};
+
+/// Shown for a character that is wider than the row.
+const TOO_WIDE: &str = "?";
+
+/// One column of a row. The second column of a wide character is a cell without text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) text: Box<str>,
+    pub(super) style: Style,
+    pub(super) link: Option<Arc<str>>,
+    /// Terminals differ in how many columns it takes.
+    pub(super) uncertain: bool,
+    columns: usize,
+}
+
+impl Cell {
+    /// Columns that writing it moves the cursor by: none for the second column of a wide character.
+    pub(super) fn width(&self) -> usize {
+        self.columns
+    }
+}
+
+/// A row that is or will be on the terminal: one cell a column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    cells: Vec<Cell>,
+}
+
+impl Row {
+    /// The beginning of a line, in at most `limit` columns.
+    pub(super) fn new(line: &Line, limit: usize, settings: Settings) -> Self {
+        let mut cells: Vec<Cell> = Vec::new();
+        'line: for span in line.spans() {
+            let link = span.shared_link();
+            let cell = |text: &str, columns| Cell {
+                text: text.into(),
+                style: span.style(),
+                link: link.clone(),
+                uncertain: is_uncertain(text),
+                columns,
+            };
+            for (text, columns) in row_cells(span.text(), settings.ambiguous) {
+                let room = limit - cells.len();
+                match columns {
+                    Columns::Tab => {
+                        let spaces = columns.columns(cells.len()).min(room);
+                        cells.extend((0..spaces).map(|_| cell(" ", 1)));
+                    }
+                    Columns::Fixed(width) if width > limit => cells.push(cell(TOO_WIDE, 1)),
+                    Columns::Fixed(width) if width > room => break 'line,
+                    Columns::Fixed(width) => {
+                        cells.push(cell(&text, width));
+                        cells.extend((1..width).map(|_| cell("", 0)));
+                    }
+                }
+                if cells.len() >= limit {
+                    break 'line;
+                }
+            }
+        }
+        Self { cells }
+    }
+
+    /// The cells.
+    pub(super) fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// The columns that have to be written where `old` stands now. What `old` has beyond the end is not among them.
+    pub(super) fn changes(&self, old: &Self) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let mut column = 0;
+        while column < self.cells.len() {
+            // From the beginning of a character to where both rows begin another.
+            let start = column;
+            column += 1;
+            while self.is_inside(column) || old.is_inside(column) {
+                column += 1;
+            }
+            let end = column.min(self.cells.len());
+            let same = old.cells.get(start..column) == self.cells.get(start..column);
+            if same {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => runs.push(start..end),
+            }
+        }
+        runs
+    }
+
+    /// Whether a column is a further one of a wide character.
+    fn is_inside(&self, column: usize) -> bool {
+        self.cells.get(column).is_some_and(|cell| cell.columns == 0)
+    }
+
+    /// Rows that a terminal of this many columns makes of it. A terminal leaves out spaces at the end of a row.
+    pub(super) fn rows(&self, columns: usize) -> usize {
+        self.row_of(self.used(), columns) + 1
+    }
+
+    /// The row, counted from zero, in which a terminal of this many columns has the place before a column. A place at the
+    /// end of a row may lie in either of two; the upper one is taken, so that nothing above the live rows is erased.
+    pub(super) fn row_of(&self, place: usize, columns: usize) -> usize {
+        let place = place.min(self.used());
+        let (mut row, mut used) = (0, 0);
+        for cell in self.cells.iter().take(place).filter(|cell| cell.columns > 0) {
+            if used > 0 && used + cell.columns > columns {
+                row += 1;
+                used = 0;
+            }
+            used += cell.columns;
+        }
+        row
+    }
+
+    /// Columns up to the last one that is not blank.
+    fn used(&self) -> usize {
+        self.cells.iter().rposition(|cell| &*cell.text != " ").map_or(0, |last| last + 1)
+    }
+}

@@ -1,0 +1,246 @@
+//! The terminal device: raw mode, the modes of the keyboard, its size, and what comes from it.
+
+mod events;
+
+pub use events::{Events, Stopper};
+
+use crate::screen::{Reflow, Size};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Signal, kill_current_process_group},
+    termios::{OptionalActions, OutputModes, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr},
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// Pasted text between marks, and changes of focus.
+const MODES_ON: &str = "\x1b[?2004h\x1b[?1004h";
+const MODES_OFF: &str = "\x1b[?1004l\x1b[?2004l";
+/// Asks whether the terminal has kitty's keyboard protocol. One that hasn't ignores it.
+const KEYBOARD_QUERY: &str = "\x1b[?u";
+/// Keys that otherwise look alike are told apart, such as Shift-Enter.
+const KEYBOARD_ON: &str = "\x1b[>1u";
+const KEYBOARD_OFF: &str = "\x1b[<u";
+/// How long a stop may take to reach this process after it was sent.
+const STOPPING: Duration = Duration::from_millis(100);
+
+/// The controlling terminal of this process. Put back to how it was when dropped.
+pub struct Tty {
+    file: File,
+    mode: Mutex<Mode>,
+    /// The process was continued after a stop.
+    continued: Arc<AtomicBool>,
+    /// Wakes [`Events`] when the mode changes.
+    waker: UnixStream,
+    /// The other end.
+    woken: UnixStream,
+}
+
+/// What was changed on the terminal.
+#[derive(Default)]
+struct Mode {
+    /// How it was set before. `None`: it is set like that.
+    before: Option<Termios>,
+    /// kitty's keyboard protocol is on.
+    keyboard: bool,
+}
+
+impl Tty {
+    /// Opens `/dev/tty`, wherever stdin, stdout and stderr are redirected. Changes nothing on it yet.
+    ///
+    /// # Errors
+    /// The process has no terminal, or no more descriptors.
+    pub fn open() -> io::Result<Arc<Self>> {
+        Self::of(OpenOptions::new().read(true).write(true).open("/dev/tty")?)
+    }
+
+    /// A terminal that is already open.
+    ///
+    /// # Errors
+    /// It is no terminal, or the process has no more descriptors.
+    pub fn of(file: File) -> io::Result<Arc<Self>> {
+        tcgetattr(&file)?;
+        let (waker, woken) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        Ok(Arc::new(Self { file, mode: Mutex::default(), continued: Arc::default(), waker, woken }))
+    }
+
+    /// Columns and rows; 80 by 24 where the terminal doesn't say.
+    pub fn size(&self) -> Size {
+        match tcgetwinsize(&self.file) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+                Size::new(size.ws_col.into(), size.ws_row.into())
+            }
+            _ => Size::new(80, 24),
+        }
+    }
+
+    /// Takes the keyboard over: keys come one by one, unechoed, Ctrl-C and Ctrl-Z among them.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn enter(&self) -> io::Result<()> {
+        let mut mode = self.mode();
+        let before = match mode.before.take() {
+            Some(before) => before,
+            None => tcgetattr(&self.file)?,
+        };
+        let mut raw = before.clone();
+        raw.make_raw();
+        // Where terminals can't be polled (macOS), a read gives up after a tenth of a second.
+        raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 1;
+        // Lines of other programs that share the terminal still begin in the first column.
+        raw.output_modes.insert(OutputModes::OPOST | OutputModes::ONLCR);
+        tcsetattr(&self.file, OptionalActions::Now, &raw)?;
+        mode.before = Some(before);
+        (&self.file).write_all(format!("{MODES_ON}{KEYBOARD_QUERY}").as_bytes())?;
+        drop(mode);
+        self.wake();
+        Ok(())
+    }
+
+    /// Gives the keyboard back: the terminal is set as it was before [`Tty::enter`]. Until the next [`Tty::enter`], no key
+    /// is read, so that another program can. Callable from any thread, and more than once.
+    pub fn leave(&self) {
+        let mut mode = self.mode();
+        let Some(before) = mode.before.take() else { return };
+        let keyboard = if std::mem::take(&mut mode.keyboard) { KEYBOARD_OFF } else { "" };
+        // A terminal that is gone needs nothing put back.
+        let _ = (&self.file).write_all(format!("{keyboard}{MODES_OFF}").as_bytes());
+        let _ = tcsetattr(&self.file, OptionalActions::Drain, &before);
+        drop(mode);
+        self.wake();
+    }
+
+    /// Stops this process and its process group, as Ctrl-Z does in other programs, and returns when it was continued. The
+    /// keyboard is given back meanwhile. Clear the screen's live rows before ([`crate::Screen::leave`]) and draw them after.
+    /// Where no shell could continue the process, nothing happens.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn suspend(&self) -> io::Result<()> {
+        self.leave();
+        self.continued.store(false, Ordering::Release);
+        kill_current_process_group(Signal::TSTP)?;
+        // Another thread may be the one that is interrupted: this one must not take the keyboard back before.
+        let step = Duration::from_millis(5);
+        let mut waited = Duration::ZERO;
+        while !self.continued.load(Ordering::Acquire) && waited < STOPPING {
+            std::thread::sleep(step);
+            waited += step;
+        }
+        self.enter()
+    }
+
+    /// The events of this terminal. One reader at a time.
+    ///
+    /// # Errors
+    /// No more descriptors, or signals can't be handled.
+    pub fn events(self: &Arc<Self>) -> io::Result<Events> {
+        Events::new(Arc::clone(self))
+    }
+
+    /// Another handle to the terminal, for a program that takes it over.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// What a terminal of this environment does with rows on a resize: `variable` gives the value of an environment
+    /// variable.
+    pub fn reflow(variable: impl Fn(&str) -> Option<String>) -> Reflow {
+        let set = |name| variable(name).is_some_and(|value| !value.is_empty());
+        let term = variable("TERM").unwrap_or_default();
+        // tmux wraps again, in whatever terminal it runs.
+        if set("TMUX") {
+            return Reflow::Wraps;
+        }
+        let cuts = set("XTERM_VERSION") || set("STY") || term == "linux" || term.starts_with("screen");
+        if cuts { Reflow::Cuts } else { Reflow::Wraps }
+    }
+
+    /// Turns kitty's keyboard protocol on, which the terminal has offered.
+    fn use_keyboard_protocol(&self) {
+        let mut mode = self.mode();
+        if mode.before.is_some() && !mode.keyboard {
+            mode.keyboard = (&self.file).write_all(KEYBOARD_ON.as_bytes()).is_ok();
+        }
+    }
+
+    /// Whether keys are read.
+    fn is_entered(&self) -> bool {
+        self.mode().before.is_some()
+    }
+
+    fn mode(&self) -> MutexGuard<'_, Mode> {
+        self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // A full pipe wakes as well.
+        let _ = (&self.waker).write(&[0]);
+    }
+}
+
+impl Drop for Tty {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Write for &Tty {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.file).write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a poll found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ready {
+    tty: bool,
+    /// The terminal has hung up.
+    gone: bool,
+    /// Nothing came within the time.
+    timeout: bool,
+}
+
+/// Waits for the terminal, if it is wanted, or for one of the pipes.
+fn wait(tty: Option<&File>, pipes: [&UnixStream; 2], timeout: Option<Duration>) -> io::Result<Ready> {
+    let mut descriptors: Vec<_> = pipes.iter().map(|pipe| PollFd::new(*pipe, PollFlags::IN)).collect();
+    descriptors.extend(tty.map(|tty| PollFd::new(tty, PollFlags::IN)));
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    match poll(&mut descriptors, timeout.as_ref()) {
+        Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+        Ok(0) => return Ok(Ready { timeout: true, ..Ready::default() }),
+        Err(error) => return Err(error.into()),
+        Ok(_) => {}
+    }
+    let Some(tty) = descriptors.get(pipes.len()).map(PollFd::revents) else { return Ok(Ready::default()) };
+    Ok(Ready {
+        // Where terminals can't be polled, reading has to find out.
+        tty: tty.intersects(PollFlags::IN | PollFlags::NVAL),
+        gone: tty.intersects(PollFlags::HUP | PollFlags::ERR),
+        timeout: false,
+    })
+}
+
+/// Empties a pipe that only wakes.
+fn drain(pipe: &UnixStream) {
+    let mut buffer = [0; 64];
+    while matches!((&*pipe).read(&mut buffer), Ok(1..)) {}
+}
