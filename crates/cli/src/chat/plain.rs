@@ -1,0 +1,168 @@
+//! The chat as labelled lines: for pipes, screen readers and `--plain`.
+
+use super::{
+    face::{Face, Status, Wish},
+    questions::{self, Meant},
+};
+use anstyle::Style;
+use llm_do_core::question::{QuestionId, Waiting};
+use llm_do_terminal::{Line, Plain, Speaker};
+use std::{
+    collections::VecDeque,
+    io::{Stderr, Stdout, Write as _, stderr, stdout},
+};
+
+/// The columns of what is shown about a call.
+const COLUMNS: usize = 80;
+
+/// Answers and questions on stdout, everything else on stderr.
+pub(super) struct PlainFace {
+    out: Plain<Stdout>,
+    notes: Plain<Stderr>,
+    /// Whether stdin is a terminal.
+    typed: bool,
+    quiet: bool,
+    questions: VecDeque<Waiting>,
+    /// The prompt for the next message stands on the screen.
+    prompted: bool,
+    doing: bool,
+}
+
+impl PlainFace {
+    pub(super) fn new(typed: bool, quiet: bool) -> Self {
+        let (out, notes) = (Plain::new(stdout()), Plain::new(stderr()));
+        Self { out, notes, typed, quiet, questions: VecDeque::new(), prompted: false, doing: false }
+    }
+
+    fn say(&mut self, speaker: Speaker<'_>, text: &str) {
+        self.break_prompt();
+        let lines: Vec<Line> = Line::split(text, Style::new()).collect();
+        // A reader that has gone ends the chat by the end of its input.
+        let _ = self.out.say(speaker, &lines);
+    }
+
+    fn aside(&mut self, text: &str) {
+        self.break_prompt();
+        let lines: Vec<Line> = Line::split(text, Style::new()).collect();
+        let _ = self.notes.say(Speaker::Note, &lines);
+    }
+
+    /// Goes to a new line where a prompt stands.
+    fn break_prompt(&mut self) {
+        if std::mem::take(&mut self.prompted) {
+            let _ = writeln!(stdout());
+        }
+    }
+
+    fn prompt(&mut self) {
+        if self.typed && !self.prompted && !self.doing && self.questions.is_empty() {
+            self.prompted = true;
+            let _ = self.out.prompt(Speaker::You);
+        }
+    }
+
+    fn put(&mut self, waiting: &Waiting) {
+        let text = questions::text(waiting, COLUMNS);
+        let text = format!("{}\n{}", text.trim_end(), questions::keys(&waiting.question));
+        self.say(Speaker::Question, &text);
+    }
+}
+
+impl Face for PlainFace {
+    fn user(&mut self, _text: &str) {}
+    fn delta(&mut self, _worker: &str, _text: &str) {}
+    fn discard(&mut self) {}
+
+    fn answer(&mut self, worker: &str, text: &str, cut_off: bool) {
+        self.say(Speaker::Worker(worker), text);
+        if cut_off {
+            self.aside("the answer was cut off");
+        }
+    }
+
+    fn call(&mut self, _depth: usize, line: &str, _done: bool) {
+        if !self.quiet {
+            self.aside(line);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        if !self.quiet {
+            self.aside(text);
+        }
+    }
+
+    fn problem(&mut self, text: &str) {
+        self.aside(&format!("error: {text}"));
+    }
+
+    fn page(&mut self, text: &str) {
+        self.aside(text);
+    }
+
+    fn ask(&mut self, waiting: &Waiting) {
+        self.put(waiting);
+        self.questions.push_back(waiting.clone());
+    }
+
+    fn withdraw(&mut self, id: &QuestionId) {
+        self.questions.retain(|waiting| waiting.id != *id);
+    }
+
+    fn status(&mut self, status: &Status) {
+        self.doing = status.doing.is_some();
+        self.prompt();
+    }
+
+    fn queue(&mut self, _queue: &[String]) {}
+
+    fn compose(&mut self, text: &str) {
+        self.aside(&format!("your message was: {text}"));
+    }
+
+    fn copy(&mut self, _text: &str) -> bool {
+        false
+    }
+
+    fn notify(&mut self, _text: &str) {}
+
+    fn event(&mut self, _event: llm_do_terminal::Event) -> Option<Wish> {
+        None
+    }
+
+    fn line(&mut self, line: Option<String>) -> Option<Wish> {
+        self.prompted = false;
+        let Some(waiting) = self.questions.front() else {
+            let Some(line) = line else { return Some(Wish::End) };
+            if line.trim().is_empty() {
+                self.prompt();
+                return None;
+            }
+            return Some(Wish::Say(line));
+        };
+        let id = waiting.id.clone();
+        let Some(line) = line else { return Some(Wish::Later(id)) };
+        match questions::line(&waiting.question, &line) {
+            Ok(Meant::Answer(answer)) => {
+                self.questions.pop_front();
+                Some(Wish::Answer(id, answer))
+            }
+            Ok(Meant::Later | Meant::Edit) => {
+                self.questions.pop_front();
+                Some(Wish::Later(id))
+            }
+            Err(problem) => {
+                self.aside(&problem);
+                None
+            }
+        }
+    }
+
+    fn is_piped(&self) -> bool {
+        !self.typed
+    }
+
+    fn leave(&mut self) {
+        self.break_prompt();
+    }
+}

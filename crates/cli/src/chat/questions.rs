@@ -1,0 +1,258 @@
+//! Questions of a run beside the one for the next message: how they are shown, and what an answer means.
+
+use crate::{
+    operator::{approval_text, input_text, read_value, settlement_text},
+    paint::Paint,
+};
+use llm_do_core::{
+    question::{Answer, Input, Question, Waiting},
+    schema::Schema,
+};
+use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, Kind};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// What a question is about, whole, in rows of at most so many columns.
+pub(super) fn text(waiting: &Waiting, columns: usize) -> String {
+    match &waiting.question {
+        Question::Approval(approval) => approval_text(approval, columns, Paint::NEVER),
+        Question::Input(input) => input_text(input, columns, Paint::NEVER),
+        Question::Settlement(settlement) => settlement_text(&waiting.id.call, settlement, columns, Paint::NEVER),
+    }
+}
+
+/// What a question is about, on one line.
+pub(super) fn summary(question: &Question) -> String {
+    match question {
+        Question::Approval(approval) => format!(
+            "{} wants to call {} (risk: {})",
+            approval.chain.join(" → "),
+            approval.function,
+            approval.risk
+        ),
+        Question::Input(input) => format!("{} asks: {}", input.chain.join(" → "), input.prompt),
+        Question::Settlement(settlement) => {
+            format!("{} was cut off in an earlier process: what became of it?", settlement.function)
+        }
+    }
+}
+
+fn choice(key: char, label: &str) -> Choice {
+    Choice { key, label: label.into(), text: None }
+}
+
+fn with_text(key: char, label: &str, text: &str) -> Choice {
+    Choice { text: Some(text.into()), ..choice(key, label) }
+}
+
+/// How a question can be answered.
+pub(super) fn kind(question: &Question) -> Kind {
+    match question {
+        Question::Approval(_) => Kind::Keys(vec![
+            choice('a', "approve"),
+            with_text('d', "deny", "reason (Enter for none)"),
+            choice('r', "approve for this session"),
+            with_text('D', "deny for this session", "reason (Enter for none)"),
+            choice('e', "edit"),
+        ]),
+        Question::Settlement(_) => Kind::Keys(vec![
+            choice('a', "run it again"),
+            with_text('d', "it is done", "its result (text or JSON)"),
+            choice('x', "end the run"),
+            choice('q', "not now"),
+        ]),
+        Question::Input(input) => match input.schema.as_deref() {
+            None => Kind::Text,
+            Some(schema) => picks(schema).map(Kind::Pick).or_else(|| form(schema).map(Kind::Form)).unwrap_or(Kind::Text),
+        },
+    }
+}
+
+/// The texts to choose from, if a schema is a list of texts.
+fn picks(schema: &Value) -> Option<Vec<String>> {
+    let values = schema.get("enum")?.as_array()?;
+    let texts: Option<Vec<String>> = values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
+    texts.filter(|texts| !texts.is_empty())
+}
+
+/// The fields of a form, if each holds one value.
+fn form(schema: &Value) -> Option<Vec<Field>> {
+    let properties = schema.get("properties")?.as_object()?;
+    let required = schema.get("required").and_then(Value::as_array);
+    let field = |(name, schema): (&String, &Value)| {
+        let kind = match (picks(schema), schema.get("type").and_then(Value::as_str)) {
+            (Some(texts), _) => FieldKind::Pick(texts),
+            (None, Some("boolean")) => FieldKind::Pick(vec!["true".into(), "false".into()]),
+            (None, Some("string" | "integer" | "number")) => FieldKind::Text,
+            _ => return None,
+        };
+        let note = schema.get("description").and_then(Value::as_str).unwrap_or_default().into();
+        let required = required.is_some_and(|names| names.iter().any(|other| other == name.as_str()));
+        Some(Field { name: name.clone(), note, kind, required })
+    };
+    let fields: Option<Vec<Field>> = properties.iter().map(field).collect();
+    fields.filter(|fields| !fields.is_empty())
+}
+
+/// What an entry at the terminal means.
+pub(super) enum Meant {
+    /// This answer.
+    Answer(Answer),
+    /// No answer now.
+    Later,
+    /// The arguments are to be edited.
+    Edit,
+}
+
+/// What was entered, as an answer.
+///
+/// # Errors
+/// Why the answer is not usable.
+pub(super) fn meant(question: &Question, entered: Entered) -> Result<Meant, String> {
+    let answer = match (question, entered) {
+        (Question::Approval(_), Entered::Key(key, reason)) => match key {
+            'a' => Answer::Approve { remember: false },
+            'r' => Answer::Approve { remember: true },
+            'e' => return Ok(Meant::Edit),
+            key => Answer::Deny { reason: reason.filter(|text| !text.trim().is_empty()), remember: key == 'D' },
+        },
+        (Question::Settlement(_), Entered::Key(key, result)) => match key {
+            'a' => Answer::Again,
+            'x' => Answer::Abort,
+            'q' => return Ok(Meant::Later),
+            _ => {
+                let text = result.unwrap_or_default();
+                let result = serde_json::from_str(&text).unwrap_or(Value::String(text));
+                Answer::Done { result: Arc::new(result) }
+            }
+        },
+        (Question::Input(input), entered) => Answer::Give { value: Arc::new(given(input, entered)?) },
+        _ => return Err("this is no answer to the question".into()),
+    };
+    Ok(Meant::Answer(answer))
+}
+
+fn given(input: &Input, entered: Entered) -> Result<Value, String> {
+    let schema = input.schema.as_deref();
+    match entered {
+        Entered::Pick(number) => schema
+            .and_then(|schema| schema.get("enum")?.get(number).cloned())
+            .ok_or_else(|| "there is no such choice".into()),
+        Entered::Form(fields) => {
+            let mut values = Map::new();
+            for (name, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
+                let of_field = schema.and_then(|schema| schema.get("properties")?.get(&name)).cloned();
+                let of_field = of_field.and_then(|schema| Schema::new(schema).ok());
+                let value = read_value(&text, of_field.as_ref()).map_err(|wrong| format!("{name}: {wrong}"))?;
+                values.insert(name, value);
+            }
+            let value = Value::Object(values);
+            match schema.and_then(|schema| Schema::new(schema.clone()).ok()).map(|schema| schema.validate(&value)) {
+                Some(Err(wrong)) => {
+                    Err(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+                }
+                _ => Ok(value),
+            }
+        }
+        Entered::Text(text) | Entered::Key(_, Some(text)) => {
+            let schema = schema.and_then(|schema| Schema::new(schema.clone()).ok());
+            read_value(&text, schema.as_ref())
+        }
+        Entered::Key(_, None) => Err("this is no answer to the question".into()),
+    }
+}
+
+/// What a line means as an answer, where a question is answered by lines.
+///
+/// # Errors
+/// What can be answered.
+pub(super) fn line(question: &Question, line: &str) -> Result<Meant, String> {
+    let Kind::Keys(choices) = kind(question) else {
+        let entered = match (kind(question), line.trim().parse::<usize>()) {
+            (Kind::Pick(texts), Ok(number)) if (1..=texts.len()).contains(&number) => Entered::Pick(number - 1),
+            _ => Entered::Text(line.to_owned()),
+        };
+        return meant(question, entered);
+    };
+    let (word, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
+    let chosen = choices.iter().find(|choice| choice.key != 'e' && word == choice.key.to_string().as_str());
+    match chosen {
+        Some(choice) => meant(question, Entered::Key(choice.key, Some(rest.trim().to_owned()))),
+        None => Err(keys(question)),
+    }
+}
+
+/// How a question is answered by a line.
+pub(super) fn keys(question: &Question) -> String {
+    match kind(question) {
+        Kind::Keys(choices) => {
+            let choices = choices.iter().filter(|choice| choice.key != 'e').map(|choice| match &choice.text {
+                None => format!("{} = {}", choice.key, choice.label),
+                Some(text) => format!("{} TEXT = {}, with {text}", choice.key, choice.label),
+            });
+            choices.collect::<Vec<_>>().join("; ")
+        }
+        Kind::Pick(texts) => {
+            let texts = texts.iter().enumerate().map(|(at, text)| format!("{} = {text}", at + 1));
+            texts.collect::<Vec<_>>().join("; ")
+        }
+        Kind::Form(_) => "the form as JSON".into(),
+        Kind::Text => "a text".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn input(schema: Value) -> Question {
+        Question::Input(Input {
+            chain: vec!["main".into()],
+            prompt: "?".into(),
+            schema: Some(Arc::new(schema)),
+            conversation: None,
+        })
+    }
+
+    fn value(meant: Result<Meant, String>) -> Result<Value, String> {
+        match meant? {
+            Meant::Answer(Answer::Give { value }) => Ok((*value).clone()),
+            _ => Err("no value".into()),
+        }
+    }
+
+    #[test]
+    fn a_form_of_single_values_is_filled_in_field_by_field() {
+        let schema = json!({
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "ok": {"type": "boolean"}, "name": {"type": "string"}},
+            "required": ["n"],
+        });
+        let question = input(schema);
+        let Kind::Form(fields) = kind(&question) else { panic!() };
+        assert_eq!(fields.iter().filter(|field| field.required).count(), 1);
+        let filled = |n: &str| {
+            let fields = [("n", n), ("ok", "true"), ("name", "12")];
+            let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
+            value(meant(&question, Entered::Form(fields)))
+        };
+        assert_eq!(filled("3"), Ok(json!({"n": 3, "ok": true, "name": "12"})));
+        assert!(filled("three").is_err());
+        assert!(filled("").unwrap_err().contains('n'));
+    }
+
+    #[test]
+    fn choices_are_picked_by_number_or_text() {
+        let question = input(json!({"enum": ["red", "blue"]}));
+        assert_eq!(value(line(&question, "2")), Ok(json!("blue")));
+        assert_eq!(value(line(&question, "red")), Ok(json!("red")));
+        assert!(value(line(&question, "3")).is_err());
+    }
+
+    #[test]
+    fn a_nested_form_is_a_text() {
+        let nested = json!({"type": "object", "properties": {"a": {"type": "array"}}});
+        assert_eq!(kind(&input(nested)), Kind::Text);
+    }
+}

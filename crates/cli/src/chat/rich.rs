@@ -1,0 +1,388 @@
+//! The chat on a terminal: a transcript that scrolls, and the composer below it.
+
+use super::{
+    command::COMMANDS,
+    face::{Face, Status, Wish},
+    questions::{self, Meant},
+    signal::Signal,
+};
+use crate::{environment::LLM_DO_KEYS, operator::edit_file};
+use anstyle::{AnsiColor, Effects, Style};
+use llm_do_core::question::{Answer, Question, QuestionId, Waiting};
+use llm_do_markdown::Blocks;
+use llm_do_terminal::{
+    Action, Ambiguous, Candidate, Candidates, Completer, Composer, Console, Editing, Event, History, Line,
+    Settings, Stopper, Tty, fuzzy,
+};
+use std::{
+    collections::VecDeque,
+    env,
+    fs::File,
+    io,
+    sync::{Arc, mpsc::Sender},
+    thread::{self, JoinHandle},
+};
+
+const DIM: Style = Style::new().effects(Effects::DIMMED);
+const NAME: Style = AnsiColor::Cyan.on_default().effects(Effects::BOLD);
+const YOU: Style = AnsiColor::Green.on_default().effects(Effects::BOLD);
+const BAD: Style = AnsiColor::Red.on_default();
+const GOOD: Style = AnsiColor::Green.on_default();
+/// Rows of an unfinished block that are shown.
+const TAIL: usize = 6;
+
+/// The chat on a terminal.
+pub(super) struct RichFace {
+    console: Console<File>,
+    tty: Arc<Tty>,
+    keys: Option<Keys>,
+    signals: Sender<Signal>,
+    /// The answer under way, whose first lines may stand in the transcript.
+    answer: Option<Blocks>,
+    /// What of it came by deltas.
+    streamed: String,
+    questions: VecDeque<Waiting>,
+    title: String,
+}
+
+/// The thread that reads the terminal.
+struct Keys {
+    stopper: Stopper,
+    thread: JoinHandle<()>,
+}
+
+impl RichFace {
+    /// Takes the terminal over.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) fn new(signals: Sender<Signal>, title: &str, colour: bool, history: Vec<String>) -> io::Result<Self> {
+        let tty = Tty::open()?;
+        let settings = Settings {
+            colour,
+            links: colour,
+            reflow: Tty::reflow(|name| env::var(name).ok()),
+            ambiguous: Ambiguous::default(),
+        };
+        let vi = env::var(LLM_DO_KEYS.name).is_ok_and(|keys| keys == "vi");
+        let editing = if vi { Editing::Vi } else { Editing::Emacs };
+        let composer = Composer::new(editing, History::new(history), Box::new(Completion));
+        let console = Console::new(tty.handle()?, tty.size(), settings).with_composer(composer);
+        let mut face = Self {
+            console,
+            tty,
+            keys: None,
+            signals,
+            answer: None,
+            streamed: String::new(),
+            questions: VecDeque::new(),
+            title: title.to_owned(),
+        };
+        face.enter()?;
+        Ok(face)
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        self.tty.enter()?;
+        let mut events = self.tty.events()?;
+        let stopper = events.stopper();
+        let signals = self.signals.clone();
+        let read = move || {
+            while let Some(event) = events.next(None) {
+                let closed = event == Event::Closed;
+                if signals.send(Signal::Terminal(event)).is_err() || closed {
+                    break;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("keys".into()).spawn(read)?;
+        self.keys = Some(Keys { stopper, thread });
+        self.console.set_title(&self.title.clone())?;
+        self.console.enter(self.tty.size())
+    }
+
+    fn print(&mut self, lines: &[Line]) {
+        // A terminal that is gone is noticed by the thread that reads it.
+        let _ = self.console.print(lines);
+    }
+
+    /// The answer under way, after the name of the worker if it has just begun.
+    fn blocks(&mut self, worker: &str) -> &mut Blocks {
+        if self.answer.is_none() {
+            self.print(&[Line::new(), Line::styled(worker, NAME)]);
+        }
+        let columns = self.console.size().columns();
+        self.answer.get_or_insert_with(|| Blocks::new(columns))
+    }
+
+    fn extend(&mut self, worker: &str, text: &str) {
+        let columns = self.console.size().columns();
+        let blocks = self.blocks(worker);
+        blocks.set_columns(columns);
+        let lines: Vec<Line> = blocks.push(text).into_iter().map(line).collect();
+        let tail = blocks.pending(TAIL).into_iter().map(line).collect();
+        self.console.set_tail(tail);
+        self.print(&lines);
+    }
+
+    fn finish_answer(&mut self) {
+        self.streamed.clear();
+        if let Some(blocks) = self.answer.take() {
+            let lines: Vec<Line> = blocks.finish().into_iter().map(line).collect();
+            self.console.set_tail(Vec::new());
+            self.print(&lines);
+        }
+    }
+
+    fn put(&mut self) {
+        let Some(waiting) = self.questions.front().cloned() else { return };
+        let columns = self.console.size().live_columns();
+        let lines: Vec<Line> = Line::split(&questions::text(&waiting, columns), Style::new()).collect();
+        self.print(&lines);
+        let question = llm_do_terminal::Question {
+            id: waiting.id.to_string(),
+            text: vec![Line::plain(&questions::summary(&waiting.question))],
+            kind: questions::kind(&waiting.question),
+        };
+        self.console.ask(question);
+        let _ = self.console.draw();
+        self.notify(&questions::summary(&waiting.question));
+    }
+
+    fn next_question(&mut self) {
+        self.questions.pop_front();
+        self.put();
+    }
+
+    /// Gives the terminal to another program meanwhile.
+    fn away<T>(&mut self, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        let _ = self.console.leave();
+        self.tty.leave();
+        let done = self.tty.handle().and_then(|file| work(&file));
+        self.tty.enter()?;
+        self.console.enter(self.tty.size())?;
+        done
+    }
+
+    fn action(&mut self, action: Action) -> Option<Wish> {
+        match action {
+            Action::Submit(text) => Some(Wish::Say(text)),
+            Action::Interrupt => Some(Wish::Stop),
+            Action::End | Action::Closed => Some(Wish::End),
+            Action::EditQueued => Some(Wish::EditQueued),
+            Action::OpenEditor(draft) => {
+                match self.away(|terminal| edit_file(terminal, &draft, ".md")) {
+                    Ok(text) => self.compose(text.strip_suffix('\n').unwrap_or(&text)),
+                    Err(error) => self.problem(&format!("the editor: {error}")),
+                }
+                None
+            }
+            Action::Suspend => {
+                let _ = self.console.leave();
+                let stopped = self.tty.suspend();
+                let entered = self.console.enter(self.tty.size());
+                stopped.and(entered).err().map(|_| Wish::End)
+            }
+            Action::Answered { id, answer } => self.answered(&id, answer),
+        }
+    }
+
+    fn answered(&mut self, id: &str, answer: llm_do_terminal::Answer) -> Option<Wish> {
+        let waiting = self.questions.front().filter(|waiting| waiting.id.to_string() == id)?.clone();
+        let wish = match questions::meant(&waiting.question, answer) {
+            Err(problem) => {
+                self.console.reject(id, &problem);
+                let _ = self.console.draw();
+                return None;
+            }
+            Ok(Meant::Later) => Wish::Later(waiting.id.clone()),
+            Ok(Meant::Answer(answer)) => Wish::Answer(waiting.id.clone(), answer),
+            Ok(Meant::Edit) => match self.edited(&waiting) {
+                Ok(answer) => Wish::Answer(waiting.id.clone(), answer),
+                Err(problem) => {
+                    self.console.reject(id, &problem);
+                    let _ = self.console.draw();
+                    return None;
+                }
+            },
+        };
+        self.next_question();
+        Some(wish)
+    }
+
+    /// The arguments as the user's editor left them.
+    fn edited(&mut self, waiting: &Waiting) -> Result<Answer, String> {
+        let Question::Approval(approval) = &waiting.question else { return Err("nothing to edit".into()) };
+        let text = format!("{:#}\n", approval.input);
+        let text = self.away(|terminal| edit_file(terminal, &text, ".json")).map_err(|error| error.to_string())?;
+        match serde_json::from_str::<serde_json::Value>(&text) {
+            Ok(value) if value == *approval.input => Err("nothing was changed".into()),
+            Ok(value) if value.is_object() => Ok(Answer::Edit { input: Arc::new(value) }),
+            Ok(_) => Err("arguments are a JSON object, {\"name\": value}".into()),
+            Err(error) => Err(format!("not JSON: {error}")),
+        }
+    }
+}
+
+impl Face for RichFace {
+    fn user(&mut self, text: &str) {
+        self.finish_answer();
+        let mut lines = vec![Line::new(), Line::styled("you", YOU)];
+        lines.extend(Line::split(text, Style::new()));
+        self.print(&lines);
+    }
+
+    fn delta(&mut self, worker: &str, text: &str) {
+        self.streamed.push_str(text);
+        self.extend(worker, text);
+    }
+
+    fn discard(&mut self) {
+        if !self.streamed.is_empty() {
+            self.finish_answer();
+            self.note("the answer broke off; what stands above does not count");
+        }
+    }
+
+    fn answer(&mut self, worker: &str, text: &str, cut_off: bool) {
+        let streamed = std::mem::take(&mut self.streamed);
+        match text.strip_prefix(streamed.as_str()) {
+            Some(rest) if !rest.is_empty() => self.extend(worker, rest),
+            Some(_) => {}
+            None => {
+                self.finish_answer();
+                self.extend(worker, text);
+            }
+        }
+        self.finish_answer();
+        if cut_off {
+            self.print(&[Line::styled("(cut off)", DIM)]);
+        }
+    }
+
+    fn call(&mut self, depth: usize, text: &str, done: bool) {
+        let (mark, style) = if done { ("✓ ", GOOD) } else { ("✗ ", BAD) };
+        let indent = "  ".repeat(depth);
+        self.print(&[Line::styled(&format!("{indent}{mark}"), style).with(text, DIM)]);
+    }
+
+    fn note(&mut self, text: &str) {
+        let lines: Vec<Line> = Line::split(text, DIM).collect();
+        self.print(&lines);
+    }
+
+    fn problem(&mut self, text: &str) {
+        let lines: Vec<Line> = Line::split(text, BAD).collect();
+        self.print(&lines);
+    }
+
+    fn page(&mut self, text: &str) {
+        let lines: Vec<Line> = std::iter::once(Line::new()).chain(Line::split(text, Style::new())).collect();
+        self.print(&lines);
+    }
+
+    fn ask(&mut self, waiting: &Waiting) {
+        self.questions.push_back(waiting.clone());
+        if self.questions.len() == 1 {
+            self.put();
+        }
+    }
+
+    fn withdraw(&mut self, id: &QuestionId) {
+        self.console.withdraw(&id.to_string());
+        let first = self.questions.front().is_some_and(|waiting| waiting.id == *id);
+        self.questions.retain(|waiting| waiting.id != *id);
+        if first {
+            self.put();
+        }
+        let _ = self.console.draw();
+    }
+
+    fn status(&mut self, status: &Status) {
+        self.console.set_busy(status.doing.is_some());
+        let mut row = Line::styled(&status.about, DIM);
+        if let Some(doing) = &status.doing {
+            row = Line::styled(doing, NAME).with("  ", DIM).with(&status.about, DIM);
+        }
+        self.console.set_status(row);
+        let _ = self.console.draw();
+    }
+
+    fn queue(&mut self, queue: &[String]) {
+        self.console.set_queue(queue.to_vec());
+        let _ = self.console.draw();
+    }
+
+    fn compose(&mut self, text: &str) {
+        self.console.composer_mut().set(text);
+        let _ = self.console.draw();
+    }
+
+    fn copy(&mut self, text: &str) -> bool {
+        self.console.copy(text).unwrap_or(false)
+    }
+
+    fn notify(&mut self, text: &str) {
+        let _ = self.console.notify(text);
+    }
+
+    fn event(&mut self, event: Event) -> Option<Wish> {
+        match self.console.event(event) {
+            Ok(action) => self.action(action?),
+            Err(_) => Some(Wish::End),
+        }
+    }
+
+    fn line(&mut self, _line: Option<String>) -> Option<Wish> {
+        None
+    }
+
+    fn is_piped(&self) -> bool {
+        false
+    }
+
+    fn leave(&mut self) {
+        self.finish_answer();
+        let _ = self.console.set_title("");
+        let _ = self.console.leave();
+        self.tty.leave();
+        if let Some(Keys { stopper, thread }) = self.keys.take() {
+            stopper.stop();
+            // It has nothing left to do.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for RichFace {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A line of Markdown, as the terminal takes it.
+fn line(line: llm_do_markdown::Line) -> Line {
+    let mut shown = Line::new();
+    for span in &line.spans {
+        match &span.link {
+            Some(link) => shown.push_link(&span.text, span.style, link),
+            None => shown.push(&span.text, span.style),
+        }
+    }
+    shown
+}
+
+/// Completes commands.
+struct Completion;
+
+impl Completer for Completion {
+    fn candidates(&mut self, text: &str, caret: usize) -> Option<Candidates> {
+        let typed = text[..caret].strip_prefix('/').filter(|typed| !typed.contains(char::is_whitespace))?;
+        let fitting = fuzzy::rank(typed, COMMANDS, |entry| entry.name);
+        let list = fitting
+            .into_iter()
+            .map(|entry| Candidate { text: entry.name.to_owned(), note: entry.does.to_owned() })
+            .collect();
+        Some(Candidates { replaces: 0..caret, list })
+    }
+}

@@ -1,0 +1,78 @@
+//! What the chat's main loop hears, from every thread.
+
+use llm_do::Report;
+use llm_do_core::{
+    event::Event,
+    operator::{Operator, Recall},
+    question::{QuestionId, Reply, Waiting},
+    send::BoxFuture,
+};
+use llm_do_runs::EventSink;
+use std::sync::mpsc::Sender;
+use tokio::sync::oneshot;
+
+/// Something that happened.
+pub(super) enum Signal {
+    /// In the run.
+    Event(Event),
+    /// The run asks the user something. A reply that is dropped suspends the run.
+    Asked(Box<Waiting>, oneshot::Sender<Reply>),
+    /// A question needs no answer any more.
+    Withdrawn(QuestionId),
+    /// The run has ended.
+    Ended(Box<Report>),
+    /// At the terminal.
+    Terminal(llm_do_terminal::Event),
+    /// A line was typed, or piped. `None`: there are no more.
+    Line(Option<String>),
+    /// Ctrl-C, where it comes as a signal.
+    Interrupt,
+    /// The process is to end.
+    Terminate,
+}
+
+/// Passes events of the run on.
+pub(super) struct Events(pub(super) Sender<Signal>);
+
+impl EventSink for Events {
+    fn event(&self, event: Event) {
+        // A main loop that has ended listens no more.
+        let _ = self.0.send(Signal::Event(event));
+    }
+
+    fn wants_deltas(&self) -> bool {
+        true
+    }
+}
+
+/// Passes questions of the run on.
+pub(super) struct Asking(pub(super) Sender<Signal>);
+
+impl Operator for Asking {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            let mut asked = Open { to: &self.0, id: Some(waiting.id.clone()) };
+            if self.0.send(Signal::Asked(Box::new(waiting.clone()), answer)).is_err() {
+                return Reply::Later;
+            }
+            let reply = answered.await.unwrap_or(Reply::Later);
+            asked.id = None;
+            reply
+        })
+    }
+}
+
+/// A question that is up. Dropped before its answer, it is withdrawn.
+struct Open<'a> {
+    to: &'a Sender<Signal>,
+    id: Option<QuestionId>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let _ = self.to.send(Signal::Withdrawn(id));
+        }
+    }
+}

@@ -1,0 +1,663 @@
+//! The main loop of a chat: what happens, and what follows from it.
+
+use super::{
+    command::{self, COMMANDS, Command, Typed},
+    face::{Face, Status, Wish},
+    signal::Signal,
+    transcript::{Part, Transcript},
+};
+use crate::exit::Exit;
+use llm_do::{Problem, Report, Run, output_text};
+use llm_do_core::{
+    call_path::CallPath,
+    engine::End,
+    event::Event,
+    journal::{Ending, Record, RecordKind, RunStatus},
+    model::{Delta, ModelName, Part as ModelPart, Usage},
+    question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
+};
+use llm_do_records::duration;
+use llm_do_runs::{Canceller, Stopper};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    fs::OpenOptions,
+    io::Write as _,
+    sync::{Arc, mpsc::Receiver},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+use tokio::sync::oneshot;
+
+/// Through what the user answers, as recorded.
+const VIA: &str = "chat";
+/// How often the status row counts while something is done.
+const TICK: Duration = Duration::from_secs(1);
+/// Characters of a call that are shown.
+const CALL: usize = 100;
+/// Chats are saved under this name unless the user names a file.
+const SAVED: &str = "chat.md";
+
+/// Starts runs of the chat.
+pub(super) trait Starter {
+    /// Starts a run with that first message.
+    fn start(&mut self, message: String) -> Result<Started, Problem>;
+}
+
+/// A run that was started, on a thread of its own.
+pub(super) struct Started {
+    pub(super) id: Arc<str>,
+    pub(super) stopper: Stopper,
+    pub(super) canceller: Canceller,
+    pub(super) thread: JoinHandle<()>,
+}
+
+impl Started {
+    /// Runs it on a thread. `ended` is called with its report.
+    pub(super) fn spawn(
+        runtime: tokio::runtime::Runtime,
+        run: Run,
+        ended: impl FnOnce(Report) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (id, stopper, canceller) = (Arc::clone(run.id()), run.stopper(), run.canceller());
+        let finish = move || {
+            let report = runtime.block_on(run.finish());
+            // A model that is cut off in the middle of its work is not waited for.
+            runtime.shutdown_background();
+            ended(report);
+        };
+        let thread = std::thread::Builder::new().name("run".into()).spawn(finish)?;
+        Ok(Self { id, stopper, canceller, thread })
+    }
+}
+
+/// The conversation that waits for the user's next message.
+struct Pending {
+    id: QuestionId,
+    reply: oneshot::Sender<Reply>,
+}
+
+/// What is to happen when the conversation can be left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    /// The chat ends.
+    Chat,
+    /// Another one begins.
+    ForNew,
+}
+
+/// A chat.
+pub(super) struct Talk<'a> {
+    face: &'a mut dyn Face,
+    signals: &'a Receiver<Signal>,
+    starter: &'a mut dyn Starter,
+    /// Columns of nothing here: the name of the entry, for the status row.
+    worker: Arc<str>,
+    run: Option<Started>,
+    pending: Option<Pending>,
+    asked: HashMap<QuestionId, oneshot::Sender<Reply>>,
+    queue: VecDeque<String>,
+    /// Conversations with the user, by their call.
+    conversations: HashMap<CallPath, Conversation>,
+    open: BTreeMap<CallPath, Open>,
+    used: BTreeMap<(Arc<str>, String), Usage>,
+    leaving: Option<Leaving>,
+    since: Option<Instant>,
+    status: Status,
+    exit: Exit,
+}
+
+struct Conversation {
+    worker: Arc<str>,
+    tools: Vec<(String, String)>,
+    transcript: Transcript,
+}
+
+/// A call under way.
+struct Open {
+    function: Arc<str>,
+    input: Arc<Value>,
+    began_ms: u64,
+    worker: Option<Arc<str>>,
+    model: Option<ModelName>,
+}
+
+impl<'a> Talk<'a> {
+    pub(super) fn new(
+        face: &'a mut dyn Face,
+        signals: &'a Receiver<Signal>,
+        starter: &'a mut dyn Starter,
+        worker: Arc<str>,
+    ) -> Self {
+        Self {
+            face,
+            signals,
+            starter,
+            worker,
+            run: None,
+            pending: None,
+            asked: HashMap::new(),
+            queue: VecDeque::new(),
+            conversations: HashMap::new(),
+            open: BTreeMap::new(),
+            used: BTreeMap::new(),
+            leaving: None,
+            since: None,
+            status: Status::default(),
+            exit: Exit::Done,
+        }
+    }
+
+    /// Goes on with a run that was started before, and shows what was said in it.
+    pub(super) fn resumed(&mut self, started: Started, records: &[Record]) {
+        for record in records {
+            self.note_record(record);
+        }
+        if let Some(conversation) = self.conversations.get(&CallPath::root()) {
+            let worker = Arc::clone(&conversation.worker);
+            for part in conversation.transcript.parts().to_vec() {
+                match part {
+                    Part::User(_, text) => self.face.user(&text),
+                    Part::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
+                }
+            }
+        }
+        self.face.note(&format!("chat {} goes on", started.id));
+        self.run = Some(started);
+        self.since = Some(Instant::now());
+    }
+
+    /// Talks until the user leaves or the run ends. `first` is said first.
+    pub(super) fn hold(mut self, first: Option<String>) -> Exit {
+        if let Some(first) = first {
+            self.say(first);
+        }
+        loop {
+            self.show_status();
+            if self.leaving == Some(Leaving::Chat) && self.run.is_none() {
+                break;
+            }
+            let signal = match self.since {
+                // The time that something takes is counted only while it does.
+                Some(_) => self.signals.recv_timeout(TICK).ok(),
+                None => match self.signals.recv() {
+                    Ok(signal) => Some(signal),
+                    Err(_) => break,
+                },
+            };
+            if let Some(signal) = signal
+                && self.handle(signal).is_break()
+            {
+                break;
+            }
+        }
+        self.end();
+        self.exit
+    }
+
+    fn handle(&mut self, signal: Signal) -> std::ops::ControlFlow<()> {
+        match signal {
+            Signal::Event(event) => self.event(&event),
+            Signal::Asked(waiting, reply) => self.ask(*waiting, reply),
+            Signal::Withdrawn(id) => {
+                self.asked.remove(&id);
+                self.pending = self.pending.take().filter(|pending| pending.id != id);
+                self.face.withdraw(&id);
+            }
+            Signal::Ended(report) => return self.ended(&report),
+            Signal::Terminal(event) => {
+                if let Some(wish) = self.face.event(event) {
+                    self.wish(wish);
+                }
+            }
+            Signal::Line(line) => {
+                if let Some(wish) = self.face.line(line) {
+                    self.wish(wish);
+                }
+            }
+            Signal::Interrupt => self.interrupt(),
+            Signal::Terminate => {
+                self.leaving = Some(Leaving::Chat);
+                match &self.run {
+                    Some(run) => run.canceller.cancel(),
+                    None => return std::ops::ControlFlow::Break(()),
+                }
+            }
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        match wish {
+            Wish::Say(line) => self.typed(&line),
+            Wish::Stop => self.interrupt(),
+            Wish::End => self.leave(Leaving::Chat),
+            Wish::Answer(id, answer) => self.answer(&id, Reply::Given(Given::operator(answer, VIA))),
+            Wish::Later(id) => self.answer(&id, Reply::Later),
+            Wish::EditQueued => {
+                if let Some(text) = self.queue.pop_back() {
+                    self.face.compose(&text);
+                    self.show_queue();
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, id: &QuestionId, reply: Reply) {
+        if let Some(sender) = self.asked.remove(id) {
+            // A run that is over needs no answer.
+            let _ = sender.send(reply);
+        }
+    }
+
+    /// Stops the answer under way.
+    fn interrupt(&mut self) {
+        match &self.run {
+            Some(run) if self.pending.is_none() => {
+                run.stopper.stop();
+                // Questions of calls that are being stopped are over, too.
+                let reason = || Some("the user stopped the answer".to_owned());
+                for (_, reply) in self.asked.drain() {
+                    let answer = Answer::Deny { reason: reason(), remember: false };
+                    let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
+                }
+            }
+            _ => self.face.note("nothing is being done; Ctrl-D or /exit leaves the chat"),
+        }
+    }
+
+    fn leave(&mut self, leaving: Leaving) {
+        if self.face.is_piped() && leaving == Leaving::Chat && (self.since.is_some() || !self.queue.is_empty()) {
+            // What was piped is answered before the end.
+            self.leaving = Some(leaving);
+            return;
+        }
+        self.leaving = Some(leaving);
+        self.queue.clear();
+        match (self.pending.take(), &self.run) {
+            (Some(pending), _) => drop(pending.reply.send(Reply::Later)),
+            (None, Some(run)) => run.stopper.stop(),
+            (None, None) => {}
+        }
+    }
+
+    fn typed(&mut self, line: &str) {
+        match command::parse(line) {
+            Typed::Message(text) => self.say(text),
+            Typed::Command(command) => self.command(command),
+            Typed::Wrong(why) => self.face.problem(&why),
+        }
+    }
+
+    /// Says something to the worker, or queues it while an answer is made.
+    fn say(&mut self, text: String) {
+        let Some(Pending { id, reply }) = self.pending.take() else {
+            if self.run.is_some() {
+                self.queue.push_back(text);
+                self.show_queue();
+                return;
+            }
+            self.face.user(&text);
+            match self.starter.start(text.clone()) {
+                Ok(started) => {
+                    self.run = Some(started);
+                    self.since = Some(Instant::now());
+                }
+                Err(problem) => {
+                    self.exit = Exit::Wrong;
+                    self.face.problem(&problem.to_string());
+                    self.face.compose(&text);
+                    if self.face.is_piped() {
+                        self.leaving = Some(Leaving::Chat);
+                    }
+                }
+            }
+            return;
+        };
+        self.face.user(&text);
+        self.since = Some(Instant::now());
+        let answer = Answer::Give { value: Arc::new(Value::String(text)) };
+        let _ = id;
+        let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
+    }
+
+    fn show_queue(&mut self) {
+        let queue: Vec<String> = self.queue.iter().cloned().collect();
+        self.face.queue(&queue);
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Record { record } => {
+                self.show_record(record);
+                self.note_record(record);
+            }
+            Event::Delta { path, delta: Delta::Text { text }, .. } => {
+                if let Some(conversation) = self.conversations.get(path) {
+                    self.face.delta(&conversation.worker, text);
+                }
+            }
+            Event::Delta { .. } => {}
+            Event::Discard { path, .. } => {
+                if self.conversations.contains_key(path) {
+                    self.face.discard();
+                }
+            }
+        }
+    }
+
+    /// Keeps what later commands need of a record.
+    fn note_record(&mut self, record: &Record) {
+        let path = &record.path;
+        match &record.body {
+            RecordKind::CallStarted { function, input, .. } => {
+                let (function, input) = (Arc::clone(function), Arc::clone(input));
+                let open = Open { function, input, began_ms: record.at_ms, worker: None, model: None };
+                self.open.insert(path.clone(), open);
+            }
+            RecordKind::ConversationStarted { worker, model, tools, with_user, .. } => {
+                if let Some(open) = self.open.get_mut(path) {
+                    (open.worker, open.model) = (Some(Arc::clone(worker)), Some(model.clone()));
+                }
+                if *with_user {
+                    let tools = tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
+                    let conversation = Conversation {
+                        worker: Arc::clone(worker),
+                        tools: tools.collect(),
+                        transcript: Transcript::default(),
+                    };
+                    self.conversations.insert(path.clone(), conversation);
+                }
+            }
+            RecordKind::ModelAnswered { usage, .. } => {
+                if let Some(Open { worker: Some(worker), model: Some(model), .. }) = self.open.get(path) {
+                    let used = self.used.entry((Arc::clone(worker), model.to_string())).or_default();
+                    *used = used.plus(*usage);
+                }
+            }
+            RecordKind::ToolEnded { .. } | RecordKind::CallEnded { .. } if *path != CallPath::root() => {
+                self.open.remove(path);
+            }
+            _ => {}
+        }
+        if let Some(conversation) = self.conversations.get_mut(path) {
+            conversation.transcript.record(record);
+        }
+    }
+
+    /// Shows what a record tells.
+    fn show_record(&mut self, record: &Record) {
+        let path = &record.path;
+        match &record.body {
+            RecordKind::ModelAnswered { message, finish, .. } => {
+                let Some(conversation) = self.conversations.get(path) else { return };
+                let text = message.text();
+                let has_text = message
+                    .parts
+                    .iter()
+                    .any(|part| matches!(part, ModelPart::Text { text } if !text.trim().is_empty()));
+                if has_text {
+                    let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
+                    let worker = Arc::clone(&conversation.worker);
+                    self.face.answer(&worker, &text, cut_off);
+                }
+            }
+            RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
+            RecordKind::Note { text } => self.face.note(text),
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
+                if *path != CallPath::root() =>
+            {
+                let Some(open) = self.open.get(path) else { return };
+                let took = duration(record.at_ms.saturating_sub(open.began_ms));
+                let what = start(&format!("{}{}", open.function, arguments(&open.input)), CALL);
+                let (line, done) = match ending {
+                    Ending::Output(_) => (format!("{what}  {took}"), true),
+                    Ending::Suspended => return,
+                    Ending::Failure(failure) => (format!("{what}  {}", start(&failure.message, CALL)), false),
+                };
+                self.face.call(path.depth().saturating_sub(1), &line, done);
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
+        let Question::Input(Input { conversation: Some(turn), chain, .. }) = &waiting.question else {
+            self.asked.insert(waiting.id.clone(), reply);
+            self.face.ask(&waiting);
+            if self.face.is_piped()
+                && let Some(line) = self.queue.pop_front()
+                && let Some(wish) = self.face.line(Some(line))
+            {
+                self.wish(wish);
+            }
+            return;
+        };
+        self.since = None;
+        let Turn { failure, .. } = turn;
+        if let Some(failure) = failure {
+            self.face.problem(&failure.message);
+            self.face.notify("the answer failed");
+        } else {
+            self.face.notify("the answer is ready");
+        }
+        if chain.len() > 1 && turn.number == 1 {
+            self.face.note(&format!("{} talks to you; /done ends this conversation", chain.join(" → ")));
+        }
+        self.pending = Some(Pending { id: waiting.id, reply });
+        if self.leaving == Some(Leaving::ForNew) || (self.leaving.is_some() && self.queue.is_empty()) {
+            self.leave_now();
+        } else if let Some(next) = self.queue.pop_front() {
+            self.show_queue();
+            self.typed(&next);
+        }
+    }
+
+    fn leave_now(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            let _ = pending.reply.send(Reply::Later);
+        }
+    }
+
+    fn ended(&mut self, report: &Report) -> std::ops::ControlFlow<()> {
+        if let Some(run) = self.run.take() {
+            // It has sent its report, so it ends.
+            let _ = run.thread.join();
+        }
+        self.since = None;
+        (self.pending, self.open) = (None, BTreeMap::new());
+        let left = report.status == RunStatus::Suspended && self.leaving.is_some();
+        let interrupted = report.status == RunStatus::Interrupted;
+        match &report.end {
+            End::Done(value) => self.face.page(&output_text(value, true)),
+            End::Failed(failure) if !interrupted => self.face.problem(&failure.message),
+            _ => {}
+        }
+        if left || interrupted || report.status == RunStatus::Suspended {
+            self.face.note(&format!("llm-do chat --resume {} goes on with this chat", report.run));
+        }
+        if self.leaving == Some(Leaving::ForNew) {
+            self.leaving = None;
+            self.conversations.clear();
+            self.used.clear();
+            self.face.note("a new chat begins with your next message");
+            return std::ops::ControlFlow::Continue(());
+        }
+        if !left {
+            self.exit = Exit::from(report);
+        }
+        std::ops::ControlFlow::Break(())
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Help => self.face.page(&help()),
+            Command::Tools => self.face.page(&self.tools()),
+            Command::Cost => self.face.page(&self.cost()),
+            Command::Undo => {
+                if let Some(text) = self.undo() {
+                    self.face.note("your last message and what followed it are taken back");
+                    self.face.compose(&text);
+                }
+            }
+            Command::Retry => {
+                if let Some(text) = self.undo() {
+                    self.queue.push_front(text);
+                }
+            }
+            Command::Edit(new) => {
+                if let Some(text) = self.undo() {
+                    match new {
+                        Some(new) => self.queue.push_front(new),
+                        None => self.face.compose(&text),
+                    }
+                }
+            }
+            Command::Save(file) => self.save(file.as_deref().unwrap_or(SAVED)),
+            Command::Copy => {
+                let answer = self.current().and_then(|conversation| conversation.transcript.last_answer());
+                match answer.map(str::to_owned) {
+                    None => self.face.problem("there is no answer yet"),
+                    Some(answer) if self.face.copy(&answer) => self.face.note("copied"),
+                    Some(_) => self.face.problem("this terminal has no clipboard; /save writes a file"),
+                }
+            }
+            Command::New => match self.run {
+                Some(_) => self.leave(Leaving::ForNew),
+                None => self.face.note("a new chat begins with your next message"),
+            },
+            Command::Done => match self.pending.take() {
+                Some(pending) if pending.id.call != CallPath::root() => {
+                    self.since = Some(Instant::now());
+                    let _ = pending.reply.send(Reply::Given(Given::operator(Answer::End, VIA)));
+                }
+                pending => {
+                    self.pending = pending;
+                    self.face.problem("/done ends a conversation in the middle of a run; /exit leaves this chat");
+                }
+            },
+            Command::Exit => self.leave(Leaving::Chat),
+        }
+    }
+
+    /// The conversation that waits for the user, or the chat itself.
+    fn current(&self) -> Option<&Conversation> {
+        let waiting = self.pending.as_ref().and_then(|pending| self.conversations.get(&pending.id.call));
+        waiting.or_else(|| self.conversations.get(&CallPath::root()))
+    }
+
+    /// Takes the user's last message back. Gives its text.
+    fn undo(&mut self) -> Option<String> {
+        let last = self.current().and_then(|conversation| conversation.transcript.last_message());
+        let Some((message, text)) = last.map(|(number, text)| (number, text.to_owned())) else {
+            self.face.problem("there is nothing to take back");
+            return None;
+        };
+        let Some(pending) = self.pending.take() else {
+            self.face.problem("an answer is being made: Ctrl-C stops it");
+            return None;
+        };
+        let _ = pending.reply.send(Reply::Given(Given::operator(Answer::Undo { message }, VIA)));
+        Some(text)
+    }
+
+    fn tools(&self) -> String {
+        let Some(conversation) = self.current() else {
+            return "The tools are known when the chat has begun.".to_owned();
+        };
+        if conversation.tools.is_empty() {
+            return format!("{} has no tools.", conversation.worker);
+        }
+        let lines = conversation.tools.iter().map(|(name, description)| {
+            let first = description.lines().next().unwrap_or_default();
+            format!("{name}  {}", start(first, CALL))
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn cost(&self) -> String {
+        if self.used.is_empty() {
+            return "Nothing has been used yet.".to_owned();
+        }
+        let lines = self.used.iter().map(|((worker, model), usage)| format!("{worker}  {model}  {}", used(*usage)));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn save(&mut self, file: &str) {
+        let Some(conversation) = self.current() else {
+            self.face.problem("there is nothing to save yet");
+            return;
+        };
+        let text = conversation.transcript.markdown(&conversation.worker);
+        let written = OpenOptions::new().write(true).create_new(true).open(file);
+        match written.and_then(|mut file| file.write_all(text.as_bytes())) {
+            Ok(()) => self.face.note(&format!("saved to {file}")),
+            Err(error) => self.face.problem(&format!("cannot write {file}: {error}; /save FILE names another file")),
+        }
+    }
+
+    fn show_status(&mut self) {
+        let total = self.used.values().fold(Usage::default(), |sum, usage| sum.plus(*usage));
+        let model = self.open.get(&CallPath::root()).and_then(|open| open.model.as_ref());
+        let mut about = vec![self.worker.to_string()];
+        about.extend(model.map(ToString::to_string));
+        if total.total() > 0 {
+            about.push(used(total));
+        }
+        let doing = self.since.map(|since| {
+            let call = self.open.iter().rfind(|(path, _)| **path != CallPath::root());
+            let what = call.map_or("answering".into(), |(_, open)| open.function.to_string());
+            format!("{what} {}s", since.elapsed().as_secs())
+        });
+        let status = Status { doing, about: about.join(" · ") };
+        if status != self.status {
+            self.face.status(&status);
+            self.status = status;
+        }
+    }
+
+    /// Leaves the terminal as it was. A run that is still under way is interrupted, and can be resumed.
+    fn end(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.pending = None;
+            self.asked.clear();
+            run.canceller.cancel();
+            let _ = run.thread.join();
+        }
+        self.face.leave();
+    }
+}
+
+fn help() -> String {
+    let width = COMMANDS.iter().map(|entry| entry.name.len() + entry.arguments.len() + 1).max().unwrap_or(0);
+    let commands = COMMANDS.iter().map(|entry| {
+        let usage = format!("{} {}", entry.name, entry.arguments);
+        format!("{usage:width$}  {}", entry.does)
+    });
+    let keys = "Ctrl-J breaks a line · Ctrl-R searches the history · Ctrl-X Ctrl-E opens your editor\n\
+                Ctrl-C clears the draft, or stops the answer · Ctrl-D leaves · Ctrl-G goes to a question and back";
+    format!("{}\n\n{keys}", commands.collect::<Vec<_>>().join("\n"))
+}
+
+fn used(usage: Usage) -> String {
+    let mut said = vec![format!(
+        "{} in, {} out",
+        usage.input_tokens.map_or("?".into(), llm_do_records::thousands),
+        usage.output_tokens.map_or("?".into(), llm_do_records::thousands)
+    )];
+    said.extend(usage.cached_tokens.filter(|cached| *cached > 0).map(|cached| {
+        format!("{} of these cached", llm_do_records::thousands(cached))
+    }));
+    said.extend(usage.cost_usd.map(|cost| cost.to_string()));
+    said.join(", ")
+}
+
+/// ` path="notes.txt" offset=3`.
+fn arguments(input: &Value) -> String {
+    let pairs = input.as_object().into_iter().flatten().map(|(name, value)| format!(" {name}={value}"));
+    pairs.collect()
+}
+
+fn start(text: &str, most: usize) -> String {
+    llm_do::program::visible::start(&llm_do::program::visible::line(text), most).into_owned()
+}
