@@ -54,12 +54,12 @@ mod tool_levels;
 mod tool_reference;
 pub mod toolsets;
 mod user_config;
-pub mod visible;
 pub mod yaml;
 
 pub use check::{check, check_exports, check_with_flow, flow};
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use listing::{Listed, Listing, list_workers};
+pub use llm_do_visible as visible;
 pub use load_options::LoadOptions;
 pub use program::{BindError, Loaded, Program};
 pub use show::{Setting, Shown, ShownTools};
