@@ -1,5 +1,6 @@
 //! The command line as typed. [`crate::meant`] interprets its values.
 
+mod chat;
 mod libraries;
 mod looking;
 mod program;
@@ -10,6 +11,7 @@ use crate::paint::ColourChoice;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
 use std::{ffi::OsString, path::PathBuf};
 
+pub(crate) use chat::ChatArgs;
 pub(crate) use libraries::{LibArgs, LibCommand};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 pub(crate) use program::{CheckArgs, InitArgs, MigrateArgs, ProgramArgs, ProgramFlags, ShowArgs};
@@ -106,6 +108,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Run a worker or a project
     Run(Box<RunArgs>),
+    /// Talk with a worker
+    Chat(Box<ChatArgs>),
     /// List the workers of a program
     List(ProgramArgs),
     /// Find mistakes in a program without running it
@@ -238,7 +242,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["acp", "chat", "lsp", "map", "mcp", "serve", "stubs", "test"];
+const PLANNED: &[&str] = &["acp", "lsp", "map", "mcp", "serve", "stubs", "test"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

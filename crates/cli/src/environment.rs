@@ -102,16 +102,26 @@ pub(crate) const TMPDIR: Variable =
     Variable { name: "TMPDIR", about: "The folder for temporary files. Default: `/tmp`." };
 pub(crate) const VISUAL: Variable = Variable {
     name: "VISUAL",
-    about: "The editor for the arguments of a call that waits for an approval. It may contain options, such as `code --wait`.",
+    about: "The editor for the arguments of a call that waits for an approval, and for a message of a chat. It may contain options, such as `code --wait`.",
 };
 pub(crate) const EDITOR: Variable = Variable {
     name: "EDITOR",
     about: "The editor, if `VISUAL` is not set. Without either, arguments are edited on a line of the terminal.",
 };
+pub(crate) const LLM_DO_KEYS: Variable = Variable {
+    name: "LLM_DO_KEYS",
+    about: "If `vi`, a chat is typed with the keys of vi. Default: those of Emacs, as in most shells.",
+};
+pub(crate) const ACCESSIBLE: Variable = Variable {
+    name: "ACCESSIBLE",
+    about: "If set and not `0`, a chat consists of labelled lines, as with `--plain`.",
+};
 pub(crate) const NO_COLOR: Variable =
     Variable { name: "NO_COLOR", about: "If not empty, `--color auto` uses no colours." };
-pub(crate) const TERM: Variable =
-    Variable { name: "TERM", about: "If `dumb`, `--color auto` uses no colours." };
+pub(crate) const TERM: Variable = Variable {
+    name: "TERM",
+    about: "If `dumb`, `--color auto` uses no colours, and a chat consists of labelled lines.",
+};
 pub(crate) const CLICOLOR: Variable = Variable {
     name: "CLICOLOR, CLICOLOR_FORCE",
     about: "Colours of `--help` and of errors in the command line: `CLICOLOR=0` turns them off, `CLICOLOR_FORCE=1` turns them on without a terminal.",
@@ -153,7 +163,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { heading: "Folders", variables: &[LLM_DO_HOME, HOME, TMPDIR], see: "" },
     Section {
         heading: "Terminal",
-        variables: &[VISUAL, EDITOR, NO_COLOR, TERM, CLICOLOR, COLUMNS],
+        variables: &[VISUAL, EDITOR, LLM_DO_KEYS, ACCESSIBLE, NO_COLOR, TERM, CLICOLOR, COLUMNS],
         see: "`--color` takes precedence over the variables for colours.",
     },
     Section {

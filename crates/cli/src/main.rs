@@ -1,6 +1,7 @@
 //! The program `llm-do`.
 
 mod args;
+mod chat;
 mod commands;
 mod environment;
 mod exit;
@@ -71,6 +72,11 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Run(run) if run.list_workers => commands::list::run(&(&**run).into(), &output),
         Command::Run(run) if run.check => commands::check::run(&(&**run).into(), Wanted::default(), &output),
         Command::Run(run) => Ok(commands::run::run(run, &output)),
+        Command::Chat(chat) if chat.run.list_workers => commands::list::run(&(&chat.run).into(), &output),
+        Command::Chat(chat) if chat.run.check => {
+            commands::check::run(&(&chat.run).into(), Wanted::default(), &output)
+        }
+        Command::Chat(chat) => Ok(chat::run(chat, &output)),
         Command::List(program) => commands::list::run(program, &output),
         Command::Check(CheckArgs { explain: Some(code), .. }) => commands::check::explain(code, &output),
         Command::Check(CheckArgs { program, fix, flow, .. }) => {

@@ -59,6 +59,11 @@ impl Asked {
         }))
     }
 
+    /// Whether another program answers questions.
+    pub(crate) fn answers_by_program(&self) -> bool {
+        self.program.is_some()
+    }
+
     /// Whether there is neither a terminal nor a program to ask.
     pub(crate) fn is_nobody(&self) -> bool {
         self.terminal.is_none() && self.program.is_none()
@@ -77,6 +82,16 @@ pub(crate) fn said(not_ready: NotReady, output: &Output) -> Exit {
 pub(crate) enum NotReady {
     Problem(Box<Problem>),
     Complaint(Complaint),
+}
+
+impl NotReady {
+    /// What is wrong, in words.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Problem(problem) => problem.to_string(),
+            Self::Complaint(complaint) => complaint.message.clone(),
+        }
+    }
 }
 
 impl From<Problem> for NotReady {
@@ -102,8 +117,8 @@ pub(crate) fn asking(mut settings: Settings, asked: &Asked, output: &Output) -> 
     settings
 }
 
-/// Reads the input of the entry worker.
-pub(crate) fn given(args: &RunArgs, session: &Session) -> Result<Input, NotReady> {
+/// Reads the input of the entry worker. With `piped`, what it lacks may come from stdin.
+pub(crate) fn given(args: &RunArgs, session: &Session, piped: bool) -> Result<Input, NotReady> {
     let message = match (session.message(), &args.input.message) {
         (Some(word), Some(_)) => {
             return Err(Complaint::wrong(format!("the message is given twice: `{word}` and --message"))
@@ -118,7 +133,7 @@ pub(crate) fn given(args: &RunArgs, session: &Session) -> Result<Input, NotReady
         parameters: meant::pairs("--param", &args.input.params)?,
         attachments: args.input.attach.clone(),
     };
-    if session.lacks_input(&input) {
+    if piped && session.lacks_input(&input) {
         input.message = meant::piped()?;
     }
     Ok(input)

@@ -9,6 +9,7 @@ mod input;
 mod view;
 
 pub(crate) use channel::{Channel, Taken};
+pub(crate) use editor::edit_file;
 pub(crate) use grant::TerminalGrantor;
 
 use crate::{
@@ -98,6 +99,14 @@ impl Operator for TerminalOperator {
         })
     }
 }
+
+/// What is shown of a call that needs an approval, whole.
+pub(crate) fn approval_text(approval: &Approval, columns: usize, paint: Paint) -> String {
+    view::question(approval, Extent::Full, columns, paint)
+}
+
+pub(crate) use cut_off::question as settlement_text;
+pub(crate) use input::{question as input_text, value as read_value};
 
 /// A prompt that is up. Dropped before an answer (the run was ended), it puts the terminal back at once, so that the
 /// process may end right after.

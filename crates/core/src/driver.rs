@@ -126,6 +126,8 @@ pub trait Driver: MaybeSend + MaybeSync {
         question: Question,
         known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>>;
+    /// The conversation with the user at `path` has ended, however it did: others may ask the user.
+    fn conversation_ended(&self, _path: &CallPath) {}
     /// Waits; recorded. The time does not count as work.
     fn sleep<'a>(
         &'a self,

@@ -1,7 +1,8 @@
 //! The operator port: a person or a program that answers questions.
 
 use crate::{
-    question::{Answer, Given, Question, Reply, UNATTENDED, Waiting},
+    call_path::CallPath,
+    question::{Answer, Given, Input, Question, Reply, UNATTENDED, Waiting},
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
 use std::{
@@ -32,11 +33,16 @@ impl Recall for () {
 pub trait Operator: MaybeSend + MaybeSync {
     /// Answers one question. An answer must fit its question ([`Answer::fits`](crate::question::Answer::fits)).
     fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply>;
+    /// The conversation of that call has ended.
+    fn conversation_ended(&self, _call: &CallPath) {}
 }
 
 impl<O: Operator + ?Sized> Operator for Arc<O> {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         (**self).exchange(waiting, recall)
+    }
+    fn conversation_ended(&self, call: &CallPath) {
+        (**self).conversation_ended(call);
     }
 }
 
@@ -51,10 +57,13 @@ impl<O: Operator> Operator for Deferring<O> {
             Question::Settlement(_) => self.0.exchange(waiting, recall),
         }
     }
+    fn conversation_ended(&self, call: &CallPath) {
+        self.0.conversation_ended(call);
+    }
 }
 
-/// The operator of an unattended run that does not wait: it denies calls, declines inputs, and leaves settlements
-/// waiting, since only a person can know whether the effect took place.
+/// The operator of an unattended run that does not wait: it denies calls and declines inputs. Settlements are left waiting,
+/// since only a person can know whether the effect took place, and so are conversations, which a person can go on with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unattended;
 
@@ -62,6 +71,7 @@ impl Operator for Unattended {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         let answer = match waiting.question {
             Question::Approval(_) => Answer::Deny { reason: None, remember: false },
+            Question::Input(Input { conversation: Some(_), .. }) => return Box::pin(async { Reply::Later }),
             Question::Input(_) => Answer::Decline { reason: Some("there is nobody to ask".into()) },
             Question::Settlement(_) => return Box::pin(async { Reply::Later }),
         };
@@ -72,17 +82,42 @@ impl Operator for Unattended {
 /// Puts questions to an operator one at a time, in order of arrival, for any number of calls and runs, because a
 /// person looks at one at a time. Runs that share a terminal share one of these.
 ///
+/// A conversation in the middle of a run keeps the line from its first message to its end: questions of other calls wait
+/// meanwhile, and those of calls below it are put.
+///
 /// A question is not put if `recall` has its answer when its turn comes.
 pub struct OneAtATime<O> {
     operator: O,
     line: Mutex<Line>,
 }
 
-/// The waiting questions, by number; the lowest is served.
+/// The waiting questions, by number. Of those that may be put, the lowest is served.
 #[derive(Default)]
 struct Line {
     next: u64,
-    waiting: BTreeMap<u64, Option<Waker>>,
+    waiting: BTreeMap<u64, InLine>,
+    /// The conversations that keep the line, each below the one before.
+    leases: Vec<CallPath>,
+}
+
+/// A question in the line.
+struct InLine {
+    call: CallPath,
+    waker: Option<Waker>,
+}
+
+impl Line {
+    /// The question whose turn it is.
+    fn first(&mut self) -> Option<(u64, &mut InLine)> {
+        let lease = self.leases.last();
+        let may = |place: &InLine| lease.is_none_or(|lease| place.call.is_within(lease));
+        self.waiting.iter_mut().find(|(_, place)| may(place)).map(|(number, place)| (*number, place))
+    }
+
+    /// The waker of the question whose turn it is.
+    fn next_waker(&mut self) -> Option<Waker> {
+        self.first().and_then(|(_, place)| place.waker.take())
+    }
 }
 
 impl<O> OneAtATime<O> {
@@ -100,22 +135,24 @@ impl<O> OneAtATime<O> {
         self.line().waiting.len()
     }
 
-    async fn turn(&self) -> Turn<'_, O> {
+    async fn turn(&self, call: &CallPath) -> Turn<'_, O> {
         let number = {
             let mut line = self.line();
             let number = line.next;
             line.next += 1;
-            line.waiting.insert(number, None);
+            line.waiting.insert(number, InLine { call: call.clone(), waker: None });
             number
         };
         // It leaves the queue when it is dropped, even before its turn.
         let turn = Turn { of: self, number };
         poll_fn(|context| {
             let mut line = self.line();
-            if line.waiting.keys().next() == Some(&number) {
+            if line.first().is_some_and(|(first, _)| first == number) {
                 return Poll::Ready(());
             }
-            line.waiting.insert(number, Some(context.waker().clone()));
+            if let Some(place) = line.waiting.get_mut(&number) {
+                place.waker = Some(context.waker().clone());
+            }
             Poll::Pending
         })
         .await;
@@ -133,24 +170,38 @@ impl<O> Drop for Turn<'_, O> {
     fn drop(&mut self) {
         let mut line = self.of.line();
         line.waiting.remove(&self.number);
-        if let Some(mut first) = line.waiting.first_entry()
-            && let Some(waker) = first.get_mut().take()
-        {
-            drop(line);
-            waker.wake();
-        }
+        let waker = line.next_waker();
+        drop(line);
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
 impl<O: Operator> Operator for OneAtATime<O> {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
-            let _turn = self.turn().await;
+            let call = &waiting.id.call;
+            let _turn = self.turn(call).await;
+            if let Question::Input(Input { conversation: Some(_), .. }) = &waiting.question {
+                let mut line = self.line();
+                // That of the whole run is nothing that others would have to wait for.
+                if call.depth() > 0 && line.leases.last() != Some(call) {
+                    line.leases.push(call.clone());
+                }
+            }
             match recall.recall() {
                 Some(given) => Reply::Given(given),
                 None => self.operator.exchange(waiting, recall).await,
             }
         })
+    }
+
+    fn conversation_ended(&self, call: &CallPath) {
+        let mut line = self.line();
+        line.leases.retain(|lease| lease != call);
+        let waker = line.next_waker();
+        drop(line);
+        waker.into_iter().for_each(Waker::wake);
+        self.operator.conversation_ended(call);
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn first_page(text: &str, number: Option<usize>) -> String {
 }
 
 /// A result as a model reads it: text as it is, anything else as JSON.
-pub(crate) fn show(value: &Value) -> String {
+pub fn show(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         value => value.to_string(),

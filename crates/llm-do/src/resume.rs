@@ -130,6 +130,11 @@ impl PastRun {
         &self.dir
     }
 
+    /// Its records so far.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
     /// How it was started.
     pub fn invocation(&self) -> &Invocation {
         &self.invocation

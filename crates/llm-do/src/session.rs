@@ -332,7 +332,9 @@ impl Session {
             toolsets: Arc::clone(&machinery.toolsets),
             gate: Arc::clone(&self.opened.gate),
             chat: self.opened.options.chat,
-            attended: self.opened.options.can_ask || self.opened.gate.mode == Mode::Defer,
+            attended: self.opened.options.can_ask
+                || self.opened.options.chat
+                || self.opened.gate.mode == Mode::Defer,
             redact: Arc::clone(&machinery.redactor) as _,
         }
     }

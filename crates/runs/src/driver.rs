@@ -523,6 +523,10 @@ impl Driver for LocalDriver {
         Box::pin(self.canceller.cancelled())
     }
 
+    fn conversation_ended(&self, path: &CallPath) {
+        self.operator.conversation_ended(path);
+    }
+
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.stopper.stopped())
     }

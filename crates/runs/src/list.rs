@@ -37,6 +37,9 @@ pub struct RunSummary {
     pub target: String,
     /// The entry worker.
     pub entry: String,
+    /// Whether it is a chat.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub chat: bool,
     /// Tokens of the whole run, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -155,6 +158,8 @@ struct Glance {
     #[serde(default)]
     entry: Value,
     #[serde(default)]
+    chat: bool,
+    #[serde(default)]
     status: Value,
     #[serde(default)]
     usage: Value,
@@ -187,6 +192,7 @@ fn summary(runs_dir: &Path, run: String) -> io::Result<RunSummary> {
             .map(|(first, last)| last.at_ms.saturating_sub(first.at_ms)),
         target: first.as_ref().map(|first| text(&first.target)).unwrap_or_default(),
         entry: first.as_ref().map(|first| text(&first.entry)).unwrap_or_default(),
+        chat: first.as_ref().is_some_and(|first| first.chat),
         usage: ended.and(last).and_then(|last| Usage::deserialize(&last.usage).ok()),
     })
 }

@@ -30,10 +30,57 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escape(text, is_hidden)
 }
 
-/// The text of a model's answer for a screen. Emoji and scripts that need joiners are left whole: only what could move
-/// the cursor or reorder text is escaped.
+/// The text of a model's answer for a screen. Emoji and scripts that need joiners are left whole, and so are spaces of other
+/// widths: only characters that could move the cursor, reorder text, or are not seen at all are escaped.
 pub fn prose(text: &str) -> Cow<'_, str> {
-    escape(text, |c| (c.is_control() && c != '\n' && c != '\t') || reorders(c))
+    if !text.contains(|c| is_harmful(c) || is_joiner(c) || is_selector(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut before = ' ';
+    for c in text.chars() {
+        let hidden = if is_joiner(c) {
+            // Emoji, Indic scripts and Persian join characters with them. Among ASCII they only hide.
+            before.is_ascii() || is_joiner(before)
+        } else if is_selector(c) {
+            // One for each character. Several in sequence can spell out a hidden text.
+            is_selector(before) || is_joiner(before) || (before.is_ascii() && !is_keycap(before))
+        } else {
+            is_harmful(c)
+        };
+        if hidden {
+            push_escape(&mut out, c);
+        } else {
+            out.push(c);
+        }
+        before = c;
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a character does harm in an answer. Private use and blank Braille are left: fonts for terminals and pictures of
+/// dots use them.
+fn is_harmful(c: char) -> bool {
+    let left = c.is_whitespace()
+        || is_joiner(c)
+        || is_selector(c)
+        || matches!(c, '\u{2800}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}');
+    (c.is_control() && c != '\n' && c != '\t') || reorders(c) || (is_hidden(c) && !left)
+}
+
+/// Zero-width joiner and non-joiner.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+/// Selects how the character before it is drawn.
+fn is_selector(c: char) -> bool {
+    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// Whether a character of ASCII is the first of an emoji such as a keycap.
+fn is_keycap(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, '#' | '*')
 }
 
 /// The text of a person or a model on one line, in any language. As [`line()`], but characters stay that writing needs:
@@ -77,17 +124,24 @@ fn escape(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 8);
     out.push_str(&text[..first]);
     for c in text[first..].chars() {
-        match c {
-            c if !hidden(c) => out.push(c),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            // Writing to a `String` does not fail.
-            c if u32::from(c) < 0x100 => _ = write!(out, "\\x{:02x}", u32::from(c)),
-            c => _ = write!(out, "\\u{{{:x}}}", u32::from(c)),
+        if hidden(c) {
+            push_escape(&mut out, c);
+        } else {
+            out.push(c);
         }
     }
     Cow::Owned(out)
+}
+
+fn push_escape(out: &mut String, c: char) {
+    match c {
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        // Writing to a `String` does not fail.
+        c if u32::from(c) < 0x100 => _ = write!(out, "\\x{:02x}", u32::from(c)),
+        c => _ = write!(out, "\\u{{{:x}}}", u32::from(c)),
+    }
 }
 
 /// Output that a terminal shows: our own colours stay, and nothing else in it can move the cursor, hide or reorder text. What
@@ -193,7 +247,26 @@ mod tests {
             assert!(matches!(text(ordinary), Cow::Borrowed(same) if same == ordinary));
         }
         assert_eq!(prose("👩\u{200d}🔬 ❤\u{fe0f}"), "👩\u{200d}🔬 ❤\u{fe0f}");
-        assert_eq!(prose("a\x1b]0;title\x07"), "a\\x1b]0;title\\x07");
+        for ordinary in
+            ["❤\u{fe0f}\u{200d}🔥 1\u{fe0f}\u{20e3}", "می\u{200c}خواهم", "10\u{a0}%", "葛\u{e0100}"]
+        {
+            assert_eq!(prose(ordinary), ordinary);
+        }
+    }
+
+    #[test]
+    fn an_answer_hides_nothing() {
+        for (written, shown) in [
+            ("a\x1b]0;title\x07", "a\\x1b]0;title\\x07"),
+            ("a\rb\u{2028}c\u{202e}d", "a\\rb\\u{2028}c\\u{202e}d"),
+            ("pay\u{200b}pal", "pay\\u{200b}pal"),
+            ("pay\u{200d}pal", "pay\\u{200d}pal"),
+            ("x\u{e0041}\u{e0042}", "x\\u{e0041}\\u{e0042}"),
+            ("🙂\u{fe01}\u{fe02}", "🙂\u{fe01}\\u{fe02}"),
+            ("a\u{fe0f}", "a\\u{fe0f}"),
+        ] {
+            assert_eq!(prose(written), shown);
+        }
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub(crate) enum RunsCommand {
         /// Maximum number of runs
         #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
         limit: usize,
+        /// List only chats
+        #[arg(long)]
+        chats: bool,
     },
     /// Continue a run that waits for an approval, was interrupted or crashed
     #[command(after_help = "\

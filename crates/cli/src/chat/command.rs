@@ -93,7 +93,9 @@ pub(super) fn parse(line: &str) -> Typed {
 fn unknown(name: &str) -> String {
     let meant = nearest(name, COMMANDS.iter().map(|entry| entry.name)).into_iter().next();
     let meant = meant.map(|name| format!(" Did you mean {name}?")).unwrap_or_default();
-    format!("There is no command {name}.{meant} /help shows the commands; // sends a message that begins with a slash.")
+    format!(
+        "There is no command {name}.{meant} /help shows the commands; // sends a message that begins with a slash."
+    )
 }
 
 #[cfg(test)]

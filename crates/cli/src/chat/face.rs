@@ -30,8 +30,10 @@ pub(super) struct Status {
 
 /// What the user looks at, and types into.
 pub(super) trait Face {
-    /// A message of the user that has been sent.
+    /// A message that the user has typed and that has been sent.
     fn user(&mut self, text: &str);
+    /// A message that the user said earlier.
+    fn said(&mut self, text: &str);
     /// More of an answer under way, of that worker.
     fn delta(&mut self, worker: &str, text: &str);
     /// What came of the answer under way does not count.

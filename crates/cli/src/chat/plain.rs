@@ -69,7 +69,13 @@ impl PlainFace {
 }
 
 impl Face for PlainFace {
+    /// It stands where it was typed.
     fn user(&mut self, _text: &str) {}
+
+    fn said(&mut self, text: &str) {
+        self.say(Speaker::You, text);
+    }
+
     fn delta(&mut self, _worker: &str, _text: &str) {}
     fn discard(&mut self) {}
 

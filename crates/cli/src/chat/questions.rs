@@ -17,7 +17,9 @@ pub(super) fn text(waiting: &Waiting, columns: usize) -> String {
     match &waiting.question {
         Question::Approval(approval) => approval_text(approval, columns, Paint::NEVER),
         Question::Input(input) => input_text(input, columns, Paint::NEVER),
-        Question::Settlement(settlement) => settlement_text(&waiting.id.call, settlement, columns, Paint::NEVER),
+        Question::Settlement(settlement) => {
+            settlement_text(&waiting.id.call, settlement, columns, Paint::NEVER)
+        }
     }
 }
 
@@ -63,7 +65,9 @@ pub(super) fn kind(question: &Question) -> Kind {
         ]),
         Question::Input(input) => match input.schema.as_deref() {
             None => Kind::Text,
-            Some(schema) => picks(schema).map(Kind::Pick).or_else(|| form(schema).map(Kind::Form)).unwrap_or(Kind::Text),
+            Some(schema) => {
+                picks(schema).map(Kind::Pick).or_else(|| form(schema).map(Kind::Form)).unwrap_or(Kind::Text)
+            }
         },
     }
 }
@@ -114,7 +118,9 @@ pub(super) fn meant(question: &Question, entered: Entered) -> Result<Meant, Stri
             'a' => Answer::Approve { remember: false },
             'r' => Answer::Approve { remember: true },
             'e' => return Ok(Meant::Edit),
-            key => Answer::Deny { reason: reason.filter(|text| !text.trim().is_empty()), remember: key == 'D' },
+            key => {
+                Answer::Deny { reason: reason.filter(|text| !text.trim().is_empty()), remember: key == 'D' }
+            }
         },
         (Question::Settlement(_), Entered::Key(key, result)) => match key {
             'a' => Answer::Again,
@@ -143,14 +149,16 @@ fn given(input: &Input, entered: Entered) -> Result<Value, String> {
             for (name, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
                 let of_field = schema.and_then(|schema| schema.get("properties")?.get(&name)).cloned();
                 let of_field = of_field.and_then(|schema| Schema::new(schema).ok());
-                let value = read_value(&text, of_field.as_ref()).map_err(|wrong| format!("{name}: {wrong}"))?;
+                let value =
+                    read_value(&text, of_field.as_ref()).map_err(|wrong| format!("{name}: {wrong}"))?;
                 values.insert(name, value);
             }
             let value = Value::Object(values);
-            match schema.and_then(|schema| Schema::new(schema.clone()).ok()).map(|schema| schema.validate(&value)) {
-                Some(Err(wrong)) => {
-                    Err(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-                }
+            match schema
+                .and_then(|schema| Schema::new(schema.clone()).ok())
+                .map(|schema| schema.validate(&value))
+            {
+                Some(Err(wrong)) => Err(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
                 _ => Ok(value),
             }
         }
@@ -169,7 +177,9 @@ fn given(input: &Input, entered: Entered) -> Result<Value, String> {
 pub(super) fn line(question: &Question, line: &str) -> Result<Meant, String> {
     let Kind::Keys(choices) = kind(question) else {
         let entered = match (kind(question), line.trim().parse::<usize>()) {
-            (Kind::Pick(texts), Ok(number)) if (1..=texts.len()).contains(&number) => Entered::Pick(number - 1),
+            (Kind::Pick(texts), Ok(number)) if (1..=texts.len()).contains(&number) => {
+                Entered::Pick(number - 1)
+            }
             _ => Entered::Text(line.to_owned()),
         };
         return meant(question, entered);
@@ -186,10 +196,11 @@ pub(super) fn line(question: &Question, line: &str) -> Result<Meant, String> {
 pub(super) fn keys(question: &Question) -> String {
     match kind(question) {
         Kind::Keys(choices) => {
-            let choices = choices.iter().filter(|choice| choice.key != 'e').map(|choice| match &choice.text {
-                None => format!("{} = {}", choice.key, choice.label),
-                Some(text) => format!("{} TEXT = {}, with {text}", choice.key, choice.label),
-            });
+            let choices =
+                choices.iter().filter(|choice| choice.key != 'e').map(|choice| match &choice.text {
+                    None => format!("{} = {}", choice.key, choice.label),
+                    Some(text) => format!("{} TEXT = {}, with {text}", choice.key, choice.label),
+                });
             choices.collect::<Vec<_>>().join("; ")
         }
         Kind::Pick(texts) => {

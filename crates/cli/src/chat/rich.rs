@@ -56,7 +56,12 @@ impl RichFace {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(super) fn new(signals: Sender<Signal>, title: &str, colour: bool, history: Vec<String>) -> io::Result<Self> {
+    pub(super) fn new(
+        signals: Sender<Signal>,
+        title: &str,
+        colour: bool,
+        history: Vec<String>,
+    ) -> io::Result<Self> {
         let tty = Tty::open()?;
         let settings = Settings {
             colour,
@@ -214,7 +219,8 @@ impl RichFace {
     fn edited(&mut self, waiting: &Waiting) -> Result<Answer, String> {
         let Question::Approval(approval) = &waiting.question else { return Err("nothing to edit".into()) };
         let text = format!("{:#}\n", approval.input);
-        let text = self.away(|terminal| edit_file(terminal, &text, ".json")).map_err(|error| error.to_string())?;
+        let text =
+            self.away(|terminal| edit_file(terminal, &text, ".json")).map_err(|error| error.to_string())?;
         match serde_json::from_str::<serde_json::Value>(&text) {
             Ok(value) if value == *approval.input => Err("nothing was changed".into()),
             Ok(value) if value.is_object() => Ok(Answer::Edit { input: Arc::new(value) }),
@@ -230,6 +236,10 @@ impl Face for RichFace {
         let mut lines = vec![Line::new(), Line::styled("you", YOU)];
         lines.extend(Line::split(text, Style::new()));
         self.print(&lines);
+    }
+
+    fn said(&mut self, text: &str) {
+        self.user(text);
     }
 
     fn delta(&mut self, worker: &str, text: &str) {

@@ -6,8 +6,8 @@ use super::{
     signal::Signal,
     transcript::{Part, Transcript},
 };
-use crate::exit::Exit;
-use llm_do::{Problem, Report, Run, output_text};
+use crate::{exit::Exit, opening::NotReady};
+use llm_do::{Report, Run, output_text};
 use llm_do_core::{
     call_path::CallPath,
     engine::End,
@@ -41,7 +41,7 @@ const SAVED: &str = "chat.md";
 /// Starts runs of the chat.
 pub(super) trait Starter {
     /// Starts a run with that first message.
-    fn start(&mut self, message: String) -> Result<Started, Problem>;
+    fn start(&mut self, message: String) -> Result<Started, NotReady>;
 }
 
 /// A run that was started, on a thread of its own.
@@ -91,7 +91,7 @@ pub(super) struct Talk<'a> {
     face: &'a mut dyn Face,
     signals: &'a Receiver<Signal>,
     starter: &'a mut dyn Starter,
-    /// Columns of nothing here: the name of the entry, for the status row.
+    /// The entry, for the status row.
     worker: Arc<str>,
     run: Option<Started>,
     pending: Option<Pending>,
@@ -157,7 +157,7 @@ impl<'a> Talk<'a> {
             let worker = Arc::clone(&conversation.worker);
             for part in conversation.transcript.parts().to_vec() {
                 match part {
-                    Part::User(_, text) => self.face.user(&text),
+                    Part::User(_, text) => self.face.said(&text),
                     Part::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
                 }
             }
@@ -267,7 +267,10 @@ impl<'a> Talk<'a> {
     }
 
     fn leave(&mut self, leaving: Leaving) {
-        if self.face.is_piped() && leaving == Leaving::Chat && (self.since.is_some() || !self.queue.is_empty()) {
+        if self.face.is_piped()
+            && leaving == Leaving::Chat
+            && (self.since.is_some() || !self.queue.is_empty())
+        {
             // What was piped is answered before the end.
             self.leaving = Some(leaving);
             return;
@@ -282,6 +285,11 @@ impl<'a> Talk<'a> {
     }
 
     fn typed(&mut self, line: &str) {
+        if self.face.is_piped() && self.since.is_some() {
+            // Lines of a pipe are taken one after the other, commands among them.
+            self.queue.push_back(line.to_owned());
+            return;
+        }
         match command::parse(line) {
             Typed::Message(text) => self.say(text),
             Typed::Command(command) => self.command(command),
@@ -291,7 +299,7 @@ impl<'a> Talk<'a> {
 
     /// Says something to the worker, or queues it while an answer is made.
     fn say(&mut self, text: String) {
-        let Some(Pending { id, reply }) = self.pending.take() else {
+        let Some(Pending { reply, .. }) = self.pending.take() else {
             if self.run.is_some() {
                 self.queue.push_back(text);
                 self.show_queue();
@@ -305,7 +313,7 @@ impl<'a> Talk<'a> {
                 }
                 Err(problem) => {
                     self.exit = Exit::Wrong;
-                    self.face.problem(&problem.to_string());
+                    self.face.problem(&problem.text());
                     self.face.compose(&text);
                     if self.face.is_piped() {
                         self.leaving = Some(Leaving::Chat);
@@ -317,7 +325,6 @@ impl<'a> Talk<'a> {
         self.face.user(&text);
         self.since = Some(Instant::now());
         let answer = Answer::Give { value: Arc::new(Value::String(text)) };
-        let _ = id;
         let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
     }
 
@@ -360,7 +367,8 @@ impl<'a> Talk<'a> {
                     (open.worker, open.model) = (Some(Arc::clone(worker)), Some(model.clone()));
                 }
                 if *with_user {
-                    let tools = tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
+                    let tools =
+                        tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
                     let conversation = Conversation {
                         worker: Arc::clone(worker),
                         tools: tools.collect(),
@@ -445,11 +453,18 @@ impl<'a> Talk<'a> {
             self.face.note(&format!("{} talks to you; /done ends this conversation", chain.join(" → ")));
         }
         self.pending = Some(Pending { id: waiting.id, reply });
-        if self.leaving == Some(Leaving::ForNew) || (self.leaving.is_some() && self.queue.is_empty()) {
-            self.leave_now();
-        } else if let Some(next) = self.queue.pop_front() {
+        self.go_on();
+    }
+
+    /// Leaves, or takes what waits, now that the conversation waits for the user.
+    fn go_on(&mut self) {
+        while self.pending.is_some() && self.leaving != Some(Leaving::ForNew) {
+            let Some(next) = self.queue.pop_front() else { break };
             self.show_queue();
             self.typed(&next);
+        }
+        if self.pending.is_some() && self.leaving.is_some() {
+            self.leave_now();
         }
     }
 
@@ -533,7 +548,8 @@ impl<'a> Talk<'a> {
                 }
                 pending => {
                     self.pending = pending;
-                    self.face.problem("/done ends a conversation in the middle of a run; /exit leaves this chat");
+                    self.face
+                        .problem("/done ends a conversation in the middle of a run; /exit leaves this chat");
                 }
             },
             Command::Exit => self.leave(Leaving::Chat),
@@ -579,7 +595,8 @@ impl<'a> Talk<'a> {
         if self.used.is_empty() {
             return "Nothing has been used yet.".to_owned();
         }
-        let lines = self.used.iter().map(|((worker, model), usage)| format!("{worker}  {model}  {}", used(*usage)));
+        let lines =
+            self.used.iter().map(|((worker, model), usage)| format!("{worker}  {model}  {}", used(*usage)));
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -592,7 +609,9 @@ impl<'a> Talk<'a> {
         let written = OpenOptions::new().write(true).create_new(true).open(file);
         match written.and_then(|mut file| file.write_all(text.as_bytes())) {
             Ok(()) => self.face.note(&format!("saved to {file}")),
-            Err(error) => self.face.problem(&format!("cannot write {file}: {error}; /save FILE names another file")),
+            Err(error) => {
+                self.face.problem(&format!("cannot write {file}: {error}; /save FILE names another file"))
+            }
         }
     }
 
@@ -645,9 +664,12 @@ fn used(usage: Usage) -> String {
         usage.input_tokens.map_or("?".into(), llm_do_records::thousands),
         usage.output_tokens.map_or("?".into(), llm_do_records::thousands)
     )];
-    said.extend(usage.cached_tokens.filter(|cached| *cached > 0).map(|cached| {
-        format!("{} of these cached", llm_do_records::thousands(cached))
-    }));
+    said.extend(
+        usage
+            .cached_tokens
+            .filter(|cached| *cached > 0)
+            .map(|cached| format!("{} of these cached", llm_do_records::thousands(cached))),
+    );
     said.extend(usage.cost_usd.map(|cost| cost.to_string()));
     said.join(", ")
 }

@@ -1,7 +1,6 @@
 //! The user's messages and the worker's answers of one conversation, as the records tell.
 
 use llm_do_core::{
-    call_path::CallPath,
     journal::{Record, RecordKind},
     question::{Answer, Given},
     results::show,
@@ -25,15 +24,6 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    /// The conversation of the call at `path`.
-    pub(super) fn of(records: &[Record], path: &CallPath) -> Self {
-        let mut transcript = Self::default();
-        for record in records.iter().filter(|record| record.path == *path) {
-            transcript.record(record);
-        }
-        transcript
-    }
-
     /// Takes a record of the conversation's call.
     pub(super) fn record(&mut self, record: &Record) {
         match &record.body {

@@ -2,6 +2,7 @@
 
 use crate::{
     args::{Cli, Format, RunArgs},
+    chat::{self, Chat},
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{Asked, NotReady, asking, carry_out, given, locked_notes, said, settings},
@@ -11,7 +12,8 @@ use crate::{
 };
 use clap::CommandFactory;
 use llm_do::{
-    DetectedModel, Input, Problem, Session,
+    DetectedModel, Input, Problem, RunOptions, Session,
+    core::worker::WorkerMode,
     program::{
         diagnostics::{codes, nearest},
         manifest::{LIBRARY, MANIFESTS},
@@ -39,6 +41,13 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Exit {
         }
         Err(not_ready) => return said(or_a_command(not_ready, args), output),
     };
+    if session.entry().mode == WorkerMode::Chat && !asked.answers_by_program() && chat::is_wanted(output) {
+        return match session.with_options(RunOptions { chat: true, ..session.options().clone() }) {
+            Ok(session) => chat::hold(Chat::of(session, input), false, output)
+                .unwrap_or_else(|complaint| show_complaint(&complaint, output)),
+            Err(problem) => said(problem.into(), output),
+        };
+    }
     say(&session, output);
     let start = |operator, events| session.start(&input, operator, Some(events));
     let refuses = match (session.denies_unattended(), session.may_ask()) {
@@ -110,12 +119,12 @@ pub(crate) fn ready(args: &RunArgs, asked: &Asked, output: &Output) -> Result<(S
         }
         opened => opened?,
     };
-    let input = given(args, &session)?;
+    let input = given(args, &session, true)?;
     Ok((session, input))
 }
 
 /// Shows warnings and notes before the run begins.
-fn say(session: &Session, output: &Output) {
+pub(crate) fn say(session: &Session, output: &Output) {
     if !output.quiet && !session.warnings().is_empty() {
         output.screen.line(&findings(session.warnings(), output.err));
     }

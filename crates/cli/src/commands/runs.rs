@@ -33,7 +33,7 @@ pub(crate) fn run(runs: &RunsArgs, output: &Output) -> Result<Exit, Complaint> {
     let project = runs.project.as_deref();
     let of = |target: &Option<String>| folders(target.as_deref(), project);
     match &runs.command {
-        RunsCommand::List { target, limit } => list(&of(target)?, *limit, output)?,
+        RunsCommand::List { target, limit, chats } => list(&of(target)?, *limit, *chats, output)?,
         RunsCommand::Show(args) => show(&of(&args.target)?, args, output)?,
         RunsCommand::Clean(args) => clean(&of(&args.target)?, args, output)?,
         RunsCommand::Export(args) => export(args, project, output)?,
@@ -73,13 +73,13 @@ pub(crate) fn folders(target: Option<&str>, project: Option<&Path>) -> Result<Ve
 }
 
 /// The newest runs, one a line.
-pub(crate) fn list(folders: &[PathBuf], limit: usize, output: &Output) -> Result<(), Complaint> {
+pub(crate) fn list(folders: &[PathBuf], limit: usize, chats: bool, output: &Output) -> Result<(), Complaint> {
     let mut runs = Vec::new();
     for folder in folders {
-        let found = list_runs(folder, limit);
-        runs.extend(
-            found.map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?,
-        );
+        let found = list_runs(folder, if chats { usize::MAX } else { limit });
+        let found =
+            found.map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?;
+        runs.extend(found.into_iter().filter(|run| run.chat || !chats));
     }
     // IDs begin with the time.
     runs.sort_by(|a, b| b.run.cmp(&a.run));
@@ -98,7 +98,11 @@ pub(crate) fn list(folders: &[PathBuf], limit: usize, output: &Output) -> Result
 }
 
 fn line(run: &RunSummary, paint: Paint) -> String {
-    let state = format!("{:<20}", run.state.as_str());
+    let state = match run.state {
+        RunState::Ended(RunStatus::Suspended) if run.chat => "chat",
+        state => state.as_str(),
+    };
+    let state = format!("{state:<20}");
     let state = match run.state {
         RunState::Ended(RunStatus::Done) => paint.green(state),
         RunState::Ended(RunStatus::Suspended | RunStatus::Interrupted) | RunState::Open(Open::Running) => {
@@ -136,6 +140,23 @@ pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint>
     found.pop().ok_or_else(|| {
         Complaint::wrong(format!("no run `{run}` in {}", names(folders)))
             .hint(format!("`llm-do runs list` shows those there are{}", elsewhere(folders)))
+    })
+}
+
+/// The folder of the newest chat.
+pub(crate) fn last_chat(folders: &[PathBuf]) -> Result<PathBuf, Complaint> {
+    let mut chats = Vec::new();
+    for folder in folders {
+        let runs = list_runs(folder, usize::MAX);
+        let runs =
+            runs.map_err(|error| Complaint::failed(format!("cannot read {}: {error}", folder.display())))?;
+        chats.extend(runs.into_iter().find(|run| run.chat).map(|run| folder.join(run.run)));
+    }
+    // IDs begin with the time.
+    chats.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+    chats.pop().ok_or_else(|| {
+        Complaint::wrong(format!("no chat in {}", names(folders)))
+            .hint(format!("`llm-do chat` begins one{}", elsewhere(folders)))
     })
 }
 

@@ -115,7 +115,7 @@ fn text(shown: &Shown, output: &Output) -> String {
 
 fn prompt(run: &RunArgs, output: &Output) -> Result<Exit, Complaint> {
     let (session, input) =
-        match opened(|| would_run(run)).and_then(|session| Ok((given(run, &session)?, session))) {
+        match opened(|| would_run(run)).and_then(|session| Ok((given(run, &session, true)?, session))) {
             Ok((input, session)) => (session, input),
             Err(not_ready) => return Ok(said(not_ready, output)),
         };

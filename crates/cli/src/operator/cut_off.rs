@@ -57,7 +57,8 @@ pub(super) fn ask(
     answer
 }
 
-fn question(call: &CallPath, cut_off: &Settlement, columns: usize, paint: Paint) -> String {
+/// What is asked.
+pub(crate) fn question(call: &CallPath, cut_off: &Settlement, columns: usize, paint: Paint) -> String {
     let mut rows = Rows::new(columns, paint);
     rows.heading(&[
         (Tone::Name, &cut_off.chain.join(" → ")),

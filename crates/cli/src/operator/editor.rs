@@ -7,7 +7,11 @@ use crate::{
 };
 use serde_json::Value;
 use std::{
-    env, fs, io,
+    env,
+    ffi::OsString,
+    fs,
+    fs::File,
+    io,
     io::Write,
     path::Path,
     process::{Command, ExitStatus},
@@ -47,12 +51,11 @@ pub(super) fn edit(
     input: &Arc<Value>,
     draft: Option<String>,
 ) -> Edited {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty());
-    let text = match set(VISUAL.name).or_else(|| set(EDITOR.name)) {
+    let text = match editor() {
         Some(editor) => {
             let text = draft.unwrap_or_else(|| format!("{input:#}\n"));
             terminal.restore();
-            match in_editor(&editor, terminal, cancelled, &text) {
+            match in_editor(&editor, &|| terminal.handle(), cancelled, &text, ".json") {
                 Ok(Some(text)) => text,
                 Ok(None) => return Edited::Cancelled,
                 Err(error) => return Edited::Failed(format!("{}: {error}", editor.to_string_lossy())),
@@ -75,15 +78,33 @@ pub(super) fn edit(
     }
 }
 
+/// The user's editor, if one is set.
+fn editor() -> Option<OsString> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty());
+    set(VISUAL.name).or_else(|| set(EDITOR.name))
+}
+
+/// A text as the user's editor left it. `suffix` is that of the file that the editor is given.
+///
+/// # Errors
+/// No editor is set, or it did not work.
+pub(crate) fn edit_file(terminal: &File, text: &str, suffix: &str) -> io::Result<String> {
+    let editor = editor().ok_or_else(|| io::Error::other("set VISUAL or EDITOR to your editor"))?;
+    let never = AtomicBool::new(false);
+    let edited = in_editor(&editor, &|| terminal.try_clone(), &never, text, suffix)?;
+    Ok(edited.unwrap_or_else(|| text.to_owned()))
+}
+
 /// The text as the editor left it; `None` if the run was ended meanwhile.
 fn in_editor(
     editor: &std::ffi::OsStr,
-    terminal: &Terminal,
+    terminal: &dyn Fn() -> io::Result<File>,
     cancelled: &AtomicBool,
     text: &str,
+    suffix: &str,
 ) -> io::Result<Option<String>> {
     // Only this user can read it (mode 0600), and it goes when this returns.
-    let mut file = tempfile::Builder::new().prefix("llm-do-arguments-").suffix(".json").tempfile()?;
+    let mut file = tempfile::Builder::new().prefix("llm-do-").suffix(suffix).tempfile()?;
     file.write_all(text.as_bytes())?;
     let path = file.into_temp_path();
     match run(editor, terminal, cancelled, &path)? {
@@ -96,7 +117,7 @@ fn in_editor(
 
 fn run(
     editor: &std::ffi::OsStr,
-    terminal: &Terminal,
+    terminal: &dyn Fn() -> io::Result<File>,
     cancelled: &AtomicBool,
     path: &Path,
 ) -> io::Result<Option<ExitStatus>> {
@@ -105,9 +126,9 @@ fn run(
         .args(["-c", "exec $LLM_DO_EDITOR \"$1\"", "sh"])
         .arg(path)
         .env(LLM_DO_EDITOR.name, editor)
-        .stdin(terminal.handle()?)
-        .stdout(terminal.handle()?)
-        .stderr(terminal.handle()?)
+        .stdin(terminal()?)
+        .stdout(terminal()?)
+        .stderr(terminal()?)
         .spawn()?;
     loop {
         if let Some(status) = child.try_wait()? {

@@ -42,7 +42,7 @@ pub(super) fn ask(
 }
 
 /// The line as the schema wants it, or what is wrong with it.
-fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String> {
+pub(crate) fn value(line: &str, schema: Option<&Schema>) -> Result<Value, String> {
     let text = Value::String(line.to_owned());
     let Some(schema) = schema else { return Ok(text) };
     let read = serde_json::from_str(line).unwrap_or_else(|_| text.clone());
@@ -64,7 +64,8 @@ pub(super) fn problem_rows(what: &str, problem: &str, columns: usize, paint: Pai
     rows.finish()
 }
 
-fn question(wanted: &Input, columns: usize, paint: Paint) -> String {
+/// What is asked.
+pub(crate) fn question(wanted: &Input, columns: usize, paint: Paint) -> String {
     let mut rows = Rows::new(columns, paint);
     rows.heading(&[(Tone::Name, &wanted.chain.join(" → ")), (Tone::Plain, " asks:")]);
     rows.content(&wanted.prompt);

@@ -4,6 +4,7 @@ mod approval_prompts;
 #[cfg(target_os = "linux")]
 mod atomic_changes;
 mod budget;
+mod chat;
 mod check;
 mod conditions;
 mod faults;

@@ -5,9 +5,10 @@
 
 use super::{Answer, Prepared, Talk, begin};
 use crate::{
+    call_path::CallPath,
     conversation::Heard,
     definition::{WorkerDefinition, WorkerMode},
-    driver::{CutOff, Step, StepEnd},
+    driver::{CutOff, Driver, Step, StepEnd},
     function::CompositeCall,
     journal::RecordKind,
     model::Usage,
@@ -63,6 +64,18 @@ pub(super) async fn lease(worker: &WorkerDefinition, call: &CompositeCall<'_>) -
     }
 }
 
+/// The line to the user, which is free again when the conversation ends in any way.
+struct Line<'a> {
+    driver: &'a dyn Driver,
+    path: &'a CallPath,
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        self.driver.conversation_ended(self.path);
+    }
+}
+
 /// Holds the conversation until it has a result or the user ends it.
 pub(super) async fn hold(
     prepared: &mut Prepared,
@@ -71,6 +84,7 @@ pub(super) async fn hold(
     trail: &mut Trail,
 ) -> Result<Arc<Value>, Stop> {
     let driver = &*call.engine.host().driver;
+    let _line = Line { driver, path: call.path };
     let frame = prepared.frame.clone();
     let mut conversation = begin(prepared);
     let mut number = 0;

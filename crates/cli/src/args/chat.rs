@@ -1,0 +1,29 @@
+//! Arguments of `chat`.
+
+use super::RunArgs;
+use clap::Args;
+
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = "\
+TARGET is that of `llm-do run`. A chat is one run: it has a journal, can be left and resumed, and `llm-do runs` shows it.
+Every line is a message. A line that begins with a slash is a command: /help shows them.
+
+Examples:
+  llm-do chat greeter.worker                      talk with a worker
+  llm-do chat my-project \"What is in notes?\"     begin with a message
+  llm-do chat --continue                          go on with the last chat here
+  printf 'hello\\nand now?\\n' | llm-do chat greeter.worker")]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+
+    /// Go on with a chat: the ID of its run, the beginning of it, or `last`
+    #[arg(long, value_name = "RUN", conflicts_with = "continue", help_heading = "Chat")]
+    pub(crate) resume: Option<String>,
+    /// Go on with the last chat here
+    #[arg(long = "continue", help_heading = "Chat")]
+    pub(crate) r#continue: bool,
+    /// Write labelled lines without moving the cursor, as for a screen reader
+    #[arg(long, help_heading = "Chat")]
+    pub(crate) plain: bool,
+}

@@ -1,0 +1,233 @@
+//! `llm-do chat`: a conversation with one worker, which is one run.
+
+mod command;
+mod face;
+mod plain;
+mod questions;
+mod rich;
+mod signal;
+mod talk;
+mod transcript;
+
+use crate::{
+    args::{ChatArgs, Format},
+    commands::run::say,
+    exit::{Complaint, Exit},
+    opening::{Asked, NotReady, asking, given, said, settings, surrounded},
+    program::{home, show_complaint},
+    render::Output,
+};
+use face::Face;
+use llm_do::{Decisions, Input, PastRun, Problem, Run, Session};
+use llm_do_core::operator::{OneAtATime, Operator};
+use llm_do_runs::EventSink;
+use plain::PlainFace;
+use rich::RichFace;
+use signal::{Asking, Events, Signal};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
+use std::{
+    env,
+    io::{self, BufRead as _, IsTerminal as _},
+    path::PathBuf,
+    sync::{
+        Arc,
+        mpsc::{Sender, channel},
+    },
+    thread,
+};
+use talk::{Started, Starter, Talk};
+
+/// Carries out the command.
+pub(crate) fn run(args: &ChatArgs, output: &Output) -> Exit {
+    let asked = match Asked::open(None) {
+        Ok(asked) => asked,
+        Err(complaint) => return show_complaint(&complaint, output),
+    };
+    match ready(args, &asked, output) {
+        Ok(chat) => {
+            hold(chat, args.plain, output).unwrap_or_else(|complaint| show_complaint(&complaint, output))
+        }
+        Err(not_ready) => said(not_ready, output),
+    }
+}
+
+/// A chat that can begin.
+pub(crate) struct Chat {
+    session: Session,
+    /// What the first message is said with.
+    input: Input,
+    /// The chat that goes on.
+    past: Option<PastRun>,
+}
+
+impl Chat {
+    /// A chat with the entry of a session, which begins with the message of `input` if it has one.
+    pub(crate) fn of(session: Session, input: Input) -> Self {
+        Self { session, input, past: None }
+    }
+}
+
+/// Opens the program, and reads what it is given.
+fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotReady> {
+    if let Some(dir) = past(args)? {
+        let past = PastRun::open(&dir, &home()).map_err(Problem::from)?;
+        if !past.invocation().chat {
+            let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Err(Complaint::wrong(format!("run {id} is no chat"))
+                .hint(format!("`llm-do runs resume {id}` goes on with it"))
+                .into());
+        }
+        past.admits(&Decisions::default()).map_err(Problem::from)?;
+        let settings = past.settings(surrounded()?).map_err(Problem::from)?;
+        let session = Session::open(asking(settings, asked, output))?;
+        return Ok(Chat { session, input: Input::default(), past: Some(past) });
+    }
+    let mut settings = asking(settings(&args.run)?, asked, output);
+    settings.run.chat = true;
+    let session = Session::open(settings)?;
+    if session.entry().code.is_some() {
+        return Err(
+            Complaint::wrong(format!("`{}` is code, and holds no conversation", session.entry().id)).into()
+        );
+    }
+    // What is piped in are the turns.
+    let input = given(&args.run, &session, false)?;
+    Ok(Chat { session, input, past: None })
+}
+
+/// The folder of the chat to go on with.
+fn past(args: &ChatArgs) -> Result<Option<PathBuf>, NotReady> {
+    let (Some(_) | None, last) = (&args.resume, args.r#continue);
+    let project = args.run.program.project.as_deref();
+    let target = args.run.first.as_deref();
+    let find = || crate::commands::runs::folders(target, project);
+    Ok(match &args.resume {
+        Some(id) => Some(crate::commands::runs::find(&find()?, id)?),
+        None if last => Some(crate::commands::runs::last_chat(&find()?)?),
+        None => None,
+    })
+}
+
+/// Whether somebody at a terminal can talk with the entry of `llm-do run`.
+pub(crate) fn is_wanted(output: &Output) -> bool {
+    output.format == Format::Text && io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Holds the chat on this terminal, or over pipes.
+pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Complaint> {
+    let Chat { session, mut input, past } = chat;
+    let (sender, signals) = channel();
+    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let failed = |error: io::Error| Complaint::failed(format!("cannot start: {error}"));
+    if past.is_none() {
+        say(&session, output);
+    }
+    listen(&sender).map_err(failed)?;
+    let name = Arc::clone(&session.entry().id);
+    let mut face: Box<dyn Face> = match llm_do_terminal::plain_is_wanted(plain, terminal, |name| {
+        env::var(name).ok()
+    }) {
+        true => {
+            read_lines(sender.clone()).map_err(failed)?;
+            Box::new(PlainFace::new(io::stdin().is_terminal(), output.quiet))
+        }
+        false => {
+            let title = format!("llm-do: {name}");
+            Box::new(RichFace::new(sender.clone(), &title, output.out.is_on(), Vec::new()).map_err(failed)?)
+        }
+    };
+    let first = input.message.take();
+    let mut starter = OfSession { session, input, sender };
+    let resumed = past.map(|past| {
+        let records = past.records().to_vec();
+        (starter.resume(past), records)
+    });
+    if resumed.is_none() && first.is_none() {
+        face.note(&format!("chat with {name}; /help shows the commands"));
+    }
+    let mut talk = Talk::new(&mut *face, &signals, &mut starter, name);
+    match resumed {
+        Some((Ok(started), records)) => talk.resumed(started, &records),
+        Some((Err(problem), _)) => {
+            drop(talk);
+            face.leave();
+            return Ok(said(problem, output));
+        }
+        None => {}
+    }
+    Ok(talk.hold(first))
+}
+
+/// Starts runs of a session.
+struct OfSession {
+    session: Session,
+    input: Input,
+    sender: Sender<Signal>,
+}
+
+impl OfSession {
+    fn run(
+        &self,
+        start: impl FnOnce(Arc<dyn Operator>, Arc<dyn EventSink>) -> Result<Run, Problem>,
+    ) -> Result<Started, NotReady> {
+        let failed = |error: io::Error| Complaint::failed(format!("cannot start: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let run = {
+            let _context = runtime.enter();
+            // A person looks at one question at a time.
+            let operator = Arc::new(OneAtATime::new(Asking(self.sender.clone())));
+            start(operator, Arc::new(Events(self.sender.clone())))?
+        };
+        let sender = self.sender.clone();
+        let ended = move |report| {
+            // A main loop that has ended needs no report.
+            let _ = sender.send(Signal::Ended(Box::new(report)));
+        };
+        Ok(Started::spawn(runtime, run, ended).map_err(failed)?)
+    }
+
+    fn resume(&self, past: PastRun) -> Result<Started, NotReady> {
+        self.run(|operator, events| {
+            self.session.resume(past, Decisions::default(), Some(operator), Some(events))
+        })
+    }
+}
+
+impl Starter for OfSession {
+    fn start(&mut self, message: String) -> Result<Started, NotReady> {
+        let input = Input { message: Some(message), ..self.input.clone() };
+        self.run(|operator, events| self.session.start(&input, Some(operator), Some(events)))
+    }
+}
+
+/// Passes signals on.
+fn listen(sender: &Sender<Signal>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let sender = sender.clone();
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            let signal = if signal == SIGINT { Signal::Interrupt } else { Signal::Terminate };
+            if sender.send(signal).is_err() {
+                break;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Passes the lines of stdin on.
+fn read_lines(sender: Sender<Signal>) -> io::Result<()> {
+    thread::Builder::new().name("lines".into()).spawn(move || {
+        for line in io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            if sender.send(Signal::Line(Some(line))).is_err() {
+                return;
+            }
+        }
+        let _ = sender.send(Signal::Line(None));
+    })?;
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! `llm-do chat`: over pipes, on a terminal, left and resumed; workers that talk to the user in the middle of a run.
+
+use crate::{scenario::Scenario, terminal_session::Session};
+use serde_json::{Value, json};
+
+/// Answers one after the other.
+const ANSWERS: &str = "\
+answers:
+  - when: {turn: 0}
+    text: \"Hello **Ann**.\"
+    usage: {input_tokens: 10, output_tokens: 3}
+  - when: {turn: 1}
+    text: You are Ann.
+  - when: {turn: 2}
+    text: third
+  - text: more
+";
+
+fn greeter() -> Scenario {
+    Scenario::new()
+        .file("hi.worker", "---\nmodel: script:s.yaml\n---\nBe friendly.\n")
+        .file("s.yaml", ANSWERS)
+}
+
+/// What the journal holds of the user's turns: the step, and the answer.
+fn turns(journal: &[Value]) -> Vec<(String, Value)> {
+    let answered = journal.iter().filter(|record| record["kind"] == "answered");
+    answered
+        .map(|record| (record["step"].as_str().unwrap_or_default().to_owned(), record["value"].clone()))
+        .collect()
+}
+
+#[test]
+fn a_pipe_gives_one_turn_a_line() {
+    let scenario = greeter();
+    let done = scenario.run_with_stdin(&["chat", "hi.worker"], "I am Ann.\nWho am I?\n\n/cost\n");
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(done.stdout, "hi: Hello **Ann**.\nhi: You are Ann.\n");
+    assert!(done.stderr.contains("hi  script:s.yaml  10 in, 3 out"), "{}", done.stderr);
+    let journal = scenario.journal_of_home();
+    assert_eq!(journal[0]["chat"], json!(true));
+    assert_eq!(turns(&journal), [("message.1".to_owned(), json!("Who am I?"))]);
+}
+
+#[test]
+fn a_chat_is_left_resumed_and_replayed() {
+    let scenario = greeter();
+    let first = scenario.run_with_stdin(&["chat", "hi.worker"], "I am Ann.\n");
+    assert!(first.stderr.contains("goes on with this chat"), "{}", first.stderr);
+    let again = scenario.run_with_stdin(&["chat", "--continue"], "Who am I?\n");
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert_eq!(again.stdout, "you: I am Ann.\nhi: Hello **Ann**.\nhi: You are Ann.\n");
+    let replayed = scenario.run(&["runs", "replay", "last"]);
+    assert_eq!(replayed.code, 0, "{}{}", replayed.stdout, replayed.stderr);
+    let listed = scenario.run(&["runs", "list", "--chats"]);
+    assert!(listed.stdout.contains("chat") && listed.stdout.lines().count() == 1, "{}", listed.stdout);
+}
+
+#[test]
+fn undone_messages_are_gone_and_stay_in_the_journal() {
+    let scenario = greeter();
+    let done = scenario.run_with_stdin(&["chat", "hi.worker"], "one\ntwo\n/undo\nother\n/save talk.md\n");
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let saved = scenario.read("talk.md").unwrap_or_default();
+    assert_eq!(saved, "## You\n\none\n\n## hi\n\nHello **Ann**.\n\n## You\n\nother\n\n## hi\n\nthird\n\n");
+    let journal = scenario.journal_of_home();
+    let answers: Vec<&Value> = journal
+        .iter()
+        .filter(|record| record["kind"] == "answered")
+        .map(|record| &record["answer"])
+        .collect();
+    assert_eq!(answers, [&json!("give"), &json!("undo"), &json!("give")]);
+    // Turn numbers are not used again.
+    let requests: Vec<&Value> = journal
+        .iter()
+        .filter(|record| record["kind"] == "model_requested")
+        .map(|record| &record["turn"])
+        .collect();
+    assert_eq!(requests, [&json!(0), &json!(1), &json!(2)]);
+}
+
+#[test]
+fn a_run_waits_for_the_next_message_and_takes_it_from_the_command_line() {
+    let scenario = greeter();
+    scenario.run_with_stdin(&["chat", "hi.worker"], "I am Ann.\n");
+    let resumed = scenario.run(&["runs", "resume", "last", "--answer", "0:message.1=\"Who am I?\""]);
+    assert_eq!(resumed.code, 5, "{}{}", resumed.stdout, resumed.stderr);
+    let more = scenario.run_with_stdin(&["chat", "--resume", "last"], "");
+    assert_eq!(more.stdout, "you: I am Ann.\nhi: Hello **Ann**.\nyou: Who am I?\nhi: You are Ann.\n");
+}
+
+#[test]
+fn what_is_no_chat_is_not_resumed_as_one() {
+    let scenario = greeter();
+    scenario.run(&["hi.worker", "hello"]);
+    let none = scenario.run(&["chat", "--continue"]);
+    assert_eq!(none.code, 2);
+    assert!(none.stderr.contains("no chat in"), "{}", none.stderr);
+    let wrong = scenario.run(&["chat", "--resume", "last"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("is no chat"), "{}", wrong.stderr);
+}
+
+#[test]
+fn mistyped_commands_are_not_sent() {
+    let scenario = greeter();
+    let done = scenario.run_with_stdin(&["chat", "hi.worker"], "hello\n/hepl\n//etc is a folder\n");
+    assert!(done.stderr.contains("Did you mean /help?"), "{}", done.stderr);
+    assert_eq!(turns(&scenario.journal_of_home()), [("message.1".to_owned(), json!("/etc is a folder"))]);
+}
+
+#[test]
+fn on_a_terminal_the_composer_stays_below_the_transcript() {
+    let scenario = greeter();
+    let mut session = Session::start(scenario.command_on_terminal(&["chat", "hi.worker"]));
+    session.expect("/help shows the commands");
+    session.type_keys("I am Ann.\r");
+    session.expect("Hello ");
+    session.expect("Ann");
+    session.expect("> ");
+    session.type_keys("Who am I?\r");
+    session.expect("You are Ann.");
+    session.type_keys("\u{4}");
+    session.expect("goes on with this chat");
+    assert_eq!(session.end().0, Some(0));
+}
+
+/// A writer that asks before it writes.
+fn writer() -> Scenario {
+    Scenario::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n---\nWrite.\n")
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n  \
+             - when: {turn: 1}\n    text: written\n  - text: more\n",
+        )
+}
+
+#[test]
+fn a_question_takes_no_key_before_it_is_given_the_focus() {
+    let scenario = writer();
+    let mut session = Session::start(scenario.command_on_terminal(&["chat", "main.worker"]));
+    session.expect("/help");
+    session.type_keys("write it\r");
+    session.expect("wants to call write_file (risk: write)");
+    // Keys of answers go to the draft.
+    session.type_keys("aaa");
+    session.expect("aaa");
+    assert_eq!(scenario.read("a.txt"), None);
+    // Ctrl-G gives the focus to the question.
+    session.type_keys("\u{7}a");
+    session.expect("written");
+    assert_eq!(scenario.read("a.txt").as_deref(), Some("a"));
+    // The draft is still there.
+    session.type_keys("\r");
+    session.expect("more");
+    session.type_keys("\u{4}");
+    assert_eq!(session.end().0, Some(0));
+    assert_eq!(turns(&scenario.journal_of_home())[1].1, json!("aaa"));
+}
+
+#[test]
+fn ctrl_c_stops_the_answer_and_not_the_chat() {
+    let scenario = Scenario::new().file("hi.worker", "---\nmodel: script:s.yaml\n---\nBe friendly.\n").file(
+        "s.yaml",
+        "answers:\n  - when: {turn: 0}\n    delay_ms: 600000\n    text: never\n  - text: here again\n",
+    );
+    let mut session = Session::start(scenario.command_on_terminal(&["chat", "hi.worker"]));
+    session.expect("/help");
+    session.type_keys("go\r");
+    session.expect("answering");
+    session.type_keys("\u{3}");
+    session.type_keys("back?\r");
+    session.expect("here again");
+    session.type_keys("\u{4}");
+    assert_eq!(session.end().0, Some(0));
+    let journal = scenario.journal_of_home();
+    let finishes: Vec<&Value> = journal
+        .iter()
+        .filter(|record| record["kind"] == "model_answered")
+        .map(|record| &record["finish"])
+        .collect();
+    assert_eq!(finishes, [&json!("stopped"), &json!("stop")]);
+}
+
+/// A planner whose interviewer talks to the user.
+fn planner() -> Scenario {
+    Scenario::new()
+        .file("project.yaml", "entry: main\n")
+        .file("main.worker", "---\nmodel: script:main.yaml\nallow_workers: [interview]\n---\nPlan.\n")
+        .file(
+            "main.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: interview, arguments: {input: a trip}}]\n  - text: planned\n",
+        )
+        .file(
+            "workers/interview.worker",
+            "---\nmodel: script:../interview.yaml\nmode: chat\ninteraction: user\nreturns: {city: string}\n---\nAsk.\n",
+        )
+        .file(
+            "interview.yaml",
+            "answers:\n  - when: {turn: 0}\n    text: Where to?\n  - when: {turn: 1}\n    text: Really?\n  - calls: [{tool: finish, arguments: {city: Rome}}]\n",
+        )
+}
+
+#[test]
+fn a_worker_talks_to_the_user_in_the_middle_of_a_chat() {
+    let scenario = planner();
+    let done = scenario.run_with_stdin(&["chat", "--project", "."], "Plan a trip.\nRome\nyes\n");
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(done.stdout, "interview: Where to?\ninterview: Really?\nmain: planned\n");
+    assert!(done.stderr.contains("main → interview talks to you"), "{}", done.stderr);
+}
+
+#[test]
+fn without_a_user_the_interview_fails_at_once() {
+    let scenario = planner();
+    let done = scenario.run(&["--project", ".", "Plan a trip."]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let journal = scenario.journal();
+    let failed = journal.iter().find(|record| record["kind"] == "call_ended" && record["path"] != "0");
+    let message = failed.map(|record| record["ending"]["failure"]["message"].to_string()).unwrap_or_default();
+    assert!(message.contains("this run has nobody to talk to"), "{message}");
+}
+
+#[test]
+fn a_deferred_interview_is_answered_turn_by_turn() {
+    let scenario = planner();
+    let deferred = scenario.run(&["--project", ".", "Plan a trip.", "--approval", "defer"]);
+    assert_eq!(deferred.code, 5, "{}", deferred.stderr);
+    assert!(deferred.stderr.contains("0/0.0:message.1"), "{}", deferred.stderr);
+    let next = scenario.run(&["runs", "resume", "last", "--answer", "0/0.0:message.1=\"Rome\""]);
+    assert_eq!(next.code, 5, "{}", next.stderr);
+    let last = scenario.run(&["runs", "resume", "last", "--answer", "0/0.0:message.2=\"yes\""]);
+    assert_eq!((last.code, last.stdout.as_str()), (0, "planned\n"), "{}", last.stderr);
+}
+
+#[test]
+fn ask_user_takes_a_choice_in_the_middle_of_a_chat() {
+    let scenario = Scenario::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ninteraction: user\n---\nAsk.\n")
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: ask_user, arguments: {question: Which colour?, choices: [red, blue]}}]\n  - text: thanks\n",
+        );
+    let done = scenario.run_with_stdin(&["chat", "main.worker"], "go\n2\n");
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(
+        done.stdout.contains("Which colour?") && done.stdout.ends_with("main: thanks\n"),
+        "{}",
+        done.stdout
+    );
+    let answers: Vec<Value> =
+        turns(&scenario.journal_of_home()).into_iter().map(|(_, value)| value).collect();
+    assert_eq!(answers, [json!("blue")]);
+}
