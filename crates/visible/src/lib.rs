@@ -83,39 +83,11 @@ fn is_keycap(c: char) -> bool {
     c.is_ascii_digit() || matches!(c, '#' | '*')
 }
 
-/// The text of a person or a model on one line, in any language. As [`line()`], but characters stay that writing needs:
-/// tabs, spaces of other widths, and joiners and variation selectors inside a character (emoji, Arabic, Indic scripts).
+/// The text of a person or a model on one line, in any language: as [`prose`], and line breaks are escaped.
 pub fn words(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 8);
-    let mut before = None;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if !is_hidden(c) || belongs(before, c, chars.peek().copied()) {
-            out.push(c);
-        } else {
-            out.push_str(&escape(c.encode_utf8(&mut [0; 4]), is_hidden));
-        }
-        before = Some(c);
-    }
-    Cow::Owned(out)
-}
-
-/// Whether a hidden character is a part of writing between these neighbours.
-fn belongs(before: Option<char>, c: char, after: Option<char>) -> bool {
-    // Joiners and selectors change the character before them: not ASCII, except for the base of a keycap.
-    let changes =
-        |base: char| (!base.is_ascii() || matches!(base, '#' | '*' | '0'..='9')) && !is_hidden(base);
-    match c {
-        '\t' | '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => true,
-        '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(changes),
-        '\u{200c}' | '\u{200d}' => {
-            before.is_some_and(|base| changes(base) || base == '\u{fe0f}')
-                && after.is_some_and(|next| !next.is_ascii() && !is_hidden(next))
-        }
-        _ => false,
+    match prose(text) {
+        Cow::Borrowed(text) => escape(text, |c| c == '\n'),
+        Cow::Owned(text) => Cow::Owned(escape(&text, |c| c == '\n').into_owned()),
     }
 }
 
@@ -280,7 +252,7 @@ mod tests {
             assert_eq!(words(written), written);
         }
         assert_eq!(words("a\u{200d}b\u{fe0f}"), "a\\u{200d}b\\u{fe0f}");
-        assert_eq!(words("é\u{200d}\u{200d}\u{200b}"), "é\\u{200d}\\u{200d}\\u{200b}");
+        assert_eq!(words("é\u{200d}\u{200d}\u{200b}"), "é\u{200d}\\u{200d}\\u{200b}");
         assert_eq!(words("x\u{202e}y\n\x1b[2J\u{e0041}"), "x\\u{202e}y\\n\\x1b[2J\\u{e0041}");
     }
 

@@ -34,7 +34,7 @@ fn turns(journal: &[Value]) -> Vec<(String, Value)> {
 fn a_pipe_gives_one_turn_a_line() {
     let scenario = greeter();
     let done = scenario.run_with_stdin(&["chat", "hi.worker"], "I am Ann.\nWho am I?\n\n/cost\n");
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert_eq!(done.stdout, "hi: Hello **Ann**.\nhi: You are Ann.\n");
     assert!(done.stderr.contains("hi  script:s.yaml  10 in, 3 out"), "{}", done.stderr);
     let journal = scenario.journal_of_home();
@@ -48,10 +48,10 @@ fn a_chat_is_left_resumed_and_replayed() {
     let first = scenario.run_with_stdin(&["chat", "hi.worker"], "I am Ann.\n");
     assert!(first.stderr.contains("goes on with this chat"), "{}", first.stderr);
     let again = scenario.run_with_stdin(&["chat", "--continue"], "Who am I?\n");
-    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert_eq!(again.stdout, "you: I am Ann.\nhi: Hello **Ann**.\nhi: You are Ann.\n");
     let replayed = scenario.run(&["runs", "replay", "last"]);
-    assert_eq!(replayed.code, 0, "{}{}", replayed.stdout, replayed.stderr);
+    assert_eq!(replayed.code, Some(0), "{}{}", replayed.stdout, replayed.stderr);
     let listed = scenario.run(&["runs", "list", "--chats"]);
     assert!(listed.stdout.contains("chat") && listed.stdout.lines().count() == 1, "{}", listed.stdout);
 }
@@ -60,7 +60,7 @@ fn a_chat_is_left_resumed_and_replayed() {
 fn undone_messages_are_gone_and_stay_in_the_journal() {
     let scenario = greeter();
     let done = scenario.run_with_stdin(&["chat", "hi.worker"], "one\ntwo\n/undo\nother\n/save talk.md\n");
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
     let saved = scenario.read("talk.md").unwrap_or_default();
     assert_eq!(saved, "## You\n\none\n\n## hi\n\nHello **Ann**.\n\n## You\n\nother\n\n## hi\n\nthird\n\n");
     let journal = scenario.journal_of_home();
@@ -84,7 +84,7 @@ fn a_run_waits_for_the_next_message_and_takes_it_from_the_command_line() {
     let scenario = greeter();
     scenario.run_with_stdin(&["chat", "hi.worker"], "I am Ann.\n");
     let resumed = scenario.run(&["runs", "resume", "last", "--answer", "0:message.1=\"Who am I?\""]);
-    assert_eq!(resumed.code, 5, "{}{}", resumed.stdout, resumed.stderr);
+    assert_eq!(resumed.code, Some(5), "{}{}", resumed.stdout, resumed.stderr);
     let more = scenario.run_with_stdin(&["chat", "--resume", "last"], "");
     assert_eq!(more.stdout, "you: I am Ann.\nhi: Hello **Ann**.\nyou: Who am I?\nhi: You are Ann.\n");
 }
@@ -94,10 +94,10 @@ fn what_is_no_chat_is_not_resumed_as_one() {
     let scenario = greeter();
     scenario.run(&["hi.worker", "hello"]);
     let none = scenario.run(&["chat", "--continue"]);
-    assert_eq!(none.code, 2);
+    assert_eq!(none.code, Some(2));
     assert!(none.stderr.contains("no chat in"), "{}", none.stderr);
     let wrong = scenario.run(&["chat", "--resume", "last"]);
-    assert_eq!(wrong.code, 2);
+    assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("is no chat"), "{}", wrong.stderr);
 }
 
@@ -156,7 +156,7 @@ fn a_question_takes_no_key_before_it_is_given_the_focus() {
     session.expect("more");
     session.type_keys("\u{4}");
     assert_eq!(session.end().0, Some(0));
-    assert_eq!(turns(&scenario.journal_of_home())[1].1, json!("aaa"));
+    assert_eq!(turns(&scenario.journal())[1].1, json!("aaa"));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn planner() -> Scenario {
         )
         .file(
             "workers/interview.worker",
-            "---\nmodel: script:../interview.yaml\nmode: chat\ninteraction: user\nreturns: {city: string}\n---\nAsk.\n",
+            "---\nmodel: script:interview.yaml\nmode: chat\ninteraction: user\nreturns: {city: string}\n---\nAsk.\n",
         )
         .file(
             "interview.yaml",
@@ -206,7 +206,7 @@ fn planner() -> Scenario {
 fn a_worker_talks_to_the_user_in_the_middle_of_a_chat() {
     let scenario = planner();
     let done = scenario.run_with_stdin(&["chat", "--project", "."], "Plan a trip.\nRome\nyes\n");
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert_eq!(done.stdout, "interview: Where to?\ninterview: Really?\nmain: planned\n");
     assert!(done.stderr.contains("main → interview talks to you"), "{}", done.stderr);
 }
@@ -215,7 +215,7 @@ fn a_worker_talks_to_the_user_in_the_middle_of_a_chat() {
 fn without_a_user_the_interview_fails_at_once() {
     let scenario = planner();
     let done = scenario.run(&["--project", ".", "Plan a trip."]);
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
     let journal = scenario.journal();
     let failed = journal.iter().find(|record| record["kind"] == "call_ended" && record["path"] != "0");
     let message = failed.map(|record| record["ending"]["failure"]["message"].to_string()).unwrap_or_default();
@@ -226,12 +226,12 @@ fn without_a_user_the_interview_fails_at_once() {
 fn a_deferred_interview_is_answered_turn_by_turn() {
     let scenario = planner();
     let deferred = scenario.run(&["--project", ".", "Plan a trip.", "--approval", "defer"]);
-    assert_eq!(deferred.code, 5, "{}", deferred.stderr);
+    assert_eq!(deferred.code, Some(5), "{}", deferred.stderr);
     assert!(deferred.stderr.contains("0/0.0:message.1"), "{}", deferred.stderr);
     let next = scenario.run(&["runs", "resume", "last", "--answer", "0/0.0:message.1=\"Rome\""]);
-    assert_eq!(next.code, 5, "{}", next.stderr);
+    assert_eq!(next.code, Some(5), "{}", next.stderr);
     let last = scenario.run(&["runs", "resume", "last", "--answer", "0/0.0:message.2=\"yes\""]);
-    assert_eq!((last.code, last.stdout.as_str()), (0, "planned\n"), "{}", last.stderr);
+    assert_eq!((last.code, last.stdout.as_str()), (Some(0), "planned\n"), "{}", last.stderr);
 }
 
 #[test]
@@ -243,13 +243,13 @@ fn ask_user_takes_a_choice_in_the_middle_of_a_chat() {
             "answers:\n  - when: {turn: 0}\n    calls: [{tool: ask_user, arguments: {question: Which colour?, choices: [red, blue]}}]\n  - text: thanks\n",
         );
     let done = scenario.run_with_stdin(&["chat", "main.worker"], "go\n2\n");
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert!(
         done.stdout.contains("Which colour?") && done.stdout.ends_with("main: thanks\n"),
         "{}",
         done.stdout
     );
     let answers: Vec<Value> =
-        turns(&scenario.journal_of_home()).into_iter().map(|(_, value)| value).collect();
+        turns(&scenario.journal()).into_iter().map(|(_, value)| value).collect();
     assert_eq!(answers, [json!("blue")]);
 }

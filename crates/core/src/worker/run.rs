@@ -197,7 +197,8 @@ async fn answer(
         true => conversation::hold(&mut prepared, call, usage, trail).await?,
         false => {
             let mut conversation = begin(&prepared);
-            let mut talk = Talk::new(&prepared, call, usage, trail);
+            let mut estimate = Estimate::default();
+            let mut talk = Talk::new(&prepared, call, usage, trail, &mut estimate);
             match talk.answer(&mut conversation).await? {
                 Answer::Output(value) => value,
                 Answer::Said(said) => Arc::new(Value::String(said.text.to_string())),
@@ -243,7 +244,8 @@ struct Talk<'a> {
     trail: &'a mut Trail,
     /// The tokens that every request sends beside its messages.
     fixed: u64,
-    estimate: Estimate,
+    /// Knows how many tokens the provider counted last.
+    estimate: &'a mut Estimate,
 }
 
 impl<'a> Talk<'a> {
@@ -252,9 +254,10 @@ impl<'a> Talk<'a> {
         call: &'a CompositeCall<'a>,
         usage: &'a mut Usage,
         trail: &'a mut Trail,
+        estimate: &'a mut Estimate,
     ) -> Self {
         let fixed = prepared.frame.ledger().map_or(0, |_| prepared.fixed_tokens());
-        Self { prepared, call, usage, trail, fixed, estimate: Estimate::default() }
+        Self { prepared, call, usage, trail, fixed, estimate }
     }
 
     /// Goes on until the model has answered.

@@ -9,6 +9,7 @@ use crate::{
     conversation::Heard,
     definition::{WorkerDefinition, WorkerMode},
     driver::{CutOff, Driver, Step, StepEnd},
+    estimate::Estimate,
     function::CompositeCall,
     journal::RecordKind,
     model::Usage,
@@ -87,10 +88,11 @@ pub(super) async fn hold(
     let _line = Line { driver, path: call.path };
     let frame = prepared.frame.clone();
     let mut conversation = begin(prepared);
+    let mut estimate = Estimate::default();
     let mut number = 0;
     loop {
         prepared.frame = frame.for_answer(call.path, conversation.turn(), driver).await;
-        let answer = Talk::new(prepared, call, usage, trail).answer(&mut conversation).await;
+        let answer = Talk::new(prepared, call, usage, trail, &mut estimate).answer(&mut conversation).await;
         let (mut said, mut failure) = match answer {
             Ok(Answer::Output(value)) => return Ok(value),
             Ok(Answer::Said(said)) => (said, None),
