@@ -249,7 +249,6 @@ fn ask_user_takes_a_choice_in_the_middle_of_a_chat() {
         "{}",
         done.stdout
     );
-    let answers: Vec<Value> =
-        turns(&scenario.journal()).into_iter().map(|(_, value)| value).collect();
+    let answers: Vec<Value> = turns(&scenario.journal()).into_iter().map(|(_, value)| value).collect();
     assert_eq!(answers, [json!("blue")]);
 }
