@@ -346,7 +346,7 @@ fn damaged_installed_libraries_are_listed_with_the_reason() {
         list["libraries"].as_array().expect("a list").iter().all(|one| one["problem"].is_string()),
         "{list}"
     );
-    refused(&scenario.run(&["lib", "info", "empty"]), "no usable library");
+    refused(&scenario.run(&["lib", "info", "empty"]), "not a usable library");
     for odd in ["../utils", "./utils", "utils@../x", "git+https://localhost/x", ".lock", ""] {
         refused(
             &scenario.run(&["lib", "remove", "--force", "--", odd]),
