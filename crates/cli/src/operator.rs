@@ -75,7 +75,7 @@ impl Operator for TerminalOperator {
             let (terminal, paint) = (Arc::clone(&self.terminal), self.paint);
             let cancelled = Arc::clone(&prompting.cancelled);
             let waiting = waiting.clone();
-            // Its own thread: reading a terminal blocks, and the run goes on elsewhere meanwhile.
+            // Its own thread: reading a terminal blocks, and the rest of the run continues meanwhile.
             let started = thread::Builder::new().name("prompt".into()).spawn(move || {
                 let answer = match waiting.question {
                     Question::Approval(approval) => {

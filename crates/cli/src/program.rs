@@ -157,7 +157,7 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
 /// A run that was begun elsewhere, as far as can be known.
 fn foreign_run(problem: &Problem) -> Complaint {
     Complaint::wrong(problem.to_string()).hint(
-        "start the program anew; a run of yours from another machine goes on with that machine's ~/.llm-do/journal.key",
+        "start the program again; to resume a run from another machine of yours, copy that machine's ~/.llm-do/journal.key",
     )
 }
 
@@ -181,14 +181,11 @@ fn tell(report: &Value, output: &Output) {
 fn missing_grants(missing: &[MissingGrant]) -> Complaint {
     let mut message = "the program asks for more than its own folder:".to_owned();
     for grant in missing {
-        message.push_str(&format!("\n  {} (asked for at {})", grant.what, grant.asked_by));
+        message.push_str(&format!("\n  {grant} (asked for at {})", grant.asked_at));
     }
-    let flags: Vec<String> = missing
-        .iter()
-        .flat_map(|missing| &missing.grants)
-        .map(|grant| format!("--grant {}", quoted(&grant.to_string())))
-        .collect();
-    let unconfined = missing.iter().any(|missing| missing.grants.contains(&Grant::Unconfined));
+    let flags: Vec<String> =
+        missing.iter().map(|missing| format!("--grant {}", quoted(&missing.grant.to_string()))).collect();
+    let unconfined = missing.iter().any(|missing| missing.grant == Grant::Unconfined);
     let complaint = Complaint { exit: Exit::Refused, ..Complaint::wrong(message) }
         .hint(format!("if you trust it with that, run it again with {}", flags.join(" ")));
     if unconfined {

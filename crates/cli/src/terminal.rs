@@ -39,7 +39,7 @@ pub(crate) enum Typed {
     /// No key: the terminal has another width than that for which something was drawn. Terminals wrap what they show when
     /// they become narrower, so the question has to be drawn again ([`Terminal::draw`]).
     Resized,
-    /// Nobody wants to know any more, or the terminal is closed: that is no answer.
+    /// The question was withdrawn, or the terminal was closed. This is not an answer.
     Cancelled,
 }
 
@@ -80,9 +80,9 @@ impl Terminal {
         self.file.try_clone()
     }
 
-    /// From here on keys come one by one and are not echoed; what was typed before is dropped, so that nothing typed
-    /// ahead answers a question that was not read. Ctrl-C goes on sending its signal. Nothing is changed once
-    /// `cancelled` is set: whoever sets it and then restores leaves the terminal in order.
+    /// Switches to single keys without echo. Earlier input is dropped, so that no key typed ahead answers a question that was
+    /// not read. Ctrl-C still sends its signal. Does nothing once `cancelled` is set, so that a caller that sets it and then
+    /// restores the terminal leaves it in order.
     pub(crate) fn read_keys(&self, cancelled: &AtomicBool) {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if cancelled.load(Ordering::Acquire) {

@@ -66,7 +66,7 @@ impl Staged {
         let waiting = tempfile::Builder::new().prefix(WAITING).tempdir_in(folder)?;
         let used = File::open(waiting.path())?;
         used.lock()?;
-        // Made anew inside, because a temporary folder is closed to others, and a project is not.
+        // A folder inside, because a temporary folder is closed to other users, and a project is not.
         fs::create_dir(waiting.path().join("new"))?;
         Ok(Self { _used: used, waiting, _around: around })
     }

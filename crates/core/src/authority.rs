@@ -322,7 +322,7 @@ impl Authority {
     ///
     /// The result never has wider bounds than `self`; for foreign workers it never has a wider view either. A
     /// declared mount that lies wholly outside the bounds is refused. The one exception is a library's own folder,
-    /// which its workers may read whoever calls them.
+    /// which its workers may read for every caller.
     pub fn narrow(&self, worker: &str, by: &Narrowing) -> Result<Self, Refusal> {
         let mut view = match by.declared {
             true => View::new(self.declared_mounts(worker, by)?),

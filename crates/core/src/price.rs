@@ -85,7 +85,7 @@ impl Serialize for Usd {
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let amount = f64::deserialize(input)?;
-        Self::dollars(amount).ok_or_else(|| D::Error::custom(format!("{amount} is no amount of dollars")))
+        Self::dollars(amount).ok_or_else(|| D::Error::custom(format!("{amount} is not an amount of dollars")))
     }
 }
 

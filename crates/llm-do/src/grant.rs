@@ -34,15 +34,57 @@ pub enum Grant {
     Unconfined,
 }
 
-/// Grants that a program needs for things outside its folder, and does not have.
+/// A grant that a program needs for something outside its folder, and does not have. As text it completes "the program
+/// asks": `to read /data`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingGrant {
-    /// What it is, for people.
-    pub what: String,
-    /// What asks for it: a worker file with its line, a provider of the manifest.
-    pub asked_by: String,
-    /// What grants it.
-    pub grants: Vec<Grant>,
+    /// The grant.
+    pub grant: Grant,
+    /// The part of the program that needs it.
+    pub needed_by: NeededBy,
+    /// The place that asks for it: a worker file with its line, a provider of the manifest.
+    pub asked_at: String,
+}
+
+/// The part of a program that needs a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeededBy {
+    /// The program's own workers, tools and manifest.
+    Program,
+    /// The Python interpreter of the program's environment.
+    Interpreter,
+}
+
+impl fmt::Display for MissingGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.grant {
+            Grant::Place(Extent { place, access: Access::Read }) => write!(f, "to read {place}"),
+            Grant::Place(Extent { place, access: Access::Write }) => write!(f, "to write {place}"),
+            Grant::Network(Network::Domains(domains)) => {
+                let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
+                write!(f, "to use the network: {}", domains.join(", "))
+            }
+            Grant::Network(_) => f.write_str("to use the network"),
+            Grant::Endpoint { host, variable: None } => write!(f, "to send requests to {host}"),
+            Grant::Endpoint { host, variable: Some(variable) } => {
+                write!(f, "to send requests to {host}, with the key in {variable}")
+            }
+            Grant::Variable(name) => {
+                write!(f, "to give its Python functions the environment variable {name}")
+            }
+            Grant::Uv => f.write_str("to fetch the packages of its Python tools from the network, with `uv`"),
+            Grant::Weights(place) => {
+                write!(f, "to run the model in the file {place}, inside llm-do's own process")
+            }
+            Grant::Unconfined => f.write_str(
+                "to run processes with all of your own rights, since this system can't confine them",
+            ),
+        }?;
+        match self.needed_by {
+            NeededBy::Program => Ok(()),
+            NeededBy::Interpreter => f.write_str(", which the Python of its environment needs"),
+        }
+    }
 }
 
 /// Decides whether a program gets what it asks for beyond its own tree. [`RememberedGrants`] says yes to what was

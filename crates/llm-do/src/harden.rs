@@ -83,7 +83,7 @@ fn in_place_of(session: &Session, with: &str, here: &std::path::Path) -> Result<
         .ok_or_else(|| refuse(format!("there is no file `{file}`")))?;
     let place = llm_do_sandbox::place_of(&found).map_err(|error| refuse(format!("`{file}`: {error}")))?;
     if !place.is_within(&root) {
-        return Err(refuse(format!("`{file}` does not lie in the program, `{root}`")));
+        return Err(refuse(format!("`{file}` is not in the program, `{root}`")));
     }
     // The program's own functions have the same package, and so the same data.
     let known = entry.tools.iter().map(|level| &level.package);

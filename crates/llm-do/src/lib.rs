@@ -41,7 +41,9 @@ mod session;
 mod settings;
 
 pub use cases::{BadCases, Cases};
-pub use grant::{BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, RememberedGrant, RememberedGrants};
+pub use grant::{
+    BadGrant, BadGrantsFile, Grant, Grantor, MissingGrant, NeededBy, RememberedGrant, RememberedGrants,
+};
 pub use granted::{Granted, ModelSource};
 pub use harden::harden;
 pub use invocation::{BadInvocation, Invocation, RuleGiven};

@@ -1,21 +1,17 @@
 //! What a program asks for beyond its own folder and the operator has not granted. See `docs/reference/sandbox.md`.
 
 use crate::{
-    grant::{self, Grant, Grantor, MissingGrant},
+    grant::{self, Grant, Grantor, MissingGrant, NeededBy},
     problem::Problem,
     settings::Environment,
 };
 use llm_do_core::{
-    authority::{Access, Extent, Network},
+    authority::{Access, Extent},
     model::ModelName,
     toolset::ToolsetRegistry,
     worker::{ModelChoice, WorkerDefinition},
 };
-use llm_do_program::{
-    BindError, Program,
-    manifest::Provider,
-    mounts::{RequiredGrant, Wanted},
-};
+use llm_do_program::{BindError, Program, manifest::Provider, mounts::RequiredGrant};
 use llm_do_python::Python;
 use llm_do_records::SHORTEST_SECRET;
 use llm_do_sandbox::{confine::Confiner, place_of};
@@ -32,11 +28,7 @@ pub(crate) fn packages(
         return None;
     }
     let wanted = python.unprepared()?;
-    Some(MissingGrant {
-        what: "packages for its Python tools, which `uv` would fetch from the network".into(),
-        asked_by: wanted.asked_by(),
-        grants: vec![Grant::Uv],
-    })
+    Some(MissingGrant { grant: Grant::Uv, needed_by: NeededBy::Program, asked_at: wanted.asked_by() })
 }
 
 /// The places outside the program that the Python of its own environment reads.
@@ -47,15 +39,15 @@ pub(crate) fn interpreter(
 ) -> Vec<MissingGrant> {
     let starts =
         |worker: &Arc<WorkerDefinition>| kinds.code().is_some_and(|code| code.starts_processes(worker));
-    let Some((places, asked_by)) = workers.iter().any(starts).then(|| python.ungranted()).flatten() else {
+    let Some((places, asked_at)) = workers.iter().any(starts).then(|| python.ungranted()).flatten() else {
         return Vec::new();
     };
     let missing = places.iter().filter_map(|place| {
         let place = place_of(place).ok()?;
         Some(MissingGrant {
-            what: format!("to read {place}, which the Python of its environment needs"),
-            asked_by: asked_by.display().to_string(),
-            grants: vec![Grant::Place(Extent { place, access: Access::Read })],
+            grant: Grant::Place(Extent { place, access: Access::Read }),
+            needed_by: NeededBy::Interpreter,
+            asked_at: asked_at.display().to_string(),
         })
     });
     missing.collect()
@@ -75,9 +67,9 @@ pub(crate) fn confinement(
     }
     let unconfined = confiner.is_unconfined() || confiner.confinement().is_err();
     unconfined.then(|| MissingGrant {
-        what: "to run processes with all of your own rights, since this system can't confine them".into(),
-        asked_by: worker.instructions.file.to_string(),
-        grants: vec![Grant::Unconfined],
+        grant: Grant::Unconfined,
+        needed_by: NeededBy::Program,
+        asked_at: worker.instructions.file.to_string(),
     })
 }
 
@@ -89,20 +81,9 @@ pub(crate) fn places(program: &Program, grants: &[Grant]) -> Vec<MissingGrant> {
 
 pub(crate) fn place(required: &RequiredGrant) -> MissingGrant {
     MissingGrant {
-        what: match &required.what {
-            Wanted::Place { place, access: Access::Read } => format!("to read {place}"),
-            Wanted::Place { place, access: Access::Write } => format!("to write {place}"),
-            Wanted::Network(Network::Domains(domains)) => {
-                let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
-                format!("to use the network: {}", domains.join(", "))
-            }
-            Wanted::Network(_) => "to use the network".into(),
-            Wanted::Variable(name) => {
-                format!("to give its Python functions the environment variable {name}")
-            }
-        },
-        asked_by: required.span.origin().to_string(),
-        grants: vec![Grant::from(&required.what)],
+        grant: Grant::from(&required.what),
+        needed_by: NeededBy::Program,
+        asked_at: required.span.origin().to_string(),
     }
 }
 
@@ -136,7 +117,7 @@ pub(crate) fn endpoints(
         let provider = declared.get(name.provider());
         missing.extend(provider.and_then(|provider| endpoint(provider, grants)));
     }
-    missing.sort_by(|a, b| a.what.cmp(&b.what));
+    missing.sort_by_cached_key(|missing| missing.grant.to_string());
     missing.dedup();
     missing
 }
@@ -147,11 +128,10 @@ pub(crate) fn endpoint(declared: &Provider, grants: &[Grant]) -> Option<MissingG
     if grant::covers_endpoint(grants, host, variable) {
         return None;
     }
-    let key = variable.map(|variable| format!(", with the key in {variable}")).unwrap_or_default();
     Some(MissingGrant {
-        what: format!("to send requests to {host}{key}"),
-        asked_by: declared.span.origin().to_string(),
-        grants: vec![Grant::Endpoint { host: host.to_owned(), variable: variable.map(str::to_owned) }],
+        grant: Grant::Endpoint { host: host.to_owned(), variable: variable.map(str::to_owned) },
+        needed_by: NeededBy::Program,
+        asked_at: declared.span.origin().to_string(),
     })
 }
 
@@ -167,13 +147,13 @@ pub(crate) fn weights(
         let Ok(name) = choice.of(worker) else { continue };
         if let Some(grant) = weights_of(&name, operators, grants) {
             missing.push(MissingGrant {
-                what: format!("to run the model in the file {}, inside llm-do's own process", name.model()),
-                asked_by: worker.instructions.file.to_string(),
-                grants: vec![grant],
+                grant,
+                needed_by: NeededBy::Program,
+                asked_at: worker.instructions.file.to_string(),
             });
         }
     }
-    missing.dedup_by(|a, b| a.grants == b.grants);
+    missing.dedup_by(|a, b| a.grant == b.grant);
     missing
 }
 
@@ -205,7 +185,7 @@ pub(crate) fn obtain(
     missing: Vec<MissingGrant>,
 ) -> Result<Vec<Grant>, Problem> {
     if grantor.grant(program, &missing)? {
-        Ok(missing.into_iter().flat_map(|missing| missing.grants).collect())
+        Ok(missing.into_iter().map(|missing| missing.grant).collect())
     } else {
         Err(Problem::Grants(missing))
     }

@@ -91,9 +91,7 @@ pub(crate) fn granted(
 ) -> Arc<dyn Models> {
     let refused = declared.iter().filter_map(|(name, provider)| {
         let missing = missing::endpoint(provider, grants)?;
-        let grants: Vec<String> = missing.grants.iter().map(|grant| format!("`{grant}`")).collect();
-        let message =
-            format!("the program wants {}; the grant {} is missing", missing.what, grants.join(" "));
+        let message = format!("the program asks {missing}; the grant `{}` is missing", missing.grant);
         Some((name.clone(), message))
     });
     Arc::new(GrantedModels {

@@ -19,7 +19,7 @@ pub enum Problem {
     #[error("the program asks for more than its own folder")]
     Grants(Vec<MissingGrant>),
     /// What was granted before can't be read.
-    #[error("cannot read what was granted before: {0}")]
+    #[error("cannot read the remembered grants: {0}")]
     GrantsFile(#[from] BadGrantsFile),
     /// The input doesn't fit the entry.
     #[error(transparent)]

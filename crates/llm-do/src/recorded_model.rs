@@ -36,7 +36,7 @@ impl RecordedRuns {
         })
     }
 
-    /// `replay:last` as the run that it means now: a run that goes on later must not find itself.
+    /// Replaces `replay:last` by the run that it means now: this run must not find itself when it is resumed later.
     pub(crate) fn settled(&self, name: ModelName) -> ModelName {
         if name.provider() != PROVIDER || name.model() != "last" {
             return name;
@@ -54,7 +54,7 @@ impl RecordedRuns {
             return Ok(named);
         }
         if run == "last" {
-            // Not one that goes on: it may be this one.
+            // Not one that is running: it may be this one.
             let runs = list_runs(&self.runs_dir, MOST_RUNNING).map_err(|error| {
                 missing(format!("replay:last: cannot read {}: {error}", self.runs_dir.display()))
             })?;

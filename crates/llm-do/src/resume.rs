@@ -1,4 +1,5 @@
-//! Resuming a run that was suspended or interrupted. See `docs/guides/runs.md`.
+//! Resuming a run that was suspended or interrupted. See `docs/guides/runs.md`. [`llm_do_records::History`] finds the
+//! steps that the resumed run skips.
 
 use crate::{
     invocation::{BadInvocation, Invocation},
@@ -43,7 +44,7 @@ pub enum ResumeError {
     Unknown(String),
     /// A worker is not what it was.
     #[error(
-        "`{worker}` ({file}) has changed since the run began: a run goes on only with the workers that it began with"
+        "`{worker}` ({file}) has changed since the run began: a run can be resumed only with the workers that it began with"
     )]
     Changed {
         /// The worker.
@@ -53,7 +54,7 @@ pub enum ResumeError {
     },
     /// The code of a worker's tools is not what it was.
     #[error(
-        "the code of the tools of `{worker}` ({file}) has changed since the run began: a run goes on only with the code \
+        "the code of the tools of `{worker}` ({file}) has changed since the run began: a run can be resumed only with the code \
          that it began with"
     )]
     ChangedCode {
@@ -78,7 +79,7 @@ pub enum ResumeError {
     /// The answer is one to another kind of question.
     #[error("the answer does not fit the question that waits at `{0}`")]
     Misfit(QuestionId),
-    /// That it goes on can't be recorded.
+    /// The resume can't be recorded.
     #[error(transparent)]
     Halt(#[from] Halt),
 }

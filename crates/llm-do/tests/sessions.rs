@@ -149,10 +149,7 @@ fn a_grant_holds_for_the_runs_that_have_it() {
     let without = RunOptions { grants: Vec::new(), ..session.options().clone() };
     match session.with_options(without) {
         Err(Problem::Grants(missing)) => {
-            assert_eq!(
-                missing.iter().flat_map(|missing| missing.grants.clone()).collect::<Vec<_>>(),
-                [grant]
-            );
+            assert_eq!(missing.into_iter().map(|missing| missing.grant).collect::<Vec<_>>(), [grant]);
         }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("the grant of another run counted"),

@@ -10,7 +10,7 @@ use llm_do_core::{
     call_path::CallPath,
     model::{
         Arguments, Capabilities, Delta, DeltaSink, FinishReason, Model, ModelError, ModelErrorKind,
-        ModelRequest, ModelResponse, Part, Sees, ToolCall, Usage,
+        ModelRequest, ModelResponse, Part, ToolCall, Usage,
     },
     send::BoxFuture,
     server_tool::ServerTool,
@@ -62,7 +62,7 @@ fn templates() -> Environment<'static> {
 
 impl Model for ScriptModel {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { native_schema: true, tools: true, sees: Sees { images: true, pdf: true } }
+        Capabilities::ALL
     }
 
     /// A script stands in for any provider.

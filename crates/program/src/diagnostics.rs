@@ -1,5 +1,5 @@
 //! Findings about a program, each with a code, a place and a suggestion. [`render`] makes text for people, [`json`]
-//! and [`sarif`] for programs.
+//! and [`sarif`] for programs. The code that finds a problem has its words; [`codes`] has only a title for each code.
 
 pub mod codes;
 pub mod fix;

@@ -1,4 +1,4 @@
-//! Names of manifests, today's and those of older layouts, and what is told of older forms while a program is loaded.
+//! Names of manifests, today's and those of older layouts, and the notes about older forms while a program is loaded.
 //! `migrate` converts them (`docs/guides/migrating.md`).
 
 use crate::{
@@ -81,11 +81,11 @@ pub(crate) fn warn_of_left_over(whole: &Node, found: &mut Vec<Diagnostic>) {
         found.push(
             Diagnostic::warning(
                 codes::NOT_CARRIED_OVER,
-                format!("{what} of an older form could not be converted, and llm-do does not read it"),
+                format!("{what} in an older form could not be converted, and llm-do does not read it"),
             )
             .at(&entry.key_span)
             .help(format!(
-                "write what the program needs of it in the current form, then remove `{}`",
+                "write the parts that the program needs in the current form, then remove `{}`",
                 entry.key
             )),
         );

@@ -1,8 +1,13 @@
 //! `sandbox` of a worker and of its project, merged, with absolute places. See `docs/reference/sandbox.md`.
 
+mod restrict;
+mod variables;
+
+pub use variables::variable_refused;
+
 use crate::{
     diagnostics::{Diagnostic, codes},
-    shape::{bad_value, rule_of},
+    shape::rule_of,
     source::{Kind, SourceError, SourceTree},
     span::Span,
     yaml::{Entry, Node},
@@ -114,16 +119,12 @@ pub fn merge(
     let declares = ["root", "paths", "read", "write"].iter().any(|key| last(key).is_some());
     merged.narrowing.declared = declares;
     merged.narrowing.readonly = both.iter().any(|s| s.get("readonly").and_then(Node::as_flag) == Some(true));
-    merged.narrowing.restrict = restrict(&both, found);
+    merged.narrowing.restrict = restrict::intersection(&both, found);
     if found.len() == before {
-        for (text, span) in
-            declaring(layers).filter_map(|sandbox| sandbox.get("restrict")).flat_map(Node::texts)
-        {
-            unreachable(text, span, &merged, found);
-        }
+        restrict::report_unreachable(layers, &merged, found);
     }
     merged.narrowing.network = network(&both, &mut merged.grants, found);
-    merged.env = last("env").map(|list| variables(list, found)).unwrap_or_default();
+    merged.env = last("env").map(|list| variables::read(list, found)).unwrap_or_default();
     let wanted = merged.env.iter();
     merged.grants.extend(
         wanted.map(|(name, span)| RequiredGrant {
@@ -134,7 +135,7 @@ pub fn merge(
     merged
 }
 
-/// Marks the mounts of a library's own folder, which its workers may read whoever calls them. `sandbox.root` states no
+/// Marks the mounts of a library's own folder, which its workers may read for every caller. `sandbox.root` states no
 /// mode, so there it is for reading only. A library whose folder contains the program has no folder of its own: it would
 /// read the program's files.
 pub fn read_own_folder(mounts: &mut [Mount], own: &[Place], program: &Place) {
@@ -149,34 +150,6 @@ pub fn read_own_folder(mounts: &mut [Mount], own: &[Place], program: &Place) {
             mount.origin = Origin::Library;
         }
     }
-}
-
-/// The layers whose `restrict` is about declared mounts. Without mounts, a worker sees what its caller sees.
-fn declaring<'a>(layers: Layers<'a>) -> impl Iterator<Item = &'a Node> {
-    let declares = |sandbox: &&Node| sandbox.get("root").is_some() || sandbox.get("paths").is_some();
-    let project = layers.project.filter(declares);
-    let worker = layers.worker.filter(|worker| project.is_some() || declares(worker));
-    project.into_iter().chain(worker)
-}
-
-/// Reports a path of `restrict` that is in no mount.
-fn unreachable(text: &str, span: &Span, merged: &Merged, found: &mut Vec<Diagnostic>) {
-    let Ok(path) = VirtualPath::parse(text) else { return };
-    let handed = merged.read.iter().chain(&merged.write).map(|(name, _)| VirtualPath::root().join(name));
-    let mounts: Vec<VirtualPath> =
-        merged.narrowing.mounts.iter().map(|mount| mount.at.clone()).chain(handed).collect();
-    if mounts.iter().any(|at| path.rest(at).is_some() || at.rest(&path).is_some()) {
-        return;
-    }
-    let names: Vec<&str> = mounts.iter().map(VirtualPath::as_str).collect();
-    let nothing =
-        Diagnostic::error(codes::MISSING_ROOT, format!("`restrict` names `{path}`, which is in no mount"))
-            .at(span)
-            .did_you_mean(path.as_str(), names.iter().copied());
-    found.push(match nothing.nearest.is_empty() {
-        true => nothing.help(format!("the mounts are {}", names.join(", "))),
-        false => nothing,
-    });
 }
 
 /// Mount names of both layers, in order, each once.
@@ -389,58 +362,6 @@ pub fn suffixes(list: &Node) -> Vec<String> {
         .collect()
 }
 
-/// The intersection of both layers: the paths of each list that the other list covers.
-fn restrict(both: &[&Node], found: &mut Vec<Diagnostic>) -> Vec<VirtualPath> {
-    let mut kept: Option<Vec<VirtualPath>> = None;
-    for list in both.iter().filter_map(|sandbox| sandbox.get("restrict")) {
-        let mut paths = Vec::new();
-        for (text, span) in list.texts() {
-            match VirtualPath::parse(text) {
-                Ok(path) => paths.push(path),
-                Err(refusal) => {
-                    found.push(Diagnostic::error(codes::BAD_VALUE, refusal.to_string()).at(span));
-                }
-            }
-        }
-        if paths.is_empty() {
-            found.push(
-                bad_value(list, "`restrict` contains no valid path")
-                    .help("list the paths that the worker may reach; for a worker without files, remove `toolsets.filesystem`"),
-            );
-            continue;
-        }
-        kept = Some(match kept {
-            None => paths,
-            Some(before) => {
-                let mut narrowed = Vec::new();
-                for a in &before {
-                    for b in &paths {
-                        if a.rest(b).is_some() {
-                            narrowed.push(a.clone());
-                        } else if b.rest(a).is_some() {
-                            narrowed.push(b.clone());
-                        }
-                    }
-                }
-                narrowed.sort();
-                narrowed.dedup();
-                if narrowed.is_empty() {
-                    found.push(
-                        Diagnostic::error(
-                            codes::CONFLICT,
-                            "this `restrict` has no path in common with the project's `restrict`",
-                        )
-                        .at(&list.span)
-                        .help("a worker can narrow the project's sandbox, but not widen it"),
-                    );
-                }
-                narrowed
-            }
-        });
-    }
-    kept.unwrap_or_default()
-}
-
 fn network(both: &[&Node], grants: &mut Vec<RequiredGrant>, found: &mut Vec<Diagnostic>) -> Option<Network> {
     let mut merged: Option<Network> = None;
     let mut place = None;
@@ -466,74 +387,6 @@ fn network(both: &[&Node], grants: &mut Vec<RequiredGrant>, found: &mut Vec<Diag
         grants.push(RequiredGrant { what: Wanted::Network(network.clone()), span: span.clone() });
     }
     merged
-}
-
-/// The names of `env`. Those that decide what a process loads, or that the launcher sets itself, can't be given.
-fn variables(list: &Node, found: &mut Vec<Diagnostic>) -> Vec<(Arc<str>, Span)> {
-    let mut names: Vec<(Arc<str>, Span)> = Vec::new();
-    for (text, span) in list.texts() {
-        match variable_refused(text) {
-            Some(reason) => found.push(
-                Diagnostic::error(codes::BAD_VALUE, format!("`{text}` cannot be given to tools: {reason}"))
-                    .at(span)
-                    .help(
-                        "list the names of variables that hold settings or keys, such as `WEATHER_API_KEY`",
-                    ),
-            ),
-            None if names.iter().any(|(known, _)| **known == *text) => {}
-            None => names.push((text.into(), span.clone())),
-        }
-    }
-    names
-}
-
-/// Why a variable can't be given to code; `None` if it can.
-pub fn variable_refused(name: &str) -> Option<&'static str> {
-    const PREFIXES: &[&str] = &["LD_", "DYLD_", "PYTHON", "GIT_", "LLM_DO_", "LC_"];
-    const LOADERS: &[&str] = &[
-        "BASH_ENV",
-        "CLASSPATH",
-        "ENV",
-        "GCONV_PATH",
-        "GLIBC_TUNABLES",
-        "IFS",
-        "JAVA_TOOL_OPTIONS",
-        "MALLOC_CONF",
-        "NODE_OPTIONS",
-        "NODE_PATH",
-        "OPENSSL_CONF",
-        "OPENSSL_ENGINES",
-        "OPENSSL_MODULES",
-        "PERL5LIB",
-        "PERL5OPT",
-        "RUBYLIB",
-        "RUBYOPT",
-    ];
-    const SET: &[&str] = &[
-        "PATH",
-        "HOME",
-        "TMPDIR",
-        "TERM",
-        "TZ",
-        "LANG",
-        "LANGUAGE",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-    ];
-    let upper = name.to_uppercase();
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if !is_name {
-        Some("it is not the name of a variable")
-    } else if SET.contains(&upper.as_str()) || upper.starts_with("LC_") {
-        Some("llm-do sets it for each process")
-    } else if LOADERS.contains(&upper.as_str()) || PREFIXES.iter().any(|prefix| upper.starts_with(prefix)) {
-        Some("it decides what a process loads or runs")
-    } else {
-        None
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Pre-approvals in files of the program that do not count: the operator is asked all the same
+//! Pre-approvals in files of the program that do not count: the operator is asked anyway
 //! (`docs/reference/approvals.md`).
 
 use crate::{
@@ -74,7 +74,7 @@ fn asks(statement: &Statement, tool: &Tool<'_>, authorities: &[Authority]) -> Op
         && risk.is_none_or(|risk| risk == tool.risk)
         && toolset.as_ref().is_none_or(|toolset| **toolset == *tool.toolset);
     let why = speaks.then(|| why(pattern, tool, authorities)).flatten()?;
-    let message = format!("this does not pre-approve `{}`: the operator is asked all the same", tool.name);
+    let message = format!("this does not pre-approve `{}`: the operator is asked anyway", tool.name);
     let warning = Diagnostic::warning(codes::ASKS_ANYWAY, message).at(span).note(why.text());
     Some(match why {
         Why::New => warning.help("remove it: no rule spares this question"),
@@ -111,7 +111,7 @@ impl Why {
             Self::Network => {
                 "processes of this worker may use the network, so their effects leave the program's mounts"
             }
-            Self::Executed => "other programs execute what is there",
+            Self::Executed => "other programs execute the files there",
             Self::Outside => {
                 "no file declares a mount here, and the worker sees the current directory or a project that contains the \
                  home directory"

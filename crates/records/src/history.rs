@@ -38,7 +38,7 @@ pub struct History {
 struct Past {
     begun: Option<(RecordKind, u64)>,
     ended: Option<(RecordKind, u64)>,
-    /// Whether the resumed run has come by.
+    /// Whether the resumed run has reached it.
     seen: AtomicBool,
 }
 
@@ -265,7 +265,7 @@ impl History {
             .collect()
     }
 
-    /// A call below `path` that the run made before and that it has not come by again: its code went another way.
+    /// A call below `path` that the run made before and has not made again: its code took another path.
     pub fn left_out(&self, path: &CallPath) -> Option<&CallPath> {
         let below = |other: &CallPath| other.parent().is_some_and(|parent| parent == *path);
         let unseen = |steps: &BTreeMap<StepName, Past>| {
@@ -276,7 +276,8 @@ impl History {
         self.steps.iter().find(|(other, steps)| below(other) && unseen(steps)).map(|(other, _)| other)
     }
 
-    /// A step at `path` itself, or a call right below it, that was recorded and that nobody has come by: the first by name.
+    /// A recorded step at `path` itself, or a recorded call directly below it, that this execution has not reached: the first by
+    /// name.
     pub fn passed_over(&self, path: &CallPath) -> Option<(&CallPath, &StepName, &RecordKind)> {
         let own = self.steps.get_key_value(path).into_iter();
         let own = own.flat_map(|(path, steps)| steps.iter().map(move |(step, past)| (path, step, past)));
@@ -303,8 +304,8 @@ impl History {
         passed.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))
     }
 
-    /// A call that was recorded, that nobody has come by, and whose caller did not stop because the record does, at one
-    /// of these places.
+    /// A recorded call that this execution has not made, although its caller did not stop at one of these places, where the
+    /// record ends.
     pub fn never_made(&self, stopped: &[CallPath]) -> Option<(&CallPath, &RecordKind)> {
         let calls = self.steps.iter().filter_map(|(path, steps)| {
             let call = steps.get(&StepName::Call)?;

@@ -59,7 +59,7 @@ pub enum Problem {
     Format(u32),
     /// Not sealed with the user's key, or moved from its place.
     #[error(
-        "this record was not written by your llm-do, or was changed since: a run goes on only from a journal of your own"
+        "this record was not written by your llm-do, or was changed since: a run can be resumed only from a journal of your own"
     )]
     Foreign,
     /// Longer than anything llm-do writes.

@@ -1,8 +1,8 @@
 //! The driver of a replay: every step comes from the record, and what the program does now is compared with it.
 //!
-//! The same history that a resumed run goes on with, but nothing follows it: what the record doesn't hold is a divergence,
-//! or, where the record breaks off, the end. Nothing is written and no step is run but one, the beginning of a
-//! conversation, which only renders what a model would be sent.
+//! A replay uses the same history as a resume, but adds nothing to it. A step that the record doesn't hold is a divergence,
+//! or the end if the record ends there. The driver writes nothing and runs only one step, the beginning of a conversation,
+//! which renders what a model would be sent.
 
 use crate::{
     history::{Found, History, same_intent},
@@ -305,7 +305,7 @@ impl Driver for ReplayDriver {
                 self.reach(at_ms);
                 self.compare(path, &name, recorded, &body)
             }
-            // What code prints is no part of what it does, and a worker that it calls is told of by the call, which follows.
+            // Printed text is not compared. The record of the call, which follows, names the called worker.
             _ if matches!(body, RecordKind::Note { .. } | RecordKind::Definition(_)) => Ok(()),
             _ => Err(self.beyond(path, &name, Some(body))),
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub enum RunState {
     /// It has ended.
     Ended(RunStatus),
-    /// It goes on, or was cut off.
+    /// It is running, or was cut off.
     Open(Open),
 }
 
@@ -19,7 +19,7 @@ pub enum RunState {
 pub enum Open {
     /// A process is writing it.
     Running,
-    /// Nobody is: the process was killed, or the machine went down.
+    /// No process is writing it: the process was killed, or the machine went down.
     CutOff,
 }
 

@@ -101,16 +101,16 @@ pub struct LocalDriver {
 }
 
 impl LocalDriver {
-    /// A driver that nobody watches.
+    /// A driver without an event sink.
     pub fn new(journal: JournalWriter, operator: Arc<dyn Operator>) -> Self {
         let history = History::none(journal.last_ms());
         Self::over(journal, operator, history)
     }
 
-    /// A driver that goes on with a journal: steps that stand in its history are not done again.
+    /// A driver that continues a journal: steps in its history are not run again.
     ///
     /// # Errors
-    /// That the run goes on can't be recorded.
+    /// The resume can't be recorded.
     pub fn resume(
         journal: JournalWriter,
         operator: Arc<dyn Operator>,

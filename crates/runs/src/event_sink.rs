@@ -9,12 +9,12 @@ pub trait EventSink: Send + Sync {
     /// Takes one event. Records come in the order of the journal, each after it was written. Must not block for long
     /// and must not call the driver: the journal waits.
     fn event(&self, event: Event);
-    /// Takes a record. Whoever only looks need not have a copy made.
+    /// Takes a record. A sink that does not keep records can avoid the copy.
     fn record(&self, record: RecordRef<'_>) {
         self.event(Event::Record { record: Arc::new(record.to_record()) });
     }
-    /// Whether a record must be with the kernel before it is shown: others may act on what they see. Who only counts can
-    /// do without, which spares many writes.
+    /// Whether the kernel must have a record before it is shown, because others may act on it. A sink that only counts
+    /// returns false, which saves many writes.
     fn wants_written(&self) -> bool {
         true
     }

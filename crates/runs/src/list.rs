@@ -49,7 +49,7 @@ pub struct RunSummary {
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No run matches.
-    #[error("no run `{text}` in {}; `llm-do runs list` shows those there are", runs_dir.display())]
+    #[error("no run `{text}` in {}; `llm-do runs list` lists the runs", runs_dir.display())]
     None {
         /// The text that was typed.
         text: String,

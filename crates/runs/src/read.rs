@@ -39,7 +39,7 @@ pub enum ReadError {
     },
 }
 
-/// Reads the journal in a run's folder, whoever wrote it: good enough to look at.
+/// Reads the journal in a run's folder without checking its seals, to show it.
 ///
 /// # Errors
 /// See [`ReadError`].

@@ -372,7 +372,7 @@ fn rename(from: &Located, to: &Located, abandoned: &Abandoned) -> Result<(), FsE
         }
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Err(FsError::Io {
             path: from.path.clone(),
-            reason: "it lies on another disk than its destination; copy its files one by one".into(),
+            reason: "its destination is on another disk; copy its files one by one".into(),
         }),
         moved => moved.map_err(|error| failed(to, &error)),
     }

@@ -24,7 +24,7 @@ use crate::script::Reply;
 /// Speaks a few fixed turns at next to no cost of its own.
 ///
 /// `GET /stats` says how many requests came, with how many bytes, when the first did (nanoseconds since 1970) and how
-/// many were answered with which fault, and begins to count anew.
+/// many were answered with which fault, and starts counting from zero.
 pub struct FixedServer {
     fixed: Fixed,
     delay: Duration,

@@ -170,7 +170,7 @@ impl Histories {
                      requests had there",
                     message["role"].as_str().unwrap_or_default()
                 ),
-                _ => "history rewritten: it goes on from a point at which nothing was asked".into(),
+                _ => "history rewritten: it continues from a point at which nothing was asked".into(),
             });
         }
         self.asked.insert(chain[messages.len()]);

@@ -34,7 +34,7 @@ pub(crate) fn export(args: &ExportArgs, project: Option<&Path>, output: &Output)
     let differing = cases.list().iter().filter(|case| case.differing > 0).count();
     if differing > 0 {
         output.warn(&format!(
-            "{differing} of the inputs had different outputs in different calls: the first stands, and `differing` counts the others"
+            "{differing} of the inputs had different outputs in different calls: the first is kept, and `differing` counts the others"
         ));
     }
     if output.format == Format::Text {

@@ -126,7 +126,7 @@ fn meaning(mode: Mode) -> &'static str {
     match mode {
         Mode::Interactive => "the operator is asked",
         Mode::ApproveAll => "it runs: approve_all",
-        Mode::AutoDeny => "it is refused: nobody can be asked",
+        Mode::AutoDeny => "it is refused: there is no operator to ask",
         Mode::Defer => "the run is suspended: defer",
     }
 }

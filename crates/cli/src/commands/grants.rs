@@ -48,7 +48,7 @@ pub(crate) fn revoke(target: Option<&str>, all: bool, output: &Output) -> Result
     match (&program, revoked.is_empty()) {
         (Some(program), true) => {
             return Err(Complaint::wrong(format!("nothing is granted to {}", program.display()))
-                .hint("`llm-do grants list` shows what is granted, and to whom"));
+                .hint("`llm-do grants list` lists the grants of each program"));
         }
         (None, true) => output.note("nothing was granted to any program"),
         _ => {}
@@ -84,6 +84,6 @@ fn identity(target: &str) -> Result<PathBuf, Complaint> {
 }
 
 fn unreadable(error: BadGrantsFile) -> Complaint {
-    Complaint::failed(format!("cannot read what was granted: {error}"))
+    Complaint::failed(format!("cannot read the remembered grants: {error}"))
         .hint("mend the file, or remove it: then every program asks again")
 }

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &InitArgs, output: &Output) -> Result<Exit, Complaint> {
         list(output);
         return Ok(Exit::Done);
     }
-    let template = template(&args.template).expect("the command line takes only templates that there are");
+    let template = template(&args.template).expect("the command line accepts only existing templates");
     let given = args.name.as_deref().unwrap_or(".");
     let (path, files) =
         if Path::new(given) == Path::new(".") { here(template, output)? } else { new(given, template)? };
@@ -78,7 +78,7 @@ fn new(given: &str, template: &Template) -> Result<(PathBuf, Vec<NewFile>), Comp
     })?;
     if let Ok(found) = fs::symlink_metadata(&path) {
         let what = if found.is_dir() { describe(&path) } else { "a file".into() };
-        return Err(Complaint::wrong(format!("`{given}` is there already: {what}"))
+        return Err(Complaint::wrong(format!("`{given}` already exists: {what}"))
             .hint("nothing is overwritten: take another name, or make it of the empty folder that you are in: llm-do init ."));
     }
     if !parent.is_dir() {
@@ -109,7 +109,7 @@ fn here(template: &Template, output: &Output) -> Result<(PathBuf, Vec<NewFile>),
             "the current folder is not empty: it holds {}",
             some_of(&others)
         ))
-        .hint("nothing is overwritten: make the project in a folder of its own, llm-do init NAME"));
+        .hint("llm-do init overwrites nothing: make the project in a new folder, llm-do init NAME"));
     }
     let called = folder.file_name().and_then(|name| name.to_str()).and_then(ProjectName::suggest);
     let name = called.unwrap_or_else(|| ProjectName::parse("my-project").expect("it is in kebab-case"));

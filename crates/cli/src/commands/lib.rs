@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &LibArgs, output: &Output) -> Result<Exit, Complain
     }
 }
 
-/// Installs one library, and pins it anew in the project here if that depends on it.
+/// Installs one library, and updates its pin in the project here if the project depends on it.
 fn install(spec: &str, force: bool, places: &Places, output: &Output) -> Result<(), Trouble> {
     let kind = DependencyKind::parse(spec).map_err(|reason| {
         Complaint::wrong(format!("`{spec}` cannot be installed: {reason}"))

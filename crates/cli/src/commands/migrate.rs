@@ -37,7 +37,7 @@ pub(crate) fn run(args: &MigrateArgs, output: &Output) -> Result<Exit, Complaint
         return Err(Complaint::wrong("--into makes a project of a folder, and PATH is a file"));
     }
     if let Some(into) = args.into.as_deref().filter(|into| fs::symlink_metadata(into).is_ok()) {
-        return Err(Complaint::wrong(format!("`{}` is there already", into.display()))
+        return Err(Complaint::wrong(format!("`{}` already exists", into.display()))
             .hint("nothing is overwritten: name a folder that does not exist"));
     }
     let tree = DiskTree::open(&folder)
@@ -160,7 +160,7 @@ fn not_in_place(path: &Path, root: &Path) -> Complaint {
     }
 }
 
-/// Makes the whole project anew in a folder that does not exist.
+/// Writes the whole migrated project into a folder that does not exist yet.
 fn write_into(root: &Path, into: &Path, plan: &Plan) -> Result<(), Complaint> {
     let write = || -> io::Result<()> {
         let staged = Staged::beside(around(into))?;

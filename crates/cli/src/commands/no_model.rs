@@ -5,7 +5,7 @@ use llm_do::{
     core::{
         model::{
             Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelName, ModelRequest,
-            ModelResponse, Sees,
+            ModelResponse,
         },
         send::BoxFuture,
         server_tool::ServerTool,
@@ -34,7 +34,7 @@ struct Unchosen;
 
 impl Model for Unchosen {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { native_schema: true, tools: true, sees: Sees { images: true, pdf: true } }
+        Capabilities::ALL
     }
 
     fn refused_server_tools(&self, _: &[ServerTool]) -> Vec<String> {

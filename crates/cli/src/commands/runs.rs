@@ -139,7 +139,7 @@ pub(crate) fn find(folders: &[PathBuf], run: &str) -> Result<PathBuf, Complaint>
     found.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
     found.pop().ok_or_else(|| {
         Complaint::wrong(format!("no run `{run}` in {}", names(folders)))
-            .hint(format!("`llm-do runs list` shows those there are{}", elsewhere(folders)))
+            .hint(format!("`llm-do runs list` lists the runs{}", elsewhere(folders)))
     })
 }
 

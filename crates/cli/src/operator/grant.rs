@@ -34,10 +34,10 @@ fn question(program: &Path, missing: &[MissingGrant], columns: usize, paint: Pai
     let mut rows = Rows::new(columns, paint);
     let program = program.display().to_string();
     rows.heading(&[(Tone::Name, &program), (Tone::Plain, " asks for more than its own folder:")]);
-    for MissingGrant { what, asked_by, grants } in missing {
-        let flags: Vec<String> = grants.iter().map(|grant| format!("--grant {grant}")).collect();
-        rows.line(&[(Tone::Bold, what)]);
-        rows.line(&[(Tone::Dim, &format!("  asked for at {asked_by}; {}", flags.join(" ")))]);
+    for missing in missing {
+        let MissingGrant { grant, asked_at, .. } = missing;
+        rows.line(&[(Tone::Bold, &missing.to_string())]);
+        rows.line(&[(Tone::Dim, &format!("  asked for at {asked_at}; --grant {grant}"))]);
     }
     format!("{}Grant it?  [y]es, this once  [r]emember for this program  [n]o ", rows.finish())
 }
@@ -45,14 +45,14 @@ fn question(program: &Path, missing: &[MissingGrant], columns: usize, paint: Pai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use llm_do::Grant;
+    use llm_do::{Grant, NeededBy};
 
     #[test]
     fn the_question_names_all_of_it_and_nothing_reaches_the_terminal_as_a_command() {
         let missing = [MissingGrant {
-            what: "to use the network: a.example".into(),
-            asked_by: "evil\u{1b}[2J.worker:3:1".into(),
-            grants: vec![Grant::parse("network=a.example").unwrap()],
+            grant: Grant::parse("network=a.example").unwrap(),
+            needed_by: NeededBy::Program,
+            asked_at: "evil\u{1b}[2J.worker:3:1".into(),
         }];
         insta::assert_snapshot!(question(Path::new("/p\u{1b}]0;x"), &missing, 60, Paint::NEVER), @r"
         /p\x1b]0;x asks for more than its own folder:

@@ -106,7 +106,7 @@ impl Progress {
                 if shown.is_some() {
                     self.screen.line(&format!(
                         "{}",
-                        self.paint.dim("(the answer broke off; what stands above doesn't count)")
+                        self.paint.dim("(the answer was cut off; the text above does not count)")
                     ));
                 }
             }

@@ -67,7 +67,7 @@ fn show_failure(output: &Output, report: &Report, message: &str, partial: Option
             let id = visible::line(&report.run);
             let took = duration(millis(report.took));
             output.screen.line(&format!(
-                "interrupted after {took}; `llm-do runs resume {id}{}` goes on",
+                "interrupted after {took}; `llm-do runs resume {id}{}` continues it",
                 place(report)
             ));
             return;
@@ -77,13 +77,13 @@ fn show_failure(output: &Output, report: &Report, message: &str, partial: Option
     if let Some(partial) = partial {
         let text = llm_do::output_text(partial, true);
         let text = visible::text(visible::start(&text, 2000).trim_end()).into_owned();
-        output.screen.line(&format!("{} what there was of an answer:", paint.dim("note:")));
+        output.screen.line(&format!("{} the incomplete answer:", paint.dim("note:")));
         for line in text.lines() {
             output.screen.line(&format!("  {} {line}", paint.dim("│")));
         }
     }
     let hint =
-        format!("`llm-do runs show {}{}` tells what it did", visible::line(&report.run), place(report));
+        format!("`llm-do runs show {}{}` shows what it did", visible::line(&report.run), place(report));
     output.screen.line(&format!("{} {hint}", paint.hint("hint:")));
 }
 

@@ -31,9 +31,9 @@ fn operator_budget_stops_a_run_and_keeps_its_partial_result() {
     --- stderr
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: the run has 500 of 2500 tokens left of its budget, and the next request needs about 999, and more for its answer
-    note: what there was of an answer:
+    note: the incomplete answer:
       │ Looking.
-    hint: `llm-do runs show [RUN]` tells what it did
+    hint: `llm-do runs show [RUN]` shows what it did
     ");
     let told = scenario.run(&[".", "--budget", "9000tokens,1h", "--json"]);
     let report: Value = serde_json::from_str(&told.stdout).unwrap();
@@ -42,16 +42,16 @@ fn operator_budget_stops_a_run_and_keeps_its_partial_result() {
     assert_snapshot!(scenario.run(&[".", "--budget", "2turns"]).stderr, @"
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: the run used all of its budget of 2 model turns
-    note: what there was of an answer:
+    note: the incomplete answer:
       │ Looking.
-    hint: `llm-do runs show [RUN]` tells what it did
+    hint: `llm-do runs show [RUN]` shows what it did
     ");
     assert_snapshot!(scenario.run(&[".", "--budget", "1calls"]).stderr, @"
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: the run used all of its budget of 1 tool calls
-    note: what there was of an answer:
+    note: the incomplete answer:
       │ Looking.
-    hint: `llm-do runs show [RUN]` tells what it did
+    hint: `llm-do runs show [RUN]` shows what it did
     ");
 }
 
@@ -81,7 +81,7 @@ fn cost_budget_without_a_price_is_refused_before_any_request() {
     --- stderr
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: `main` can't ask `script:s.yaml`: the run may cost 0.50 USD, and the price of this model is not known. Give it in ~/.llm-do/config.yaml, in dollars for a million tokens: `prices: {"script:s.yaml": {input: 1.25, output: 10}}`
-    hint: `llm-do runs show [RUN]` tells what it did
+    hint: `llm-do runs show [RUN]` shows what it did
     "#);
     let told = looking("limits: {max_cost_usd: 0.5}\n").run(&["."]);
     assert_eq!(told.code, Some(2), "{told}");

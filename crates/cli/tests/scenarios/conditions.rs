@@ -109,7 +109,7 @@ fn an_explanation_says_why_the_other_rules_do_not_decide() {
     --- stdout
     ask          send_money by main
       decided by  default for risk `write`
-      in this run it is refused: nobody can be asked
+      in this run it is refused: there is no operator to ask
       command line  -
       worker        -
         not preApproved send_money where amount <= 500 and recipient in @contacts.json#/*/iban  main.worker:5
@@ -160,7 +160,7 @@ fn what_a_rule_can_not_mean_is_refused_before_the_run() {
     --- stderr
     error[E0421]: `--allow send_money where recipent = DE1`: `send_money`: the tool has no argument `recipent`
      |
-     = note: the test can never hold as it is meant
+     = note: the test can never hold as intended
      = help: did you mean `recipient`?
     ");
     assert_snapshot!(scenario.run(&[".", "--allow", "send_money where recipient in @gone.json"]), @"

@@ -60,7 +60,7 @@ fn explanation_names_the_deciding_rule_and_the_others() {
     --- stdout
     ask          write_file by main
       decided by  --ask write_file
-      in this run it is refused: nobody can be asked
+      in this run it is refused: there is no operator to ask
       matched as  out/a.md
       command line  ask          --ask write_file
       worker        preApproved  main.worker:5

@@ -67,7 +67,7 @@ fn remembered_grant_covers_only_the_same_request() {
     exit 2
     --- stderr
     error: nothing is granted to [DIR]/project
-    hint: `llm-do grants list` shows what is granted, and to whom
+    hint: `llm-do grants list` lists the grants of each program
     ");
 }
 

@@ -181,18 +181,18 @@ fn init_overwrites_no_file() {
     assert_snapshot!(scenario.run(&["init", "full"]), @"
     exit 2
     --- stderr
-    error: `full` is there already: a folder that holds a.txt
+    error: `full` already exists: a folder that holds a.txt
     hint: nothing is overwritten: take another name, or make it of the empty folder that you are in: llm-do init .
     ");
     for name in ["file", "empty", "link"] {
         let told = scenario.run(&["init", name]);
-        assert!(told.code == Some(2) && told.stderr.contains("is there already"), "{told}");
+        assert!(told.code == Some(2) && told.stderr.contains("already exists"), "{told}");
     }
     assert_snapshot!(scenario.run(&["init", "."]), @"
     exit 2
     --- stderr
     error: the current folder is not empty: it holds empty, file, full and 1 more
-    hint: nothing is overwritten: make the project in a folder of its own, llm-do init NAME
+    hint: llm-do init overwrites nothing: make the project in a new folder, llm-do init NAME
     ");
     assert_eq!(scenario.read("full/a.txt").as_deref(), Some("a"));
 }

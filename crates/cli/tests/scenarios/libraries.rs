@@ -1,4 +1,7 @@
-//! Installing, pinning and removing libraries (docs/guides/libraries.md): folders, and real git repositories.
+//! Installing, pinning and removing libraries (docs/guides/libraries.md).
+
+mod git;
+mod own_folder;
 
 use crate::scenario::{Finished, Scenario};
 use insta::assert_snapshot;
@@ -7,7 +10,7 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 const WORKER: &str = "---\n---\nHi.\n";
@@ -49,74 +52,6 @@ fn json(told: &Finished) -> Value {
 fn refused(told: &Finished, with: &str) {
     assert!(told.code == Some(2) || told.code == Some(1), "{told}");
     assert!(told.stderr.contains(with), "`{with}` is missing: {told}");
-}
-
-/// Whether this machine has git. In CI it must.
-#[allow(clippy::print_stderr, reason = "a test that skips says so")]
-fn has_git() -> bool {
-    let there = Command::new("git").arg("--version").stdout(Stdio::null()).status().is_ok();
-    assert!(there || std::env::var_os("CI").is_none(), "CI has git");
-    if !there {
-        eprintln!("skipped: there is no git");
-    }
-    there
-}
-
-/// A git repository whose commits are the same on every machine.
-struct Repository(PathBuf);
-
-impl Repository {
-    fn new(scenario: &Scenario, name: &str) -> Self {
-        let folder = scenario.home().join(name);
-        fs::create_dir(&folder).expect("a folder");
-        let repository = Self(folder);
-        repository.git(&["init", "--quiet", "--initial-branch=main", "--template="]);
-        repository
-    }
-
-    fn git(&self, arguments: &[&str]) {
-        let mut command = Command::new("git");
-        command.args(["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgSign=false"]);
-        command
-            .args(arguments)
-            .current_dir(&self.0)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", &self.0);
-        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
-        command
-            .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
-            .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z");
-        let output = command.output().expect("git starts");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn file(&self, path: &str, text: &str) -> &Self {
-        let path = self.0.join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
-        fs::write(path, text).expect("a file");
-        self
-    }
-
-    fn library(&self, folder: &str, name: &str, version: &str, more: &str) -> &Self {
-        self.file(&format!("{folder}lib.yaml"), &lib(name, version, more))
-            .file(&format!("{folder}workers/a.worker"), WORKER)
-    }
-
-    fn commit(&self) -> &Self {
-        self.git(&["add", "--all"]);
-        self.git(&["commit", "--quiet", "-m", "x"]);
-        self
-    }
-
-    fn tag(&self, name: &str) -> &Self {
-        self.git(&["tag", name]);
-        self
-    }
-
-    fn url(&self) -> String {
-        format!("git+file://{}", self.0.display())
-    }
 }
 
 #[test]
@@ -181,7 +116,7 @@ fn one_version_cannot_have_two_contents() {
       `workers/a.worker` is changed
       `x.txt` is new
     hint: a library that changes gets another `version`
-    hint: to replace what is installed: --force
+    hint: to replace the installed files: --force
     ");
     let told = scenario.run(&["lib", "install", "./utils", "--force", "--json"]);
     assert_eq!(json(&told)["installed"][0]["state"], "replaced");
@@ -192,129 +127,6 @@ fn one_version_cannot_have_two_contents() {
     refused(&scenario.run(&["lib", "install", "./upper"]), "ignore case");
     refused(&scenario.run(&["lib", "remove", "utils"]), "more than once");
     assert_eq!(installed(&scenario), ["utils@1.2.0", "utils@1.2.0-rc1"]);
-}
-
-#[test]
-fn dependencies_of_a_project_are_pinned() {
-    if !has_git() {
-        return;
-    }
-    let scenario = with_library(Scenario::new(), "libs/text", "text", "0.1.0", "");
-    let repository = Repository::new(&scenario, "repository");
-    repository.library("tools/", "tools", "1.0.0", "dependencies: [./inner]\n");
-    repository
-        .library("tools/inner/", "inner", "2", "")
-        .file("README", "not of the library")
-        .commit()
-        .tag("v1");
-    let manifest = format!("dependencies:\n  - ./libs/text\n  - {}@v1#tools\n", repository.url());
-    let scenario = scenario.file("project.yaml", &manifest).file("main.worker", WORKER);
-    assert_snapshot!(scenario.run(&["lib", "install"]), @"
-    exit 0
-    --- stdout
-    text@0.1.0  installed  [DIR]/home/.llm-do/libs/text@0.1.0
-    tools@1.0.0  installed  4be0aa7a45  [DIR]/home/.llm-do/libs/tools@1.0.0
-    inner@2  installed  4be0aa7a45  [DIR]/home/.llm-do/libs/inner@2
-    + inner 2 (4be0aa7a45)
-    + text 0.1.0
-    + tools 1.0.0 (4be0aa7a45)
-    llm-do.lock pins 3 libraries
-
-    --- stderr
-    note: fetching file://[DIR]/repository
-    ");
-    assert_eq!(installed(&scenario), ["inner@2", "text@0.1.0", "tools@1.0.0"]);
-    let lock = scenario.read("llm-do.lock").expect("a lock file");
-    assert_snapshot!(scenario.steady(&lock), @r#"
-    # Written by `llm-do lib install`: what the libraries of this project resolved to. Keep it under version control.
-    version: 1
-    libraries:
-      - name: "inner"
-        version: "2"
-        source: "./inner"
-        commit: "4be0aa7a4548aca34853a88a5dedc213fecba045"
-        hash: "45c2fd95861b3db9d47cc563334eb0b8a030370dba0d743cd76423e362fb207d"
-        files:
-          "lib.yaml": "ff98d716e03c37139805967357a20e842bf75447e30bc8262447f13d40ef1287"
-          "workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
-      - name: "text"
-        version: "0.1.0"
-        source: "./libs/text"
-        hash: "6cb503d86733ea1f928f04d78c81a11c11377bcb151efc09749ac52def680428"
-        files:
-          "lib.yaml": "72f1c59a8e37fa4457ffd1a0aad01dd36ec4aac53a9aeb416b1280528e8ee2bc"
-          "workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
-      - name: "tools"
-        version: "1.0.0"
-        source: "git+file://[DIR]/repository@v1#tools"
-        commit: "4be0aa7a4548aca34853a88a5dedc213fecba045"
-        hash: "9fc9a3f162046dec698780f63c7b18bbabc5be8593c941468ac1e12977ef5862"
-        files:
-          "inner/lib.yaml": "ff98d716e03c37139805967357a20e842bf75447e30bc8262447f13d40ef1287"
-          "inner/workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
-          "lib.yaml": "60b7b97d23b5a9ed9912e7facf785c3f6a9b20f9fbc9a9fb0196f5e0990fec6c"
-          "workers/a.worker": "695a6f533b5aa1dc77258c500391b4996a9d21029b156175d480c030c4a5df30"
-    "#);
-    assert_snapshot!(scenario.run(&["lib", "install"]), @"
-    exit 0
-    --- stdout
-    text@0.1.0  already installed  [DIR]/home/.llm-do/libs/text@0.1.0
-    tools@1.0.0  already installed  4be0aa7a45  [DIR]/home/.llm-do/libs/tools@1.0.0
-    inner@2  already installed  4be0aa7a45  [DIR]/home/.llm-do/libs/inner@2
-    llm-do.lock is as it was and pins 3 libraries
-
-    --- stderr
-    note: fetching file://[DIR]/repository
-    ");
-    assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
-
-    // The tag is moved to another version, and the version of the library changes too.
-    repository.library("tools/", "tools", "1.1.0", "").commit();
-    repository.git(&["tag", "--force", "v1"]);
-    assert_eq!(scenario.run(&["lib", "install", "--locked"]).code, Some(0));
-    assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
-    assert_snapshot!(scenario.run(&["lib", "install"]), @"
-    exit 0
-    --- stdout
-    text@0.1.0  already installed  [DIR]/home/.llm-do/libs/text@0.1.0
-    tools@1.1.0  installed  a223528214  [DIR]/home/.llm-do/libs/tools@1.1.0
-    - inner 2 (4be0aa7a45)
-    ~ tools 1.0.0 (4be0aa7a45) → 1.1.0 (a223528214): `lib.yaml` is changed
-    llm-do.lock pins 2 libraries
-
-    --- stderr
-    note: fetching file://[DIR]/repository
-    ");
-}
-
-#[test]
-fn lock_file_restores_exactly_the_pinned_libraries() {
-    if !has_git() {
-        return;
-    }
-    let scenario = Scenario::new();
-    let repository = Repository::new(&scenario, "repository");
-    repository.library("", "tools", "1.0.0", "").commit();
-    let scenario = scenario.file("project.yaml", &format!("dependencies: ['{}']\n", repository.url()));
-    refused(&scenario.run(&["lib", "install", "--locked"]), "there is no `llm-do.lock`");
-    assert_eq!(scenario.run(&["lib", "install"]).code, Some(0));
-    let lock = scenario.read("llm-do.lock").expect("a lock file");
-    repository.library("", "tools", "2.0.0", "").commit();
-    // As on another machine, where the libraries are not installed.
-    fs::remove_dir_all(libs(&scenario)).expect("libraries");
-    let told = scenario.run(&["lib", "install", "--locked"]);
-    assert_eq!((told.code, installed(&scenario)), (Some(0), vec!["tools@1.0.0".to_owned()]), "{told}");
-    assert_eq!(scenario.read("llm-do.lock").as_ref(), Some(&lock));
-
-    // A changed file of an installed library is reported.
-    fs::write(libs(&scenario).join("tools@1.0.0/workers/a.worker"), "---\n---\nOther.\n").expect("a file");
-    fs::write(libs(&scenario).join("tools@1.0.0/new"), "").expect("a file");
-    let info = scenario.run(&["lib", "info", "tools"]);
-    assert!(
-        info.stdout.contains("`new` is new") && info.stdout.contains("`workers/a.worker` is changed"),
-        "{info}"
-    );
-    refused(&scenario.run(&["lib", "install", "--locked"]), "with other files");
 }
 
 #[test]
@@ -344,7 +156,7 @@ fn library_in_use_is_not_removed_without_force() {
     error: `utils@1.2.0` is in use:
       [DIR]/project/other (llm-do.lock pins utils@1.2.0)
       more@1 (it names `utils`)
-    hint: to remove it all the same: --force
+    hint: to remove it anyway: --force
     ");
     assert_eq!(installed(&scenario).len(), 2);
     let told = scenario.run(&["lib", "remove", "utils", "--force", "--json"]);
@@ -466,107 +278,6 @@ fn links_out_of_a_library_are_not_followed() {
 }
 
 #[test]
-fn repository_hooks_and_filters_do_not_run() {
-    if !has_git() {
-        return;
-    }
-    let scenario = Scenario::new();
-    let linked = Repository::new(&scenario, "linked");
-    linked.library("", "x", "1", "");
-    symlink("/etc/passwd", linked.0.join("workers/b.worker")).expect("a link");
-    refused(&scenario.run(&["lib", "install", &linked.commit().url()]), "`workers/b.worker`");
-
-    let nested = Repository::new(&scenario, "nested");
-    nested.library("", "x", "1", "").commit();
-    let commit = "1234567890123456789012345678901234567890";
-    nested.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{commit},sub")]);
-    nested.git(&["commit", "--quiet", "-m", "x"]);
-    refused(&scenario.run(&["lib", "install", &nested.url()]), "it is a submodule");
-
-    // Hooks, filters and line endings of a repository and of the user have no effect: the bytes are those of the commit.
-    let wild = Repository::new(&scenario, "wild");
-    wild.library("", "x", "1", "").file(".gitattributes", "* text eol=crlf filter=evil\n").commit();
-    let marker = scenario.home().join("marker");
-    let touch = format!("#!/bin/sh\ntouch {}\n", marker.display());
-    for hook in ["post-checkout", "reference-transaction", "pre-auto-gc"] {
-        for folder in [wild.0.join(".git/hooks"), scenario.home().join("template/hooks")] {
-            fs::create_dir_all(&folder).expect("a folder");
-            fs::write(folder.join(hook), &touch).expect("a hook");
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            fs::set_permissions(folder.join(hook), mode).expect("a mode");
-        }
-    }
-    let config = format!(
-        "[filter \"evil\"]\nsmudge = touch {0}\nrequired = true\n[init]\ntemplateDir = {1}\n[core]\nautocrlf = true\n",
-        marker.display(),
-        scenario.home().join("template").display()
-    );
-    fs::write(scenario.home().join("home/.gitconfig"), config).expect("a configuration");
-    let elsewhere = scenario.home().join("nested/.git").display().to_string();
-    let scenario = scenario.env("GIT_DIR", elsewhere).env("GIT_TEMPLATE_DIR", "/nonexistent");
-    let told = scenario.run(&["lib", "install", &wild.url()]);
-    assert_eq!(told.code, Some(0), "{told}");
-    assert!(!marker.exists(), "something ran");
-    let worker = fs::read_to_string(libs(&scenario).join("x@1/workers/a.worker")).expect("a worker");
-    assert_eq!(worker, WORKER);
-    assert_eq!(installed(&scenario), ["x@1"], "and nothing is left behind");
-}
-
-#[test]
-fn git_references_and_subfolders_are_resolved() {
-    if !has_git() {
-        return;
-    }
-    let scenario = Scenario::new();
-    let repository = Repository::new(&scenario, "repository");
-    repository.library("", "x", "1", "").commit().tag("v1");
-    repository.library("", "x", "2", "").library("deep/lib/", "deep", "1", "").commit();
-    repository.git(&["branch", "feature/two"]);
-    repository.library("", "x", "3", "").commit();
-    let url = repository.url();
-    let state = |spec: &str| {
-        let told = scenario.run(&["lib", "install", spec, "--json"]);
-        let done = json(&told);
-        let one = &done["installed"][0];
-        format!(
-            "{} {}",
-            one["library"].as_str().unwrap_or("none"),
-            one["commit"].as_str().unwrap_or_default()
-        )
-    };
-    let first = state(&format!("{url}@v1"));
-    assert!(first.starts_with("x@1 "), "{first}");
-    let commit = first.split_once(' ').expect("a commit").1;
-    assert_eq!(state(&format!("{url}@{commit}")), first);
-    assert_eq!(state(&format!("{url}@{}", &commit[..8])), first);
-    assert!(state(&url).starts_with("x@3 "));
-    assert!(state(&format!("git+{}", repository.0.display())).starts_with("x@3 "));
-    assert!(state(&format!("{url}#deep/lib")).starts_with("deep@1 "));
-    for (spec, reason) in [
-        (format!("{url}@none"), "git cannot fetch"),
-        (format!("{url}@0000000"), "has no commit `0000000`"),
-        (format!("{url}@v1..main"), "not a branch, tag or commit"),
-        (format!("{url}#none"), "has no folder `none`"),
-        (format!("{url}#lib.yaml"), "has no folder"),
-        (format!("{url}.gone"), "git cannot fetch"),
-    ] {
-        refused(&scenario.run(&["lib", "install", &spec]), reason);
-    }
-    let empty = Repository::new(&scenario, "empty");
-    refused(
-        &scenario.run(&["lib", "install", &empty.url()]),
-        "git+file://[DIR]/empty".trim_start_matches("git+"),
-    );
-}
-
-#[test]
-fn folders_are_installed_without_git() {
-    let scenario = utils().env("PATH", "/nonexistent");
-    refused(&scenario.run(&["lib", "install", "git+https://localhost/x"]), "`git` is not installed");
-    assert_eq!(scenario.run(&["lib", "install", "./utils"]).code, Some(0));
-}
-
-#[test]
 fn concurrent_installs_leave_one_complete_library() {
     let mut scenario = utils();
     for i in 0..200 {
@@ -635,7 +346,7 @@ fn damaged_installed_libraries_are_listed_with_the_reason() {
         list["libraries"].as_array().expect("a list").iter().all(|one| one["problem"].is_string()),
         "{list}"
     );
-    refused(&scenario.run(&["lib", "info", "empty"]), "no usable library");
+    refused(&scenario.run(&["lib", "info", "empty"]), "not a usable library");
     for odd in ["../utils", "./utils", "utils@../x", "git+https://localhost/x", ".lock", ""] {
         refused(
             &scenario.run(&["lib", "remove", "--force", "--", odd]),
@@ -719,58 +430,4 @@ fn edited_path_dependency_is_reported_and_installed_again() {
     fs::write(libs(&scenario).join("style@1.0/workers/a.worker"), "---\n---\nTheirs.\n").expect("a file");
     let scenario = scenario.file("libs/style/workers/a.worker", "---\n---\nHa.\n");
     refused(&scenario.run(&["lib", "install"]), "--force");
-}
-
-/// A project whose worker calls a library's, which reads a file of the library's own folder.
-fn with_data(mode: &str) -> Scenario {
-    let sandbox = format!("sandbox: {{paths: {{data: {{root: ./data, mode: {mode}}}}}}}");
-    Scenario::new()
-        .file("project.yaml", "dependencies: [utils]\n")
-        .file("main.worker", "---\nmodel: script:s.yaml\nallow_workers: ['utils:a']\n---\nGo.\n")
-        .file("libs/utils/lib.yaml", &lib("utils", "1.0.0", ""))
-        .file(
-            "libs/utils/workers/a.worker",
-            &format!("---\nmodel: script:s.yaml\ntoolsets: [filesystem]\n{sandbox}\n---\nRead.\n"),
-        )
-        .file("libs/utils/data/words.txt", "bees")
-        .file(
-            "s.yaml",
-            "answers:\n  - when: {worker: main, turn: 0}\n    calls: [{tool: utils__a, arguments: {input: go}}]\n  \
-             - when: {worker: 'utils:a', turn: 0}\n    calls: [{tool: read_file, arguments: {path: data/words.txt}}, {tool: list_files, arguments: {path: /}}, {tool: write_file, arguments: {path: data/x.txt, content: x}}]\n  \
-             - text: '{{ last }}'\n",
-        )
-}
-
-#[test]
-fn workers_of_a_library_read_its_own_folder_and_nothing_else() {
-    let scenario = with_data("ro");
-    fs::create_dir_all(libs(&scenario)).expect("a folder");
-    fs::rename(scenario.project().join("libs/utils"), libs(&scenario).join("utils")).expect("it moves");
-    let checked = scenario.run(&["check", "."]);
-    assert_eq!(checked.code, Some(0), "{checked}");
-    let told = scenario.run(&[".", "go", "--approval", "approve_all"]);
-    assert_eq!(told.code, Some(0), "{told}");
-    let journal = scenario.journal();
-    let endings: Vec<&Value> = journal
-        .iter()
-        .filter(|record| record["path"].as_str().is_some_and(|path| path.starts_with("0/0.0/0.")))
-        .filter_map(|record| record.get("ending"))
-        .collect();
-    let mut given: Vec<&str> = endings.iter().filter_map(|ending| ending["output"].as_str()).collect();
-    given.sort_unstable();
-    assert_eq!(given, ["/data/\n/data/words.txt  (4 bytes)", "bees"], "and nothing of the program's files");
-    assert!(!libs(&scenario).join("utils/data/x.txt").exists());
-}
-
-#[test]
-fn a_library_may_not_write_into_its_own_folder() {
-    let scenario = with_data("rw");
-    fs::create_dir_all(libs(&scenario)).expect("a folder");
-    fs::rename(scenario.project().join("libs/utils"), libs(&scenario).join("utils")).expect("it moves");
-    for arguments in [["check", "."], [".", "go"]] {
-        let told = scenario.run(&arguments);
-        assert_eq!(told.code, Some(2), "{told}");
-        let said = format!("{}{}", told.stdout, told.stderr);
-        assert!(said.contains("E0803") && said.contains("may read the library's own folder"), "{told}");
-    }
 }

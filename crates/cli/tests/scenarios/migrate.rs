@@ -208,7 +208,7 @@ fn registry_is_migrated_to_another_folder() {
     ");
     assert_eq!(scenario.run(&["check", "mine"]).stderr, "nothing is wrong\n");
     let told = scenario.run(&["migrate", registry, "--into", "mine", "--write"]);
-    assert!(told.code == Some(2) && told.stderr.contains("is there already"), "{told}");
+    assert!(told.code == Some(2) && told.stderr.contains("already exists"), "{told}");
 }
 
 #[test]

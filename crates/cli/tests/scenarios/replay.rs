@@ -65,7 +65,7 @@ fn changed_instructions_are_shown_as_a_diff() {
     exit 1
     --- stdout
     differs from [RUN] at 0 (main)
-    what the conversation begins with differs:
+    the beginning of the conversation differs:
     --- recorded instructions
     +++ now instructions
     @@ -1 +1,2 @@
@@ -179,7 +179,7 @@ fn changed_messages_are_shown_as_a_diff() {
     exit 1
     --- stdout
     differs from [RUN] at 0 (main, turn 2)
-    what the model is sent differs:
+    the request to the model differs:
     --- recorded messages
     +++ now messages
     @@ -8,5 +8,4 @@
@@ -246,7 +246,7 @@ fn concurrent_workers_are_replayed() {
     exit 1
     --- stdout
     differs from [RUN] at 0/0.1 (main → child, turn 0)
-    what the conversation begins with differs:
+    the beginning of the conversation differs:
     --- recorded instructions
     +++ now instructions
     @@ -1 +1 @@
@@ -388,12 +388,12 @@ fn recorded_run_can_serve_as_the_model() {
     assert_eq!(told.code, Some(1), "{told}");
     assert_snapshot!(told.stderr, @r#"
     error: replay:[RUN]: at 0, turn 1, the conversation is not the recorded one: message 2 was "list_files: /main.worker  (84 bytes)\n/s.yaml  (224 bytes); write_file: Wrote 1 bytes to `/a.txt`." and is now "list_files: /a.txt  (1 bytes)\n/b.txt  (1 bytes)\n/main.worker  (84 bytes)\n/s.yaml  (224 bytes); write_file: Wrote 1 bytes to `/a.txt`."
-    hint: `llm-do runs show [RUN]` tells what it did
+    hint: `llm-do runs show [RUN]` shows what it did
     "#);
     assert_snapshot!(scenario.run(&[".", "--model", "replay:none"]), @"
     exit 2
     --- stderr
-    error: `main`: replay:none: no run `none` in [DIR]/project/.llm-do/runs; `llm-do runs list` shows those there are
+    error: `main`: replay:none: no run `none` in [DIR]/project/.llm-do/runs; `llm-do runs list` lists the runs
     ");
 }
 

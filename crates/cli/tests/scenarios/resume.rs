@@ -149,7 +149,7 @@ fn changed_program_is_not_resumed() {
     assert_snapshot!(scenario.run(&["runs", "resume", "last", "--approve", "all"]), @"
     exit 2
     --- stderr
-    error: `main` (main.worker) has changed since the run began: a run goes on only with the workers that it began with
+    error: `main` (main.worker) has changed since the run began: a run can be resumed only with the workers that it began with
     hint: put the file back as it was, or start a new run
     ");
     assert_eq!(scenario.read("a.txt"), None);
@@ -170,7 +170,7 @@ fn changed_code_is_not_resumed() {
     assert_snapshot!(scenario.run(&["runs", "resume", "last", "--approve", "all"]), @"
     exit 2
     --- stderr
-    error: the code of the tools of `main` (main.worker) has changed since the run began: a run goes on only with the code that it began with
+    error: the code of the tools of `main` (main.worker) has changed since the run began: a run can be resumed only with the code that it began with
     hint: put the file back as it was, or start a new run
     ");
     assert_eq!(scenario.read("a.txt"), None);

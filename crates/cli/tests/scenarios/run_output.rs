@@ -135,7 +135,7 @@ fn failed_run_prints_the_reason_and_a_hint() {
     exit 1
     --- stderr
     error: script:s.yaml: the key is wrong
-    hint: `llm-do runs show [RUN]` tells what it did
+    hint: `llm-do runs show [RUN]` shows what it did
     ");
 }
 
@@ -207,7 +207,7 @@ fn limit_exits_with_4_and_refused_entry_with_3() {
     --- stderr
     note: no terminal to ask on: calls that need an approval are refused (`--allow RULE` lets some run, `--approval approve_all` all of them)
     error: `main` used all of its 2 model turns without finishing
-    hint: `llm-do runs show [RUN]` tells what it did
+    hint: `llm-do runs show [RUN]` shows what it did
     ");
     assert_eq!(scenario.run(&[".", "--deny", "main"]).code, Some(3));
 }

@@ -143,7 +143,7 @@ fn runs_clean_keeps_suspended_runs() {
     assert_snapshot!(scenario.run(&["runs", "clean", "--keep", "0"]), @"
     exit 1
     --- stderr
-    error: cannot clean ./.llm-do/runs: `.llm-do` is a link, and none is followed
+    error: cannot clean ./.llm-do/runs: `.llm-do` is a symbolic link, and llm-do does not follow it
     ");
     assert!(other.join("20240101-000000-aaaa").exists());
 }

@@ -36,7 +36,7 @@ enum Hosts {
 
 /// A host, with or without a port, that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no domain: {reason}")]
+#[error("`{text}` is not a domain: {reason}")]
 pub struct BadDomain {
     /// As given.
     pub text: String,
@@ -65,7 +65,7 @@ impl Host {
     fn read(text: &str) -> Result<Self, &'static str> {
         if let Some(address) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             let address: Ipv6Addr =
-                address.parse().map_err(|_| "what stands in brackets is no IPv6 address")?;
+                address.parse().map_err(|_| "the text in brackets is not an IPv6 address")?;
             return Ok(Self::Address(address.to_canonical()));
         }
         if let Ok(address) = text.parse::<Ipv4Addr>() {

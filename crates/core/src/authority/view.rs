@@ -30,8 +30,7 @@ pub enum Origin {
     /// It is the project's own root, and no file declares a mount. File tools treat it like a declared mount, and
     /// processes may only read it.
     Project,
-    /// A library's own folder, which the library declares. Its workers may read it whoever calls them, as its code
-    /// may.
+    /// A library's own folder, which the library declares. Its workers and its code may read it for every caller.
     Library,
     /// Anything else: a lone file's current directory, a place that the operator binds, an attachment.
     #[default]

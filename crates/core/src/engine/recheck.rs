@@ -42,7 +42,7 @@ impl Engine {
         match self.host.driver.step(step).await?.end {
             StepEnd::Done(RecordKind::Rechecked { changed }) => Ok(changed),
             StepEnd::Done(other) => Err(Halt::unexpected(&call.path, &name, &other)),
-            StepEnd::TimedOut => Ok(Some("what it touches could not be read in time".into())),
+            StepEnd::TimedOut => Ok(Some("the files that it touches could not be read in time".into())),
         }
     }
 

@@ -226,7 +226,7 @@ impl Check {
             Self::From(words) => match facts.words {
                 Some(provenance) if is_scalar(value) => Outcome::of(provenance.holds(*words, value)),
                 Some(_) => Outcome::other_type("a text, a number, true or false", value),
-                None => Outcome::Undecided("where words come from is only known in a run".into()),
+                None => Outcome::Undecided("the origin of words is known only in a run".into()),
             },
             // Decided by whether there is a value.
             Self::Present => Outcome::Holds,

@@ -214,7 +214,7 @@ impl<'t> Words<'t> {
     fn number(&mut self, operator: &str) -> Result<Number, String> {
         match self.value(operator)? {
             Value::Number(number) => Ok(number),
-            other => Err(format!("`{operator}` compares numbers, and {other} is none")),
+            other => Err(format!("`{operator}` compares numbers, and {other} is not a number")),
         }
     }
 
@@ -342,7 +342,7 @@ mod tests {
             ("t where a matches (", "not a regular expression"),
             ("t where a matches a)|(b", "not a regular expression"),
             ("t where a matches \"x", "does not end"),
-            ("t where a host http://x", "no domain"),
+            ("t where a host http://x", "not a domain"),
             ("t where a from mail", "not `mail`"),
             ("t where [0] = 1", "begins with the name"),
             ("t where a = {\"x\": 1", "JSON that is not valid"),

@@ -133,7 +133,8 @@ impl FileSet {
     pub fn values(&self, text: &str) -> Result<Vec<Value>, String> {
         let Self { file, at } = self;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let whole = serde_json::from_str(text).map_err(|error| format!("`{file}` is no JSON: {error}"))?;
+        let whole =
+            serde_json::from_str(text).map_err(|error| format!("`{file}` is not valid JSON: {error}"))?;
         at.values(&whole).map_err(|reason| format!("`{file}`: {reason}"))
     }
 }
@@ -298,7 +299,7 @@ mod tests {
         for (reference, text, reason) in [
             ("f#/a", "{}", "`f`: `/a` holds no values"),
             ("f#/a/*", r#"{"a": [{}]}"#, "`f`: `/a/*` does not lead to texts"),
-            ("f", "not json", "`f` is no JSON"),
+            ("f", "not json", "`f` is not valid JSON"),
             ("f#a", "{}", "`a` is not a JSON Pointer"),
             ("f#/~2", "{}", "is not a JSON Pointer"),
             ("#/a", "{}", "the name of a file is missing"),

@@ -86,7 +86,7 @@ impl Test {
             Some(choices) => {
                 let choices: Vec<String> = choices.iter().map(ToString::to_string).collect();
                 misfit(format!(
-                    "`{}` is one of {}, and the test compares it with none of them",
+                    "`{}` is one of {}, and the test compares it with another value",
                     self.path,
                     choices.join(", ")
                 ))

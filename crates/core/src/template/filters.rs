@@ -455,7 +455,10 @@ fn xmlattr(value: &Value, autospace: Option<bool>) -> Result<Value, Error> {
             continue;
         }
         if name.chars().any(|character| character.is_whitespace() || matches!(character, '/' | '>' | '=')) {
-            return Err(Error::new(ErrorKind::InvalidOperation, format!("`{name}` is no attribute name")));
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                format!("`{name}` is not an attribute name"),
+            ));
         }
         attributes.push(format!("{}=\"{}\"", escape(&name), escape(&inner.to_string())));
     }

@@ -65,7 +65,7 @@ pub fn confine(name: &str) -> Result<TemplateName, TemplateRefusal> {
         None => (None, name),
     };
     if path.contains(':') || library.is_some_and(|library| !is_library_name(library)) {
-        return refuse("before the colon stands a library's name, and nothing else has a colon");
+        return refuse("a colon is allowed only after the name of a library");
     }
     if path.starts_with('/') {
         return refuse("the path is absolute; names are relative to the template roots");

@@ -56,7 +56,7 @@ pub(super) fn check(text: &str) -> Result<(), Unfit> {
             (Import::Name, Token::Ident(_)) => Import::End,
             (Import::End, Token::BlockEnd | Token::Ident("with" | "without")) => Import::None,
             (Import::Name | Import::End, _) => {
-                let message = "what is imported gets a plain name after `as`".to_owned();
+                let message = "give the import a plain name after `as`".to_owned();
                 return Err(Unfit {
                     kind: TemplateErrorKind::Syntax,
                     message,

@@ -157,7 +157,7 @@ pub(super) async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Fai
         return Err(failed("this worker is not code".to_owned()));
     };
     let Some(kind) = host.toolsets.code() else {
-        return Err(failed(format!("`{}` is code, and this host runs none", worker.id)));
+        return Err(failed(format!("`{}` is code, and this host does not run code", worker.id)));
     };
     let context = ToolsetContext {
         run: &host.run,

@@ -192,7 +192,7 @@ fn a_tool_of_ensures_passes_the_gate_like_any_other() {
 fn a_tool_that_does_not_exist_or_wants_more_is_told_before_any_request() {
     let ran = judged(true, tool("other", Risk::Read, |_| Ok(json!(true))), &["a bee"]);
     assert_eq!(ran.failure().kind, FailureKind::Definition);
-    assert!(ran.failure().message.contains("`judge`, which is no tool that it may call; it has: other"));
+    assert!(ran.failure().message.contains("`judge`, which is not a tool that it may call; it has: other"));
     let mut greedy = wants_a_bee(|good| Ok(json!(good)));
     let schema = json!({"type": "object", "properties": {"output": {}, "size": {}}, "required": ["size"]});
     greedy.meta.input = Arc::new(Schema::new(schema).unwrap());

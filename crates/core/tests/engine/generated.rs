@@ -195,7 +195,7 @@ fn its_answer_can_have_a_type() {
     let script =
         vec![calls([("worker_create", create(json!({"returns": {"type": "nonsense"}})))]), text("x")];
     let ran = World::new().worker(creator(&[]), script).run(json!({}));
-    assert!(ran.error().contains("`returns` is no usable JSON Schema"), "{}", ran.error());
+    assert!(ran.error().contains("`returns` is not a usable JSON Schema"), "{}", ran.error());
 }
 
 #[test]

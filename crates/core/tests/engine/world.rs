@@ -1,49 +1,43 @@
 //! A program in memory: workers by map, models that follow a script, tools from closures, an operator with a list of
 //! answers.
 
-use futures_util::future::poll_fn;
+mod operator;
+mod parts;
+mod program;
+mod stage;
+
+pub(crate) use parts::{calls, calls_of, mount, place, rule, text, tool, using, worker, worker_with_tools};
+pub(crate) use stage::Script;
+
 use llm_do_core::{
     authority::{Access, Authority, Bounds, Extent, Mount, Network, Place, Protection, View, VirtualPath},
     call_path::CallPath,
     driver::MemoryDriver,
     engine::{End, Failure, Outcome, RunContext},
-    function::{
-        Concurrency, Function, FunctionMeta, FunctionSource, Implementation, Leaf, LeafCall, Risk, ToolError,
-        ToolOutput,
-    },
-    gate::{Calls, Gate, Mode, Rule, RuleLine},
+    function::Function,
+    gate::{Gate, Mode, Rule},
     journal::{Record, RecordKind},
     launch::{Launch, RunRecords},
     ledger::Budget,
-    model::{
-        Arguments, Blob, Capabilities, DeltaSink, FinishReason, Message, Model, ModelError, ModelName,
-        ModelRequest, ModelResponse, ModelSettings, Models, Part, Role, Sees, Terms, ToolCall, Usage,
-    },
-    operator::{OneAtATime, Operator, Recall},
-    question::{Answer, Approval, Given, Question, Reply, Waiting},
+    model::{Blob, Capabilities, Message, ModelSettings, Part, Role, Sees, Terms},
+    operator::OneAtATime,
+    question::Answer,
     rebuild::conversation_at,
     redact::{NoSecrets, Redact},
-    schema::Schema,
-    send::BoxFuture,
-    server_tool::ServerTool,
-    template::NoTemplates,
-    toolset::{ToolsetContext, ToolsetKind, ToolsetRegistry},
+    toolset::ToolsetRegistry,
     vfs::MemoryFileSystem,
-    worker::{
-        AttachmentPolicy, DefinitionError, Definitions, Delegation, Instructions, Limits, ModelChoice,
-        Sandbox, Signature, Untrusted, WorkerDefinition,
-    },
+    worker::{Delegation, Limits, ModelChoice, WorkerDefinition},
 };
-use serde_json::{Value, json};
+use operator::{Answers, Asked};
+use program::{Program, TestTools};
+use serde_json::Value;
+use stage::{Seen, Stage, Stages};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     pin::pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
-
-/// What a model says, in order; each conversation of the worker follows it from its beginning.
-pub(crate) type Script = Vec<Result<ModelResponse, ModelError>>;
 
 /// A program and its surroundings, before a run.
 pub(crate) struct World {
@@ -86,165 +80,6 @@ pub(crate) struct Ran {
     pub(crate) seen: Vec<Seen>,
     pub(crate) asks: Vec<Asked>,
     pub(crate) files: Arc<MemoryFileSystem>,
-}
-
-/// A request, as a model saw it.
-#[derive(Clone)]
-pub(crate) struct Seen {
-    pub(crate) path: CallPath,
-    pub(crate) worker: String,
-    pub(crate) model: String,
-    pub(crate) temperature: Option<f64>,
-    pub(crate) system: String,
-    pub(crate) messages: Vec<Arc<Message>>,
-    pub(crate) tools: Vec<String>,
-    pub(crate) server_tools: Vec<ServerTool>,
-    pub(crate) max_tokens: Option<u32>,
-    pub(crate) output: bool,
-}
-
-/// A worker that takes any input and may do nothing.
-pub(crate) fn worker(id: &str) -> WorkerDefinition {
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "input": {},
-            "instructions": {"type": "string"},
-            "attachments": {"type": "array", "items": {"type": "string"}},
-        },
-        "additionalProperties": false,
-    });
-    WorkerDefinition {
-        id: id.into(),
-        source: FunctionSource::Program,
-        description: Some(format!("Does what {id} does.").into()),
-        instructions: Instructions {
-            text: format!("You are {id}.").into(),
-            file: format!("workers/{id}.worker").into(),
-            line_offset: 3,
-            templates: Arc::new(NoTemplates),
-        },
-        model: None,
-        compatible_models: Vec::new(),
-        settings: ModelSettings::default(),
-        mode: Default::default(),
-        interactive: false,
-        locked: false,
-        signature: Signature {
-            schema: Arc::new(Schema::new(schema).unwrap()),
-            declared: false,
-            message: Some("input".into()),
-            parameters: Vec::new(),
-        },
-        returns: None,
-        ensures: Arc::new([]),
-        returned_paths: Vec::new(),
-        toolsets: Vec::new(),
-        server_tools: Arc::new([]),
-        tools: Arc::new([]),
-        code: None,
-        allow_workers: Vec::new(),
-        rules: Arc::new([]),
-        overrides: Vec::new(),
-        sandbox: Sandbox::default(),
-        attachments: AttachmentPolicy::default(),
-        untrusted: Untrusted::default(),
-        allow_empty_input: true,
-        limits: Limits::default(),
-        text: format!("You are {id}.").into(),
-        code_sha256: None,
-    }
-}
-
-/// A worker with the tools of the test, and the file tools.
-pub(crate) fn worker_with_tools(id: &str) -> WorkerDefinition {
-    let mut worker = worker(id);
-    worker.toolsets = vec![("test".into(), Arc::new(json!({})))];
-    worker
-}
-
-/// A leaf tool that takes any object.
-pub(crate) fn tool<F>(name: &str, risk: Risk, run: F) -> Function
-where
-    F: Fn(&Value) -> Result<Value, String> + Send + Sync + 'static,
-{
-    Function {
-        meta: FunctionMeta {
-            source: FunctionSource::Toolset("test".into()),
-            name: name.into(),
-            tool_name: name.into(),
-            aliases: &[],
-            description: format!("Does {name}.").into(),
-            input: Arc::new(Schema::built_in(json!({"type": "object"}))),
-            output: None,
-            risk,
-            concurrency: Concurrency::ByRisk,
-            timeout: None,
-            contained: false,
-            results: llm_do_core::origin::ResultOrigin::Trusted,
-            wildcard: false,
-            policy: None,
-        },
-        body: Implementation::Leaf(Arc::new(Closure(run))),
-        rule: None,
-    }
-}
-
-struct Closure<F>(F);
-
-impl<F: Fn(&Value) -> Result<Value, String> + Send + Sync> Leaf for Closure<F> {
-    fn run<'a>(&'a self, call: LeafCall<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        let result = (self.0)(call.input);
-        Box::pin(async move { result.map(ToolOutput::new).map_err(ToolError::new) })
-    }
-}
-
-/// An answer in text.
-pub(crate) fn text(text: &str) -> Result<ModelResponse, ModelError> {
-    Ok(ModelResponse { parts: vec![Part::text(text)], finish: FinishReason::Stop, usage: Usage::default() })
-}
-
-/// Tool calls: name and arguments.
-pub(crate) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Result<ModelResponse, ModelError> {
-    calls_of(calls.map(|(name, arguments)| (name.to_owned(), arguments)))
-}
-
-/// As [`calls`], for any number.
-pub(crate) fn calls_of(
-    calls: impl IntoIterator<Item = (String, Value)>,
-) -> Result<ModelResponse, ModelError> {
-    let parts = calls.into_iter().enumerate().map(|(at, (name, arguments))| {
-        let arguments = Arguments::Json(Arc::new(arguments));
-        Part::Call(ToolCall { id: format!("c{at}").into(), name: name.into(), arguments })
-    });
-    Ok(ModelResponse { parts: parts.collect(), finish: FinishReason::ToolCalls, usage: Usage::default() })
-}
-
-/// The same answer with so many output tokens, and nothing else that counts.
-pub(crate) fn using(
-    response: Result<ModelResponse, ModelError>,
-    tokens: u64,
-) -> Result<ModelResponse, ModelError> {
-    response.map(|response| ModelResponse {
-        usage: Usage { input_tokens: Some(0), output_tokens: Some(tokens), ..Usage::default() },
-        ..response
-    })
-}
-
-/// A rule line, as the command line takes it.
-pub(crate) fn rule(pattern: &str, rule: Rule) -> RuleLine {
-    let Calls { pattern: calls, conditions } = Calls::parse(pattern, &|set| Err(set.to_string())).unwrap();
-    RuleLine::new(calls, rule, format!("rule {pattern}")).when(conditions)
-}
-
-/// A real place in the program's root.
-pub(crate) fn place(below: &str) -> Place {
-    Place::new("/program").join(below)
-}
-
-/// A mount of a folder of the program.
-pub(crate) fn mount(at: &str, below: &str, access: Access) -> Mount {
-    Mount::new(VirtualPath::parse(at).unwrap(), place(below), access)
 }
 
 impl World {
@@ -532,185 +367,5 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-    }
-}
-
-struct Program {
-    workers: BTreeMap<String, Arc<WorkerDefinition>>,
-    delegation: Delegation,
-    mounts: HashMap<&'static str, Mount>,
-}
-
-impl Definitions for Program {
-    fn worker(
-        &self,
-        _: &WorkerDefinition,
-        reference: &str,
-    ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
-        self.workers
-            .get(reference)
-            .cloned()
-            .ok_or_else(|| DefinitionError { message: format!("there is no worker `{reference}`") })
-    }
-
-    fn mount(&self, _: &WorkerDefinition, name: &str) -> Option<Mount> {
-        self.mounts.get(name).cloned()
-    }
-
-    fn matching(&self, _: &WorkerDefinition, glob: &str) -> Vec<String> {
-        let folder = glob.trim_end_matches('*');
-        self.workers.keys().filter(|id| id.starts_with(folder)).cloned().collect()
-    }
-
-    fn project_name(&self) -> &str {
-        "test"
-    }
-
-    fn delegation(&self) -> Delegation {
-        self.delegation
-    }
-}
-
-struct TestTools(Vec<Function>);
-
-impl ToolsetKind for TestTools {
-    fn name(&self) -> &'static str {
-        "test"
-    }
-    fn configuration(&self) -> Schema {
-        Schema::built_in(json!({"type": "object"}))
-    }
-    fn build<'a>(
-        &'a self,
-        _: &'a Value,
-        context: &'a ToolsetContext<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Function>, String>> {
-        let own = self.0.iter().cloned();
-        let made = own.map(|mut function| {
-            function.meta.policy.clone_from(&context.policy);
-            function
-        });
-        let made: Vec<Function> = made.collect();
-        Box::pin(async move { Ok(made) })
-    }
-}
-
-/// The one model, on which every worker plays its script.
-pub(crate) struct Stage {
-    scripts: HashMap<String, Script>,
-    told: Mutex<HashMap<CallPath, usize>>,
-    pub(crate) seen: Mutex<Vec<Seen>>,
-    capabilities: Capabilities,
-    server_tools: bool,
-    delay: fn(&CallPath) -> usize,
-}
-
-struct Stages(Arc<Stage>, Terms);
-
-impl Models for Stages {
-    fn open(&self, _: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
-        Ok(self.0.clone())
-    }
-
-    fn terms(&self, _: &ModelName) -> Terms {
-        self.1
-    }
-}
-
-impl Model for Stage {
-    fn capabilities(&self) -> Capabilities {
-        self.capabilities
-    }
-
-    fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
-        let refused = tools.iter().filter(|_| !self.server_tools);
-        refused.map(|tool| format!("the model has no `{}` of its own", tool.name())).collect()
-    }
-
-    fn respond<'a>(
-        &'a self,
-        request: ModelRequest<'a>,
-        _: &'a dyn DeltaSink,
-    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        self.seen.lock().unwrap().push(Seen {
-            path: request.conversation.clone(),
-            worker: request.worker.to_owned(),
-            model: request.model.to_string(),
-            temperature: request.settings.temperature,
-            system: request.system.to_string(),
-            messages: request.messages.to_vec(),
-            tools: request.tools.iter().map(|tool| tool.name.to_string()).collect(),
-            server_tools: request.server_tools.to_vec(),
-            max_tokens: request.settings.max_tokens,
-            output: request.output.is_some(),
-        });
-        let line = {
-            let mut told = self.told.lock().unwrap();
-            let line = told.entry(request.conversation.clone()).or_default();
-            *line += 1;
-            *line - 1
-        };
-        let delay = (self.delay)(request.conversation);
-        Box::pin(async move {
-            yields(delay).await;
-            let script = &self.scripts[request.worker];
-            script.get(line).unwrap_or_else(|| panic!("`{}` is asked once too often", request.worker)).clone()
-        })
-    }
-}
-
-/// Comes back after so many polls.
-async fn yields(mut left: usize) {
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(());
-        }
-        left -= 1;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
-/// An approval that the operator was asked for.
-#[derive(Clone)]
-pub(crate) struct Asked {
-    pub(crate) call: CallPath,
-    approval: Approval,
-}
-
-impl std::ops::Deref for Asked {
-    type Target = Approval;
-    fn deref(&self) -> &Approval {
-        &self.approval
-    }
-}
-
-pub(crate) struct Answers {
-    left: Mutex<VecDeque<Option<Answer>>>,
-    asked: Mutex<Vec<Asked>>,
-}
-
-impl Operator for Answers {
-    fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
-        let what = match &waiting.question {
-            Question::Approval(approval) => {
-                let (call, approval) = (waiting.id.call.clone(), approval.clone());
-                let function = approval.function.to_string();
-                self.asked.lock().unwrap().push(Asked { call, approval });
-                function
-            }
-            Question::Input(input) => input.prompt.to_string(),
-            Question::Settlement(settlement) => settlement.function.to_string(),
-        };
-        let answer = self.left.lock().unwrap().pop_front();
-        Box::pin(async move {
-            // Others come to ask while this one is looked at.
-            yields(3).await;
-            match answer.unwrap_or_else(|| panic!("nobody expected to be asked about {what}")) {
-                Some(answer) => Reply::Given(Given::operator(answer, "test")),
-                None => Reply::Later,
-            }
-        })
     }
 }

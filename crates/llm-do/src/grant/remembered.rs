@@ -108,7 +108,7 @@ impl RememberedGrants {
         Ok(revoked)
     }
 
-    /// Writes the file anew, whole or not at all, under a lock.
+    /// Replaces the file as a whole, under a lock.
     fn change(&self, change: impl FnOnce(&mut Vec<RememberedGrant>)) -> Result<(), BadGrantsFile> {
         let io = |error: io::Error| self.bad(error);
         let folder = self.file.parent().unwrap_or(Path::new("."));
@@ -138,7 +138,7 @@ impl Grantor for RememberedGrants {
 
 /// What is asked for, whatever the order.
 fn set_of(missing: &[MissingGrant]) -> BTreeSet<String> {
-    missing.iter().flat_map(|missing| &missing.grants).map(ToString::to_string).collect()
+    missing.iter().map(|missing| missing.grant.to_string()).collect()
 }
 
 /// Held until it is dropped.
@@ -150,13 +150,16 @@ fn lock(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Grant, *};
+    use super::{
+        super::{Grant, NeededBy},
+        *,
+    };
 
     fn missing(flags: &[&str]) -> Vec<MissingGrant> {
         let missing = flags.iter().map(|flag| MissingGrant {
-            what: String::new(),
-            asked_by: String::new(),
-            grants: vec![Grant::parse(flag).unwrap()],
+            grant: Grant::parse(flag).unwrap(),
+            needed_by: NeededBy::Program,
+            asked_at: String::new(),
         });
         missing.collect()
     }
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_remember_at_once_lose_nothing() {
+    fn concurrent_remembering_loses_nothing() {
         let home = tempfile::tempdir().unwrap();
         let grants = RememberedGrants::of(home.path());
         std::thread::scope(|scope| {

@@ -4,6 +4,7 @@
 
 mod in_processes;
 mod positional;
+mod python;
 mod relay;
 mod remote;
 mod wire;
@@ -67,9 +68,9 @@ const FILES: &[(&str, &str)] = &[
     ("workers/talker.worker", "---\n---\nTalk about {{ input }}.\n"),
 ];
 
-fn script() -> String {
+fn script() -> Value {
     let long = "0123456789".repeat(4_500);
-    let answers = json!([
+    json!({"answers": [
         {"when": {"worker": "main", "turn": 0}, "calls": [
             {"tool": "scribe", "arguments": {"input": "one"}},
         ]},
@@ -105,8 +106,7 @@ fn script() -> String {
         {"when": {"worker": "talker", "last": "long"}, "text": long},
         {"when": {"worker": "talker"}, "text": "talked"},
         {"when": {"worker": "helper"}, "text": "helped"},
-    ]);
-    json!({ "answers": answers }).to_string()
+    ]})
 }
 
 /// The program on disk.
@@ -116,13 +116,17 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::of(FILES, &script())
+    }
+
+    fn of(files: &[(&str, &str)], script: &Value) -> Self {
         let home = tempfile::tempdir().unwrap();
-        for (path, text) in FILES {
+        for (path, text) in files {
             let path = home.path().join("project").join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        fs::write(home.path().join("script.yaml"), script()).unwrap();
+        fs::write(home.path().join("script.yaml"), script.to_string()).unwrap();
         Self { home }
     }
 
@@ -132,6 +136,31 @@ impl World {
         let input = Input { message: Some("go".into()), ..Input::default() };
         let run = session.start(&input, Some(Arc::new(OneAtATime::new(operator.clone()))), None).unwrap();
         finish(run.over(over), &operator)
+    }
+
+    /// Runs the program with every call in this process, and then with each in a process of its own. Both run over one
+    /// folder, since paths are in the records; `restore` brings it back to its state before the first run. Both write
+    /// the same records.
+    fn here_and_elsewhere(&self, restore: impl FnOnce()) -> (Outcome, Outcome) {
+        let here = self.run(|driver| driver);
+        assert_eq!(*here.output(), json!("All is done."));
+        assert_eq!(here.report.status, RunStatus::Done);
+        restore();
+        let program = self.home.path().display().to_string();
+        let mut remote = None;
+        let elsewhere = self.run(|driver| {
+            let driver = Arc::new(InProcesses::new(driver, program));
+            remote = Some(Arc::clone(&driver));
+            driver
+        });
+        let (calls, calls_elsewhere) = (here.by_call(), elsewhere.by_call());
+        for (path, records) in &calls {
+            assert_eq!(calls_elsewhere.get(path), Some(records), "{path}");
+        }
+        assert_eq!(calls, calls_elsewhere);
+        let made = remote.unwrap().started();
+        assert_eq!(made, here.calls_made(), "each call but the first has a process of its own");
+        (here, elsewhere)
     }
 
     /// Resumes a run over its records, which were cut off after `kept`.
@@ -213,6 +242,12 @@ impl Outcome {
         }
     }
 
+    /// How many calls were made within the first. A step of code has a path, but is no call.
+    fn calls_made(&self) -> usize {
+        let steps = |path: &CallPath| path.to_string().contains("step-");
+        self.by_call().keys().filter(|path| path.depth() > 0 && !steps(path)).count()
+    }
+
     /// The records of each call in order, without what differs between any two runs.
     fn by_call(&self) -> BTreeMap<CallPath, Vec<String>> {
         let mut calls: BTreeMap<CallPath, Vec<String>> = BTreeMap::new();
@@ -226,11 +261,10 @@ impl Outcome {
 
 #[test]
 fn calls_in_other_processes_write_the_same_journal() {
-    // Both over one folder, since paths are in the records.
     let world = World::new();
-    let here = world.run(|driver| driver);
-    assert_eq!(*here.output(), json!("All is done."));
-    assert_eq!(here.report.status, RunStatus::Done);
+    let (here, elsewhere) = world.here_and_elsewhere(|| {
+        fs::remove_file(world.home.path().join("project/notes/b.txt")).unwrap();
+    });
     // One for `write_file`, which is remembered, one for `worker_create`, and an input.
     assert_eq!(here.questions, 3, "an answer is remembered across calls");
     let shown = here.records.iter().any(|record| match &record.body {
@@ -238,22 +272,25 @@ fn calls_in_other_processes_write_the_same_journal() {
         _ => false,
     });
     assert!(shown, "the rest of a long result was read");
-
-    fs::remove_file(world.home.path().join("project/notes/b.txt")).unwrap();
-    let program = world.home.path().display().to_string();
-    let mut remote = None;
-    let elsewhere = world.run(|driver| {
-        let driver = Arc::new(InProcesses::new(driver, program));
-        remote = Some(Arc::clone(&driver));
-        driver
-    });
     assert_eq!(elsewhere.questions, 3);
-    let children = here.by_call().len() - 1;
-    assert_eq!(remote.unwrap().started(), children, "each call but the first has a process of its own");
-    for (path, records) in &here.by_call() {
-        assert_eq!(elsewhere.by_call().get(path), Some(records), "{path}");
+}
+
+#[test]
+fn calls_of_code_in_other_processes_write_the_same_journal() {
+    if !python::has_python() {
+        return;
     }
-    assert_eq!(here.by_call(), elsewhere.by_call());
+    python::install_supervisor();
+    let (here, _) = World::of(python::FILES, &python::script()).here_and_elsewhere(|| ());
+    for (path, output) in python::outputs() {
+        // The last ending is that of the call. A leaf has only the ending of its tool.
+        let endings = here.records.iter().filter(|record| record.path.to_string() == path);
+        let endings = endings.map(|record| serde_json::to_value(&record.body).unwrap());
+        let ended = endings.filter(|body| body.get("ending").is_some()).last();
+        assert_eq!(ended.unwrap()["ending"]["output"], output, "{path}");
+    }
+    let failed = serde_json::to_string(&here.records).unwrap();
+    assert!(failed.contains("nothing to read: "), "a function raised an error");
 }
 
 /// The processes of the test above are this test, with a program to open. By itself it starts one and gives it no call.
@@ -272,6 +309,7 @@ fn a_process_that_makes_one_call() {
 fn make_one_call(program: &str) -> ! {
     // The harness leaves its line unfinished.
     std::io::stdout().write_all(b"\n").unwrap();
+    python::install_supervisor();
     let session = Session::open(settings(Path::new(program))).unwrap();
     let mut lines = std::io::stdin().lock().lines();
     let message = |line: std::io::Result<String>| -> ToCall {

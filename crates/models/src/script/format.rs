@@ -277,7 +277,7 @@ impl Failure {
                 408 => K::Timeout,
                 500..=599 => K::Server,
                 400..=499 => K::BadRequest,
-                _ => return Err(format!("`status: {status}` is no error")),
+                _ => return Err(format!("`status: {status}` is not an error status")),
             },
             _ => return Err("`error` needs either `kind` or `status`".into()),
         };

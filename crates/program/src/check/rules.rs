@@ -431,7 +431,7 @@ impl Functions {
         let finding =
             Diagnostic::error(codes::MISFIT_CONDITION, format!("{source}: `{function}`: {}", misfit.message))
                 .or_at(tests.get(at).or(naming.span))
-                .note("the test can never hold as it is meant");
+                .note("the test can never hold as intended");
         let known = misfit.known.iter().map(String::as_str);
         Some(match &misfit.unknown {
             Some(unknown) => finding.did_you_mean(unknown, known),

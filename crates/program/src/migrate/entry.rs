@@ -47,7 +47,7 @@ pub(super) fn settle(
         if has_main {
             let at = at.expect("a root worker's keys come from a manifest");
             for entry in root_worker {
-                let message = format!("`{}` belongs into main.worker, which was there already", entry.key);
+                let message = format!("`{}` belongs in main.worker, which already exists", entry.key);
                 findings.lost(&drafts[at], &entry.value.span, message);
                 drafts[at].leave_over(&entry.key, entry.value);
             }

@@ -261,7 +261,7 @@ pub(super) fn companions(
                     Weight::Lost,
                     Some(path),
                     None,
-                    format!("is left where it is: there is {place} already"),
+                    format!("stays where it is: {place} already exists"),
                 );
                 continue;
             }

@@ -80,7 +80,7 @@ fn prompt(draft: &Draft, manifest: Option<&Draft>, findings: &mut Findings) {
     for tool in missing.filter(|tool| names(body, tool)) {
         let way_out = match tool {
             "worker_call" => {
-                "each callee is a tool of its own name: change the prompt, or set `style: both` under `toolsets.workers`"
+                "each callee is a tool under its own name: change the prompt, or set `style: both` under `toolsets.workers`"
             }
             _ => "change the prompt, or set `dynamic: true` under `toolsets.workers`",
         };

@@ -156,7 +156,7 @@ fn asked(m: &mut Markup, question: &Question) {
             m.text(&approval.risk.to_string());
             m.ours(", because of ");
             m.worded("span", "rule", &approval.rule.to_string());
-            m.ours(". Who wants it: ");
+            m.ours(". Requested by: ");
             m.text(&approval.chain.join(" → "));
             for (sentence, excerpt) in approval.steering.iter().flat_map(|steering| steering.said()) {
                 m.class("p", "notice small", |m| m.text(&sentence));
@@ -181,7 +181,7 @@ fn asked(m: &mut Markup, question: &Question) {
         }
         Question::Settlement(_) => {
             m.ours(
-                "<b class=\"notice\">cut off</b> before it ended; the operator was asked what became of it",
+                "<b class=\"notice\">cut off</b> before it ended; the operator was asked whether it had taken effect",
             );
         }
     }
@@ -273,7 +273,7 @@ pub(super) fn failure(m: &mut Markup, failure: &Failure) {
         m.worded("pre", "text", &failure.message);
     });
     if let Some(partial) = &failure.partial {
-        m.ours("<h3>What there was of an answer</h3>");
+        m.ours("<h3>The incomplete answer</h3>");
         json_block(m, partial);
     }
 }

@@ -40,7 +40,7 @@ pub fn render_call(run: &WholeRun, call: &WholeCall<'_>) -> Vec<Line> {
         page.origins(&call.node.output_origins);
         page.block(Tone::Bad, &failure.message);
         if let Some(partial) = &failure.partial {
-            page.line(Tone::Dim, "what there was of an answer:");
+            page.line(Tone::Dim, "the incomplete answer:");
             page.value(partial);
         }
     }
@@ -199,7 +199,10 @@ impl Text {
                 self.line(Tone::Notice, &format!("{chain} asked for input: {}", input.prompt));
             }
             Question::Settlement(_) => {
-                self.line(Tone::Notice, "cut off before it ended; the operator was asked what became of it");
+                self.line(
+                    Tone::Notice,
+                    "cut off before it ended; the operator was asked whether it had taken effect",
+                );
             }
         }
     }

@@ -52,7 +52,7 @@ impl Following {
         let name = going.as_ref().map(|going| shown(&going.function)).unwrap_or_default();
         Some(match &record.body {
             RecordKind::RunStarted { entry, .. } => (Tone::Strong, format!("run of {}", shown(entry))),
-            RecordKind::RunResumed { .. } => (Tone::Strong, "goes on".to_owned()),
+            RecordKind::RunResumed { .. } => (Tone::Strong, "resumed".to_owned()),
             RecordKind::CallStarted { function, input, .. } => {
                 let argument = argument(input);
                 let space = if argument.is_empty() { "" } else { " " };

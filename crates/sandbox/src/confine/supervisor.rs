@@ -567,8 +567,8 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes what lies in `top`, and lifts what lies in its folders up to it; whether there is more. Nobody is left who
-/// could change anything meanwhile, but what was made may be deeper than a recursion goes and closed to its owner.
+/// Removes the files in `top`, moves the contents of its folders up into it, and returns whether anything is left. No process
+/// is left that could change anything meanwhile. The folders may be deeper than a recursion can go, and closed to their owner.
 fn remove_layer(top: &Path, next: &mut u64) -> std::io::Result<bool> {
     let mut more = false;
     for entry in fs::read_dir(top)? {

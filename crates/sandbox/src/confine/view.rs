@@ -353,7 +353,7 @@ impl<'a> Rules<'a> {
             match self.authority.protection().class(place, &part.mount.place) {
                 Class::Invisible => None,
                 Class::Protected => Some(Access::Read),
-                // File tools ask before each change of what other programs execute. A process asks nobody.
+                // File tools ask before each change of what other programs execute. A process can't ask.
                 Class::Open if self.authority.protection().is_executed(place) => Some(Access::Read),
                 Class::Open => Some(part.access),
             }

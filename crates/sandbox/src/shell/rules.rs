@@ -81,7 +81,7 @@ impl Rules {
         let rules = written.rules.into_iter().enumerate().map(|(index, written)| {
             let place = format!("toolsets.shell.rules[{index}]");
             let pattern = words::parse(&written.pattern).map_err(|error: NotWords| {
-                format!("the pattern of {place} is no beginning of a command: {error}")
+                format!("the pattern of {place} is not the beginning of a command: {error}")
             })?;
             let paths = written.sandbox_paths.map(|paths| {
                 let parsed = paths.iter().map(|path| VirtualPath::parse(path));
@@ -200,7 +200,7 @@ fn own_program(command: &[Word], authority: &Authority) -> Option<String> {
         format!("{}/{program}", working_directory(authority))
     };
     if VirtualPath::parse(&path).is_err() {
-        return Some(format!("`{program}` is no plain path"));
+        return Some(format!("`{program}` is not a plain path"));
     }
     let place = Place::new(program);
     let extents = authority.bounds().extents();

@@ -52,7 +52,7 @@ fn command(input: &Value) -> Result<Vec<Word>, String> {
         Some(None) => Err("the program is named by a wildcard: write its name".to_owned()),
         Some(Some("")) => Err("the program's name is empty: write a program first".to_owned()),
         Some(Some(program)) if program.contains('=') => Err(format!(
-            "`{program}` sets a variable for the command, which is not there: write the program first"
+            "`{program}` sets a variable for the command, which is not supported: write the program first"
         )),
         _ => Ok(words),
     }

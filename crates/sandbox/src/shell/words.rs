@@ -244,23 +244,23 @@ const MEANT_BY_A_SHELL: &str = "|&;<>()$`{}\n";
 fn refused(c: char) -> NotWords {
     let (what, instead) = match c {
         '|' => (
-            "`|` is not there, because no shell runs the command",
+            "`|` is not available, because no shell runs the command",
             "call shell once for each program; what one prints can be written to a file and given to the next",
         ),
         '&' | ';' | '\n' => (
-            "`&`, `;` and new lines are not there, because no shell runs the command",
+            "`&`, `;` and new lines are not available, because no shell runs the command",
             "call shell once for each command, and look at the exit code of one before the next",
         ),
         '<' => (
-            "`<` is not there, because no shell runs the command",
+            "`<` is not available, because no shell runs the command",
             "name the file as an argument; standard input is always empty",
         ),
         '>' => (
-            "`>` is not there, because no shell runs the command",
+            "`>` is not available, because no shell runs the command",
             "what the command prints is returned; write it with write_file",
         ),
         '(' | ')' => (
-            "parentheses are not there, because no shell runs the command",
+            "parentheses are not available, because no shell runs the command",
             "put them between single quotes if they belong to an argument",
         ),
         '$' => (

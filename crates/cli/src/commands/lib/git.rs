@@ -72,7 +72,7 @@ pub(crate) fn address(url: &str) -> Result<Address, String> {
             "file" => false,
             _ => {
                 return Err(format!(
-                    "`{scheme}` is not a way to fetch it; there is https, http, ssh, git and file"
+                    "`{scheme}` is not a supported way to fetch it; use https, http, ssh, git or file"
                 ));
             }
         };
@@ -239,7 +239,7 @@ fn entries(listing: &[u8], url: &str) -> Result<Vec<Entry>, Trouble> {
             "120000" => return Err(refused(url, path, "it is a symbolic link")),
             "160000" => return Err(refused(url, path, "it is a submodule")),
             mode if mode.starts_with("100") => {}
-            _ => return Err(refused(url, path, "it is no regular file")),
+            _ => return Err(refused(url, path, "it is not a regular file")),
         }
         let size: u64 = size.parse().map_err(|_| odd())?;
         bytes = bytes.saturating_add(size);
@@ -274,7 +274,7 @@ fn read(repository: &Path, scratch: &Path, entries: Vec<Entry>) -> Result<Vec<Fi
     command.arg("--git-dir").arg(repository).args(["cat-file", "--batch"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = Running(command.spawn().map_err(|error| not_started(&error))?);
-    let broken = || Trouble::from(Complaint::failed("git cannot read what it fetched"));
+    let broken = || Trouble::from(Complaint::failed("git cannot read the fetched files"));
     let mut ask = child.0.stdin.take().ok_or_else(broken)?;
     let mut answers = BufReader::new(child.0.stdout.take().ok_or_else(broken)?);
     let mut files = Vec::new();
@@ -316,7 +316,7 @@ fn git(scratch: &Path) -> Command {
     command
 }
 
-/// A fetch that nobody waits for any more would go on writing, or wait for its host for ever.
+/// Ends git together with this process. Otherwise the fetch would continue to write, or wait for its host forever.
 #[cfg(target_os = "linux")]
 fn ends_with_us(command: &mut Command) {
     use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};

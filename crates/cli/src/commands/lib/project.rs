@@ -54,7 +54,7 @@ pub(crate) enum Concern {
 /// Whether a project depends on a library of that name, itself or through others.
 pub(crate) fn concern(project: &Path, name: &str) -> Result<Concern, Trouble> {
     let tree = open(project)?;
-    // What is wrong with the project is none of the business of whoever installs a library.
+    // Installing a library reports no problems of the project.
     let manifest = Manifest::load(&tree, &mut Vec::new());
     let lock = Lock::load(&tree, &mut Vec::new());
     let named = manifest.dependencies.iter().any(
@@ -67,8 +67,8 @@ pub(crate) fn concern(project: &Path, name: &str) -> Result<Concern, Trouble> {
     Ok(Concern::Not(file.unwrap_or_else(|| MANIFESTS[0].to_owned())))
 }
 
-/// Installs what a project depends on, and writes its lock file. Of what is kept, `but` names libraries that are
-/// looked up anew.
+/// Installs the dependencies of a project and writes its lock file. Libraries in `but` are looked up again, even if `keep`
+/// would keep them.
 pub(crate) fn pin(
     project: &Path,
     keep: Keep,
@@ -93,7 +93,7 @@ pub(crate) fn pin(
         None if found.is_empty() => None,
         None if keep == Keep::Everything => return Err(Trouble::Found(found)),
         None => {
-            // It is written anew; what was pinned is lost, which is worth knowing.
+            // The file is replaced. The pins are lost, so the problem becomes a warning.
             for one in &mut found {
                 one.severity = llm_do::program::diagnostics::Severity::Warning;
             }
@@ -119,10 +119,10 @@ pub(crate) fn pin(
     let path = project.join(LOCK_FILE);
     let changes = changes(&before, &after);
     if keep == Keep::Everything && !changes.is_empty() {
-        let mut message = format!("what is installed is not what `{LOCK_FILE}` pins:");
+        let mut message = format!("the installed libraries differ from `{LOCK_FILE}`:");
         message.extend(changes.iter().map(|change| format!("\n  {}", change.line(Paint::NEVER).trim_end())));
         return Err(Complaint::wrong(message)
-            .hint("`llm-do lib install` pins what the dependencies mean now")
+            .hint("`llm-do lib install` pins the current dependencies")
             .into());
     }
     let text = after.to_text();

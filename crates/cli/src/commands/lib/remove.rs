@@ -1,4 +1,4 @@
-//! `llm-do lib remove`: takes a library away that nobody uses.
+//! `llm-do lib remove`: removes a library that is not in use.
 
 use super::{Places, installed, root::Root, trouble::Trouble, users};
 use crate::{args::Format, exit::Complaint, render::Output};
@@ -22,7 +22,7 @@ pub(crate) fn run(library: &str, force: bool, places: &Places, output: &Output) 
     let told: String = users.iter().map(|user| format!("\n  {} ({})", user.who, user.how)).collect();
     if !users.is_empty() && !force {
         return Err(Complaint::wrong(format!("`{}` is in use:{told}", one.entry))
-            .hint("to remove it all the same: --force")
+            .hint("to remove it anyway: --force")
             .into());
     }
     root.take(&one.entry)?;

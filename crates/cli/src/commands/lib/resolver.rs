@@ -34,14 +34,14 @@ pub(crate) struct Outcome {
     pub(crate) commit: Option<String>,
 }
 
-/// How far what the lock file pins already is kept.
+/// How much of the lock file is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// Everything is looked up and fetched anew.
+    /// Everything is looked up and fetched again.
     Nothing,
-    /// What is pinned and installed is taken as it is.
+    /// Libraries that are pinned and installed stay as they are.
     Installed,
-    /// Nothing but what is pinned will do.
+    /// Only pinned libraries are accepted.
     Everything,
 }
 

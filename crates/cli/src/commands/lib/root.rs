@@ -133,11 +133,11 @@ impl Root {
         Ok(())
     }
 
-    /// Clears away what commands left behind that were killed: with the lock held, none of it is in use.
+    /// Removes the leftovers of killed commands. With the lock held, none of them is in use.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(SCRATCH) {
-                // What cannot be cleared is in nobody's way.
+                // A leftover that can't be removed does no harm.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -218,7 +218,7 @@ fn other_files(label: &str, target: &Path, differences: Option<&[Difference]>) -
     }
     Complaint::wrong(message)
         .hint("a library that changes gets another `version`")
-        .hint("to replace what is installed: --force")
+        .hint("to replace the installed files: --force")
 }
 
 /// Puts a folder in the place of another, which goes to `old` or to where the new one was. Where the system can, there

@@ -105,10 +105,10 @@ fn exports(manifest: &Manifest) -> Value {
 pub(crate) fn info(library: &str, places: &Places, output: &Output) -> Result<(), Trouble> {
     let one = installed(library, true, places)?;
     let (tree, manifest) = load(&one.folder).map_err(|problem| {
-        Complaint::wrong(format!("`{}` is no usable library: {problem}", one.folder.display()))
+        Complaint::wrong(format!("`{}` is not a usable library: {problem}", one.folder.display()))
     })?;
     let contents = Contents::of(&tree).map_err(|error| {
-        Complaint::wrong(format!("`{}` is no usable library: {error}", one.folder.display()))
+        Complaint::wrong(format!("`{}` is not a usable library: {error}", one.folder.display()))
     })?;
     let name = manifest.name.clone().unwrap_or_default();
     let version = manifest.version.clone().unwrap_or_default();
@@ -164,9 +164,9 @@ pub(crate) fn info(library: &str, places: &Places, output: &Output) -> Result<()
         if pinned.version != version {
             fact("lock file", &format!("{LOCK_FILE} pins {}", pinned.label()));
         } else if differences.is_empty() {
-            fact("lock file", &format!("it is what {LOCK_FILE} pins"));
+            fact("lock file", &format!("it matches {LOCK_FILE}"));
         } else {
-            fact("lock file", &format!("it is not what {LOCK_FILE} pins:"));
+            fact("lock file", &format!("it differs from {LOCK_FILE}:"));
             for difference in differences {
                 fact("", &difference.to_string());
             }

@@ -58,7 +58,7 @@ pub(crate) fn projects(list: &Path) -> BTreeSet<String> {
 
 fn read(list: &Path) -> String {
     let mut bytes = Vec::new();
-    // A list that cannot be read knows nobody.
+    // An unreadable list counts as empty.
     let _ = File::open(list).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }

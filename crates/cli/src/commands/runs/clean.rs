@@ -50,11 +50,13 @@ pub(crate) fn clean(folders: &[PathBuf], clean: &CleanArgs, output: &Output) -> 
     }
 }
 
-/// Whether nobody else than the user says where the runs lie: a project can bring a link `.llm-do` along.
+/// Checks that the folder of the runs is not reached through a link `.llm-do`, which a project can contain.
 fn check(folder: &Path) -> Result<(), String> {
     let around = folder.parent().filter(|around| **around != *home());
     match around.map(fs::symlink_metadata) {
-        Some(Ok(found)) if found.is_symlink() => Err("`.llm-do` is a link, and none is followed".to_owned()),
+        Some(Ok(found)) if found.is_symlink() => {
+            Err("`.llm-do` is a symbolic link, and llm-do does not follow it".to_owned())
+        }
         _ => Ok(()),
     }
 }

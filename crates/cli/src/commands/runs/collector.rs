@@ -133,7 +133,7 @@ fn client(url: &Url) -> Result<Client, Box<dyn std::error::Error>> {
     let mut builder = Client::builder()
         .tls_backend_preconfigured(tls)
         .timeout(TIMEOUT)
-        // A redirect would carry the trace, and headers with keys, to a host that nobody named.
+        // A redirect would carry the trace, and headers with keys, to a host that the operator did not name.
         .redirect(redirect::Policy::none())
         .user_agent(concat!("llm-do/", env!("CARGO_PKG_VERSION")));
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

@@ -1,4 +1,4 @@
-//! `llm-do runs show`: a run as a tree, over time, as it goes on, or one call of it.
+//! `llm-do runs show`: a run as a tree, as a timeline, or while it runs, or one call of it.
 
 use super::{find, toned};
 use crate::{
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// How often a run that goes on is looked at.
+/// Interval between two looks at a running run.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows a run in the way that is asked for.
@@ -82,7 +82,8 @@ fn call(dir: &Path, place: &str, output: &Output) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Prints what comes until the run has ended, is cut off, or nobody reads on. As one JSON object: the tree at the end.
+/// Prints new records until the run has ended or was cut off, or until the reader closes the pipe. With JSON output, prints
+/// the tree at the end as one object.
 fn follow(dir: &Path, output: &Output) -> Result<(), Complaint> {
     let mut follow = Follow::new(dir);
     let mut following = Following::default();

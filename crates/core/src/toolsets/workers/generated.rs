@@ -93,7 +93,7 @@ struct WorkerCreate {
     identity: Arc<str>,
 }
 
-/// Nobody has reviewed the instructions of a new worker yet, whatever the rules for this tool are.
+/// The instructions of a new worker have not been reviewed yet, so no rule for this tool avoids the question.
 pub(super) fn always_asks() -> Effects {
     let why = DecidedBy::Toolset { why: "a new worker is always asked about".into() };
     Effects { rules: vec![(Rule::Ask, why)], ..Effects::default() }
@@ -177,7 +177,7 @@ pub(super) fn definition(
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let instructions = text("instructions").unwrap_or_default();
     let returns = input.get("returns").map(|schema| Schema::new(schema.clone())).transpose();
-    let returns = returns.map_err(|error| format!("`returns` is no usable JSON Schema: {error}"))?;
+    let returns = returns.map_err(|error| format!("`returns` is not a usable JSON Schema: {error}"))?;
     let wanted = input.get("toolsets").and_then(Value::as_array).into_iter().flatten();
     let wanted: Vec<&str> = wanted.filter_map(Value::as_str).collect();
     let mut toolsets = inheritable(kinds, creator);

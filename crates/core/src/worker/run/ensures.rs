@@ -45,7 +45,7 @@ fn judging(worker: &WorkerDefinition, functions: &[Function], tool: &str) -> Res
             names => format!("it has: {}", names.join(", ")),
         };
         return Err(format!(
-            "`ensures` of `{id}` names `{tool}`, which is no tool that it may call; {there}"
+            "`ensures` of `{id}` names `{tool}`, which is not a tool that it may call; {there}"
         ));
     };
     let schema = functions[function].meta.input.value();

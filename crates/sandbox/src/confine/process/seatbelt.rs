@@ -64,7 +64,7 @@ impl Process {
                 return Err(StartError::Refused(Refused {
                     layer: "sandbox-exec".into(),
                     path: None,
-                    reason: "namespaces and Landlock are parts of Linux, and this is none".into(),
+                    reason: "namespaces and Landlock exist only on Linux".into(),
                 }));
             }
         };

@@ -98,7 +98,7 @@ impl Process {
                 return Err(StartError::Refused(Refused {
                     layer: "sandbox-exec".into(),
                     path: None,
-                    reason: "it is a part of macOS, and this is none".into(),
+                    reason: "it exists only on macOS".into(),
                 }));
             }
             Confinement::Unconfined => Task::Unconfined,
@@ -305,7 +305,7 @@ impl Drop for Running {
 /// The meaning of a signal that the kernel raised.
 fn reason_of(signal: i32) -> Option<&'static str> {
     match signal {
-        libc::SIGKILL => Some("the system killed it, most likely because there was not enough memory"),
+        libc::SIGKILL => Some("the system killed it, probably because there was not enough memory"),
         libc::SIGXCPU => Some("it used up its processor time"),
         libc::SIGXFSZ => Some("it wrote a file larger than the limit"),
         libc::SIGSYS => Some("it made a system call of another architecture"),

@@ -45,7 +45,7 @@ pub(super) async fn forward(
 
 /// The request as the server gets it. Its length is that of the body that the proxy has read.
 fn rewritten(request: Request<Incoming>, target: &Target) -> Result<Request<Incoming>, Stop> {
-    let bad = || Stop::Unreachable("the request can't be written anew".into());
+    let bad = || Stop::Unreachable("the request can't be rewritten".into());
     let (mut head, body) = request.into_parts();
     strip(&mut head.headers);
     head.headers.remove(CONTENT_LENGTH);
