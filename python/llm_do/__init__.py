@@ -144,8 +144,8 @@ class Options:
             )
         if callable(approval) and is_async(approval):
             raise TypeError(f"{what}: `approval` must be a plain function, not an async one")
-        if self.parallel is not None and not isinstance(self.parallel, bool):
-            raise TypeError(f"{what}: `parallel` must be True or False, not {self.parallel!r}")
+        if self.parallel is not None and not isinstance(self.parallel, bool) and self.parallel != "process":
+            raise ValueError(f'{what}: `parallel` must be True, False or "process", not {self.parallel!r}')
         if self.schema is not None and not isinstance(self.schema, (dict, type)):
             raise TypeError(
                 f"{what}: `schema` must be a JSON Schema (a dict) or a class, not {self.schema!r}"
@@ -171,7 +171,7 @@ if TYPE_CHECKING:
         description: Optional[str] = None,
         risk: Optional[Risk] = None,
         approval: Union[Rule, Callable[..., str], None] = None,
-        parallel: Optional[bool] = None,
+        parallel: Union[bool, Literal["process"], None] = None,
         schema: Union[Dict[str, Any], type, None] = None,
         untrusted: Union[bool, Sequence[str], None] = None,
     ) -> Callable[[F], F]: ...
@@ -186,7 +186,9 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     approval: a rule, or a function that takes the arguments by name, as JSON, and returns a rule. It may also
         take `args` (all arguments), `input` (the input of the run), `caller` (the worker that calls) and `origins`
         (for each argument `trusted`, `typed` or `untrusted`).
-    parallel: whether it may run beside other calls. Otherwise functions run one after another, in one process.
+    parallel: True if it may run beside other calls: in a thread of the same process, or in its event loop for
+        `async`. "process" runs it in a process of its own. Otherwise functions run one after another, in one
+        process.
     schema: a JSON Schema or a class (a Pydantic model, a dataclass, a TypedDict) that describes the
     arguments.
     untrusted: True if others wrote the result, such as mails or web pages; or a list of the fields that they

@@ -304,7 +304,7 @@ pub trait Leaf: MaybeSend + MaybeSync {
     fn identity(&self) -> BoxFuture<'_, Option<Arc<str>>> {
         Box::pin(async { None })
     }
-    /// Waits for its turn before an attempt. The time limit of a call does not include this wait.
+    /// Waits for its turn before an attempt. No time limit includes this wait.
     fn turn(&self) -> BoxFuture<'_, Turn> {
         Box::pin(async { Turn(None) })
     }

@@ -3,6 +3,7 @@
 use crate::{
     host::{Event, HostError, Ongoing},
     pool::Lease,
+    turns::Hold,
     wire::ToHost,
 };
 use std::{sync::Arc, time::Duration};
@@ -19,13 +20,33 @@ pub(crate) struct InFlight {
     // Both are `Some` until it is dropped.
     lease: Option<Lease>,
     ongoing: Option<Ongoing>,
+    seat: Seat,
+    /// The function.
+    name: Arc<str>,
     log: String,
 }
 
+/// Where a call runs, apart from its host.
+#[derive(Clone)]
+pub(crate) enum Seat {
+    /// In turn with others.
+    Turn(Arc<Hold>),
+    /// Beside others.
+    Beside,
+    /// Alone.
+    Alone,
+}
+
 impl InFlight {
-    pub(crate) fn begin<'a>(lease: Lease, message: impl FnOnce(u64) -> ToHost<'a>) -> Self {
+    pub(crate) fn begin<'a>(
+        lease: Lease,
+        seat: Seat,
+        name: &Arc<str>,
+        message: impl FnOnce(u64) -> ToHost<'a>,
+    ) -> Self {
         let ongoing = lease.host.begin(message);
-        Self { lease: Some(lease), ongoing: Some(ongoing), log: String::new() }
+        let name = Arc::clone(name);
+        Self { lease: Some(lease), ongoing: Some(ongoing), seat, name, log: String::new() }
     }
 
     /// The next event, except output, which it keeps.
@@ -67,18 +88,25 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let (Some(lease), Some(mut ongoing)) = (self.lease.take(), self.ongoing.take()) else { return };
+        let reason = format!("`{}` in it was given up and did not stop", self.name);
         if ongoing.has_ended() {
-            return if lease.host.is_gone() { lease.discard() } else { lease.give_back() };
+            return if lease.host.is_gone() { lease.discard(&reason) } else { lease.give_back() };
         }
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                let pool = lease.pool();
-                pool.add_stopping(runtime.spawn(async move {
-                    if ongoing.stop(GRACE).await { lease.give_back() } else { lease.discard() }
-                }));
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return lease.discard(&reason) };
+        let (pool, seat) = (lease.pool(), self.seat.clone());
+        pool.add_stopping(runtime.spawn(async move {
+            ongoing.cancel();
+            if let Seat::Turn(turn) = &seat {
+                // Until then other code may run above it on the stack of the main thread.
+                turn.take_back().await;
             }
-            Err(_) => lease.discard(),
-        }
+            match (ongoing.stop(GRACE).await, &seat) {
+                (true, _) => lease.give_back(),
+                // The others in its host can go on.
+                (false, Seat::Beside) => lease.leave(&reason),
+                (false, Seat::Turn(_) | Seat::Alone) => lease.discard(&reason),
+            }
+        }));
     }
 }
 

@@ -33,6 +33,24 @@ pub enum Declared {
     Fields(Vec<Arc<str>>),
 }
 
+/// The option `parallel` of `@tool`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Parallel {
+    /// Whether it may run beside other calls, in the process that they share.
+    Beside(bool),
+    /// It runs in a process of its own.
+    Process(OwnProcess),
+}
+
+/// The word `process`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnProcess {
+    /// The only one.
+    Process,
+}
+
 /// How long the import of one module may take. An import may never end.
 const IMPORT_LIMIT: Duration = Duration::from_secs(60);
 
@@ -70,7 +88,7 @@ pub struct ExposedTool {
     pub approval_origins: bool,
     /// Whether its author declares that it may run beside other calls.
     #[serde(default)]
-    pub parallel: Option<bool>,
+    pub parallel: Option<Parallel>,
     /// Which parts of its result its author declares untrusted.
     #[serde(default)]
     pub untrusted: Option<Declared>,
@@ -88,7 +106,27 @@ pub struct ExposedTool {
     pub refused: Option<String>,
 }
 
+/// How the calls of a function run beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// One after another, in one process.
+    InTurn,
+    /// Beside others in that process: `async` ones in its event loop, others in threads.
+    Beside,
+    /// In processes of their own.
+    Own,
+}
+
 impl ExposedTool {
+    /// How its calls run beside others.
+    pub(crate) fn sharing(&self) -> Sharing {
+        match self.parallel {
+            None | Some(Parallel::Beside(false)) => Sharing::InTurn,
+            Some(Parallel::Beside(true)) => Sharing::Beside,
+            Some(Parallel::Process(OwnProcess::Process)) => Sharing::Own,
+        }
+    }
+
     /// Whether its return type is one simple value, which can hold no file and no path.
     pub(crate) fn returns_scalar(&self) -> bool {
         let simple = ["integer", "number", "boolean", "null"];
@@ -257,7 +295,7 @@ async fn load(host: &Arc<Host>, module: &Module, name: &str) -> Result<ModuleRep
             DiscoveryError(format!("`{name}` ended its process when it was imported: {error}"))
         })?,
         Err(_) => {
-            host.kill();
+            host.kill("an import did not end");
             let seconds = IMPORT_LIMIT.as_secs();
             let what = "its top-level code does not end";
             return Err(DiscoveryError(format!("`{name}` was not imported after {seconds} s: {what}")));
@@ -298,7 +336,7 @@ pub(crate) async fn schema(
         Ok(Ok(_)) => Err(DiscoveryError("the Python host sent an unexpected answer".to_owned())),
         Ok(Err(error)) => Err(DiscoveryError(error.to_string())),
         Err(_) => {
-            host.kill();
+            host.kill("an import did not end");
             Err(DiscoveryError(format!("`{class}` was not described after {} s", IMPORT_LIMIT.as_secs())))
         }
     }

@@ -46,7 +46,16 @@ pub(crate) enum Event {
     /// Its code printed something.
     Log(String),
     /// The host ended before the call did.
-    Died(Arc<str>),
+    Died(Death),
+}
+
+/// The end of a host that was serving calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Death {
+    /// Why it ended.
+    pub(crate) reason: Arc<str>,
+    /// Whether the process ended by itself while it served only the call that gets this.
+    pub(crate) alone: bool,
 }
 
 /// A running host.
@@ -70,6 +79,8 @@ struct State {
     calls: HashMap<u64, mpsc::UnboundedSender<Event>>,
     /// Receives the answer to a question that has no ID. There is one such question at a time.
     question: Option<mpsc::UnboundedSender<FromHost>>,
+    /// Whether it was ended from here.
+    killed: bool,
     /// Why the host ended, once it has.
     ended: Option<Arc<str>>,
 }
@@ -82,7 +93,8 @@ impl Shared {
 
 enum Order {
     Interrupt,
-    Kill,
+    /// With the reason.
+    Kill(Arc<str>),
 }
 
 /// A host that could not be started or does not answer.
@@ -157,7 +169,9 @@ impl Host {
             let mut state = self.shared.lock();
             match &state.ended {
                 // The channel closes after this event.
-                Some(reason) => drop(sender.send(Event::Died(Arc::clone(reason)))),
+                Some(reason) => {
+                    drop(sender.send(Event::Died(Death { reason: Arc::clone(reason), alone: false })))
+                }
                 None => drop(state.calls.insert(id, sender)),
             }
         }
@@ -190,9 +204,10 @@ impl Host {
         let _ = self.frames.send(wire::frame(message));
     }
 
-    /// Ends the host and every process that it started, at once.
-    pub(crate) fn kill(&self) {
-        let _ = self.orders.send(Order::Kill);
+    /// Ends the host and every process that it started, at once. Its calls get the reason.
+    pub(crate) fn kill(&self, reason: &str) {
+        self.shared.lock().killed = true;
+        let _ = self.orders.send(Order::Kill(reason.into()));
     }
 
     fn interrupt(&self) {
@@ -215,7 +230,7 @@ impl Ongoing {
     pub(crate) async fn next(&mut self) -> Event {
         let event = match self.events.recv().await {
             Some(event) => event,
-            None => Event::Died("the Python host has ended".into()),
+            None => Event::Died(Death { reason: "the Python host has ended".into(), alone: false }),
         };
         self.ended |= matches!(event, Event::Result(..) | Event::Failed(_) | Event::Died(_));
         event
@@ -241,25 +256,25 @@ impl Ongoing {
         self.ended
     }
 
-    /// Interrupts the code and waits for its end for at most `grace`. Returns whether one interrupt sufficed. If it took
-    /// more, one may still be pending and could interrupt the next call.
-    pub(crate) async fn stop(&mut self, grace: Duration) -> bool {
-        if self.ended {
-            return true;
+    /// Tells the host that the call is cancelled. Code that does not run at the moment ends without being run.
+    pub(crate) fn cancel(&self) {
+        if !self.ended {
+            self.host.send(&ToHost::Cancel { id: self.id });
         }
-        self.host.send(&ToHost::Cancel { id: self.id });
-        self.host.interrupt();
-        let mut once = true;
+    }
+
+    /// Interrupts the cancelled code and waits for its end for at most `grace`. Returns whether it has ended.
+    pub(crate) async fn stop(&mut self, grace: Duration) -> bool {
         let stopped = async {
             while !self.ended {
-                // A signal that arrives just before a system call begins does not interrupt that.
+                // The host interrupts the code when it reads the cancellation. A signal that arrives just before a system
+                // call begins does not interrupt that. The host ignores signals for other calls.
                 if tokio::time::timeout(INTERRUPT_AGAIN, self.next()).await.is_err() {
-                    once = false;
                     self.host.interrupt();
                 }
             }
         };
-        tokio::time::timeout(grace, stopped).await.is_ok() && once
+        tokio::time::timeout(grace, stopped).await.is_ok()
     }
 }
 
@@ -295,6 +310,8 @@ async fn read_frames(from: OwnedReadHalf, shared: Arc<Shared>, mut exit: watch::
         match wire::read(&mut from).await {
             Ok(Some(message)) => dispatch(&shared, message),
             Ok(None) => break None,
+            // It ended before it had read all messages.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break None,
             Err(error) => break Some(error.to_string()),
         }
     };
@@ -310,8 +327,9 @@ async fn read_frames(from: OwnedReadHalf, shared: Arc<Shared>, mut exit: watch::
         }
     };
     let mut state = shared.lock();
+    let alone = state.calls.len() == 1 && !state.killed;
     for (_, call) in state.calls.drain() {
-        let _ = call.send(Event::Died(Arc::clone(&reason)));
+        let _ = call.send(Event::Died(Death { reason: Arc::clone(&reason), alone }));
     }
     state.question = None;
     state.ended = Some(reason);
@@ -388,8 +406,9 @@ async fn supervise(
             exit = running.wait() => break format!("the Python host has ended ({})", exit_text(&exit)),
             order = orders.recv() => match order {
                 Some(Order::Interrupt) => running.interrupt(),
-                // `None`: the host was dropped.
-                Some(Order::Kill) | None => break "the Python host was ended".to_owned(),
+                Some(Order::Kill(reason)) => break reason.to_string(),
+                // The host was dropped.
+                None => break "the Python host was ended".to_owned(),
             },
         }
     };

@@ -5,15 +5,17 @@
 //! the confinement is for.
 
 pub(crate) mod installation;
+mod probe;
 pub(crate) mod venv;
 
-use crate::host::{self, HOST};
+use crate::host::HOST;
 use installation::{Installation, Managed, is_granted};
 use llm_do_core::{authority::Place, schema::sha256};
 use llm_do_sandbox::{
-    confine::{self, Confinement, Exit, Process, ProcessView},
+    confine::{self, Confinement},
     read_regular,
 };
+use probe::{ask, check_version};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs, io,
@@ -22,7 +24,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncReadExt};
 use venv::Venv;
 
 /// Looks up a variable of the environment.
@@ -128,36 +129,11 @@ fn grants(places: &[PathBuf]) -> String {
     flags.join(" and ")
 }
 
-/// The oldest version that runs the host.
-const OLDEST: (u32, u32) = (3, 9);
-
 /// How long an interpreter may take to answer the probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Largest version file of a version manager that is read, in bytes.
 const LARGEST_VERSION_FILE: u64 = 64 * 1024;
-
-/// Tells the version of an installation and compiles the host for it.
-const PROBE: &str = r#"
-import base64, json, os, py_compile, sys, tempfile
-out = os.path.join(tempfile.mkdtemp(), "host.pyc")
-mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-py_compile.compile(sys.argv[1], cfile=out, dfile="<llm-do host>", doraise=True, invalidation_mode=mode)
-with open(out, "rb") as file:
-    code = base64.b64encode(file.read()).decode()
-print("\n" + json.dumps({
-    "version": "%d.%d.%d" % sys.version_info[:3],
-    "implementation": sys.implementation.name,
-    "code": code,
-}))
-"#;
-
-#[derive(Deserialize)]
-struct Probed {
-    version: String,
-    implementation: String,
-    code: String,
-}
 
 /// What the cache keeps of a probe, beside the compiled host.
 #[derive(Serialize, Deserialize)]
@@ -503,63 +479,6 @@ impl Candidate {
         }
         Ok(facts)
     }
-}
-
-/// Runs the probe with an installation alone, without the code that an environment or a user adds to the start of Python
-/// (`-S`, `-I`).
-async fn ask(
-    python: &Path,
-    places: &[PathBuf],
-    cache: &Path,
-    confinement: Confinement,
-) -> Result<Probed, String> {
-    let source = cache.join(format!("host-{}.py", &sha256(HOST.as_bytes())[..16]));
-    write_once(&source, HOST.as_bytes())
-        .map_err(|error| format!("cannot be tried: {}: {error}", source.display()))?;
-    let readable = places.iter().cloned().chain([source.clone()]);
-    let view = ProcessView::empty().with_readable(readable);
-    let args = ["-I", "-S", "-X", "utf8", "-c", PROBE].map(Into::into).into_iter().chain([source.into()]);
-    let process = Process { args: args.collect(), ..Process::new(python, view, confinement) };
-    let mut running = process.start().await.map_err(|error| format!("cannot be started: {error}"))?;
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let (stdout, stderr) = (running.stdout(), running.stderr());
-    let finished = async {
-        let _ = tokio::join!(read(stdout, &mut out), read(stderr, &mut err));
-        running.wait().await
-    };
-    let exit: Exit = tokio::time::timeout(PROBE_LIMIT, finished)
-        .await
-        .map_err(|_| format!("did not answer in {} s", PROBE_LIMIT.as_secs()))?;
-    let text = String::from_utf8_lossy(&out);
-    text.trim().lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
-        let said = String::from_utf8_lossy(&err);
-        format!(
-            "does not answer like Python ({}): {}",
-            host::exit_text(&exit),
-            said.trim().lines().last().unwrap_or("it printed nothing")
-        )
-    })
-}
-
-/// Reads the output of the probe, up to a limit that no valid answer reaches.
-async fn read(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) -> io::Result<()> {
-    match pipe {
-        Some(pipe) => pipe.take(4 << 20).read_to_end(into).await.map(drop),
-        None => Ok(()),
-    }
-}
-
-fn check_version(probed: &Probed) -> Result<(), String> {
-    let mut numbers = probed.version.split('.').map_while(|number| number.parse::<u32>().ok());
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if probed.implementation != "cpython" {
-        return Err(format!("is {} and not CPython", probed.implementation));
-    }
-    if version < OLDEST {
-        let (major, minor) = OLDEST;
-        return Err(format!("is Python {}; tools need {major}.{minor} or newer", probed.version));
-    }
-    Ok(())
 }
 
 /// A hash that changes with the installed interpreter or the host.

@@ -11,6 +11,7 @@
 
 #![warn(missing_docs)]
 
+mod approval;
 mod call;
 mod discovery;
 mod explain;
@@ -21,11 +22,13 @@ mod prepared;
 mod python;
 mod tool;
 mod toolset;
+mod turns;
 mod untrusted;
 mod view;
+mod waits;
 mod wire;
 
-pub use discovery::{Declared, Described, DiscoveryError, ExposedTool, ModuleReport};
+pub use discovery::{Declared, Described, DiscoveryError, ExposedTool, ModuleReport, OwnProcess, Parallel};
 pub use interpreter::{Environment, Interpreter, InterpreterError, Origin};
 pub use prepared::Wanted;
 pub use python::{Python, Settings};

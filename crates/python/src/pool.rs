@@ -3,11 +3,13 @@
 //! The confinement of a process can't change later, so a host serves only calls with the same view. It runs the code of one
 //! package only: in the same process, a library's code could pose as the program's.
 //!
-//! The first host of a key is its home. Calls that don't say `parallel` take the home in turns, in order of arrival, so that a
-//! module has one state. Only while a function in it makes calls of its own do others go elsewhere: such a call may be what
-//! it waits for.
+//! Each key has a home: the host in which all its calls run, so that a module has one state. Calls that don't say `parallel`
+//! take turns there ([`crate::turns`]). Only calls that say `parallel="process"` run in hosts of their own.
 
-use crate::host::{Host, HostError};
+use crate::{
+    host::{Host, HostError},
+    turns::Turns,
+};
 use llm_do_core::worker::CodePackage;
 use serde_json::Value;
 use std::{
@@ -15,10 +17,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
-use tokio::{
-    sync::{Notify, OwnedMutexGuard},
-    task::JoinHandle,
-};
+use tokio::{sync::Notify, task::JoinHandle};
 
 /// The calls that a host can serve.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -32,27 +31,20 @@ pub(crate) struct Key {
 /// Most idle hosts that are kept. Each is a process with an interpreter, about 15 MB.
 const MOST_IDLE: usize = 8;
 
-/// Most async calls that share the event loop of one host.
-const MOST_SHARED: usize = 64;
-
-/// How a call uses a host.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Use {
-    /// Whether it has its turn in the home ([`Pool::turn`]), because it does not say `parallel`.
-    pub(crate) in_turn: bool,
-    /// Whether it is async and shares the event loop of a host with others that are.
-    pub(crate) shares: bool,
-    /// Whether the function makes calls of its own.
-    pub(crate) orchestrates: bool,
+/// The host of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// The home of its key.
+    Home,
+    /// One that no other call uses meanwhile.
+    Own,
 }
 
 /// The hosts of a run. They end with it, and so do all processes that its calls left behind.
 #[derive(Default)]
 pub(crate) struct Pool {
     hosts: Mutex<HashMap<Key, Vec<Slot>>>,
-    turns: Mutex<HashMap<Key, Arc<Turns>>>,
-    /// A host was given back or has ended.
-    freed: Notify,
+    queues: Mutex<HashMap<Key, Arc<Queues>>>,
     /// `ctx.state` of each package.
     states: Mutex<HashMap<Arc<CodePackage>, Arc<State>>>,
     /// Hosts that are started before the first call.
@@ -81,37 +73,40 @@ impl State {
     }
 }
 
-/// What the calls of a key wait for, in order of arrival.
+/// What the calls of a key wait for.
 #[derive(Default)]
-struct Turns {
-    /// Held by the call whose turn it is to take the home.
-    home: Arc<tokio::sync::Mutex<()>>,
-    /// Held by the call that starts a host which others may use too.
+struct Queues {
+    turns: Arc<Turns>,
+    /// Held by the call that starts the home.
     start: tokio::sync::Mutex<()>,
 }
 
 struct Slot {
     host: Arc<Host>,
-    work: Work,
-    /// How many of its calls make calls of their own.
-    orchestrating: usize,
+    room: Room,
+    /// The calls that it serves.
+    calls: usize,
+    /// How many of them were given up and do not stop. Such a host gets no further calls, and ends with its other calls.
+    stuck: usize,
+    /// The end of its last call.
+    used: Instant,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Work {
-    /// No call, since that time.
-    Idle(Instant),
-    /// One call.
-    Alone,
-    /// That many async calls, which share an event loop.
-    Shared(usize),
+impl Slot {
+    fn new(host: Arc<Host>, room: Room) -> Self {
+        Self { host, room, calls: 0, stuck: 0, used: Instant::now() }
+    }
+
+    /// Whether it can serve one more call.
+    fn is_free(&self, room: Room) -> bool {
+        self.room == room && self.stuck == 0 && (room == Room::Home || self.calls == 0)
+    }
 }
 
 /// The use of a host for one call.
 pub(crate) struct Lease {
     pub(crate) host: Arc<Host>,
     key: Key,
-    usage: Use,
     pool: Arc<Pool>,
 }
 
@@ -120,52 +115,48 @@ impl Pool {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a call's turn to take the home, until the returned guard is dropped.
-    pub(crate) async fn turn(&self, key: &Key) -> OwnedMutexGuard<()> {
-        let home = Arc::clone(&self.turns(key).home);
-        let turn = home.lock_owned().await;
-        self.wait_for_home(key).await;
-        turn
+    /// The turns of the calls that run in the home of a key.
+    pub(crate) fn turns(&self, key: &Key) -> Arc<Turns> {
+        Arc::clone(&self.queues(key).turns)
     }
 
-    /// A host for one call: the home if the call has its turn, a free warm one, or one that `start` starts.
+    fn queues(&self, key: &Key) -> Arc<Queues> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(queues.entry(key.clone()).or_default())
+    }
+
+    /// A host for one call: one that is there, or else one that `start` starts.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         key: &Key,
-        usage: Use,
+        room: Room,
         start: impl Future<Output = Result<Host, HostError>>,
     ) -> Result<Lease, HostError> {
-        let lease = |host| Lease { host, key: key.clone(), usage, pool: Arc::clone(self) };
-        let turns = self.turns(key);
-        if let Some(host) = self.free(key, usage) {
+        let lease = |host| Lease { host, key: key.clone(), pool: Arc::clone(self) };
+        let queues = self.queues(key);
+        if let Some(host) = self.free(key, room) {
             return Ok(lease(host));
         }
-        let _starts = match usage.in_turn || usage.shares {
-            true => {
-                let starts = turns.start.lock().await;
-                if let Some(host) = self.free(key, usage) {
+        let _starts = match room {
+            Room::Home => {
+                let starts = queues.start.lock().await;
+                if let Some(host) = self.free(key, room) {
                     return Ok(lease(host));
+                }
+                let warming = self.warming().remove(key);
+                if let Some(warming) = warming {
+                    warming.notified().await;
+                    if let Some(host) = self.free(key, room) {
+                        return Ok(lease(host));
+                    }
                 }
                 Some(starts)
             }
-            false => None,
+            Room::Own => None,
         };
-        // One call waits for the host that is starting. Further calls start further hosts.
-        let warming = self.warming().remove(key);
-        if let Some(warming) = warming {
-            warming.notified().await;
-            if let Some(host) = self.free(key, usage) {
-                return Ok(lease(host));
-            }
-        }
         let host = Arc::new(start.await?);
-        let slot = Slot { host: Arc::clone(&host), work: Work::Idle(Instant::now()), orchestrating: 0 };
-        let mut hosts = self.lock();
-        let slots = hosts.entry(key.clone()).or_default();
-        slots.push(slot);
-        if let Some(slot) = slots.last_mut() {
-            slot.begin(usage);
-        }
+        let slot = Slot { calls: 1, ..Slot::new(Arc::clone(&host), room) };
+        self.lock().entry(key.clone()).or_default().push(slot);
         Ok(lease(host))
     }
 
@@ -175,30 +166,7 @@ impl Pool {
         Arc::clone(states.entry(Arc::clone(package)).or_default())
     }
 
-    fn turns(&self, key: &Key) -> Arc<Turns> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(turns.entry(key.clone()).or_default())
-    }
-
-    /// Waits until the home is idle, unless a function in it makes calls: it may wait for this one.
-    async fn wait_for_home(&self, key: &Key) {
-        loop {
-            let mut freed = std::pin::pin!(self.freed.notified());
-            // From here on no notification is missed.
-            freed.as_mut().enable();
-            let busy = self
-                .lock()
-                .get(key)
-                .and_then(|slots| slots.iter().find(|slot| !slot.host.is_gone()))
-                .is_some_and(|home| !matches!(home.work, Work::Idle(_)) && home.orchestrating == 0);
-            if !busy {
-                return;
-            }
-            freed.await;
-        }
-    }
-
-    /// Starts a host before the first call, unless there is one. If it can't be started, the first call reports the error.
+    /// Starts the home before the first call, unless there is one. If it can't be started, the first call reports the error.
     pub(crate) fn warm(
         self: &Arc<Self>,
         key: &Key,
@@ -216,7 +184,7 @@ impl Pool {
             let host = start.await;
             let Some(pool) = pool.upgrade() else { return };
             if let Ok(host) = host {
-                let slot = Slot { host: Arc::new(host), work: Work::Idle(Instant::now()), orchestrating: 0 };
+                let slot = Slot::new(Arc::new(host), Room::Home);
                 pool.lock().entry(key.clone()).or_default().push(slot);
             }
             pool.warming().remove(&key);
@@ -237,30 +205,32 @@ impl Pool {
         self.warming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn free(&self, key: &Key, usage: Use) -> Option<Arc<Host>> {
+    fn free(&self, key: &Key, room: Room) -> Option<Arc<Host>> {
         let mut hosts = self.lock();
         let slots = hosts.get_mut(key)?;
         slots.retain(|slot| !slot.host.is_gone());
-        let slot = slots.iter_mut().find(|slot| match slot.work {
-            Work::Idle(_) => true,
-            Work::Alone => false,
-            Work::Shared(calls) => usage.shares && calls < MOST_SHARED,
-        })?;
-        slot.begin(usage);
+        let slot = slots.iter_mut().find(|slot| slot.is_free(room))?;
+        slot.calls += 1;
         Some(Arc::clone(&slot.host))
     }
 
-    fn give_back(&self, key: &Key, host: &Arc<Host>, usage: Use) {
+    /// Ends the use of a host by one call, which has ended or is stuck.
+    fn end(&self, key: &Key, host: &Arc<Host>, stuck: Option<&str>) {
         let mut hosts = self.lock();
-        if let Some(slots) = hosts.get_mut(key) {
-            slots.retain(|slot| !slot.host.is_gone());
-            if let Some(slot) = slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.host, host)) {
-                slot.end(usage);
+        let Some(slots) = hosts.get_mut(key) else { return };
+        slots.retain(|slot| !slot.host.is_gone());
+        if let Some(slot) = slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.host, host)) {
+            slot.used = Instant::now();
+            match stuck {
+                Some(_) => slot.stuck += 1,
+                None => slot.calls -= 1,
             }
-            end_idle(&mut hosts);
+            if slot.stuck > 0 && slot.calls == slot.stuck {
+                slot.host.kill(stuck.unwrap_or("a call in it did not stop"));
+                slots.retain(|slot| !Arc::ptr_eq(&slot.host, host));
+            }
         }
-        drop(hosts);
-        self.freed.notify_waiters();
+        end_idle(&mut hosts);
     }
 
     pub(crate) fn add_stopping(&self, stop: JoinHandle<()>) {
@@ -270,40 +240,17 @@ impl Pool {
     }
 
     /// Removes a host and ends it.
-    fn discard(&self, key: &Key, host: &Arc<Host>) {
+    fn discard(&self, key: &Key, host: &Arc<Host>, reason: &str) {
         if let Some(slots) = self.lock().get_mut(key) {
             slots.retain(|slot| !Arc::ptr_eq(&slot.host, host));
         }
-        host.kill();
-        self.freed.notify_waiters();
-    }
-}
-
-impl Slot {
-    fn begin(&mut self, usage: Use) {
-        self.work = match self.work {
-            Work::Shared(calls) => Work::Shared(calls + 1),
-            _ if usage.shares => Work::Shared(1),
-            _ => Work::Alone,
-        };
-        self.orchestrating += usize::from(usage.orchestrates);
-    }
-
-    fn end(&mut self, usage: Use) {
-        self.work = match self.work {
-            Work::Shared(calls) if calls > 1 => Work::Shared(calls - 1),
-            _ => Work::Idle(Instant::now()),
-        };
-        self.orchestrating -= usize::from(usage.orchestrates);
+        host.kill(reason);
     }
 }
 
 /// Ends the hosts that have been idle longest, until at most [`MOST_IDLE`] are idle.
 fn end_idle(hosts: &mut HashMap<Key, Vec<Slot>>) {
-    let since = |slot: &Slot| match slot.work {
-        Work::Idle(since) => Some(since),
-        _ => None,
-    };
+    let since = |slot: &Slot| (slot.calls == 0).then_some(slot.used);
     let mut idle: Vec<Instant> = hosts.values().flatten().filter_map(since).collect();
     if idle.len() <= MOST_IDLE {
         return;
@@ -322,13 +269,19 @@ impl Lease {
         Arc::clone(&self.pool)
     }
 
-    /// Makes the host free for the next call, after this one has ended.
+    /// Ends its use, after its call has ended.
     pub(crate) fn give_back(self) {
-        self.pool.give_back(&self.key, &self.host, self.usage);
+        self.pool.end(&self.key, &self.host, None);
     }
 
-    /// Ends the host, because its call does not end or its state is unknown.
-    pub(crate) fn discard(self) {
-        self.pool.discard(&self.key, &self.host);
+    /// Ends its use, although its call does not stop. The host ends after its other calls, which get the reason if it ends
+    /// before them.
+    pub(crate) fn leave(self, reason: &str) {
+        self.pool.end(&self.key, &self.host, Some(reason));
+    }
+
+    /// Ends the host, and with it all its calls, for that reason.
+    pub(crate) fn discard(self, reason: &str) {
+        self.pool.discard(&self.key, &self.host, reason);
     }
 }

@@ -4,8 +4,9 @@ use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
     interpreter::{self, Candidate, Environment, Interpreter, InterpreterError, venv},
-    pool::{Key, Lease, Pool, State, Use},
+    pool::{Key, Lease, Pool, Room, State},
     prepared::{Preparing, Wanted},
+    turns::Turns,
     view::{self, Given, Reach},
 };
 use llm_do_core::{
@@ -23,7 +24,7 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-use tokio::sync::{OnceCell, OwnedMutexGuard};
+use tokio::sync::OnceCell;
 
 /// The settings of [`Python`].
 pub struct Settings {
@@ -194,7 +195,7 @@ impl Python {
             let host = self.discoverer(&reach).await?;
             let described = discovery::discover(&host, level, &cache).await;
             // This also ends processes that the imports left behind.
-            host.kill();
+            host.kill("its modules are described");
             described.map(Arc::new)
         });
         described.await.cloned()
@@ -224,7 +225,7 @@ impl Python {
         }
         let host = self.discoverer(&reach).await?;
         let schema = discovery::schema(&host, package, module, class, &interpreter).await;
-        host.kill();
+        host.kill("its modules are described");
         let schema = schema?;
         cache.write(&schema);
         Ok(schema)
@@ -240,20 +241,20 @@ impl Python {
         Ok(Arc::new(host))
     }
 
-    /// Waits for a call's turn in the home of a reach, until the returned guard is dropped.
-    pub(crate) async fn turn(&self, reach: &Reach) -> OwnedMutexGuard<()> {
-        self.pool(reach).turn(&key(reach)).await
+    /// The turns of the calls of a reach.
+    pub(crate) fn turns(&self, reach: &Reach) -> Arc<Turns> {
+        self.pool(reach).turns(&key(reach))
     }
 
     /// A host for one call, warm if there is one. A new one may take as long as `limit` to start.
     pub(crate) async fn lease(
         &self,
         reach: &Reach,
-        usage: Use,
+        room: Room,
         limit: Option<Duration>,
     ) -> Result<Lease, HostError> {
         let key = key(reach);
-        self.pool(reach).lease(&key, usage, self.start(reach, limit)).await
+        self.pool(reach).lease(&key, room, self.start(reach, limit)).await
     }
 
     /// Starts a host before the first call, while a model is asked.

@@ -1,14 +1,15 @@
 //! A Python function as a function of the engine.
 
 use crate::{
-    call::InFlight,
-    discovery::ExposedTool,
+    call::{InFlight, Seat},
+    discovery::{ExposedTool, Sharing},
     explain,
-    host::{Event, START},
-    pool::Use,
+    host::{Death, Event, START},
+    pool::Room,
     python::Python,
     view::Given,
     view::Reach,
+    waits::Waits,
     wire::{Answer, Context, Module, Op, PythonError, ToHost},
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -17,10 +18,10 @@ use llm_do_core::{
     code_calls::{CodeCall, CodeCalls},
     engine::{End, Failure, FailureKind, Halt, Outcome, Stop},
     function::{
-        Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, MainArgument, Risk, RuleCall,
-        RuleCode, ToolError, ToolOutput, Touch, Turn,
+        Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, MainArgument, Risk, ToolError,
+        ToolOutput, Touch, Turn,
     },
-    gate::{Mode, Rule},
+    gate::Mode,
     model::{Blob, Usage},
     question::Waiting,
     schema::{Schema, canonical, sha256},
@@ -107,31 +108,28 @@ impl PythonTool {
         }
     }
 
-    /// Whether its calls run one after another, in one process.
-    fn takes_turns(&self) -> bool {
-        self.tool.parallel != Some(true)
-    }
-
-    /// Begins the call, in a process that may take as long as `limit` to start.
+    /// Begins the call in its seat, in a process that may take as long as `limit` to start.
     async fn begin(
         &self,
         arguments: &Value,
         context: &Context,
+        seat: Seat,
         limit: Option<Duration>,
     ) -> Result<InFlight, ToolError> {
-        let usage =
-            Use { in_turn: self.takes_turns(), shares: self.tool.is_async, orchestrates: self.tool.context };
-        let lease = self.python.lease(&self.reach, usage, limit).await?;
+        let room = if matches!(seat, Seat::Alone) { Room::Own } else { Room::Home };
+        let thread = matches!(seat, Seat::Beside) && !self.tool.is_async;
+        let lease = self.python.lease(&self.reach, room, limit).await?;
         let needs_context = self.tool.context
             || !self.tool.plain
             || !self.tool.paths.is_empty()
             || !self.tool.returns_scalar();
-        Ok(InFlight::begin(lease, |id| ToHost::Call {
+        Ok(InFlight::begin(lease, seat, &self.tool.name, |id| ToHost::Call {
             id,
             module: &self.module,
             function: &self.tool.function,
             args: arguments,
             plain: self.tool.plain,
+            thread,
             ctx: needs_context.then_some(context),
         }))
     }
@@ -171,7 +169,7 @@ impl PythonTool {
                 Event::Log(_) => continue,
                 Event::Result(value, blobs) => return Next::Done { value, blobs },
                 Event::Failed(error) => return Next::Failed(error),
-                Event::Died(reason) => return Next::Died(reason),
+                Event::Died(death) => return Next::Died(death),
             };
             match calls.find(&name, input, only_tools) {
                 Ok(call) => return Next::Call { cb, call },
@@ -191,8 +189,14 @@ impl PythonTool {
         )
     }
 
-    fn died(&self, reason: &str) -> String {
-        format!("`{}` ended the process that it ran in: {reason}", self.tool.name)
+    fn died(&self, Death { reason, alone }: &Death) -> String {
+        let name = &self.tool.name;
+        match alone {
+            true => format!("`{name}` ended the process that it ran in: {reason}"),
+            false => format!(
+                "`{name}` failed because the process that it shared with other calls has ended: {reason}"
+            ),
+        }
     }
 }
 
@@ -207,9 +211,12 @@ impl Leaf for PythonTool {
 
     fn turn(&self) -> BoxFuture<'_, Turn> {
         Box::pin(async move {
-            match self.takes_turns() {
-                true => Turn(Some(Box::new(self.python.turn(&self.reach).await))),
-                false => Turn(None),
+            match self.tool.sharing() {
+                Sharing::InTurn => {
+                    let turns = self.python.turns(&self.reach);
+                    Turn(Some(Box::new(turns.grant(self.tool.is_async).await)))
+                }
+                Sharing::Beside | Sharing::Own => Turn(None),
             }
         })
     }
@@ -220,12 +227,20 @@ impl Leaf for PythonTool {
             let given = self.python.given(&self.reach)?;
             // A function without a context does not see the mode.
             let context = self.context(call.run, "", call.idempotency_key, Mode::default(), &given);
-            let mut flight = self.begin(&arguments, &context, Some(START)).await?;
+            let seat = match self.tool.sharing() {
+                Sharing::InTurn => match self.python.turns(&self.reach).take_granted() {
+                    Some(turn) => Seat::Turn(Arc::new(turn)),
+                    None => return Err(ToolError::new("its turn was not waited for")),
+                },
+                Sharing::Beside => Seat::Beside,
+                Sharing::Own => Seat::Alone,
+            };
+            let mut flight = self.begin(&arguments, &context, seat, Some(START)).await?;
             let result = loop {
                 match flight.next().await {
                     Event::Result(value, blobs) => break Ok((value, blobs)),
                     Event::Failed(error) => break Err(self.explain(&error, &mut flight)),
-                    Event::Died(reason) => break Err(self.died(&reason)),
+                    Event::Died(death) => break Err(self.died(&death)),
                     Event::Callback { cb, .. } => {
                         let message = "only a function that takes a ToolContext makes calls";
                         flight.ongoing().reply(cb, Answer::Error { kind: "definition".into(), message });
@@ -237,56 +252,6 @@ impl Leaf for PythonTool {
             match result {
                 Ok((value, blobs)) => Ok(ToolOutput { value, blobs, log, origins: None }),
                 Err(message) => Err(ToolError { message, log }),
-            }
-        })
-    }
-}
-
-/// The function of `@tool(approval=…)`.
-pub(crate) struct PythonRule {
-    pub(crate) python: Arc<Python>,
-    pub(crate) reach: Reach,
-    pub(crate) module: Module,
-    pub(crate) function: Arc<str>,
-    /// Whether it takes `origins`.
-    pub(crate) takes_origins: bool,
-    /// Whether it is the program's own code in a process that reaches nothing else than what the operator has granted.
-    pub(crate) covers_grants: bool,
-}
-
-impl RuleCode for PythonRule {
-    fn takes_origins(&self) -> bool {
-        self.takes_origins
-    }
-
-    fn covers_grants(&self) -> bool {
-        self.covers_grants
-    }
-
-    fn rule<'a>(&'a self, call: RuleCall<'a>) -> BoxFuture<'a, Result<Rule, String>> {
-        Box::pin(async move {
-            // At once: the function that runs may wait for the call that the rule is about.
-            let usage = Use { in_turn: false, shares: false, orchestrates: false };
-            let lease = self.python.lease(&self.reach, usage, Some(START)).await.map_err(|error| error.0)?;
-            let (module, function) = (&self.module, &*self.function);
-            let mut flight = InFlight::begin(lease, |id| ToHost::Approval {
-                id,
-                module,
-                function,
-                args: call.arguments,
-                input: call.run_input,
-                caller: call.caller,
-                origins: call.origins,
-            });
-            loop {
-                match flight.next().await {
-                    Event::Result(rule, _) => {
-                        return serde_json::from_value(rule).map_err(|error| error.to_string());
-                    }
-                    Event::Failed(error) => return Err(error.message),
-                    Event::Died(reason) => return Err(reason.to_string()),
-                    Event::Callback { .. } | Event::StepEnd { .. } | Event::Log(_) => {}
-                }
             }
         })
     }
@@ -319,7 +284,7 @@ enum Next {
         blobs: Vec<Blob>,
     },
     Failed(PythonError),
-    Died(Arc<str>),
+    Died(Death),
 }
 
 impl Composite for PythonTool {
@@ -358,14 +323,22 @@ impl Composite for PythonTool {
             let calls = CodeCalls::new(call.engine, call.frame, call.path, &self.meta);
             // The deadlines of its frame hold a limit of its own. The default bounds only the work between two calls.
             let limit = call.timeout.unwrap_or(OWN_WORK);
-            // The limit does not include the wait for its turn, which ends as soon as it has its process: the calls that it
-            // makes take turns too.
-            let turn = match self.takes_turns() {
-                true => Some(self.python.turn(&self.reach).await),
-                false => None,
+            // The limit does not include the wait for its turn.
+            let seat = match self.tool.sharing() {
+                Sharing::InTurn => {
+                    let turns = self.python.turns(&self.reach);
+                    let driver = &*call.engine.host().driver;
+                    let turn = call.frame.untimed(driver, turns.begin(self.tool.is_async)).await;
+                    Seat::Turn(Arc::new(turn))
+                }
+                Sharing::Beside => Seat::Beside,
+                Sharing::Own => Seat::Alone,
             };
-            let begun = calls.work(limit, Box::pin(self.begin(&arguments, &context, None))).await?;
-            drop(turn);
+            let turn = match &seat {
+                Seat::Turn(turn) => Some(Arc::clone(turn)),
+                Seat::Beside | Seat::Alone => None,
+            };
+            let begun = calls.work(limit, Box::pin(self.begin(&arguments, &context, seat, None))).await?;
             let flight = match begun {
                 Some(Ok(flight)) => flight,
                 Some(Err(error)) => return Ok(failed(FailureKind::Tool, error.message)),
@@ -376,6 +349,7 @@ impl Composite for PythonTool {
                 call: &call,
                 calls: &calls,
                 limit,
+                waits: Arc::new(Waits::new(turn)),
                 flight,
                 usage: Usage::default(),
                 blobs: Vec::new(),
@@ -398,6 +372,7 @@ struct Orchestration<'a, 'c> {
     calls: &'a CodeCalls<'c>,
     /// How long the code may work between two calls.
     limit: Duration,
+    waits: Arc<Waits>,
     flight: InFlight,
     usage: Usage,
     blobs: Vec<Blob>,
@@ -442,8 +417,15 @@ impl<'a> Orchestration<'a, '_> {
             };
             let calls = self.calls;
             match next {
-                Next::Call { cb, call } => working
-                    .push(Box::pin(async move { Answered::Call { cb, outcome: calls.make(call).await } })),
+                Next::Call { cb, call } => {
+                    self.waits.begin();
+                    let (waits, function) = (Arc::clone(&self.waits), self.call);
+                    working.push(Box::pin(async move {
+                        let outcome = calls.make(call).await;
+                        waits.end(function).await;
+                        Answered::Call { cb, outcome }
+                    }));
+                }
                 Next::Step { cb, name } => working.push(self.step(cb, name, &mut steps)),
                 Next::State { cb, name, value } => working.push(self.state(cb, name, value)),
                 Next::Done { value, blobs } => {
@@ -455,8 +437,8 @@ impl<'a> Orchestration<'a, '_> {
                     let message = self.call.engine.host().redact.text(&message).into_owned();
                     return Ok(End::Failed(Failure::new(FailureKind::Tool, message)));
                 }
-                Next::Died(reason) => {
-                    return Ok(End::Failed(Failure::new(FailureKind::Tool, self.tool.died(&reason))));
+                Next::Died(death) => {
+                    return Ok(End::Failed(Failure::new(FailureKind::Tool, self.tool.died(&death))));
                 }
             }
         }

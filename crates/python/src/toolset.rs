@@ -1,10 +1,11 @@
 //! The toolset kind `custom`: a worker's Python functions (`docs/guides/python-tools.md`).
 
 use crate::{
-    discovery::{Described, ExposedTool},
+    approval::PythonRule,
+    discovery::{Described, ExposedTool, Sharing},
     explain, host,
     python::Python,
-    tool::{PythonRule, PythonTool, Takes},
+    tool::{PythonTool, Takes},
     view::{self, Reach},
 };
 use llm_do_core::{
@@ -324,9 +325,9 @@ impl<'a> Building<'a> {
                 .transpose()?,
             risk,
             // Its author expects the state of its module in the order of the calls.
-            concurrency: match tool.parallel {
-                Some(true) => Concurrency::Parallel,
-                Some(false) | None => Concurrency::Barrier,
+            concurrency: match tool.sharing() {
+                Sharing::Beside | Sharing::Own => Concurrency::Parallel,
+                Sharing::InTurn => Concurrency::Barrier,
             },
             timeout: None,
             contained,

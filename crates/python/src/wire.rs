@@ -86,6 +86,9 @@ pub(crate) enum ToHost<'a> {
         args: &'a Value,
         /// Whether the function takes the JSON values as they are.
         plain: bool,
+        /// Whether it runs in a thread of its own, beside other calls.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        thread: bool,
         /// For functions that need a context or a sandbox.
         #[serde(skip_serializing_if = "Option::is_none")]
         ctx: Option<&'a Context>,
@@ -372,6 +375,7 @@ mod tests {
                 function: "f",
                 args: &args,
                 plain: true,
+                thread: false,
                 ctx: None
             }),
             json!({

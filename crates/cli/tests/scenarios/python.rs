@@ -15,6 +15,7 @@ mod interrupts;
 mod nested_calls;
 mod packages;
 mod results;
+mod sharing;
 mod tool_failures;
 mod variables;
 mod without_namespaces;

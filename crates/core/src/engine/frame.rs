@@ -316,6 +316,17 @@ impl Frame {
         }
     }
 
+    /// Waits for something that is not work, such as a turn. No deadline includes the wait.
+    pub async fn untimed<T>(&self, driver: &dyn Driver, wait: impl Future<Output = T>) -> T {
+        let start_ms = driver.now_ms();
+        let result = wait.await;
+        let waited_ms = driver.now_ms().saturating_sub(start_ms);
+        if waited_ms > 0 {
+            self.waited(Duration::from_millis(waited_ms), driver).await;
+        }
+        result
+    }
+
     /// The account that counts usage from here, if anything but time is limited.
     pub(crate) fn ledger(&self) -> Option<&Arc<Account>> {
         self.account.as_ref().filter(|account| account.counts())

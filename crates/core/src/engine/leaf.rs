@@ -75,7 +75,7 @@ impl Engine {
     ) -> Result<Outcome, Halt> {
         let meta = &call.function.meta;
         let own = timeout(call, admitted).unwrap_or(LEAF_TIMEOUT);
-        let _turn = leaf.turn().await;
+        let _turn = call.frame.untimed(&*self.host.driver, leaf.turn()).await;
         let left = call.frame.remaining(&*self.host.driver).await;
         let deadline = left.map_or(own, |left| left.min(own));
         let name = StepName::Tool(attempt);

@@ -4,15 +4,15 @@
 class Waiter:
     """One question to llm-do, until it is answered."""
 
-    __slots__ = ("id", "reply", "parked", "future", "loop")
+    __slots__ = ("id", "reply", "future", "loop", "wake")
 
-    def __init__(self, id: int, loop: Any = None) -> None:
+    def __init__(self, id: int, wake: Callable[[], None], loop: Any = None) -> None:
         self.id = id
         self.reply: Optional[Frame] = None
         self.loop = loop
         self.future: Any = loop.create_future() if loop else None
-        self.parked = allocate_lock()
-        self.parked.acquire()
+        #: Wakes the thread that waits for the answer.
+        self.wake = wake
 
     def answer(self, reply: Frame) -> None:
         if self.reply is not None:
@@ -21,18 +21,53 @@ class Waiter:
         if self.loop is None:
             self.wake()
         else:
-            self.loop.call_soon_threadsafe(self._settle)
+            call_soon(self.loop, self._settle)
 
     def _settle(self) -> None:
         if not self.future.done():
             self.future.set_result(None)
 
+
+class Parked:
+    """Lets a thread sleep until another wakes it. A wake before the sleep counts."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._lock.acquire()
+
+    def sleep(self) -> None:
+        self._lock.acquire()
+
+    def was_woken(self) -> bool:
+        """Whether a wake has arrived since the last sleep. It then counts no more."""
+        return self._lock.acquire(False)
+
     def wake(self) -> None:
         try:
-            self.parked.release()
+            self._lock.release()
         except RuntimeError:
             pass  # It is awake.
 
+
+def call_soon(loop: Any, function: Callable[[], object]) -> None:
+    """Calls a function in the thread of an event loop, unless a tool has closed the loop."""
+    try:
+        loop.call_soon_threadsafe(function)
+    except RuntimeError:
+        pass
+
+
+def is_in_event_loop() -> bool:
+    """Whether this thread runs an event loop at the moment."""
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None
+
+
+if TYPE_CHECKING:
+    #: Operation, fields, ID of the callback that it continues.
+    Question = Tuple[str, Frame, Optional[int]]
 
 ENDED: Any = {"ended": True}
 
@@ -68,13 +103,7 @@ class RunContext(CallContext):
         self._sandbox = call.sandbox
 
     def _is_cancelled(self) -> bool:
-        held = interrupts.hold()
-        try:
-            if not self._call.cancelled:
-                self._host.drain()
-            return self._call.cancelled
-        finally:
-            interrupts.release(held)
+        return self._call.cancelled
 
     def _log(self, text: str, level: str) -> None:
         held = interrupts.hold()
@@ -140,13 +169,10 @@ class SyncRunContext(RunContext, ToolContext):
             raise failure
         return value_of(reply)
 
-    def _ask(self, questions: List[Tuple[str, Frame, Optional[int]]]) -> List[Frame]:
-        """Asks several questions at once and waits for all answers: operation, fields, ID of the callback."""
-        host = self._host
+    def _ask(self, questions: List[Question]) -> List[Frame]:
         held = interrupts.hold()
         try:
-            waiters = [host.ask(self._call, op, fields, cb) for op, fields, cb in questions]
-            return [host.wait(self._call, waiter, held) for waiter in waiters]
+            return self._host.ask(self._call, questions)
         finally:
             interrupts.release(held)
 
@@ -189,7 +215,9 @@ class AsyncRunContext(RunContext, AsyncToolContext, ToolContext):  # type: ignor
     async def _ask(self, op: str, fields: Frame, cb: Optional[int] = None) -> Frame:
         import asyncio
 
-        waiter = self._host.ask(self._call, op, fields, cb, asyncio.get_running_loop())
+        (waiter,) = self._host.send_questions(
+            self._call, [(op, fields, cb)], lambda: None, asyncio.get_running_loop()
+        )
         try:
             await waiter.future
         finally:

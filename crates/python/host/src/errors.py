@@ -179,3 +179,11 @@ def is_local(name: str, module: Optional[Module]) -> bool:
     top = name.partition(".")[0]
     folders = {module.root, os.path.dirname(module.path)}
     return any(os.path.exists(os.path.join(folder, top + end)) for folder in folders for end in ("", ".py"))
+
+
+def report_bug() -> NoReturn:
+    """Ends the process because of a bug in this file. A normal exit would wait for the threads of tools."""
+    import traceback
+
+    os.write(2, traceback.format_exc().encode("utf-8", "replace"))
+    _exit(70)

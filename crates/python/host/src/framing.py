@@ -50,15 +50,13 @@ def to_bytes(text: str) -> bytes:
 
 
 class Channel:
-    """The socket to llm-do. Every thread may send. The thread that holds `reading` may receive."""
+    """The socket to llm-do. Every thread may send. One thread receives."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.reading = allocate_lock()
         self._writing = allocate_lock()
         self._out: deque[bytes] = deque()
         self._in = bytearray()
-        self._poll: Any = None
 
     def send(self, message: Frame) -> None:
         """Sends one frame. The caller must hold interrupts."""
@@ -116,12 +114,3 @@ class Channel:
             frames.append(decode(pending[4:end].decode("utf-8", "replace")))
             del pending[:end]
         return frames
-
-    def readable(self, timeout: Optional[int] = None) -> bool:
-        """Waits for data to read, for at most `timeout` milliseconds."""
-        if self._poll is None:
-            import select
-
-            self._poll = select.poll()
-            self._poll.register(self.fd, select.POLLIN)
-        return bool(self._poll.poll(timeout))

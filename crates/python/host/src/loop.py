@@ -1,155 +1,117 @@
-# The loop: serving frames and running calls.
+# The loop: running calls and answering questions.
 
 
-class Host:
-    """Serves frames one after another. Async calls run at the same time."""
+class Host(Scheduler):
+    """Serves the frames that the scheduler hands to a thread."""
 
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-        self.logs = Logs(channel)
-        self.modules: Dict[str, Module] = {}
-        self.calls: Dict[Optional[int], Call] = {}
-        self.waiters: Dict[int, Waiter] = {}
-        #: Frames that wait for the main thread.
-        self.backlog: deque[Frame] = deque()
-        self.next_cb = count(1).__next__
-        #: A cancellation arrived for a call that had ended. Its signal may still be pending.
-        self.stale = False
-        self.loop: Any = None
-        self.looping = False
-        self.tasks: Set[Any] = set()
-        interrupts.is_stale = self.is_stale
-
-    # -- reading
-
-    def run(self) -> NoReturn:
-        """Serves frames until llm-do says `exit` or closes the socket."""
-        backlog, channel = self.backlog, self.channel
-        while True:
-            if not backlog:
-                channel.reading.acquire()
-                try:
-                    if not backlog:  # A thread that waited for an answer may have read frames.
-                        for frame in channel.receive():
-                            self.route(frame)
-                finally:
-                    channel.reading.release()
-            self.serve_backlog()
-
-    def route(self, frame: Frame) -> None:
-        """Handles a frame that any thread may handle, or queues it for the main thread."""
+    def serve(self, call: Call, frame: Frame) -> None:
         kind = frame["t"]
-        if kind == "reply":
-            waiter = self.waiters.get(frame["cb"])
-            if waiter is not None:
-                waiter.answer(frame)
-        elif kind == "cancel":
-            call = self.calls.get(frame["id"])
-            if call is None:
-                waiting = [one for one in self.backlog if one["t"] == "call" and one["id"] == frame["id"]]
-                for one in waiting:  # It arrived together with its call.
-                    one["cancelled"] = True
-                self.stale = self.stale or not waiting
-                return
-            call.cancelled = True
-            if call.task is not None:
-                call.task.get_loop().call_soon_threadsafe(call.task.cancel)
-        elif kind == "approval":
-            self.approve(frame)  # At once, because a running tool may wait for the call that it is about.
-        else:
-            self.backlog.append(frame)
-            if self.looping:
-                self.loop.call_soon_threadsafe(self.serve_backlog)
-
-    def drain(self) -> None:
-        """Handles the frames that have arrived, without waiting."""
-        channel = self.channel
-        if not channel.reading.acquire(False):
-            return  # Another thread reads, and handles them.
         try:
-            while channel.readable(0):
-                for frame in channel.receive():
-                    self.route(frame)
-        finally:
-            channel.reading.release()
+            if kind == "call" and get_ident() == interrupts.main:
+                self.call_in_main(call, frame)
+            elif kind == "call":
+                self.call(call, frame)
+            elif kind == "approval":
+                self.approve(call, frame)
+            elif kind == "load":
+                self.channel.send({"t": "loaded", "modules": [self.load(one) for one in frame["modules"]]})
+            elif kind == "schema":
+                self.schema(frame)
+            elif kind == "exit":
+                self.exit()
+        except BaseException:
+            report_bug()  # It must not reach the code that waits below.
 
-    def is_stale(self) -> bool:
-        """Whether a signal was for an earlier call, according to the cancellations."""
-        self.drain()
-        stale, self.stale = self.stale, False
-        return stale and not (interrupts.call is not None and interrupts.call.cancelled)
+    def call_in_main(self, call: Call, frame: Frame) -> None:
+        """Serves a call in the main thread, perhaps above code that waits there for a call of its own."""
+        if interrupts.call is None:
+            self.prepare()
+            self.call(call, frame)
+            return
+        streams = sys.stdout, sys.stderr, sys.stdin
+        limit = sys.getrecursionlimit()
+        raised = limit + stack_depth()  # The code above gets as much of the stack as the code below.
+        sys.setrecursionlimit(raised)
+        self.prepare()
+        try:
+            self.call(call, frame)
+        finally:
+            sys.stdout, sys.stderr, sys.stdin = streams
+            if sys.getrecursionlimit() == raised:
+                sys.setrecursionlimit(limit)
 
     # -- callbacks
 
-    def ask(self, call: Call, op: str, fields: Frame, cb: Optional[int] = None, loop: Any = None) -> Waiter:
-        """Sends a question for a call. The caller must hold interrupts."""
+    def ask(self, call: Call, questions: List[Question]) -> List[Frame]:
+        """Asks questions for a call, and waits for all answers. The caller must hold interrupts."""
+        in_main = get_ident() == interrupts.main
+        if in_main and interrupts.call not in (call, None):  # There is none in a forked child.
+            raise RuntimeError("a function can only use the context of its own call")
+        pump = in_main and not is_in_event_loop()
+        parked = self.parked if pump else Parked()
+        if pump:
+            self.is_free = True  # Before the questions are sent: what they lead to is to be served here.
+        try:
+            waiters = self.send_questions(call, questions, self.wake if pump else parked.wake)
+        except BaseException:
+            if pump:
+                self.is_free = False
+            raise
+
+        def is_done() -> bool:
+            return call.cancelled or all(waiter.reply is not None for waiter in waiters)
+
+        try:
+            if pump:
+                # A task that began meanwhile may be what another thread of this call waits for.
+                self.serve_until(lambda: is_done() and not (self.tasks and len(call.waiters) > len(waiters)))
+            else:
+                while not is_done():
+                    parked.sleep()
+        finally:
+            self.forget(call, waiters)
+            if not pump:
+                self.wake()  # The main thread may wait for the end of this question.
+        replies = [waiter.reply for waiter in waiters if waiter.reply is not None]
+        if len(replies) < len(waiters):
+            call.interrupted = True
+            raise CallInterrupted("the call was cancelled")
+        return replies
+
+    def send_questions(
+        self, call: Call, questions: List[Question], wake: Callable[[], None], loop: Any = None
+    ) -> List[Waiter]:
+        """Sends questions, all or none."""
         if _getpid() != HOST_PID:
             raise RuntimeError("a forked process cannot make calls in the run")
-        waiter = Waiter(self.next_cb() if cb is None else cb, loop)
-        self.waiters[waiter.id] = call.waiters[waiter.id] = waiter
-        frame = {"t": "callback", "id": call.id, "cb": waiter.id, "op": op, **fields}
-        if op == "step_end":
-            frame = {"t": "step_end", "id": call.id, "cb": waiter.id, **fields}
-        try:
-            if call.ended:  # Checked after the waiter is registered, because the end of a call answers all registered waiters.
-                raise RuntimeError("the call has ended")
-            body = to_bytes(encode(frame))
+        if call.cancelled:
+            call.interrupted = True
+            raise CallInterrupted("the call was cancelled")
+        waiters, bodies = [], []
+        for op, fields, cb in questions:
+            waiter = Waiter(self.next_cb() if cb is None else cb, wake, loop)
+            kind = {"t": "step_end"} if op == "step_end" else {"t": "callback", "op": op}
+            body = to_bytes(encode({**kind, "id": call.id, "cb": waiter.id, **fields}))
             if len(body) > MAX_RESULT:
                 raise ValueError(too_large(f"{len(body):,} bytes", "the input of a call"))
+            waiters.append(waiter)
+            bodies.append(body)
+        for waiter in waiters:
+            self.waiters[waiter.id] = call.waiters[waiter.id] = waiter
+        # Checked after the waiters are registered: the end of a call answers all registered ones.
+        if call.ended:
+            self.forget(call, waiters)
+            raise RuntimeError("the call has ended")
+        for body in bodies:
             self.channel.send_bytes(body)
-        except BaseException:
+        return waiters
+
+    def forget(self, call: Call, waiters: List[Waiter]) -> None:
+        for waiter in waiters:
             self.waiters.pop(waiter.id, None)
             call.waiters.pop(waiter.id, None)
-            raise
-        return waiter
-
-    def wait(self, call: Call, waiter: Waiter, held: bool) -> Frame:
-        """Waits for an answer. One waiting thread reads for all, and wakes the others.
-
-        `held` is the result of `Interrupts.hold`. An interrupt may raise only while this sleeps.
-        """
-        reading = self.channel.reading
-        try:
-            while waiter.reply is None:
-                if reading.acquire(False):
-                    try:
-                        while waiter.reply is None:
-                            if self.sleep(lambda: self.channel.readable(POLL_MS), held):
-                                for frame in self.channel.receive():
-                                    self.route(frame)
-                    finally:
-                        reading.release()
-                else:
-                    self.sleep(lambda: waiter.parked.acquire(True, POLL_MS / 1000), held)
-        finally:
-            self.waiters.pop(waiter.id, None)
-            call.waiters.pop(waiter.id, None)
-            for other in list(self.waiters.values()):  # Another waiting thread reads now.
-                if other.reply is None and other.loop is None:
-                    other.wake()
-                    break
-        return waiter.reply
-
-    @staticmethod
-    def sleep(wait: Callable[[], bool], held: bool) -> bool:
-        interrupts.release(held)
-        try:
-            return wait()
-        finally:
-            interrupts.hold()
 
     # -- calls
-
-    def serve(self, frame: Frame) -> None:
-        kind = frame["t"]
-        if kind == "call":
-            self.call(frame)
-        elif kind == "load":
-            self.channel.send({"t": "loaded", "modules": [self.load(one) for one in frame["modules"]]})
-        elif kind == "schema":
-            self.schema(frame)
-        elif kind == "exit":
-            self.exit()
 
     def exit(self) -> NoReturn:
         import atexit
@@ -162,10 +124,14 @@ class Host:
 
     def module(self, given: Frame) -> Module:
         """Imports a module on first use, and finds its tools."""
-        key = given["key"]
-        known = self.modules.get(key)
+        known = self.modules.get(given["key"])
         if known is not None:
             return known
+        with self.importing:
+            return self.modules.get(given["key"]) or self.import_module(given)
+
+    def import_module(self, given: Frame) -> Module:
+        key = given["key"]
         root = given.get("root") or "/"
         path = given.get("path")
         if path:
@@ -182,27 +148,25 @@ class Host:
         self.modules[key] = module
         return module
 
-    def prepare(self, call: Call) -> None:
+    def prepare(self) -> None:
         """Restores the streams that an earlier call may have replaced."""
         sys.stdout = self.stdout
         sys.stderr = self.stderr
         sys.stdin = self.stdin
 
-    def call(self, frame: Frame) -> None:
-        call = Call(frame["id"], None, frame.get("ctx"))
-        self.calls[call.id] = call
+    def call(self, call: Call, frame: Frame) -> None:
+        """Serves a call in this thread."""
         token = current.set(call)
-        self.prepare(call)
         try:
             self.start(call, frame)
         except BaseException as error:
-            self.finish(call, {"t": "error", "id": call.id, **describe_error(error, call.module)})
+            self.fail(call, error)
         finally:
             current.reset(token)
 
     def start(self, call: Call, frame: Frame) -> None:
         """Runs a sync call to its end, or starts an async one."""
-        if frame.get("cancelled"):
+        if call.cancelled:
             raise CallInterrupted("the call was cancelled before it began")
         given = frame["module"]
         module = self.modules.get(given["key"])
@@ -210,10 +174,13 @@ class Host:
             call.module = Module(given["key"], given.get("root") or "/", given.get("path") or "", None)
             done, value = interrupts.run(call, self.module, (given,), {})
             if not done:
-                self.finish(call, {"t": "error", "id": call.id, **describe_error(value, call.module, True)})
+                self.fail(call, value, True)
                 return
             module = value
         call.module = module
+        if frame.get("thread") and get_ident() == interrupts.main:  # It is here only for the import.
+            self.start_thread(call, frame)
+            return
         function = frame["function"]
         tool = module.tools.get(function) or module.find(function)
         args: Tuple[Any, ...] = ()
@@ -266,7 +233,7 @@ class Host:
                         f"the result cannot be written as JSON: {type(value).__name__}: {message_of(value)}"
                     )
                     value = ResultError(message).with_traceback(value.__traceback__)
-                self.finish(call, {"t": "error", "id": call.id, **describe_error(value, call.module)})
+                self.fail(call, value)
                 return
         for note in notes:
             self.logs.send(call, "log", "warning", note)
@@ -275,11 +242,16 @@ class Host:
             result["blobs"] = blobs
         self.finish(call, result)
 
+    def fail(self, call: Call, error: BaseException, importing: bool = False) -> None:
+        """Ends a call with an error."""
+        self.finish(call, {"t": "error", "id": call.id, **describe_error(error, call.module, importing)})
+
     def finish(self, call: Call, frame: Frame) -> None:
         """Ends a call and sends its answer."""
         self.logs.flush(call)
         call.ended = True
-        self.calls.pop(call.id, None)
+        if call.id is not None:
+            self.calls.pop(call.id, None)
         try:
             body = to_bytes(encode(frame))
             problem = too_large(f"{len(body):,} bytes") if len(body) > MAX_RESULT + 1024 else None
@@ -299,18 +271,32 @@ class Host:
     def start_async(self, call: Call, target: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         import asyncio
 
+        if get_ident() != interrupts.main:
+            loop = asyncio.new_event_loop()
+            try:
+                loop.run_until_complete(self.run_async(call, target, args, kwargs))
+            finally:
+                loop.close()
+            return
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
-        call.task = self.loop.create_task(self.run_async(call, target, args, kwargs))
-        self.tasks.add(call.task)
-        if not self.looping:
-            self.run_loop()
+        task = self.loop.create_task(self.run_async(call, target, args, kwargs))
+        self.tasks.add(task)
+        task.add_done_callback(self.end_task)
+
+    def end_task(self, task: Any) -> None:
+        self.tasks.discard(task)
+        if not self.tasks:
+            self.loop.stop()
 
     async def run_async(self, call: Call, target: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         import asyncio
 
+        call.task = asyncio.current_task()
         try:
             try:
+                if call.cancelled:
+                    raise asyncio.CancelledError
                 value = target(*args, **kwargs)
                 if hasattr(value, "__await__"):
                     value = await value
@@ -321,46 +307,9 @@ class Host:
                     raise
                 raise CallInterrupted("the call was cancelled").with_traceback(error.__traceback__) from None
         except BaseException as error:
-            self.finish(call, {"t": "error", "id": call.id, **describe_error(error, call.module)})
+            self.fail(call, error)
         else:
             self.finish_with(call, value)
-        finally:
-            self.tasks.discard(call.task)
-            if not self.tasks:
-                self.loop.stop()
-
-    def run_loop(self) -> None:
-        """Runs the event loop until no async call is left. Keeps the loop and its tasks for later calls."""
-        loop = self.loop
-        loop.add_reader(self.channel.fd, self.on_readable)
-        loop.call_soon(self.serve_backlog)  # Frames that arrived together with the call that starts the loop.
-        self.looping = True
-        try:
-            while self.tasks:
-                try:
-                    loop.run_forever()
-                except BaseException as error:  # Raised by a task or a callback that a tool left behind.
-                    self.logs.send(
-                        self.logs.no_call, "log", "error", f"in the event loop: {type(error).__name__}"
-                    )
-                    if loop.is_closed():
-                        _exit(1)
-        finally:
-            self.looping = False
-            loop.remove_reader(self.channel.fd)
-
-    def on_readable(self) -> None:
-        if self.channel.reading.acquire(False):
-            try:
-                for frame in self.channel.receive():
-                    self.route(frame)
-            finally:
-                self.channel.reading.release()
-        self.serve_backlog()
-
-    def serve_backlog(self) -> None:
-        while self.backlog:
-            self.serve(self.backlog.popleft())
 
     # -- discovery
 
@@ -370,7 +319,7 @@ class Host:
         call.captured = []
         call.module = Module(given["key"], given.get("root") or "/", given.get("path") or "", None)
         token = current.set(call)
-        self.prepare(call)
+        self.prepare()
         report: Frame = {"key": given["key"], "functions": [], "exposes": "nothing", "error": None}
         try:
             done, value = interrupts.run(call, self.describe, (given, report), {})
@@ -414,7 +363,7 @@ class Host:
         call = Call(None)
         call.module = Module(frame["key"], frame.get("root") or "/", frame.get("path") or "", None)
         token = current.set(call)
-        self.prepare(call)
+        self.prepare()
         try:
             done, value = interrupts.run(call, self.schema_of, (frame,), {})
         finally:
@@ -441,29 +390,21 @@ class Host:
             value = inner
         return schema_of_type(value)
 
-    def approve(self, frame: Frame) -> None:
+    def approve(self, call: Call, frame: Frame) -> None:
         """Calls the function of `@tool(approval=…)`."""
-        call = Call(frame["id"])
         given = frame["module"]
         call.module = self.modules.get(given["key"]) or Module(
             given["key"], given.get("root") or "/", given.get("path") or "", None
         )
         token = current.set(call)
         try:
-            if get_ident() == interrupts.main and interrupts.call is None:
-                done, value = interrupts.run(call, self.verdict, (frame,), {})
-            else:
-                try:
-                    done, value = True, self.verdict(frame)
-                except BaseException as error:
-                    done, value = False, error
-            self.logs.flush(call)
+            done, value = interrupts.run(call, self.verdict, (frame,), {})
         finally:
             current.reset(token)
         if done:
-            self.channel.send({"t": "result", "id": call.id, "value": value})
+            self.finish(call, {"t": "result", "id": call.id, "value": value})
         else:
-            self.channel.send({"t": "error", "id": call.id, **describe_error(value, call.module)})
+            self.fail(call, value)
 
     def verdict(self, frame: Frame) -> str:
         tool = self.module(frame["module"]).find(frame["function"])

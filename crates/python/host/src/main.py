@@ -52,11 +52,8 @@ def main(argument: str, view: str = "") -> None:
     )
     try:
         host.run()
-    except BaseException:  # A bug in this file. A normal exit would wait for the threads of tools.
-        import traceback
-
-        os.write(2, traceback.format_exc().encode("utf-8", "replace"))
-        _exit(70)
+    except BaseException:
+        report_bug()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,10 @@ library, and runs on Python 3.9 to 3.13.
 
 Its sections are joined from `crates/python/host/src`, in the order of the file `ORDER` there.
 
+One thread reads the socket. The main thread runs the calls that take turns, and the event loop. Code that waits there for
+a call of its own lets the main thread serve other calls meanwhile, above it on the stack. Calls that may run
+beside others have threads of their own.
+
 Three rules explain most of what looks unusual here:
 
 - The start is fast. The top of the file imports only the modules that framing needs. Functions import
@@ -21,7 +25,7 @@ import _signal  # type: ignore[import-not-found]  # `signal` converts numbers to
 import os
 import sys
 from _collections import deque  # type: ignore[import-not-found]  # `collections` imports much more.
-from _thread import RLock, allocate_lock, get_ident
+from _thread import RLock, allocate_lock, get_ident, start_new_thread
 from contextvars import ContextVar
 from io import TextIOBase, UnsupportedOperation
 from itertools import count
@@ -57,6 +61,7 @@ _read = os.read
 _write = os.write
 _set_signal = _signal.signal
 _signal_mask = _signal.pthread_sigmask
+_kill_thread = _signal.pthread_kill
 
 HOST_FILE = (lambda: 0).__code__.co_filename
 HOST_PID = _getpid()
@@ -65,8 +70,6 @@ HOST_PID = _getpid()
 MAX_FRAME = 64 << 20
 #: Largest result. No model reads more, and the journal would hold it.
 MAX_RESULT = 16 << 20
-#: How long a wait sleeps at most. A signal just before a sleep begins does not end the sleep.
-POLL_MS = 1000
 #: Most characters that one call may print.
 MAX_LOG = 256 << 10
 MAX_MESSAGE = 4_000

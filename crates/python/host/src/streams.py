@@ -11,6 +11,7 @@ class Call:
         "sandbox",
         "ended",
         "cancelled",
+        "interrupted",
         "waiters",
         "logged",
         "lines",
@@ -28,6 +29,8 @@ class Call:
         self.sandbox = Sandbox([Mount(one["at"], one["path"], one.get("mode", "ro")) for one in mounts])
         self.ended = False
         self.cancelled = False
+        #: Whether its code or its task was interrupted because of that.
+        self.interrupted = False
         self.waiters: Dict[int, Waiter] = {}
         self.logged = 0
         #: Output without a line end yet, by stream and thread.
@@ -36,8 +39,12 @@ class Call:
         self.captured: Optional[List[str]] = None
         self.task: Any = None
 
+    def has_open_questions(self) -> bool:
+        return any(waiter.reply is None for waiter in list(self.waiters.values()))
 
-#: The call of the running code: in the main thread, in tasks, and in threads that got the context.
+
+#: The call of the running code: in the main thread, in tasks, in threads of calls, and in threads that got the
+#: context.
 current: ContextVar[Optional[Call]] = ContextVar("llm_do_call", default=None)
 
 
@@ -48,10 +55,12 @@ class Logs:
         self.channel = channel
         self.lock = RLock()  # Reentrant: a finaliser may print while its thread prints.
         self.no_call = Call(None)
+        #: The calls that run in threads of their own.
+        self.beside: Set[Call] = set()
 
     def owner(self) -> Call:
-        """The call of the running code. A thread without context belongs to the sync call, if there is one."""
-        return current.get() or interrupts.call or self.no_call
+        """The call of the running code. Output of a thread without context is the sync call's, if only one runs."""
+        return current.get() or (None if self.beside else interrupts.call) or self.no_call
 
     def write(self, stream: str, text: str) -> None:
         held = interrupts.hold()

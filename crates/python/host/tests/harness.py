@@ -149,6 +149,11 @@ class Host:
         self.send(t="load", modules=list(modules))
         return self.next("loaded")["modules"]
 
+    def cancel(self, id: int) -> None:
+        """Cancels a call, as llm-do does it: a frame and a signal."""
+        self.send(t="cancel", id=id)
+        self.interrupt()
+
     def interrupt(self) -> None:
         os.kill(self.process.pid, signal.SIGINT)
 

@@ -66,15 +66,14 @@ class Importing(HostTest):
         self.host.send(t="exit")
         self.assertEqual(self.host.process.wait(30), 0)
 
-    def test_endless_import_can_be_interrupted_and_says_where(self) -> None:
+    def test_endless_import_of_a_call_can_be_interrupted_and_says_where(self) -> None:
         # The loop makes the mark, so an interrupt that follows the mark arrives in the loop.
         mark = f"{self.root}/mark"
         module = self.module(f"n = 0\nwhile True:\n    n += 1\n    if n == 1: open({mark!r}, 'w').close()\n")
-        self.host.send(t="load", modules=[module])
+        id = self.host.start_call(module, "f")
         self.wait_until(lambda: os.path.exists(mark), "the import")
-        self.host.interrupt()
-        error = self.host.next("loaded")["modules"][0]["error"]
-        self.assertEqual(error["kind"], "cancelled")
+        self.host.cancel(id)
+        error = self.error(self.host.finish_call(id), "cancelled")
         self.assertIn(error["frames"][0]["line"], (2, 3, 4))
 
     def test_other_modules_of_a_load_are_not_harmed(self) -> None:
@@ -398,16 +397,22 @@ class Interrupting(HostTest):
 
     def test_endless_loop(self) -> None:
         id = self.started("def f():\n    MARK\n    while True:\n        pass\n")
-        self.host.send(t="cancel", id=id)
-        self.host.interrupt()
+        self.host.cancel(id)
         error = self.error(self.host.finish_call(id), "cancelled")
         self.assertEqual(error["frames"][0]["function"], "f")
         self.check_alive()
 
-    def test_without_a_cancel_frame(self) -> None:
+    def test_a_signal_alone_interrupts_nothing(self) -> None:
+        id = self.started(
+            "import time\ndef f():\n    MARK\n    for _ in range(20): time.sleep(0.01)\n    return 'whole'\n"
+        )
+        self.host.interrupt()
+        self.assertEqual(self.host.finish_call(id).get("value"), "whole")
+
+    def test_a_cancellation_alone_suffices(self) -> None:
         # Not one long sleep: a signal in the moment before it begins would not end it.
         id = self.started("import time\ndef f():\n    MARK\n    while True:\n        time.sleep(0.05)\n")
-        self.host.interrupt()
+        self.host.send(t="cancel", id=id)
         self.error(self.host.finish_call(id), "cancelled")
         self.check_alive()
 
@@ -417,7 +422,7 @@ class Interrupting(HostTest):
         )
         id = self.host.start_call(module, "f")
         self.host.next("callback")
-        self.host.interrupt()
+        self.host.cancel(id)
         self.error(self.host.finish_call(id), "cancelled")
         self.check_alive()
 
@@ -450,7 +455,7 @@ class Interrupting(HostTest):
         )
         self.host.value(module, "g")
         id = self.started("def f():\n    MARK\n    while True:\n        pass\n")
-        self.host.interrupt()
+        self.host.cancel(id)
         self.error(self.host.finish_call(id), "cancelled")
 
     def test_signals_while_printing_break_no_frame(self) -> None:
@@ -467,7 +472,7 @@ class Interrupting(HostTest):
             """
         for _ in range(20):
             id = self.started(text)
-            self.host.interrupt()
+            self.host.cancel(id)
             answer = self.host.finish_call(id)
             # Since 3.12 an exception that a signal raises at the end of a loop can miss the `try` around it.
             self.assertIn("CallInterrupted", (answer.get("value"), answer.get("type")), answer)
@@ -485,7 +490,7 @@ class Interrupting(HostTest):
                 return Slow()
             """
         id = self.started(text)
-        self.host.interrupt()
+        self.host.cancel(id)
         self.error(self.host.finish_call(id), "cancelled")
 
     def test_interrupted_while_the_error_is_described(self) -> None:
@@ -499,21 +504,8 @@ class Interrupting(HostTest):
                 raise Bad()
             """
         id = self.started(text)
-        self.host.interrupt()
+        self.host.cancel(id)
         self.assertEqual(self.error(self.host.finish_call(id), "exception")["type"], "Bad")
-
-    def test_cancelled_flag(self) -> None:
-        text = """
-            from llm_do import ToolContext
-            def f(ctx: ToolContext):
-                MARK
-                while not ctx.cancelled:
-                    pass
-                return "stopped in order"
-            """
-        id = self.started(text)
-        self.host.send(t="cancel", id=id)
-        self.assertEqual(self.host.finish_call(id).get("value"), "stopped in order")
 
     def test_swallowed_interrupt_leaves_the_host_killable(self) -> None:
         text = """
@@ -526,8 +518,7 @@ class Interrupting(HostTest):
                     except BaseException:
                         print("never")
             """
-        self.started(text)
-        self.host.interrupt()
+        self.host.cancel(self.started(text))
         frame = self.host.receive()
         if frame["t"] == "error":  # As above: it was not swallowed after all.
             self.error(frame, "cancelled")

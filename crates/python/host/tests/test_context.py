@@ -194,17 +194,6 @@ def f(ctx: ToolContext, n: int):
             host.answer = answer_at(level)
         self.assertEqual(hosts[0].value(module, "f", n=5), 6)
 
-    def test_frames_that_come_while_a_call_waits_are_served_after_it(self) -> None:
-        module = self.module(
-            HEAD + "def f(ctx: ToolContext):\n    return ctx.call('w')\ndef g():\n    return 2\n"
-        )
-        first = self.host.start_call(module, "f")
-        frame = self.host.receive()
-        second = self.host.start_call(module, "g")
-        self.host.send(t="reply", id=first, cb=frame["cb"], value=1)
-        self.assertEqual(self.host.finish_call(first)["value"], 1)
-        self.assertEqual(self.host.finish_call(second)["value"], 2)
-
     def test_approval_is_answered_while_a_call_waits(self) -> None:
         module = self.module(
             HEAD
