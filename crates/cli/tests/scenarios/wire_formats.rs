@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     process::{Command, Stdio},
     sync::{
         Arc,
@@ -388,7 +388,9 @@ fn serve_without_end() -> (String, Arc<AtomicUsize>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&sent);
     std::thread::spawn(move || {
-        let mut client = listener.accept().expect("a client").0;
+        let mut client = BufReader::new(listener.accept().expect("a client").0);
+        read_request(&mut client);
+        let mut client = client.into_inner();
         let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
         let said = "x".repeat(1 << 16);
         let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{said}\"}}}}]}}\n\n");
@@ -401,20 +403,25 @@ fn serve_without_end() -> (String, Arc<AtomicUsize>) {
     (url, sent)
 }
 
+/// Reads one request, which an answer must not precede.
+fn read_request(reader: &mut BufReader<TcpStream>) {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(reader.read_line(&mut head).expect("a line") > 0, "{head}");
+    }
+    let length =
+        head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.expect("a length")];
+    reader.read_exact(&mut body).expect("a body");
+}
+
 /// A server that answers one request with this event stream.
 fn serve_stream(stream: &'static str) -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     let served = std::thread::spawn(move || {
         let mut reader = BufReader::new(listener.accept().expect("a client").0);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert!(reader.read_line(&mut head).expect("a line") > 0, "{head}");
-        }
-        let length =
-            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-        let mut body = vec![0; length.expect("a length")];
-        reader.read_exact(&mut body).expect("a body");
+        read_request(&mut reader);
         let length = stream.len();
         let answer = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{stream}"
