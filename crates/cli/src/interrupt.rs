@@ -1,12 +1,13 @@
-//! Ctrl-C: the first one ends the run in order with exit code 130, the second one ends the process at once.
+//! Signals that end a run. Ctrl-C: the first one ends the run in order with exit code 130, the second one ends the process
+//! at once. The limit of processor time ends the run in order.
 
 use crate::{exit::Exit, terminal::Terminal};
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGXFSZ},
     iterator::Signals,
 };
 use std::{
-    io,
+    io::{self, Write as _},
     sync::{Arc, Mutex, PoisonError},
     thread,
 };
@@ -17,6 +18,8 @@ pub(crate) fn report_file_size_limit() {
     // Without a handler the process would end as before, which is no reason not to start.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
+
+const OUT_OF_TIME: &str = "\nerror: the limit of processor time (`ulimit -t`) is reached; llm-do ends\n";
 
 type Action = Box<dyn Fn() + Send>;
 
@@ -31,13 +34,21 @@ struct State {
 }
 
 impl Interrupts {
-    /// Takes over SIGINT, SIGTERM and SIGHUP. `terminal` is put back in order before the process ends at once.
+    /// Takes over SIGINT, SIGTERM, SIGHUP and SIGXCPU. `terminal` is put back in order before the process ends at once.
     pub(crate) fn listen(terminal: Option<Arc<Terminal>>) -> io::Result<Self> {
         let this = Self(Arc::default());
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXCPU])?;
         let shared = this.clone();
         thread::Builder::new().name("signals".into()).spawn(move || {
-            for _signal in signals.forever() {
+            for signal in signals.forever() {
+                if signal == SIGXCPU {
+                    // The kernel repeats it each second until the run has ended or the hard limit is reached.
+                    if shared.came() {
+                        continue;
+                    }
+                    // There is nowhere to say that stderr is gone.
+                    let _ = io::stderr().lock().write_all(OUT_OF_TIME.as_bytes());
+                }
                 if shared.first() {
                     continue;
                 }
@@ -53,6 +64,11 @@ impl Interrupts {
     /// What the first signal does from here on. Before, there is nothing to bring to an end: it ends the process.
     pub(crate) fn on_first(&self, action: impl Fn() + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).on_first = Some(Box::new(action));
+    }
+
+    /// Whether a signal has been acted on before.
+    fn came(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).came
     }
 
     /// Whether the signal that has come was the first, and has been acted on.

@@ -7,6 +7,7 @@ mod result;
 use crate::{
     args::{Format, Global},
     paint::Paint,
+    rows::wrapped,
     screen::Screen,
     visible,
 };
@@ -21,6 +22,7 @@ use progress::Progress;
 use serde_json::Value;
 use std::{
     io::{self, IsTerminal},
+    os::fd::AsFd,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -65,17 +67,25 @@ impl Output {
         }
     }
 
+    /// A line on stderr. On a terminal it is wrapped behind a bar, because it may hold words of others.
+    pub(crate) fn line(&self, text: &str) {
+        match self.err_terminal {
+            true => self.screen.line(&wrapped(text, columns(io::stderr()))),
+            false => self.screen.line(text),
+        }
+    }
+
     /// A warning, unless none are wanted.
     pub(crate) fn warn(&self, text: &str) {
         if !self.quiet {
-            self.screen.line(&format!("{} {}", self.err.warning("warning:"), visible::text(text)));
+            self.line(&format!("{} {}", self.err.warning("warning:"), visible::text(text)));
         }
     }
 
     /// Something worth knowing that needs no action.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            self.screen.line(&format!("{} {}", self.err.dim("note:"), visible::text(text)));
+            self.line(&format!("{} {}", self.err.dim("note:"), visible::text(text)));
         }
     }
 
@@ -96,8 +106,7 @@ impl Output {
 
     /// Columns of the terminal that stdout is.
     pub(crate) fn columns(&self) -> usize {
-        rustix::termios::tcgetwinsize(io::stdout())
-            .map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
+        columns(io::stdout())
     }
 
     /// Whether calls are shown as they come and go.
@@ -110,6 +119,11 @@ impl Output {
     fn streams_answer(&self) -> bool {
         !self.quiet && self.format == Format::Text && self.out_terminal && self.err_terminal
     }
+}
+
+fn columns(terminal: impl AsFd) -> usize {
+    rustix::termios::tcgetwinsize(terminal)
+        .map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
 }
 
 /// Why a run refuses calls that need an approval.

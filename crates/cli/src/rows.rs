@@ -167,6 +167,44 @@ impl Rows {
     }
 }
 
+/// A line with our own colours for a terminal with that many columns. What does not fit in the first row, and further
+/// lines, continue behind the bar: a terminal would continue them in its first column.
+pub(crate) fn wrapped(text: &str, columns: usize) -> String {
+    let most = columns.max(NARROWEST) - 1;
+    let mut out = String::with_capacity(text.len() + 16);
+    for (number, line) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
+        let mut used = 0;
+        if number > 0 {
+            out.push('\n');
+            out.push_str(FURTHER);
+            used = BAR;
+        }
+        let mut rest = line;
+        while !rest.is_empty() {
+            if let Some(taken) = visible::colour(rest) {
+                out.push_str(&rest[..taken]);
+                rest = &rest[taken..];
+                continue;
+            }
+            let next = rest.char_indices().skip(1).find(|(_, c)| *c == '\u{1b}');
+            let until = next.map_or(rest.len(), |(at, _)| at);
+            let shown = tamed(&expanded(&rest[..until])).into_owned();
+            for character in shown.graphemes(true) {
+                let wide = width(character);
+                if used + wide > most && used > BAR {
+                    out.push('\n');
+                    out.push_str(FURTHER);
+                    used = BAR;
+                }
+                out.push_str(character);
+                used += wide;
+            }
+            rest = &rest[until..];
+        }
+    }
+    out
+}
+
 /// Columns that a terminal may need for a text: the larger number where terminals differ.
 fn width(text: &str) -> usize {
     if text.is_ascii() {
@@ -249,6 +287,19 @@ mod tests {
         let rows =
             ["  │   one", "  │   xxxxxxxxxx[70 spa", "  ┆   ces]main wants to", "  ┆    call read_file"];
         assert_eq!(shown.lines().collect::<Vec<_>>(), rows);
+    }
+
+    #[test]
+    fn a_painted_line_continues_behind_the_bar() {
+        let line = format!("\u{1b}[32m✓\u{1b}[0m call \u{1b}[2m{}\u{1b}[0m done\nmain wants", "x".repeat(20));
+        let shown = wrapped(&line, 24);
+        let rows = [
+            "\u{1b}[32m✓\u{1b}[0m call \u{1b}[2mxxxxxxxxxxxxxxxx",
+            "  ┆ xxxx\u{1b}[0m done",
+            "  ┆ main wants",
+        ];
+        assert_eq!(shown.lines().collect::<Vec<_>>(), rows);
+        assert_eq!(wrapped("\u{1b}]0;owned", 24), "\\x1b]0;owned");
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod view;
 
 pub use domain::{BadDomain, Domain, Host};
 pub use place::{Place, VirtualPath};
-pub use protection::{Class, Protection, TEMPORARY_PREFIX};
+pub use protection::{Class, FurtherProtection, Protection, TEMPORARY_PREFIX};
 pub use view::{Approvals, Located, Mount, NotOwn, Origin, View};
 
 use serde::{Deserialize, Serialize};
@@ -303,6 +303,13 @@ impl Authority {
         Self { bounds: self.bounds.with_variables(names), ..self }
     }
 
+    /// This authority, in which these files are protected as well. Only the grant resolver calls this.
+    #[must_use]
+    pub fn protecting(self, files: impl IntoIterator<Item = Place>) -> Self {
+        let protection = Protection::clone(&self.protection).with_defining(files);
+        Self { protection: Arc::new(protection), ..self }
+    }
+
     /// The real places.
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
@@ -422,10 +429,26 @@ impl Authority {
         self.view.locate_tree(&path, &self.bounds, &self.protection)
     }
 
-    /// Whether a process with this authority can read what others write: from the network, or in an untrusted mount.
+    /// Whether a process with this authority can read what others write: from the network, or in files.
     pub fn reaches_untrusted(&self) -> bool {
-        self.bounds.network != Network::Off
-            || self.view.mounts().iter().any(|mount| mount.untrusted && self.bounds.overlaps(&mount.place))
+        self.bounds.network != Network::Off || self.sees_untrusted()
+    }
+
+    /// Whether its view has files that others write: in an untrusted mount, or at a place that any worker of the program
+    /// declares untrusted.
+    pub fn sees_untrusted(&self) -> bool {
+        let mut mounts = self.view.mounts().iter().filter(|mount| self.bounds.overlaps(&mount.place));
+        mounts.any(|mount| {
+            let inside = |place: &Place| place.is_within(&mount.place) && self.bounds.overlaps(place);
+            let shows = |place: &Place| mount.place.is_within(place) || inside(place);
+            mount.untrusted || self.protection.untrusted().any(shows)
+        })
+    }
+
+    /// Whether others write what is at a real place, as far as mounts say so: one of this view that shows it, or one of
+    /// any worker of the program.
+    pub fn is_untrusted(&self, place: &Place) -> bool {
+        self.view.shows_untrusted(place) || self.protection.is_untrusted(place)
     }
 
     /// Whether anything can be written. If not, tools that write need not be offered.

@@ -223,7 +223,6 @@ impl Machinery {
         self.seal_key.get_or_init(|| SealKey::of(&self.home).ok()).as_ref()
     }
 
-    /// Folder of the journals.
     /// The places that earlier runs of the program wrote untrusted words to.
     ///
     /// # Errors
@@ -236,6 +235,12 @@ impl Machinery {
         }
     }
 
+    /// The user's folder of llm-do.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Folder of the journals.
     pub(crate) fn runs_dir(&self) -> &Path {
         &self.recorded.runs_dir
     }

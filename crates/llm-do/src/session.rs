@@ -16,26 +16,27 @@ use crate::{
     settings::{Input, RunOptions, Settings},
 };
 use llm_do_core::{
-    authority::{Authority, Extent, Network},
+    authority::{Authority, Extent, Network, Place},
     driver::{Driver, MemoryDriver},
     engine::{Engine, Explained, RunContext},
-    gate::{Gate, Mode},
+    gate::{Gate, Mode, RuleLine, Set},
     journal::{RecordKind, Runtime},
     launch::{Launch, RunRecords, RunStart},
     model::{Blob, Models},
     operator::{Deferring, Operator, Unattended},
     toolset::ToolsetRegistry,
     vfs::FileSystem,
-    worker::{ModelChoice, WorkerDefinition},
+    worker::{BoundPath, ModelChoice, WorkerDefinition},
 };
 use llm_do_program::{
     BindError, Diagnostic, Program,
     signature::{self, Given},
 };
 use llm_do_runs::{EventSink, JournalWriter, LocalDriver};
+use llm_do_sandbox::place_of;
 use serde_json::Value;
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
@@ -361,7 +362,37 @@ impl Session {
     /// What the entry may touch, where none of its parameters hands anything over.
     pub(crate) fn authority(&self) -> Authority {
         let places = grant::places(&self.opened.grants);
-        self.program().authority(&places, self.network(), &[]).with_variables(self.variables())
+        self.beginning(&places, &[])
+    }
+
+    /// What the entry may touch, with these places and bound parameters.
+    fn beginning(&self, places: &[Extent], bound: &[BoundPath]) -> Authority {
+        self.program()
+            .authority(places, self.network(), bound)
+            .with_variables(self.variables())
+            .protecting(self.deciding_files())
+    }
+
+    /// The files beside the program's definitions that decide about the run, and about the next one: those that sets of the
+    /// operator's rules are read from, scripts that stand in for a model, and weights.
+    fn deciding_files(&self) -> Vec<Place> {
+        let machinery = &self.loaded.machinery;
+        let (operator, user) = (&self.opened.gate.operator, &self.opened.gate.user.lines);
+        let sets = |rules: &[RuleLine], folder: &Path| -> Vec<PathBuf> {
+            let files = rules.iter().flat_map(|rule| rule.conditions.sets()).filter_map(Set::file);
+            files.map(|set| folder.join(&*set.file)).collect()
+        };
+        let mut files = sets(operator, &machinery.current_dir);
+        files.extend(sets(user, machinery.home()));
+        let workers = self.loaded.workers.iter().filter_map(|worker| self.opened.choice.of(worker).ok());
+        let models = workers.chain(self.opened.choice.default.clone());
+        let local = models.filter(|model| ["script", "local"].contains(&model.provider()));
+        files.extend(local.map(|model| machinery.current_dir.join(model.model())));
+        files.sort();
+        files.dedup();
+        // A name of weights in the user's catalogue is no file here.
+        files.retain(|file| file.exists());
+        files.iter().filter_map(|file| named_and_real(file)).flatten().collect()
     }
 
     /// The granted variables whose values the redactor knows.
@@ -417,11 +448,17 @@ impl Session {
         let bound = bound.map_err(missing::unbound)?;
         let value = complete;
         signature::validate_input(&entry.id, &entry.signature, &value)?;
-        let authority = program.authority(&places, self.network(), &bound).with_variables(self.variables());
+        let authority = self.beginning(&places, &bound);
         let attached = if attach { &input.attachments[..] } else { &[] };
         let attachments = attachments::read(entry, attached)?;
         Ok(Start { input: value, attachments, authority })
     }
+}
+
+/// The place that names a file, and the one that it leads to.
+fn named_and_real(file: &Path) -> Option<[Place; 2]> {
+    let folder = place_of(file.parent()?).ok()?;
+    Some([folder.join(file.file_name()?.to_str()?), place_of(file).ok()?])
 }
 
 /// The date in UTC, as templates see it.

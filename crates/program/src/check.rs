@@ -128,6 +128,12 @@ pub fn check_exports(tree: Arc<dyn SourceTree>, toolsets: ToolsetRegistry) -> Ve
     found
 }
 
+/// Reads the templates and files that the instructions of loaded workers include.
+pub(crate) fn read_templates(loading: &Loading) {
+    let Loading { packages, workers, host, .. } = loading;
+    prompts::check(&Scope::of_prompts(packages, workers, host), &mut Vec::new());
+}
+
 /// What [`check`] finds about the workers of a run and keeps the run from starting, beyond what loading finds; and
 /// warnings about rules. Python files are inspected only where a rule depends on them.
 pub(crate) fn before_run(source: &Source, loading: &Loading, entry: &Arc<str>) -> Vec<Diagnostic> {

@@ -12,11 +12,13 @@ pub(crate) struct Context<'a> {
     /// Whose worker it is.
     pub(crate) package: &'a Package,
     pub(crate) host: &'a LoadOptions,
+    /// The files of the worker's package, as the worker's definition reads them.
+    pub(crate) tree: &'a dyn SourceTree,
 }
 
 impl Context<'_> {
     /// The files of the worker's package.
     pub(crate) fn tree(&self) -> &dyn SourceTree {
-        self.package.tree.as_ref()
+        self.tree
     }
 }

@@ -1,11 +1,11 @@
 //! The output of `llm-do list`.
 
 use crate::{
+    context::Context,
     diagnostics::{Diagnostic, Diagnostics, tidy},
     front_matter, keys,
     load_options::LoadOptions,
     loading::Loading,
-    package::Package,
     resolve::{PackageId, WorkerFile},
     shape,
     show::ShownTools,
@@ -36,7 +36,7 @@ pub struct Listing {
     pub description: Option<String>,
     /// Its own model.
     pub model: Option<String>,
-    /// Why its file cannot be read.
+    /// Why its file cannot be read, or what is wrong with its model.
     pub problem: Option<String>,
 }
 
@@ -53,13 +53,15 @@ pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagno
         return Err(Diagnostics(found));
     }
     let packages = &loading.packages;
+    let context = loading.context(PackageId::PROGRAM);
     let program = packages.program();
     let mut workers: Vec<Listing> =
-        program.scan().into_iter().map(|located| listing(program, located)).collect();
-    for library in program.dependencies.iter().map(|id| packages.get(*id)) {
+        program.scan().into_iter().map(|located| listing(&context, located)).collect();
+    for id in &program.dependencies {
+        let (library, context) = (packages.get(*id), loading.context(*id));
         for (id, export) in library.exports() {
             workers.push(match library.layout.resolve(library.tree.as_ref(), export) {
-                Ok(located) => listing(library, located),
+                Ok(located) => listing(&context, located),
                 Err(error) => Listing {
                     id: library.global_id(&id).to_string(),
                     path: library.tree.shown(export),
@@ -70,7 +72,6 @@ pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagno
             });
         }
     }
-    let context = loading.context(PackageId::PROGRAM);
     let named = program.manifest.entry.as_ref().and_then(Node::as_text);
     let is_python = |entry: &&str| tool_reference::function(packages, entry, context.policy()).is_some();
     Ok(Listed {
@@ -80,7 +81,8 @@ pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagno
     })
 }
 
-fn listing(package: &Package, located: WorkerFile) -> Listing {
+fn listing(context: &Context<'_>, located: WorkerFile) -> Listing {
+    let package = context.package;
     let document = front_matter::definition(package.tree.as_ref(), &located.path);
     let (keys, problem) = match document {
         Ok(document) => (Some(document.keys), None),
@@ -90,11 +92,15 @@ fn listing(package: &Package, located: WorkerFile) -> Listing {
     let keys = keys.map(|keys| shape::check(&keys, keys::WORKER, "", &mut Vec::new()));
     let text =
         |key: &str| keys.as_ref().and_then(|keys| keys.get(key)).and_then(Node::as_text).map(str::to_owned);
+    let mut found = Vec::new();
+    if let Some(model) = keys.as_ref().and_then(|keys| keys.get("model")) {
+        context.model_name(model, &mut found);
+    }
     Listing {
         description: text("description"),
         model: text("model"),
         id: package.global_id(&located.id).to_string(),
         path: package.tree.shown(&located.path),
-        problem,
+        problem: problem.or_else(|| found.first().map(ToString::to_string)),
     }
 }

@@ -92,7 +92,8 @@ impl Loading {
     }
 
     pub(crate) fn context(&self, package: PackageId) -> Context<'_> {
-        Context { packages: &self.packages, package: self.packages.get(package), host: &self.host }
+        let of = self.packages.get(package);
+        Context { packages: &self.packages, package: of, host: &self.host, tree: of.tree.as_ref() }
     }
 
     /// The entry of a run.

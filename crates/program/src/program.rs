@@ -3,7 +3,7 @@
 use crate::{
     check::{self, scope::Scope},
     context::Context,
-    diagnostics::{Diagnostic, Diagnostics, tidy},
+    diagnostics::{Diagnostic, Diagnostics, codes, tidy},
     effective::Effective,
     front_matter,
     load_options::LoadOptions,
@@ -11,13 +11,14 @@ use crate::{
     manifest::{Manifest, Provider},
     mounts::{RequiredGrant, Wanted, default_mount},
     package::{Package, Packages},
-    protected,
+    protected::{self, Callable},
     recording_tree::RecordingTree,
     resolve::{PackageId, WorkerFile},
     rules::read_set_file,
     show::Shown,
     signature::{InputError, show},
     source::{RealPlace, SourceTree, plain},
+    span::Span,
     start::{Source, Start},
 };
 use llm_do_core::{
@@ -25,7 +26,7 @@ use llm_do_core::{
     gate::{Mode, Policy, RuleLine, Set, ToolSet},
     model::ModelName,
     source::{FunctionId, FunctionSource},
-    worker::{BoundPath, DefinitionError, Definitions, Delegation, WorkerDefinition},
+    worker::{BoundPath, CodeModule, DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
 use serde_json::Value;
 use std::{
@@ -67,6 +68,8 @@ pub struct Program {
     model: Option<ModelName>,
     /// Covers every file that was read while the program was loaded, and those that could be read later.
     protection: Arc<Protection>,
+    /// The workers that are loaded when they are called.
+    callable: Option<Arc<Callable>>,
     entry: Arc<WorkerDefinition>,
     workers: Mutex<Workers>,
     /// The imports of each worker, by its name.
@@ -115,10 +118,16 @@ impl Program {
             let folder = package.tree.root().name();
             if folder.is_empty() { "program".to_owned() } else { folder.to_owned() }
         });
-        let protection = protected::protection(&packages, &workers, source.work.as_ref())
-            .with_defining(files.read_places());
+        let protection =
+            protected::protection(&packages, &workers, source.work.as_ref()).with_defining(files.places());
+        let callable = Callable::of(source.clone(), &host, &workers);
+        let protection = match callable.clone() {
+            Some(callable) => protection.with_further(callable),
+            None => protection,
+        };
         let program = Self {
             protection: Arc::new(protection),
+            callable,
             host,
             packages,
             work: source.work,
@@ -423,13 +432,14 @@ impl Program {
             }
             return Err(same_id(&known.located, &located, None, &self.packages).into());
         }
-        let context = Context {
-            packages: &self.packages,
-            package: self.packages.get(located.package),
-            host: &self.host,
-        };
-        let document = front_matter::definition(context.package.tree.as_ref(), &located.path)?;
+        let of = self.packages.get(located.package);
+        let files = RecordingTree::new(Arc::clone(&of.tree));
+        let context = Context { packages: &self.packages, package: of, host: &self.host, tree: &files };
+        let document = front_matter::definition(context.tree(), &located.path)?;
         let effective = context.worker(&located, &document, &mut found).effective;
+        if located.package == PackageId::PROGRAM {
+            self.compare_with_start(&located, &files, effective.as_ref())?;
+        }
         match effective.filter(|_| !found.iter().any(Diagnostic::is_error)) {
             Some(effective) => Ok(Arc::clone(self.lock().entry(name).or_insert_with(|| Arc::new(effective)))),
             None => {
@@ -437,6 +447,34 @@ impl Program {
                 Err(Diagnostics(found))
             }
         }
+    }
+
+    /// Refuses a worker of the program that is read now, if the run itself may have written it: a file of its definition
+    /// was not read before the first file was touched.
+    fn compare_with_start(
+        &self,
+        located: &WorkerFile,
+        files: &RecordingTree,
+        effective: Option<&Effective>,
+    ) -> Result<(), Diagnostics> {
+        let Some(callable) = &self.callable else { return Ok(()) };
+        let levels = effective.map(|it| it.definition.tools.as_ref()).unwrap_or_default();
+        let own = levels.iter().filter(|level| level.package == self.package().code);
+        let modules = own.flat_map(|level| &level.modules).filter_map(|it| match &it.module {
+            CodeModule::File(place) => Some(place.clone()),
+            CodeModule::Installed { .. } => None,
+        });
+        let read: Vec<Place> = files.found().into_iter().chain(modules).collect();
+        let Some(new) = callable.first_new(&read) else { return Ok(()) };
+        let file = front_matter::unread(self.tree().as_ref(), &located.path);
+        Err(Diagnostic::error(codes::WORKER_NOT_FOUND, format!("this run has no worker `{}`", located.id))
+            .at(&Span::whole(&file))
+            .note(format!(
+                "`{}` was not found when the run first touched a file; the run itself may have made it",
+                self.protection.relative(new)
+            ))
+            .help(format!("to use a worker of any place, name it in `allow_workers`: `./{}`", located.path))
+            .into())
     }
 }
 

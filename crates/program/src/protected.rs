@@ -1,19 +1,148 @@
 //! What defines a program and is protected while it runs (`docs/reference/sandbox.md`).
 
 use crate::{
-    loading::Workers,
+    check,
+    effective::is_glob,
+    load_options::LoadOptions,
+    loading::{Loading, Workers},
     package::{Package, Packages, protection as of_manifest},
-    resolve::PackageId,
+    recording_tree::RecordingTree,
+    resolve::{PackageId, WorkerFile},
+    scan,
     source::Kind,
+    start::Source,
 };
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use llm_do_core::{
-    authority::{Place, Protection},
+    authority::{FurtherProtection, Place, Protection},
     worker::CodeModule,
 };
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
+
+/// What the workers that a run may call, and that were not loaded at its start, refer to. They are read once, before the
+/// first file is touched.
+pub(crate) struct Callable {
+    source: Source,
+    host: LoadOptions,
+    read: OnceLock<Read>,
+}
+
+/// What was read.
+struct Read {
+    protection: Protection,
+    /// The files that were there.
+    files: BTreeSet<Place>,
+}
+
+impl Callable {
+    /// Those of a program with these loaded workers; `None` if all that it may call is loaded.
+    pub(crate) fn of(source: Source, host: &LoadOptions, workers: &Workers) -> Option<Arc<Self>> {
+        match Names::of(workers) {
+            Names::Globs(globs) if globs.is_empty() => None,
+            _ => {
+                // Inspecting code runs it. The places of modules follow from their names.
+                let host = LoadOptions { code: None, ..host.clone() };
+                Some(Arc::new(Self { source, host, read: OnceLock::new() }))
+            }
+        }
+    }
+
+    /// The first of these files that the program did not have before something could be written.
+    pub(crate) fn first_new<'a>(&self, files: &'a [Place]) -> Option<&'a Place> {
+        let read = self.read.get()?;
+        files.iter().find(|file| !read.files.contains(*file))
+    }
+
+    /// Reads all of them. Problems are not reported here: a call of a worker with an error reports it, and `check`
+    /// reports all of them.
+    fn read_all(&self) -> Read {
+        let mut found = Vec::new();
+        let files = Arc::new(RecordingTree::new(Arc::clone(&self.source.tree)));
+        let source = Source { tree: Arc::clone(&files) as _, ..self.source.clone() };
+        let mut loading = Loading::begin(&source, self.host.clone(), &mut found);
+        if let Some(entry) = loading.entry(&source.start, &mut found) {
+            loading.start(entry, &mut found);
+        }
+        let mut others = all(&source, loading.packages.program());
+        loop {
+            let names = Names::of(&loading.workers);
+            let (named, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|file| names.contain(file));
+            if named.is_empty() {
+                break;
+            }
+            loading.closure(named.into_iter().map(|file| (file, None)).collect(), &mut found);
+            others = rest;
+        }
+        check::read_templates(&loading);
+        let protection = protection(&loading.packages, &loading.workers, source.work.as_ref());
+        Read {
+            protection: protection.with_defining(files.places()),
+            files: files.found().into_iter().collect(),
+        }
+    }
+}
+
+impl FurtherProtection for Callable {
+    fn read(&self) -> Protection {
+        self.read.get_or_init(|| self.read_all()).protection.clone()
+    }
+}
+
+/// The worker files of a program: those that a scan lists, and all `.worker` files, which a path names. For a lone file
+/// these are the files beside it: its folder may be anyone's home.
+fn all(source: &Source, program: &Package) -> Vec<WorkerFile> {
+    let mut files = program.scan();
+    let deepest = if source.work.is_some() { 0 } else { scan::DEEPEST };
+    files.extend(scan::everywhere(program.tree.as_ref(), &program.layout, deepest));
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// The names that loaded workers may call, beyond those that lists name exactly.
+enum Names {
+    /// Code calls workers by any name.
+    All,
+    /// Those that match a list's patterns.
+    Globs(GlobSet),
+}
+
+impl Names {
+    fn of(workers: &Workers) -> Self {
+        let mut globs = GlobSetBuilder::new();
+        for worker in workers.values() {
+            if !worker.definition.tools.is_empty() || worker.definition.code.is_some() {
+                return Self::All;
+            }
+            let patterns = worker.callees.iter().map(|(pattern, _)| pattern).filter(|it| is_glob(it));
+            // As in a call: `*` matches across folders. A pattern that is none is an error of its worker.
+            let read = |pattern: &String| GlobBuilder::new(pattern).literal_separator(false).build().ok();
+            for glob in patterns.filter_map(read) {
+                globs.add(glob);
+            }
+        }
+        globs.build().map_or(Self::All, Self::Globs)
+    }
+
+    /// Whether a call may name the worker, by its ID or by a path.
+    fn contain(&self, file: &WorkerFile) -> bool {
+        let Self::Globs(globs) = self else { return true };
+        let path = file.path.as_str();
+        let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+        let folder = stem.strip_suffix("/worker").unwrap_or(stem);
+        globs.is_match(&file.id)
+            || [path, stem, folder]
+                .iter()
+                .any(|name| globs.is_match(name) || globs.is_match(format!("./{name}")))
+    }
+}
 
 /// The protection of a loaded program: the files that its manifest names, its libraries, the folders in which a worker
-/// looks for tools and templates, and the Python code that its workers import or could import. The caller adds the files
-/// that loading has read.
+/// looks for tools and templates, and the Python code that its workers import or could import; and the mounts that a
+/// worker declares untrusted. The caller adds the files that loading has read.
 pub(crate) fn protection(packages: &Packages, workers: &Workers, work: Option<&Place>) -> Protection {
     let program = packages.program();
     let root = program.tree.root();
@@ -35,7 +164,12 @@ pub(crate) fn protection(packages: &Packages, workers: &Workers, work: Option<&P
     for folder in &importing {
         defining.extend(packages_in(program, folder));
     }
-    of_manifest(root, work, program.manifest.defining()).with_defining(defining).with_importing(importing)
+    let mounts = workers.values().flat_map(|worker| &worker.definition.sandbox.narrowing.mounts);
+    let untrusted = mounts.filter(|mount| mount.untrusted).map(|mount| mount.place.clone());
+    of_manifest(root, work, program.manifest.defining())
+        .with_defining(defining)
+        .with_importing(importing)
+        .with_untrusted(untrusted)
 }
 
 /// The modules of the program's own code that its loaded workers have, as tools or as their entry.

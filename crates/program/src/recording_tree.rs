@@ -1,36 +1,59 @@
-//! A tree that remembers which files were read, so that they can be protected (`docs/reference/sandbox.md`).
+//! A tree that remembers which files were read or looked for, so that they can be protected
+//! (`docs/reference/sandbox.md`).
 
 use crate::source::{Kind, RealPlace, SourceError, SourceTree, plain};
 use llm_do_core::authority::Place;
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The files of a program, and the paths of those that were read.
+/// The files of a program, and the paths of those that were read or looked for.
 pub(crate) struct RecordingTree {
     tree: Arc<dyn SourceTree>,
-    read: Mutex<BTreeSet<String>>,
+    /// By path: whether something was there.
+    sought: Mutex<BTreeMap<String, bool>>,
 }
 
 impl RecordingTree {
-    /// The same files; none of them has been read yet.
+    /// The same files; none of them has been looked for yet.
     pub(crate) fn new(tree: Arc<dyn SourceTree>) -> Self {
-        Self { tree, read: Mutex::default() }
+        Self { tree, sought: Mutex::default() }
     }
 
-    /// The places of the files that were read so far: the path by which each was read, and its real place, if links
-    /// lead there.
-    pub(crate) fn read_places(&self) -> Vec<Place> {
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    /// The places of the files that were read or looked for so far, each by its path and by its real place, if links
+    /// lead there. They include places where nothing is: a file that is made there would be read the next time.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        self.located(|_| true)
+    }
+
+    /// Those of the files that were there.
+    pub(crate) fn found(&self) -> Vec<Place> {
+        self.located(|found| found)
+    }
+
+    fn located(&self, wanted: impl Fn(bool) -> bool) -> Vec<Place> {
+        let sought = self.sought.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut places = Vec::new();
-        for path in read {
+        for (path, _) in sought.into_iter().filter(|(_, found)| wanted(*found)) {
             let named = self.tree.root().join(&path);
             // A file that has gone since then has no real place.
             places.extend(self.tree.locate(&path).ok().map(|real| real.place).filter(|real| *real != named));
             places.push(named);
         }
         places
+    }
+
+    fn is_known_absent(&self, path: &str) -> bool {
+        let sought = self.sought.lock().unwrap_or_else(PoisonError::into_inner);
+        plain(path).is_ok_and(|path| sought.get(&path) == Some(&false))
+    }
+
+    fn note(&self, path: &str, found: bool) {
+        // What is no path of this tree is not read either.
+        if let Ok(path) = plain(path) {
+            self.sought.lock().unwrap_or_else(PoisonError::into_inner).insert(path, found);
+        }
     }
 }
 
@@ -44,13 +67,21 @@ impl SourceTree for RecordingTree {
     }
 
     fn kind(&self, path: &str) -> Result<Option<Kind>, SourceError> {
-        self.tree.kind(path)
+        // A process of the run may make it meanwhile. It is no part of this program.
+        if self.is_known_absent(path) {
+            return Ok(None);
+        }
+        let kind = self.tree.kind(path)?;
+        // A folder is looked for as the place of other files, which are looked for themselves.
+        if kind != Some(Kind::Folder) {
+            self.note(path, kind.is_some());
+        }
+        Ok(kind)
     }
 
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, SourceError> {
-        let path = plain(path)?;
-        let bytes = self.tree.read(&path, limit)?;
-        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+        let bytes = self.tree.read(path, limit)?;
+        self.note(path, true);
         Ok(bytes)
     }
 
@@ -72,14 +103,31 @@ mod tests {
     use super::*;
     use crate::source::MemoryTree;
 
+    #[cfg(unix)]
     #[test]
-    fn the_files_that_were_read_are_known() {
-        let files = [("a.worker", "a"), ("sub/b.yaml", "b"), ("c", "c")];
+    fn what_was_not_there_stays_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = RecordingTree::new(Arc::new(crate::source::DiskTree::open(folder.path()).unwrap()));
+        assert_eq!(tree.kind("a.txt"), Ok(None));
+        for name in ["a.txt", "b.txt"] {
+            std::fs::write(folder.path().join(name), "planted").unwrap();
+        }
+        assert_eq!(tree.kind("./a.txt"), Ok(None));
+        assert_eq!(tree.kind("b.txt"), Ok(Some(Kind::File)));
+    }
+
+    #[test]
+    fn the_files_that_were_read_or_looked_for_are_known() {
+        let files = [("a.worker", "a"), ("sub/b.yaml", "b"), ("c", "c"), ("d", "d")];
         let tree = RecordingTree::new(Arc::new(MemoryTree::new(Place::new("/p"), files)));
         tree.read("./sub//b.yaml", 10).unwrap();
         tree.read("a.worker", 10).unwrap();
         assert!(tree.read("a.worker", 0).is_err() && tree.read("none", 10).is_err());
-        assert!(tree.kind("c").is_ok());
-        assert_eq!(tree.read_places(), [Place::new("/p/a.worker"), Place::new("/p/sub/b.yaml")]);
+        assert_eq!(tree.kind("sub"), Ok(Some(Kind::Folder)));
+        assert_eq!(tree.kind("./c"), Ok(Some(Kind::File)));
+        assert_eq!(tree.kind("missing/x.json"), Ok(None));
+        let expected = ["/p/a.worker", "/p/c", "/p/missing/x.json", "/p/sub/b.yaml"].map(Place::new);
+        assert_eq!(tree.places(), expected);
+        assert_eq!(tree.found(), ["/p/a.worker", "/p/c", "/p/sub/b.yaml"].map(Place::new));
     }
 }

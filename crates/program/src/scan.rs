@@ -12,8 +12,10 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 /// Folders that are never searched.
 const IGNORED: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", ".llm-do"];
 /// Limits on the depth and number of entries of a scan.
-const DEEPEST: usize = 32;
+pub const DEEPEST: usize = 32;
 const MOST: usize = 500_000;
+/// The same for a scan of all folders, where a project may have any number of other files.
+const MOST_EVERYWHERE: usize = 50_000;
 /// Largest ignore file that is read.
 const LARGEST_IGNORE_FILE: u64 = 64 * 1024;
 
@@ -30,6 +32,15 @@ pub fn workers(tree: &dyn SourceTree, manifest: &Manifest, layout: &Layout) -> V
     }
     found.sort();
     found.dedup();
+    found
+}
+
+/// The `.worker` files in all folders down to a depth, also those that the manifest leaves out: a path can name each of
+/// them.
+pub fn everywhere(tree: &dyn SourceTree, layout: &Layout, deepest: usize) -> Vec<WorkerFile> {
+    let (mut budget, mut found) = (MOST_EVERYWHERE, Vec::new());
+    walk(tree, layout, &Rules::none(), "", DEEPEST - deepest.min(DEEPEST), &mut budget, &mut found);
+    found.retain(|file| file.path.ends_with(".worker"));
     found
 }
 
@@ -73,6 +84,12 @@ struct Rules {
 }
 
 impl Rules {
+    /// Nothing is left out.
+    fn none() -> Self {
+        let (include, exclude) = (GlobSet::empty(), GlobSet::empty());
+        Self { ignore: Gitignore::empty(), include, exclude, folders: Vec::new() }
+    }
+
     fn read(tree: &dyn SourceTree, manifest: &Manifest) -> Self {
         let mut ignore = GitignoreBuilder::new("");
         if let Ok(bytes) = tree.read(".llm-doignore", LARGEST_IGNORE_FILE) {
@@ -118,6 +135,20 @@ mod tests {
     use super::*;
     use crate::source::MemoryTree;
     use llm_do_core::authority::Place;
+
+    #[test]
+    fn worker_files_are_found_everywhere() {
+        let files =
+            ["main.worker", "workers/a.worker", "workers/b.yaml", "x/y/c.worker", ".venv/d.worker", "e.yaml"];
+        let files = files.iter().map(|path| (*path, "")).chain([(".llm-doignore", "*.worker")]);
+        let tree = MemoryTree::new(Place::new("/p"), files);
+        let layout = Layout::of(&Manifest::default());
+        let paths = |deepest| -> Vec<String> {
+            everywhere(&tree, &layout, deepest).into_iter().map(|file| file.path).collect()
+        };
+        assert_eq!(paths(DEEPEST), ["main.worker", "workers/a.worker", "x/y/c.worker"]);
+        assert_eq!(paths(0), ["main.worker"]);
+    }
 
     #[test]
     fn ignored_files_are_not_listed() {

@@ -5,7 +5,7 @@ use crate::{
     source::{Kind, LARGEST_DEFINITION, SourceError, SourceTree},
 };
 use llm_do_core::{
-    authority::{Class, Protection},
+    authority::Protection,
     template::{TemplateName, TemplateRefusal, TemplateSource, TemplateText},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -22,7 +22,6 @@ pub struct Templates {
 #[derive(Clone)]
 struct Root {
     tree: Arc<dyn SourceTree>,
-    protection: Arc<Protection>,
     folder: String,
 }
 
@@ -31,7 +30,6 @@ impl Templates {
     pub(crate) fn of(packages: &Packages, package: &Package, folder: &str) -> Self {
         let root = |package: &Package, folder: &str| Root {
             tree: Arc::clone(&package.tree),
-            protection: Arc::clone(&package.protection),
             folder: folder.to_owned(),
         };
         let own = if folder.is_empty() { "templates".to_owned() } else { format!("{folder}/templates") };
@@ -88,7 +86,7 @@ impl Root {
         let real = self.tree.locate(&path).map_err(|error| error.to_string())?.place;
         let base = self.tree.locate(&self.folder).map_err(|error| error.to_string())?.place;
         for place in [&package.join(&path), &real] {
-            if self.protection.class(place, package) == Class::Invisible {
+            if place.rest(package).is_none_or(|inside| inside.split('/').any(Protection::is_invisible)) {
                 return Err("it may not be read here".into());
             }
         }

@@ -319,6 +319,11 @@ impl Python {
 
     async fn start(&self, reach: &Reach, limit: Option<Duration>) -> Result<Host, HostError> {
         let interpreter = self.interpreter().await.map_err(|error| HostError(error.to_string()))?;
+        if let Some(run) = &reach.run {
+            self.confiner().watch().look_again(run).map_err(|error| {
+                HostError(format!("the folders that processes could write can't be searched: {error}"))
+            })?;
+        }
         // The view is made anew for each process: a name that must not be seen may have appeared since the last one.
         let given = Arc::new(self.look(reach)?);
         self.views

@@ -20,6 +20,7 @@
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "elsewhere less is used"))]
 
+mod aside;
 mod confiner;
 mod denial;
 mod explain;

@@ -146,7 +146,7 @@ pub fn output(text: &str) -> Cow<'_, str> {
 }
 
 /// The length of a sequence that sets a colour, boldness and the like, at the beginning of a text.
-fn colour(text: &str) -> Option<usize> {
+pub fn colour(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
     let codes = &codes[..codes.find('m')?];
     let plain =

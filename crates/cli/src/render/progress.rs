@@ -4,11 +4,7 @@
 //! Elsewhere a worker has a line when it begins, too, since nothing shows it meanwhile.
 
 use super::Output;
-use crate::{
-    paint::Paint,
-    screen::{Row, Screen},
-    visible,
-};
+use crate::{paint::Paint, screen::Row, visible};
 use llm_do_core::{
     call_path::CallPath,
     engine::{Failure, FailureKind},
@@ -36,7 +32,7 @@ const FAILURE: usize = 160;
 
 /// Follows a run.
 pub(super) struct Progress {
-    screen: Arc<Screen>,
+    output: Output,
     paint: Paint,
     verbose: bool,
     live: bool,
@@ -75,7 +71,7 @@ struct Open {
 impl Progress {
     pub(super) fn new(output: &Output) -> Self {
         Self {
-            screen: Arc::clone(&output.screen),
+            output: output.clone(),
             paint: output.err,
             verbose: output.verbose > 0,
             live: output.err_terminal,
@@ -104,7 +100,7 @@ impl Progress {
                     .streamed
                     .take_if(|(shown, text)| *path == CallPath::root() && shown == turn && !text.is_empty());
                 if shown.is_some() {
-                    self.screen.line(&format!(
+                    self.output.line(&format!(
                         "{}",
                         self.paint.dim("(the answer was cut off; the text above does not count)")
                     ));
@@ -112,7 +108,7 @@ impl Progress {
             }
         }
         if self.live {
-            self.screen.live(state.rows());
+            self.output.screen.live(state.rows());
         }
     }
 
@@ -131,7 +127,7 @@ impl Progress {
         // A model's leading blank lines would only push the answer down.
         let text = if streamed.1.is_empty() { text.trim_start() } else { text };
         streamed.1.push_str(text);
-        self.screen.answer(&visible::prose(text));
+        self.output.screen.answer(&visible::prose(text));
     }
 
     fn record(&self, state: &mut State, record: &Record) {
@@ -259,7 +255,7 @@ impl Progress {
                 }
             }
             RecordKind::Note { text } => {
-                self.screen.line(&format!("{} {}", self.paint.dim("note:"), visible::text(text)));
+                self.output.line(&format!("{} {}", self.paint.dim("note:"), visible::text(text)));
             }
             RecordKind::RunEnded { .. } => {
                 state.open.clear();
@@ -304,7 +300,7 @@ impl Progress {
     }
 
     fn line(&self, path: &CallPath, line: &str) {
-        self.screen.line(&format!("{}{line}", "  ".repeat(path.depth())));
+        self.output.line(&format!("{}{line}", "  ".repeat(path.depth())));
     }
 }
 

@@ -66,25 +66,25 @@ fn show_failure(output: &Output, report: &Report, message: &str, partial: Option
         RunStatus::Interrupted => {
             let id = visible::line(&report.run);
             let took = duration(millis(report.took));
-            output.screen.line(&format!(
+            output.line(&format!(
                 "interrupted after {took}; `llm-do runs resume {id}{}` continues it",
                 place(report)
             ));
             return;
         }
-        _ => output.screen.line(&format!("{} {}", paint.error("error:"), visible::text(message))),
+        _ => output.line(&format!("{} {}", paint.error("error:"), visible::text(message))),
     }
     if let Some(partial) = partial {
         let text = llm_do::output_text(partial, true);
         let text = visible::text(visible::start(&text, 2000).trim_end()).into_owned();
-        output.screen.line(&format!("{} the incomplete answer:", paint.dim("note:")));
+        output.line(&format!("{} the incomplete answer:", paint.dim("note:")));
         for line in text.lines() {
-            output.screen.line(&format!("  {} {line}", paint.dim("│")));
+            output.line(&format!("  {} {line}", paint.dim("│")));
         }
     }
     let hint =
         format!("`llm-do runs show {}{}` shows what it did", visible::line(&report.run), place(report));
-    output.screen.line(&format!("{} {hint}", paint.hint("hint:")));
+    output.line(&format!("{} {hint}", paint.hint("hint:")));
 }
 
 /// The project's folder as a further word for `runs`, where these would not look by themselves.
@@ -112,7 +112,7 @@ pub(crate) fn show_waiting(output: &Output, waiting: &[Waiting]) {
     let kinds = kinds.into_iter().filter(|(number, _)| *number > 0);
     let kinds: Vec<String> = kinds.map(|(number, noun)| count(number, noun)).collect();
     let header = format!("{} the run waits for {}:", paint.warning("suspended:"), kinds.join(", "));
-    output.screen.line(&header);
+    output.line(&header);
     for Waiting { id, question } in waiting {
         let call = &id.call;
         let line = match question {
@@ -133,13 +133,13 @@ pub(crate) fn show_waiting(output: &Output, waiting: &[Waiting]) {
                 paint.bold(visible::line(&cut_off.function)),
             ),
         };
-        output.screen.line(&line);
+        output.line(&line);
     }
 }
 
 /// How the first question of each kind is answered. `run` is what follows `runs resume`.
 pub(crate) fn show_how_to_answer(output: &Output, run: &str, waiting: &[Waiting]) {
-    let hint = |text: String| output.screen.line(&format!("{} {text}", output.err.hint("hint:")));
+    let hint = |text: String| output.line(&format!("{} {text}", output.err.hint("hint:")));
     let first = |is: fn(&Question) -> bool| waiting.iter().find(|waiting| is(&waiting.question));
     if let Some(Waiting { id, .. }) = first(|question| matches!(question, Question::Approval(_))) {
         let call = &id.call;
@@ -185,7 +185,7 @@ fn summary(output: &Output, report: &Report) {
     parts.extend(refused);
     parts.extend(limits);
     parts.push(format!("run {}", report.run));
-    output.screen.line(&format!("{}", output.err.dim(parts.join(" · "))));
+    output.line(&format!("{}", output.err.dim(parts.join(" · "))));
 }
 
 fn tokens(usage: &Usage) -> Option<String> {

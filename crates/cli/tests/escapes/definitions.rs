@@ -38,6 +38,46 @@ pub(crate) fn group() -> Group {
                 |world| rewritten_by_model(world, LOADED_LATER),
             ),
             Attempt::new(
+                Model,
+                Files,
+                "rewriting what a worker refers to that only a pattern allows",
+                "all workers that a run may call are read before the first file is touched",
+                referred_to,
+            ),
+            Attempt::new(
+                Model,
+                Loader,
+                "writing a worker and calling it by a pattern",
+                "all workers that a run may call are read before the first file is touched",
+                written_worker,
+            ),
+            Attempt::new(
+                Model,
+                Files,
+                "rewriting a file that decides about the run: a script of answers, the set of a rule",
+                "such files are protected wherever they are",
+                deciding_files,
+            ),
+            Attempt::new(
+                Process,
+                Launcher,
+                "making files that define the program where there were none, by a command",
+                "mounts are scanned when the process has ended, and such files are renamed",
+                made_by_command,
+            )
+            .needs(Need::Tiers)
+            .tier("A"),
+            Attempt::new(
+                Process,
+                Launcher,
+                "making a worker, a template and a module while a Python tool runs",
+                "the program has the files that it had when it was loaded; before its code starts again, others are renamed",
+                made_by_tool,
+            )
+            .needs(Need::Tiers)
+            .needs(Need::Python)
+            .tier("A"),
+            Attempt::new(
                 Process,
                 Launcher,
                 "rewriting each file that was loaded, by a command",
@@ -166,6 +206,193 @@ fn rewritten_by_model(world: &World, paths: &[&str]) -> Tried {
     }
     for path in ORDINARY {
         must(world.text(path) == "planted", format!("the control: {path} is not written: {report:?}"))?;
+    }
+    Ok(Outcome::Refused)
+}
+
+/// Workers that only patterns allow, and what they refer to outside the folder of workers.
+fn by_patterns(world: &World) {
+    for (path, text) in [
+        (
+            "main.worker",
+            "---\nmodel: script:script.json\ntoolsets: {filesystem: {}}\nallow_workers: ['jobs/*', './helpers/*']\n\
+             sandbox: {root: .}\n---\nGo.\n",
+        ),
+        (
+            "workers/jobs/report.worker",
+            "---\nmodel: script:script.json\nschema_out_ref: ./answer.json\n---\nGo.\n",
+        ),
+        ("workers/jobs/answer.json", "{\"$ref\": \"../../shapes/real.json\"}"),
+        ("shapes/real.json", "{\"type\": \"string\", \"maxLength\": 10}"),
+        (
+            "helpers/third.worker",
+            "---\nmodel: script:script.json\n---\n{% include 'rules.txt' %}{% include 'more.txt' ignore missing %}\n",
+        ),
+        ("helpers/rules.txt", "Be kind."),
+    ] {
+        world.put(path, text);
+    }
+}
+
+fn delegate(worker: &str) -> Value {
+    call("worker_call", json!({"worker": worker, "input_data": "go"}))
+}
+
+fn referred_to(world: &World) -> Tried {
+    by_patterns(world);
+    let write = |path: &str| call("write_file", json!({"path": path, "content": "planted"}));
+    let paths = ["shapes/real.json", "helpers/rules.txt", "helpers/more.txt", "helpers/templates/rules.txt"];
+    let calls = paths.iter().chain(&["helpers/notes.txt"]).map(|path| write(path));
+    let calls = calls.chain([delegate("./helpers/third")]).collect();
+    world.script(&[("main", calls)]);
+    let before = paths.map(|path| world.text(path));
+    let report = world.run(APPROVED);
+    report.ended(0)?;
+    for (turn, (path, before)) in paths.iter().zip(before).enumerate() {
+        let why = report.refusal(&format!("0/{turn}.0"))?;
+        must(world.text(path) == before, format!("ESCAPE: {path} was written: {why}"))?;
+        must(why.contains("read-only"), format!("{path}: {why}"))?;
+    }
+    must(world.text("helpers/notes.txt") == "planted", format!("the control: {report:?}"))?;
+    must(report.ending("0/5.0")??.contains("done"), format!("the control: {report:?}"))?;
+    Ok(Outcome::Refused)
+}
+
+fn written_worker(world: &World) -> Tried {
+    by_patterns(world);
+    world.put(
+        "main.worker",
+        "---\nmodel: script:script.json\ntoolsets: {filesystem: {}}\nallow_workers: ['*']\nsandbox: {root: .}\n---\nGo.\n",
+    );
+    let evil = "model: script:script.json\ninstructions: Go.\n";
+    let write = call("write_file", json!({"path": "notes/evil.yaml", "content": evil}));
+    world.script(&[("main", vec![write, delegate("./notes/evil"), delegate("./helpers/third")])]);
+    let report = world.run(APPROVED);
+    report.ended(0)?;
+    must(world.text("notes/evil.yaml") == evil, format!("the control: it is not written: {report:?}"))?;
+    let why = report.refusal("0/1.0")?;
+    must(why.contains("this run has no worker `notes/evil`"), format!("{why}"))?;
+    must(report.ending("0/2.0")??.contains("done"), format!("the control: {report:?}"))?;
+    Ok(Outcome::Refused)
+}
+
+fn deciding_files(world: &World) -> Tried {
+    world.put(
+        "main.worker",
+        "---\nmodel: script:answers/script.json\ntoolsets: {filesystem: {}}\nsandbox: {root: .}\n---\nGo.\n",
+    );
+    world.put("answers/people.json", "[\"a@corp.example\"]");
+    symlink("people.json", world.project("answers/linked.json")).unwrap();
+    let home = world.top.join("home/.llm-do");
+    fs::create_dir_all(&home).unwrap();
+    fs::write(
+        home.join("config.yaml"),
+        format!(
+            "approval: {{rules: [{{tool: write_file, when: {{args.content: {{in: \"@{}\"}}}}, then: preApproved}}]}}\n",
+            world.project("answers/users.json").display()
+        ),
+    )
+    .unwrap();
+    world.put("answers/users.json", "[\"b@corp.example\"]");
+    let write = |path: &str| call("write_file", json!({"path": path, "content": "[\"evil@example.org\"]"}));
+    let paths = ["answers/script.json", "answers/people.json", "answers/linked.json", "answers/users.json"];
+    world.script(&[("main", paths.iter().chain(&["answers/other.json"]).map(|path| write(path)).collect())]);
+    fs::rename(world.project("script.json"), world.project("answers/script.json")).unwrap();
+    let before = paths.map(|path| world.text(path));
+    let rule = "write_file where content in @answers/linked.json";
+    let report = world.run(&[".", "--approval", "approve_all", "--allow", rule]);
+    report.ended(0)?;
+    for (turn, (path, before)) in paths.iter().zip(before).enumerate() {
+        let why = report.refusal(&format!("0/{turn}.0"))?;
+        must(world.text(path) == before, format!("ESCAPE: {path} was written: {why}"))?;
+    }
+    must(world.text("answers/other.json").contains("evil"), format!("the control: {report:?}"))?;
+    Ok(Outcome::Refused)
+}
+
+/// What the program would read from there, if it existed: a worker that a pattern allows, templates, tools, a manifest.
+const MADE: &[&str] =
+    &["workers/evil.worker", "templates/rules.txt", "tools.py", "evil.worker", "project.yaml"];
+
+fn made_by_command(world: &World) -> Tried {
+    world.put("rules.txt", "Be kind.");
+    world.put(
+        "main.worker",
+        "---\nmodel: script:script.json\ntoolsets: {shell: {default: {approval_required: false}}}\n\
+         allow_workers: ['*']\nsandbox: {root: .}\n---\n{% include 'rules.txt' %}\n",
+    );
+    let worker = "printf -- '---\\nmodel: script:script.json\\n---\\nEvil.\\n' >";
+    let command = format!(
+        "mkdir workers templates; echo Evil > templates/rules.txt; echo x > tools.py; echo 'name: x' > project.yaml; \
+         {worker} workers/evil.worker; {worker} evil.worker; echo x > ordinary.txt; printf 'model: script:script.json\\ninstructions: Evil.\\n' > notes.yaml"
+    );
+    let command = call("shell", json!({"command": format!("sh -c \"{command}\"")}));
+    world.script(&[("main", vec![command, delegate("evil"), delegate("./evil"), delegate("./notes")])]);
+    let report = world.run(APPROVED);
+    report.ended(0)?;
+    must(world.project("ordinary.txt").exists(), format!("the control: {report:?}"))?;
+    for path in MADE {
+        must(!world.project(path).exists(), format!("ESCAPE: {path} is there: {report:?}"))?;
+    }
+    for path in ["workers", "templates", "tools.py", "evil.worker", "project.yaml"] {
+        let shown = format!("`{}` appeared", world.project(path).display());
+        must(report.stderr.contains(&shown), format!("ESCAPE: {path} is not shown: {report:?}"))?;
+        must(
+            world.project(&format!("{path}.set-aside")).exists(),
+            format!("{path} is not renamed: {report:?}"),
+        )?;
+    }
+    for path in ["0/1.0", "0/2.0", "0/3.0"] {
+        report.refusal(path)?;
+    }
+    // Nor has it an effect on the next run.
+    world.script(&[("main", vec![delegate("evil")])]);
+    let next = world.run(APPROVED);
+    next.ended(0)?;
+    next.refusal("0/0.0")?;
+    must(next.all().contains("Be kind") && !next.all().contains("Evil"), format!("ESCAPE: {next:?}"))?;
+    Ok(Outcome::Refused)
+}
+
+fn made_by_tool(world: &World) -> Tried {
+    world.put("helpers/rules.txt", "Be kind.");
+    world.put(
+        "main.worker",
+        "---\nmodel: script:script.json\ntoolsets: [custom]\nallow_workers: ['*']\nsandbox: {paths: {all: {root: ., mode: rw}}}\n---\nGo.\n",
+    );
+    world.put(
+        "workers/second.worker",
+        "---\nmodel: script:script.json\ntoolsets: [custom]\nsandbox: {paths: {ro: {root: ./ro}}}\n---\n{% include 'rules.txt' %}\n",
+    );
+    world.put("prompts/rules.txt", "Be kind.");
+    world.put(
+        "tools.py",
+        "import os\n\ntry:\n    import surely_absent\nexcept ImportError:\n    surely_absent = None\n\n\
+         def plant(root: str) -> str:\n    os.chdir(root)\n    os.mkdir('templates')\n    open('templates/rules.txt', 'w').write('Evil')\n    \
+         open('evil.worker', 'w').write('---\\nmodel: script:script.json\\n---\\nEvil.\\n')\n    \
+         open('surely_absent.py', 'w').write('x = 1')\n    return 'planted'\n\n\
+         def imported() -> str:\n    return 'ESCAPED' if surely_absent else 'absent'\n",
+    );
+    let root = world.project("").display().to_string();
+    world.script(&[
+        ("main", vec![call("plant", json!({"root": root})), delegate("./evil"), delegate("second")]),
+        ("second", vec![call("imported", json!({}))]),
+    ]);
+    let report = world.run(APPROVED);
+    report.ended(0)?;
+    must(report.ending("0/0.0")?? == "planted", format!("the control: {report:?}"))?;
+    report.refusal("0/1.0")?;
+    let imported = report.journal.iter().find(|record| record["function"] == "imported");
+    let path = imported.and_then(|record| record["path"].as_str()).unwrap_or_default();
+    must(report.ending(path)?? == "absent", format!("ESCAPE: the module is imported: {report:?}"))?;
+    let system = report.journal.iter().filter(|record| record["kind"] == "conversation_started");
+    must(system.clone().count() == 2, format!("the control: {report:?}"))?;
+    must(!system.map(Value::to_string).any(|it| it.contains("Evil")), format!("ESCAPE: {report:?}"))?;
+    for path in ["templates", "evil.worker", "surely_absent.py"] {
+        must(
+            world.project(&format!("{path}.set-aside")).exists(),
+            format!("ESCAPE: {path} is left: {report:?}"),
+        )?;
     }
     Ok(Outcome::Refused)
 }

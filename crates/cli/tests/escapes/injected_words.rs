@@ -71,6 +71,23 @@ fn steered(world: &World, calls: Vec<Value>) -> Tried {
     asked(&world.run(&["."]), &last)
 }
 
+/// `main` mounts the whole project and reads the mail there, which another worker mounts as untrusted.
+fn around(world: &World, allow_workers: &str) -> Tried {
+    program(
+        world,
+        &[
+            ("main", &format!("allow_workers: {allow_workers}\nsandbox: {{root: .}}\n")),
+            ("workers/reader", "sandbox: {paths: {inbox: {root: inbox, untrusted: true}}}\n"),
+        ],
+    );
+    world.put("project.yaml", "approval:\n  tools: {send: preApproved}\n");
+    world.script(&[("main", vec![read("/notes/mine.txt"), send()])]);
+    let control = world.run(&["."]);
+    must(control.ending("0/1.0")?.is_ok(), format!("the control: another file is trusted: {control:?}"))?;
+    world.script(&[("main", vec![read("/inbox/1.txt"), send()])]);
+    asked(&world.run(&["."]), "0/1.0")
+}
+
 pub(crate) fn group() -> Group {
     Group {
         title: "Words that others wrote",
@@ -115,6 +132,16 @@ pub(crate) fn group() -> Group {
                     world.script(&[("main", vec![read("/notes/new.txt"), send()])]);
                     asked(&world.run(&["."]), "0/1.0")
                 },
+            ),
+            row(
+                "a worker reads the mail in the folder around the mount that another worker declares",
+                "a mount that any worker declares untrusted is untrusted for all of them",
+                |world| around(world, "[reader]"),
+            ),
+            row(
+                "the same, and only a pattern allows the other worker",
+                "all workers that a run may call are read before the first file is touched",
+                |world| around(world, "['read*']"),
             ),
             row(
                 "a callee without arguments sends",

@@ -199,6 +199,17 @@ pub(crate) fn group() -> Group {
             row(
                 Model,
                 Terminal,
+                "the message of a failed call that continues as a question",
+                "lines of the progress continue behind a bar",
+                |world| {
+                    let path = format!("../{:>64}wants to call read_file", "");
+                    let (_, shown) = session(world, &[write(&path, "x")]).end();
+                    behind_bars(&shown, "wants to call read_file", 100)
+                },
+            ),
+            row(
+                Model,
+                Terminal,
                 "a changed line of a diff that continues as a question",
                 "lines are cut into rows behind a bar",
                 |world| {

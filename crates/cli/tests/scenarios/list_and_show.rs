@@ -29,6 +29,19 @@ fn project() -> Scenario {
 }
 
 #[test]
+fn list_names_an_unknown_provider() {
+    let scenario = Scenario::new()
+        .file("main.worker", "---\ndescription: Starts.\nmodel: opneai:gpt-5\n---\nX\n")
+        .file("workers/ours.worker", "---\ndescription: Asks.\nmodel: ours:gpt-5\n---\nX\n")
+        .file("project.yaml", "providers: {ours: {base_url: \"http://127.0.0.1:9/v1\", api: openai}}\n");
+    let listed = scenario.run(&["list"]);
+    assert!(listed.stdout.contains("main  main.worker:3:8: unknown provider `opneai`"), "{listed}");
+    assert!(listed.stdout.contains("ours  Asks."), "{listed}");
+    let listed: Value = serde_json::from_str(&scenario.run(&["list", "--json"]).stdout).expect("JSON");
+    assert!(listed["workers"][0]["problem"].as_str().expect("a problem").contains("unknown provider"));
+}
+
+#[test]
 fn list_prints_the_program_as_a_tree() {
     let scenario = project();
     assert_snapshot!(scenario.run(&["list", "--lib", "libs"]), @r#"

@@ -10,8 +10,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -269,6 +273,39 @@ fn ctrl_c_during_a_request_aborts_it_and_closes_the_journal() {
 }
 
 #[test]
+fn the_limit_of_processor_time_interrupts_a_run_with_a_message() {
+    let server = TestServer::start(Script::turns([Reply::hang()]));
+    let scenario = plain(project(&server, Way::OpenAi));
+    let child = spawn(scenario.command(&[".", "go"]));
+    server.wait_for_requests(1);
+    // The kernel sends it each second; here it comes at once.
+    for _ in 0..3 {
+        signal(child.id(), Signal::XCPU);
+    }
+    let told = scenario.finished(child.wait_with_output().expect("it ends"));
+    assert_eq!(told.code, Some(130), "{told}");
+    assert!(told.stderr.contains("the limit of processor time (`ulimit -t`) is reached"), "{told}");
+    assert!(told.stderr.contains("runs resume"), "{told}");
+    assert_eq!(ended(&scenario)["status"], "interrupted");
+}
+
+#[test]
+fn an_answer_without_end_fails_after_64_mib() {
+    let (url, sent) = serve_without_end();
+    let scenario = Scenario::new()
+        .env("OPENAI_BASE_URL", url)
+        .env("OPENAI_API_KEY", SECRET)
+        .env("LLM_DO_MODEL", "openai:test-model")
+        .file("main.worker", "---\nlimits: {request_retries: 0}\n---\nAnswer.\n");
+    let told = scenario.run(&[".", "go"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(1), ""), "{told}");
+    assert!(told.stderr.contains("longer than an answer may be"), "{told}");
+    let mib = sent.load(Ordering::Relaxed) >> 20;
+    // What lies in buffers of the system comes on top.
+    assert!((64..96).contains(&mib), "{mib} MiB were sent");
+}
+
+#[test]
 fn ctrl_c_during_a_stream_leaves_stdout_empty() {
     let server =
         TestServer::start(Script::turns([Reply::text("half an answer, and then nothing").hang_after(2)]));
@@ -336,8 +373,46 @@ fn spawn(mut command: Command) -> std::process::Child {
 }
 
 fn interrupt(id: u32) {
+    signal(id, Signal::INT);
+}
+
+fn signal(id: u32, signal: Signal) {
     let id = Pid::from_raw(id.cast_signed()).expect("a process");
-    kill_process(id, Signal::INT).expect("it is there");
+    kill_process(id, signal).expect("it is there");
+}
+
+/// A server that answers one request with events until its client goes, and the number of bytes that it has sent.
+fn serve_without_end() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    std::thread::spawn(move || {
+        let mut client = BufReader::new(listener.accept().expect("a client").0);
+        read_request(&mut client);
+        let mut client = client.into_inner();
+        let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        let said = "x".repeat(1 << 16);
+        let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{said}\"}}}}]}}\n\n");
+        let mut written = client.write_all(head);
+        while written.is_ok() {
+            written = client.write_all(event.as_bytes());
+            counter.fetch_add(event.len(), Ordering::Relaxed);
+        }
+    });
+    (url, sent)
+}
+
+/// Reads one request, which an answer must not precede.
+fn read_request(reader: &mut BufReader<TcpStream>) {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(reader.read_line(&mut head).expect("a line") > 0, "{head}");
+    }
+    let length =
+        head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.expect("a length")];
+    reader.read_exact(&mut body).expect("a body");
 }
 
 /// A server that answers one request with this event stream.
@@ -346,14 +421,7 @@ fn serve_stream(stream: &'static str) -> (String, std::thread::JoinHandle<()>) {
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     let served = std::thread::spawn(move || {
         let mut reader = BufReader::new(listener.accept().expect("a client").0);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert!(reader.read_line(&mut head).expect("a line") > 0, "{head}");
-        }
-        let length =
-            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-        let mut body = vec![0; length.expect("a length")];
-        reader.read_exact(&mut body).expect("a body");
+        read_request(&mut reader);
         let length = stream.len();
         let answer = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{stream}"

@@ -2,7 +2,12 @@
 //! invisible (`docs/reference/sandbox.md`).
 
 use super::Place;
-use serde::{Deserialize, Serialize};
+use crate::send::{MaybeSend, MaybeSync};
+use serde::{Deserialize, Serialize, Serializer};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 /// How a place is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +20,40 @@ pub enum Class {
     Invisible,
 }
 
-/// The places that define the program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The places that define the program, and those that its workers declare untrusted. They are the same for all its
+/// workers, whatever each of them mounts.
+#[derive(Clone, Deserialize)]
+#[serde(from = "Known")]
 pub struct Protection {
+    known: Known,
+    /// What is found out when the first place is judged.
+    further: Option<Arc<Further>>,
+}
+
+/// The places as far as they are known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
     /// Root of the program.
     root: Place,
     /// Absolute paths of the files and folders that hold definitions, folded: `/p/workers`, `/p/tools.py`, …
     defining: Vec<String>,
     /// Absolute paths of the folders from which the program's Python code imports modules, folded.
     importing: Vec<String>,
+    /// The mounts that some worker declares untrusted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    untrusted: Vec<Place>,
+}
+
+/// What `source` reads, once.
+struct Further {
+    source: Arc<dyn FurtherProtection>,
+    found: OnceLock<Protection>,
+}
+
+/// Where the protection comes from by workers that a run may call and that are not loaded yet.
+pub trait FurtherProtection: MaybeSend + MaybeSync {
+    /// Reads them.
+    fn read(&self) -> Protection;
 }
 
 /// Prefix of the temporary files that a file system writes before it renames them into place. They are never visible.
@@ -75,17 +105,18 @@ impl Protection {
         let relative = relative.map(|path| path.trim_start_matches("./").trim_matches('/').to_owned());
         let places: Vec<Place> =
             relative.filter(|path| !path.is_empty()).map(|path| root.join(&path)).collect();
-        Self { root, defining: Vec::new(), importing: Vec::new() }.with_defining(places)
+        let known = Known { root, defining: Vec::new(), importing: Vec::new(), untrusted: Vec::new() };
+        Self { known, further: None }.with_defining(places)
     }
 
     /// The same with further files and folders that hold definitions. A place that contains the root is left out:
     /// otherwise nothing could be written.
     #[must_use]
     pub fn with_defining(mut self, places: impl IntoIterator<Item = Place>) -> Self {
-        let root = fold(self.root.as_str());
+        let root = fold(self.known.root.as_str());
         let places = places.into_iter().map(|place| fold(place.as_str()));
-        self.defining.extend(places.filter(|place| !holds(&root, place)));
-        innermost_removed(&mut self.defining);
+        self.known.defining.extend(places.filter(|place| !holds(&root, place)));
+        innermost_removed(&mut self.known.defining);
         self
     }
 
@@ -93,20 +124,45 @@ impl Protection {
     /// in them are protected, also those that do not exist yet.
     #[must_use]
     pub fn with_importing(mut self, folders: impl IntoIterator<Item = Place>) -> Self {
-        self.importing.extend(folders.into_iter().map(|folder| fold(folder.as_str())));
-        self.importing.sort();
-        self.importing.dedup();
+        let importing = &mut self.known.importing;
+        importing.extend(folders.into_iter().map(|folder| fold(folder.as_str())));
+        importing.sort();
+        importing.dedup();
         self
+    }
+
+    /// The same with places that are untrusted for every worker, because one of them declares it.
+    #[must_use]
+    pub fn with_untrusted(mut self, places: impl IntoIterator<Item = Place>) -> Self {
+        let untrusted = &mut self.known.untrusted;
+        untrusted.extend(places);
+        untrusted.sort();
+        untrusted.dedup();
+        self
+    }
+
+    /// The same with what `source` reads. It is asked once, before the first place is judged and thus before anything can
+    /// be written: a large program need not be read for a run that touches no file.
+    #[must_use]
+    pub fn with_further(self, source: Arc<dyn FurtherProtection>) -> Self {
+        Self { further: Some(Arc::new(Further { source, found: OnceLock::new() })), ..self }
+    }
+
+    /// Everything that is known, once all of it was read.
+    fn all(&self) -> impl Iterator<Item = &Known> {
+        let further =
+            self.further.as_deref().map(|further| &further.found.get_or_init(|| further.source.read()).known);
+        std::iter::once(&self.known).chain(further)
     }
 
     /// Root of the program.
     pub fn root(&self) -> &Place {
-        &self.root
+        &self.known.root
     }
 
     /// A place as people read it: relative to the project's root where it lies inside, absolute elsewhere.
     pub fn relative(&self, place: &Place) -> String {
-        match place.rest(&self.root) {
+        match place.rest(self.root()) {
             Some("") => ".".into(),
             Some(rest) => rest.into(),
             None => place.to_string(),
@@ -115,7 +171,7 @@ impl Protection {
 
     /// Whether other programs execute what is at a place: a change there can run code outside the sandbox.
     pub fn is_executed(&self, place: &Place) -> bool {
-        let inside = place.rest(&self.root).map(fold);
+        let inside = place.rest(self.root()).map(fold);
         let below = |name: &str, of: &str| of.split('/').next() == Some(name);
         inside.as_deref().is_some_and(|inside| below(HOOKS, inside))
             || inside
@@ -151,16 +207,28 @@ impl Protection {
 
     /// Whether a folder may contain something that defines the program by its place.
     pub fn tells_below(&self, folder: &Place) -> bool {
-        if folder.rest(&self.root).is_none() && self.root.is_within(folder) {
+        if folder.rest(self.root()).is_none() && self.root().is_within(folder) {
             return true;
         }
         let folder = fold(folder.as_str());
-        let below = |path: &String| *path != folder && holds(path, &folder);
-        self.defining.iter().any(below)
-            || self.importing.iter().any(|importing| {
-                holds(importing, &folder)
-                    || folder.rsplit_once('/').is_some_and(|(above, _)| above == importing)
-            })
+        self.all().any(|known| known.tells_below(&folder))
+    }
+
+    /// Whether some worker of the program declares that others write what is at a place.
+    pub fn is_untrusted(&self, place: &Place) -> bool {
+        self.all().any(|known| known.untrusted.iter().any(|untrusted| place.is_within(untrusted)))
+    }
+
+    /// The places that some worker declares untrusted.
+    pub fn untrusted(&self) -> impl Iterator<Item = &Place> {
+        self.all().flat_map(|known| &known.untrusted)
+    }
+
+    /// Whether llm-do reads what is at a place as a part of this program: a definition, its code or its environment. What is
+    /// protected for the sake of other programs is none.
+    pub fn defines(&self, place: &Place) -> bool {
+        let Some(inside) = place.rest(self.root()) else { return false };
+        !inside.split('/').any(Self::is_version_control) && self.class(place, self.root()) == Class::Protected
     }
 
     /// How `place` is protected when it is reached through a mount of `mount`. A mount lifts the protection of the
@@ -183,12 +251,28 @@ impl Protection {
         }
         if class == Class::Open && !below.is_empty() {
             let (place, mount) = (fold(place.as_str()), fold(mount.as_str()));
-            let defining = self.defining.iter().any(|path| holds(&place, path) && !holds(&mount, path));
-            if defining || self.is_imported(&place, &mount) {
+            if self.all().any(|known| known.is_defining(&place, &mount) || known.is_imported(&place, &mount))
+            {
                 class = Class::Protected;
             }
         }
         class
+    }
+}
+
+impl Known {
+    /// Whether a folded path may contain something that defines the program by its place.
+    fn tells_below(&self, folder: &str) -> bool {
+        self.defining.iter().any(|path| *path != folder && holds(path, folder))
+            || self.importing.iter().any(|importing| {
+                holds(importing, folder)
+                    || folder.rsplit_once('/').is_some_and(|(above, _)| above == importing)
+            })
+    }
+
+    /// Whether a folded path, reached through a mount, is that of a definition.
+    fn is_defining(&self, place: &str, mount: &str) -> bool {
+        self.defining.iter().any(|path| holds(place, path) && !holds(mount, path))
     }
 
     /// Whether a folded path is that of a module or package that the program's Python code could import, or decides
@@ -209,6 +293,41 @@ impl Protection {
                 Some(_) => false,
             }
         })
+    }
+}
+
+impl From<Known> for Protection {
+    fn from(known: Known) -> Self {
+        Self { known, further: None }
+    }
+}
+
+impl PartialEq for Protection {
+    /// Whether the same is known about both. Reads nothing.
+    fn eq(&self, other: &Self) -> bool {
+        self.known == other.known
+    }
+}
+
+impl Eq for Protection {}
+
+impl fmt::Debug for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.known.fmt(f)
+    }
+}
+
+impl Serialize for Protection {
+    /// Another process gets everything at once.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut all = self.clone();
+        for known in self.all().skip(1) {
+            all.known.defining.extend(known.defining.iter().cloned());
+            all.known.importing.extend(known.importing.iter().cloned());
+            all.known.untrusted.extend(known.untrusted.iter().cloned());
+        }
+        innermost_removed(&mut all.known.defining);
+        all.known.serialize(serializer)
     }
 }
 
@@ -241,6 +360,7 @@ fn fold(path: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn class(protection: &Protection, path: &str, mount: &str) -> Class {
         protection.class(&Place::new(path), &Place::new(mount))
@@ -284,6 +404,39 @@ mod tests {
         {
             assert_eq!(class(&protection, &format!("/p/deep/{name}"), "/p"), Class::Protected, "{name}");
         }
+    }
+
+    #[test]
+    fn what_is_found_out_later_is_read_once_and_written_down() {
+        #[derive(Default)]
+        struct Later(AtomicUsize);
+        impl FurtherProtection for Later {
+            fn read(&self) -> Protection {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                Protection::new(Place::new("/p"), [])
+                    .with_defining([Place::new("/p/shapes/a.json")])
+                    .with_importing([Place::new("/p/sub")])
+                    .with_untrusted([Place::new("/p/mail")])
+            }
+        }
+        let later = Arc::new(Later::default());
+        let protection = Protection::new(Place::new("/p"), []).with_further(Arc::clone(&later) as _);
+        assert_eq!(later.0.load(Ordering::Relaxed), 0);
+        assert_eq!(class(&protection, "/p/.env", "/p"), Class::Invisible);
+        let opened = protection.clone().with_defining([Place::new("/p/script.json")]);
+        for path in ["/p/shapes/a.json", "/p/sub/x.py", "/p/script.json"] {
+            assert_eq!(class(&opened, path, "/p"), Class::Protected, "{path}");
+        }
+        assert_eq!(class(&protection, "/p/script.json", "/p"), Class::Open);
+        assert!(
+            opened.is_untrusted(&Place::new("/p/mail/1")) && !opened.is_untrusted(&Place::new("/p/mailbox"))
+        );
+        assert!(protection.tells_below(&Place::new("/p/shapes")));
+        assert_eq!(later.0.load(Ordering::Relaxed), 1);
+        let written = serde_json::to_string(&opened).unwrap();
+        let read: Protection = serde_json::from_str(&written).unwrap();
+        assert_eq!(class(&read, "/p/shapes/a.json", "/p"), Class::Protected);
+        assert!(read.is_untrusted(&Place::new("/p/mail")));
     }
 
     proptest! {

@@ -281,9 +281,9 @@ impl Located {
     }
 
     /// Whether others write what is at a real place: a mount of the view that shows it says so, whichever mount the
-    /// path names.
+    /// path names, or any worker of the program.
     pub fn is_untrusted(&self, real: &Place) -> bool {
-        self.mount.untrusted || self.view.shows_untrusted(real)
+        self.mount.untrusted || self.view.shows_untrusted(real) || self.protection.is_untrusted(real)
     }
 
     /// Whether the first write may create the base itself: only inside the program's own tree
@@ -371,7 +371,7 @@ impl View {
     }
 
     /// Whether an untrusted mount shows the place.
-    pub(crate) fn shows_untrusted(&self, place: &Place) -> bool {
+    pub(super) fn shows_untrusted(&self, place: &Place) -> bool {
         self.mounts.iter().any(|mount| mount.untrusted && place.is_within(&mount.place))
     }
 

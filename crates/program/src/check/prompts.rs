@@ -79,7 +79,9 @@ impl Reader<'_> {
         for inserted in &facts.files {
             if let Some((name, span)) = named(inserted, at) {
                 let text = confine(&name).and_then(|name| self.source.file(&name));
-                self.missing(&name, "file", &span, text);
+                if !inserted.optional {
+                    self.missing(&name, "file", &span, text);
+                }
             }
         }
         let mut chain = chain.to_vec();
@@ -90,28 +92,41 @@ impl Reader<'_> {
             // A reference in a library's template is resolved in that library.
             let library = name.and_then(|name| name.split_once(':')).filter(|_| !wanted.contains(':'));
             let wanted = library.map_or(wanted.clone(), |(library, _)| format!("{library}:{wanted}"));
-            if let Some(begin) = chain.iter().position(|above| *above == wanted) {
-                let names: Vec<&str> = chain[begin..].iter().copied().chain([wanted.as_str()]).collect();
-                self.found.push(
-                    Diagnostic::error(
-                        codes::TEMPLATE_CYCLE,
-                        format!("templates include each other: {}", names.join(" → ")),
-                    )
-                    .at(&span)
-                    .help("remove one of the includes"),
-                );
-                continue;
+            if reference.optional {
+                // It may be one of several and is not judged. Its files are looked for, because they define the worker.
+                let mut found = Vec::new();
+                let (read, guarded, seen) = (BTreeMap::new(), BTreeSet::new(), self.seen.clone());
+                let mut apart = Reader { source: self.source, found: &mut found, read, guarded, seen };
+                apart.reference(&wanted, &span, &chain, &set);
+            } else {
+                self.reference(&wanted, &span, &chain, &set);
             }
-            let text = confine(&wanted).and_then(|wanted| self.source.template(&wanted));
-            let Some(text) = self.missing(&wanted, "template", &span, text) else { continue };
-            if chain.len() >= DEEPEST || !self.seen.insert(wanted.clone()) {
-                continue;
-            }
-            let file = SourceFile::new(text.origin.as_str(), text.text);
-            match inspect(file.text(), &Origin::file(text.origin)) {
-                Ok(facts) => self.template(Some(&wanted), &file, &facts, &chain, &set),
-                Err(error) => self.found.push(bad_template(&file, error).related("it is named here", &span)),
-            }
+        }
+    }
+
+    /// Follows a reference to a template.
+    fn reference(&mut self, wanted: &str, span: &Span, chain: &[&str], set: &BTreeSet<String>) {
+        if let Some(begin) = chain.iter().position(|above| *above == wanted) {
+            let names: Vec<&str> = chain[begin..].iter().copied().chain([wanted]).collect();
+            self.found.push(
+                Diagnostic::error(
+                    codes::TEMPLATE_CYCLE,
+                    format!("templates include each other: {}", names.join(" → ")),
+                )
+                .at(span)
+                .help("remove one of the includes"),
+            );
+            return;
+        }
+        let text = confine(wanted).and_then(|wanted| self.source.template(&wanted));
+        let Some(text) = self.missing(wanted, "template", span, text) else { return };
+        if chain.len() >= DEEPEST || !self.seen.insert(wanted.to_owned()) {
+            return;
+        }
+        let file = SourceFile::new(text.origin.as_str(), text.text);
+        match inspect(file.text(), &Origin::file(text.origin)) {
+            Ok(facts) => self.template(Some(wanted), &file, &facts, chain, set),
+            Err(error) => self.found.push(bad_template(&file, error).related("it is named here", span)),
         }
     }
 
@@ -134,9 +149,9 @@ impl Reader<'_> {
     }
 }
 
-/// The name of a required reference, with its span.
+/// The name of a reference that has one, with its span.
 fn named(reference: &Reference, at: impl Fn(&Place) -> Span) -> Option<(String, Span)> {
-    let name = reference.name.clone().filter(|_| !reference.optional)?;
+    let name = reference.name.clone()?;
     let span = at(&reference.place);
     let quoted = ['"', '\''].map(|quote| word(&span, &format!("{quote}{name}{quote}")));
     let whole = quoted.into_iter().find(|whole| whole.text().len() > 1);

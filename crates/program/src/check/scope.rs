@@ -44,6 +44,12 @@ impl<'a> Scope<'a> {
         Self { packages, workers, host, exposed, entry: None, scanned: &[], complete: true, work: None }
     }
 
+    /// Loaded workers, whose Python is not inspected.
+    pub(crate) fn of_prompts(packages: &'a Packages, workers: &'a Workers, host: &'a LoadOptions) -> Self {
+        let exposed = Exposed::by(workers.values(), None);
+        Self { packages, workers, host, exposed, entry: None, scanned: &[], complete: true, work: None }
+    }
+
     /// Runs an analysis for each worker, and collects its findings in order.
     pub(super) fn each(
         &self,

@@ -55,7 +55,7 @@ impl ControlGroup {
         let mut groups = Self(Vec::new());
         let (mut memory, mut processes) = (false, false);
         let mut reason = "no controller for memory is mounted".to_owned();
-        for candidate in candidates(&own) {
+        for candidate in candidates(&own, Path::new(MOUNT)) {
             if (candidate.memory.is_some() && memory) || (candidate.memory.is_none() && processes) {
                 continue;
             }
@@ -128,15 +128,15 @@ impl Drop for Group {
 }
 
 /// The places where groups may be made, best first, from the text of `/proc/self/cgroup`: lines `ID:CONTROLLERS:PATH`,
-/// without controllers for version 2.
-fn candidates(own: &str) -> Vec<Candidate> {
+/// without controllers for version 2. The hierarchies are mounted in `all_mounts`.
+fn candidates(own: &str, all_mounts: &Path) -> Vec<Candidate> {
     let mut all = Vec::new();
     for line in own.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
         let path = Path::new(path.trim_start_matches('/'));
         if controllers.is_empty() {
-            let mounts = [Path::new(MOUNT).to_owned(), Path::new(MOUNT).join("unified")];
+            let mounts = [all_mounts.to_owned(), all_mounts.join("unified")];
             let Some(mount) = mounts.into_iter().find(|mount| mount.join("cgroup.controllers").exists())
             else {
                 continue;
@@ -149,7 +149,7 @@ fn candidates(own: &str) -> Vec<Candidate> {
             continue;
         }
         let has = |name: &str| controllers.split(',').any(|controller| controller == name);
-        let mount = Path::new(MOUNT).join(controllers);
+        let mount = all_mounts.join(controllers);
         // In a container the mount may already be the group of this process.
         let parent = [mount.join(path), mount].into_iter().find(|parent| parent.is_dir());
         let Some(parent) = parent else { continue };
@@ -171,12 +171,31 @@ mod tests {
     #[test]
     fn a_controller_of_version_1_has_a_group_of_its_own() {
         let own = "8:pids:/\n4:memory:/not/there\n1:cpu,cpuacct:/\nwrong\n";
-        let found = candidates(own);
+        let found = candidates(own, Path::new(MOUNT));
         for candidate in &found {
             assert!(candidate.parent.starts_with(MOUNT), "{:?}", candidate.parent);
             assert!(candidate.memory.is_some() || candidate.processes);
         }
         assert!(found.len() <= 2);
-        assert!(candidates("").is_empty());
+        assert!(candidates("", Path::new(MOUNT)).is_empty());
+    }
+
+    /// The kernel's own files of version 2 need a machine without controllers of version 1.
+    #[test]
+    fn a_group_of_version_2_is_made_beside_the_own_one() {
+        let mounts = tempfile::tempdir().unwrap();
+        let own = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run.scope\n";
+        assert!(candidates(own, mounts.path()).is_empty(), "nothing is mounted");
+        for mount in [mounts.path().join("unified"), mounts.path().to_owned()] {
+            fs::create_dir_all(&mount).unwrap();
+            fs::write(mount.join("cgroup.controllers"), "memory pids\n").unwrap();
+            let found = candidates(own, mounts.path());
+            let [candidate] = found.as_slice() else { panic!("{} candidates", found.len()) };
+            let beside = mount.join("user.slice/user-1000.slice/user@1000.service/app.slice");
+            assert_eq!(candidate.parent, beside);
+            assert_eq!((candidate.memory, candidate.processes), (Some("memory.max"), true));
+        }
+        let [container] = &candidates("0::/\n", mounts.path())[..] else { panic!() };
+        assert_eq!(container.parent, mounts.path().join(""));
     }
 }

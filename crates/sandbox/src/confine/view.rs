@@ -11,6 +11,7 @@
 
 use super::{
     Tier,
+    aside::set_aside,
     plan::{Given, Hole, HoleKind},
 };
 use crate::git;
@@ -68,6 +69,8 @@ pub struct Planted {
     pub place: PathBuf,
     /// Whether something else had that name when the process started.
     pub replaced: bool,
+    /// Its new name, if it would define the program and was therefore renamed.
+    pub set_aside: Option<PathBuf>,
 }
 
 impl ProcessView {
@@ -216,30 +219,41 @@ impl ProcessView {
 
     /// The special names in the writable places that are not what they were when this view was made for `authority`,
     /// sorted. The kernel doesn't know names: a process can create a `.git` in a writable folder, or move a folder with
-    /// one away and create another. Entries are compared by inode. Scans the writable places.
+    /// one away and create another. Entries are compared by inode. Those that would define the
+    /// program are renamed. Scans the writable places.
     ///
     /// # Errors
     /// Any system error during the scan.
     pub fn planted(&self, authority: &Authority) -> io::Result<Vec<Planted>> {
         let rules = Rules::new(authority);
-        let mut planted = Vec::new();
+        let mut found = Vec::new();
         for given in self.given.iter().filter(|given| given.write) {
             let Special { holes, links } = rules.scan(&given.place, Access::Write)?;
-            for found in holes.into_iter().chain(links) {
-                let name = found.place.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-                // File tools of the same run write them for a moment.
-                if name.starts_with(TEMPORARY_PREFIX) {
-                    continue;
-                }
-                let known = self.known.iter().find(|known| known.place == found.place);
-                let same = |known: &Hole| (known.device, known.inode) == (found.device, found.inode);
-                if !known.is_some_and(same) {
-                    planted.push(Planted { replaced: known.is_some(), place: found.place });
-                }
-            }
+            found.extend(holes.into_iter().chain(links));
         }
-        planted.sort();
-        planted.dedup();
+        // File tools of the same run write them for a moment.
+        found.retain(|found| {
+            let name = found.place.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            !name.starts_with(TEMPORARY_PREFIX)
+        });
+        found.sort();
+        found.dedup_by(|a, b| a.place == b.place);
+        let mut planted = Vec::new();
+        for new in &found {
+            let known = self.known.iter().find(|known| known.place == new.place);
+            if known.is_some_and(|known| known.is_same(new)) {
+                continue;
+            }
+            // An editor of the operator replaces a file too, but does not keep the old one.
+            let moved = |known: &Hole| found.iter().any(|other| other.is_same(known));
+            let by_process = known.is_none_or(moved);
+            let set_aside = by_process.then(|| set_aside(&new.place, &self.given, authority.protection()));
+            planted.push(Planted {
+                place: new.place.clone(),
+                replaced: known.is_some(),
+                set_aside: set_aside.flatten(),
+            });
+        }
         Ok(planted)
     }
 
@@ -444,6 +458,11 @@ struct Special {
 }
 
 impl Hole {
+    /// Whether it is around the same file or folder, wherever that is now.
+    fn is_same(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
     /// A hole around what is there now; `None` if nothing is any more.
     fn at(place: PathBuf, kind: HoleKind) -> Option<Self> {
         let found = fs::symlink_metadata(&place).ok()?;

@@ -77,6 +77,19 @@ impl Watch {
         Ok(planted)
     }
 
+    /// The same for all views of a run, whose processes may still run. Call it before the program's own code is started
+    /// again: it must not import what a process has planted for it.
+    ///
+    /// # Errors
+    /// Any system error during the scan.
+    pub fn look_again(&self, run: &str) -> io::Result<()> {
+        let views: Vec<_> = match self.runs().get(run) {
+            Some(watched) => watched.views.values().cloned().collect(),
+            None => return Ok(()),
+        };
+        views.iter().try_for_each(|(view, authority)| self.look(run, view, authority).map(drop))
+    }
+
     /// Call this after the last process of a run was told to end. It waits for the end of all of them, looks at their
     /// folders once more, and returns a notice for the operator about each name that appeared in them.
     pub async fn end(&self, run: &str) -> Vec<String> {
@@ -126,16 +139,29 @@ impl Planted {
 impl fmt::Display for Planted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.replaced { "was replaced" } else { "appeared" };
-        // A line break in a name must not look like the end of the notice.
-        let place: String = (self.place.to_string_lossy().chars())
-            .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
-            .collect();
-        write!(
-            f,
-            "`{place}` {what} in a folder that a process of this run could write. Other programs may run what it says, as git \
-             does with `.git`: look at it, or remove it, before you work in that folder."
-        )
+        let place = escaped(&self.place.to_string_lossy());
+        write!(f, "`{place}` {what} in a folder that a process of this run could write. ")?;
+        match &self.set_aside {
+            Some(now) => {
+                let now = now.file_name().unwrap_or_default().to_string_lossy();
+                write!(
+                    f,
+                    "It would be part of the program, so it was renamed to `{}`: if you want to keep it, look at it and name it \
+                     as before.",
+                    escaped(&now)
+                )
+            }
+            None => f.write_str(
+                "Other programs may run what it says, as git does with `.git`: look at it, or remove it, before you work in \
+                 that folder.",
+            ),
+        }
     }
+}
+
+/// A name in which a line break does not look like the end of the notice.
+fn escaped(name: &str) -> String {
+    name.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 #[cfg(test)]
@@ -145,7 +171,11 @@ mod tests {
     #[test]
     fn many_names_are_counted_and_none_forges_a_line() {
         let planted: Vec<Planted> = (0..25)
-            .map(|number| Planted { place: format!("/p/{number}\nnote: fine/.git").into(), replaced: false })
+            .map(|number| Planted {
+                place: format!("/p/{number}\nnote: fine/.git").into(),
+                replaced: false,
+                set_aside: None,
+            })
             .collect();
         let notices = Planted::notices(&planted);
         assert_eq!(notices.len(), MOST_NOTICES + 1);

@@ -222,12 +222,19 @@ async fn what_a_process_plants_is_found() {
             let ran = run(shell(before.clone(), tier, &script)).await;
             assert_eq!(ran.exit.code, Some(0), "{ran:?}");
             let names = [".git", ".hg", ".vscode", "bare", "linked.worker", "new.worker"];
-            let planted =
-                |replaced, name: &str| Planted { replaced, place: bench.path("project/rw").join(name) };
-            assert_eq!(before.planted(&authority).unwrap(), names.map(|name| planted(false, name)));
+            let planted = |name: &str| {
+                let place = bench.path("project/rw").join(name);
+                // These would be workers of the program.
+                let aside =
+                    name.ends_with(".worker").then(|| place.with_file_name(format!("{name}.set-aside")));
+                Planted { place, replaced: false, set_aside: aside }
+            };
+            assert_eq!(before.planted(&authority).unwrap(), names.map(planted));
+            assert!(!bench.path("project/rw/new.worker").exists());
             // The mount itself becomes a repository.
             fs::write(bench.path("project/rw/HEAD"), "ref: refs/heads/x").unwrap();
-            assert!(before.planted(&authority).unwrap().contains(&planted(false, "")));
+            let again = before.planted(&authority).unwrap();
+            assert!(again.contains(&planted("")) && !again.iter().any(|planted| planted.set_aside.is_some()));
         })
         .await;
     }
@@ -247,12 +254,46 @@ async fn a_special_name_that_was_moved_away_and_made_again_is_found() {
             bench.path("project/rw").display()
         );
         run(shell(before.clone(), tier, &script)).await;
-        let planted = |replaced, name: &str| Planted { replaced, place: bench.path("project/rw").join(name) };
+        let planted = |replaced, name: &str| Planted {
+            place: bench.path("project/rw").join(name),
+            replaced,
+            set_aside: None,
+        };
         assert_eq!(
             before.planted(&authority).unwrap(),
             [planted(false, "away/.git"), planted(true, "sub/.git")]
         );
         assert_eq!(bench.read("project/rw/away/.git"), "gitdir: ../../.git/modules/sub\n");
+    })
+    .await;
+}
+
+/// What the operator's editor replaces stays. What a process has put in the place of a file that it moved away is set aside.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_that_an_editor_replaces_stays() {
+    in_tier(A, |tier| async move {
+        let bench = Bench::new();
+        fs::create_dir(bench.path("project/rw/sub")).unwrap();
+        for file in ["mine.worker", "sub/theirs.worker"] {
+            fs::write(bench.path("project/rw").join(file), "before").unwrap();
+        }
+        let authority = bench.authority(&[("/rw", "project/rw", Access::Write)]);
+        let before = ProcessView::of(&authority, tier_of(tier)).unwrap();
+        let script = format!(
+            "cd {}; mv sub away && mkdir sub && echo x > sub/theirs.worker",
+            bench.path("project/rw").display()
+        );
+        run(shell(before.clone(), tier, &script)).await;
+        fs::write(bench.path("project/rw/saved"), "after").unwrap();
+        fs::rename(bench.path("project/rw/saved"), bench.path("project/rw/mine.worker")).unwrap();
+        let planted = before.planted(&authority).unwrap();
+        let aside: Vec<(&str, bool)> = planted
+            .iter()
+            .map(|it| (it.place.file_name().unwrap().to_str().unwrap(), it.set_aside.is_some()))
+            .collect();
+        assert_eq!(aside, [("theirs.worker", true), ("mine.worker", false), ("theirs.worker", true)]);
+        assert_eq!(bench.read("project/rw/mine.worker"), "after");
+        assert_eq!(bench.read("project/rw/away/theirs.worker.set-aside"), "before");
     })
     .await;
 }

@@ -133,8 +133,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     pub(super) fn new(call: &'a LeafCall<'a>) -> Self {
-        let mounts = call.authority.view().mounts();
-        let any = mounts.iter().any(|mount| mount.untrusted)
+        let any = call.authority.sees_untrusted()
             || call.places.iter().any(|tree| call.untrusted.touch(&tree.place()));
         Self { call, any }
     }

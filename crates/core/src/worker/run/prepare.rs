@@ -369,7 +369,7 @@ async fn begin(
     let system = template::render(&instructions.text, &origin, &Value::Object(variables), source)
         .map_err(|error| Failure::new(FailureKind::Definition, error.to_string()))?;
     let listed = host.driver.untrusted_places();
-    let of_others = |place: &Place| listed.hold(place) || frame.authority().view().shows_untrusted(place);
+    let of_others = |place: &Place| listed.hold(place) || frame.authority().is_untrusted(place);
     let origin = match templates.places().iter().any(of_others) {
         true => origin::Origin::Untrusted,
         false => frame.trail().origin(),
