@@ -196,6 +196,11 @@ impl<W: Write> Screen<W> {
         }
         self.begin();
         self.erase(above);
+        if above >= size.rows {
+            // The first live row has left the screen and can't be erased. If it wraps into the row that the cursor is in, what
+            // is written there would join it.
+            self.text("\r\n");
+        }
         let (rows, caret) = self.layout();
         self.draw(rows, caret);
         self.flush()

@@ -92,7 +92,11 @@ impl Tty {
         let mut mode = self.mode();
         let before = match mode.before.take() {
             Some(before) => before,
-            None => tcgetattr(&self.file)?,
+            None => {
+                // Whoever gave the keyboard back draws again.
+                self.continued.store(false, Ordering::Release);
+                tcgetattr(&self.file)?
+            }
         };
         let mut raw = before.clone();
         raw.make_raw();
