@@ -128,6 +128,7 @@ fn forms_are_filled_in_and_can_be_rejected() {
     type_text(&mut console, "Ada");
     press(&mut console, Key::plain(Code::Tab));
     type_text(&mut console, "l");
+    assert!(shown(&console).contains(&"size:  small  [large]".to_owned()), "{:?}", shown(&console));
     press(&mut console, Key::ENTER);
     let filled = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let expected = Answer::Form(vec![filled("name", "Ada"), filled("size", "large")]);
@@ -153,6 +154,7 @@ fn options_are_picked_and_texts_entered() {
     for key in [FOCUS, Key::plain(Code::Down), Key::char('3'), Key::plain(Code::Up)] {
         press(&mut console, key);
     }
+    assert_eq!(shown(&console)[..3], ["  1 one", "* 2 two", "  3 three"]);
     let answer = press(&mut console, Key::ENTER);
     assert_eq!(answer, Some(Action::Answered { id: "p".into(), answer: Answer::Pick(1) }));
     console.ask(Question { id: "t".into(), text: vec![], kind: Kind::Text });

@@ -108,8 +108,9 @@ fn pane(columns: usize, rows: usize) -> Option<Pane> {
 fn lines_that_stream_while_the_window_changes_are_there_once_in_order() {
     let Some(pane) = pane(40, 10) else { return };
     pane.keys(&["/stream 500", "Enter"]);
-    for columns in [120, 60, 40, 120, 60, 100, 60] {
-        thread::sleep(Duration::from_millis(100));
+    for (number, columns) in [120, 60, 40, 120, 60, 100, 60].into_iter().enumerate() {
+        let reached = format!("line {:03}", number * 60 + 20);
+        pane.wait(&reached, |text| text.iter().any(|line| line.starts_with(&reached)));
         pane.resize(columns, 10);
     }
     let text = pane.wait("the end", |text| text.iter().any(|line| line == "end of the stream"));

@@ -27,7 +27,9 @@ impl Composer {
         if let Some(menu) = &self.menu {
             let room = most.saturating_sub(1).min(size.rows().saturating_sub(1));
             for (candidate, selected) in menu.shown().take(room) {
-                let mut row = Line::styled(&candidate.text, if selected { SELECTED } else { Style::new() });
+                // The mark, for terminals without styles.
+                let (mark, style) = if selected { ("* ", SELECTED) } else { ("  ", Style::new()) };
+                let mut row = Line::plain(mark).with(&candidate.text, style);
                 if !candidate.note.is_empty() {
                     row.push("  ", Style::new());
                     row.push(&candidate.note, DIM);
