@@ -2,8 +2,8 @@
 
 use anstyle::Style;
 use llm_do_terminal::{
-    Action, Answer, Choice, Code, Console, Event, Field, FieldKind, Key, Kind, Line, Modifiers, Question,
-    Settings, Size,
+    Action, Ambiguous, Answer, Caret, Choice, Code, Console, Event, Field, FieldKind, Key, Kind, Line,
+    Modifiers, Question, Settings, Size,
 };
 use proptest::prelude::*;
 
@@ -180,6 +180,25 @@ fn control_c_clears_then_stops_then_hints() {
     assert_eq!(shown(&console), ["> draft"]);
     press(&mut console, Key::control('c'));
     assert_eq!(press(&mut console, Key::control('d')), Some(Action::End));
+}
+
+#[test]
+fn characters_of_all_scripts_are_one_step_each() {
+    let characters = ["水", "e\u{301}", "👩\u{200d}🔬", "ש", "ل", "🇩🇪", "क्षि", "a"];
+    let mut console = console();
+    console.event(Event::Paste(characters.concat())).expect("written");
+    let width = |text: &str| Line::plain(text).width(Ambiguous::Narrow);
+    for rest in (0..characters.len()).rev() {
+        let view = console.composer().view(Size::new(SIZE.0, SIZE.1), Ambiguous::Narrow, 5);
+        let shown = characters[..=rest].concat();
+        assert_eq!(view.caret, Some(Caret { row: 0, column: 2 + width(&shown) }));
+        press(&mut console, Key::plain(Code::Backspace));
+        assert_eq!(console.composer().draft().text(), characters[..rest].concat());
+    }
+    // A mark that is typed joins the character before the caret.
+    type_text(&mut console, "e\u{301}");
+    press(&mut console, Key::plain(Code::Left));
+    assert_eq!(console.composer().draft().caret(), 0);
 }
 
 #[test]

@@ -102,8 +102,12 @@ impl Layout {
         let (mut start, mut column) = (0, prompt);
         for (at, grapheme) in text.grapheme_indices(true) {
             let is_break = matches!(grapheme, "\n" | "\r\n");
-            let width =
-                if is_break { 0 } else { cells(&shown(grapheme), ambiguous).map(|(_, width)| width).sum() };
+            let width = match grapheme.as_bytes() {
+                _ if is_break => 0,
+                // Nearly all text is, and a draft may be large.
+                [b' '..=b'~'] => 1,
+                _ => cells(&shown(grapheme), ambiguous).map(|(_, width)| width).sum(),
+            };
             if column + width > columns && at > start {
                 rows.push(start..at);
                 (start, column) = (at, indent);
