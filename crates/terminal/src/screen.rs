@@ -8,7 +8,7 @@
 mod cells;
 mod pen;
 
-use crate::{style::Line, width::Ambiguous};
+use crate::{osc::Sequence, style::Line, width::Ambiguous};
 use cells::Row;
 use pen::Pen;
 use std::io::{self, Write};
@@ -248,11 +248,11 @@ impl<W: Write> Screen<W> {
         self.enter()
     }
 
-    /// Writes a control sequence that shows nothing and moves nothing, such as a title ([`crate::osc`]).
+    /// Writes a control sequence that shows nothing and moves nothing, such as a title ([`Sequence::title`]).
     ///
     /// # Errors
     /// The terminal can't be written to.
-    pub fn control(&mut self, sequence: &crate::osc::Sequence) -> io::Result<()> {
+    pub fn control(&mut self, sequence: &Sequence) -> io::Result<()> {
         self.text(sequence.as_str());
         self.flush()
     }

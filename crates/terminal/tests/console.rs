@@ -2,8 +2,8 @@
 
 use anstyle::Style;
 use llm_do_terminal::{
-    Action, Ambiguous, Answer, Caret, Choice, Code, Console, Event, Field, FieldKind, Key, Kind, Line,
-    Modifiers, Question, Settings, Size,
+    Action, Ambiguous, Answer, Candidate, Candidates, Caret, Choice, Code, Completer, Composer, Console,
+    Editing, Event, Field, FieldKind, History, Key, Kind, Line, Modifiers, Question, Settings, Size,
 };
 use proptest::prelude::*;
 
@@ -262,6 +262,63 @@ fn any_key() -> impl Strategy<Value = Key> {
     })
 }
 
+/// Completes everything with something.
+struct Everything;
+
+impl Completer for Everything {
+    fn candidates(&mut self, _: &str, caret: usize) -> Option<Candidates> {
+        let candidate = |text: &str| Candidate { text: text.into(), note: "a note".into() };
+        let list = ["/help", "水", "a\x1b[2J"].map(candidate).to_vec();
+        Some(Candidates { replaces: caret.saturating_sub(1)..caret, list })
+    }
+}
+
+/// Something that happens to a console.
+#[derive(Clone, Debug)]
+enum Happening {
+    Event(Event),
+    Ask(Question),
+    Reject,
+    Queue(Vec<String>),
+    Print(String),
+}
+
+fn form() -> Question {
+    let field =
+        |name: &str, kind, required| Field { name: name.into(), note: "a note".into(), kind, required };
+    Question {
+        id: "form".into(),
+        text: vec![Line::plain("A form"); 4],
+        kind: Kind::Form(vec![
+            field("name", FieldKind::Text, true),
+            field("size", FieldKind::Pick(vec!["small".into(), "large".into()]), true),
+            field("none", FieldKind::Pick(Vec::new()), false),
+        ]),
+    }
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let text = "[a-z /@水🙂e\u{301}\u{200d}\n\t\x1b\u{9b}\u{202e}]{0,40}";
+    let question = |kind| Question { id: "q".into(), text: vec![Line::plain("a question")], kind };
+    prop_oneof![
+        12 => any_key().prop_map(|key| Happening::Event(Event::Key(key))),
+        3 => Just(Happening::Event(Event::Key(FOCUS))),
+        2 => text.prop_map(|text| Happening::Event(Event::Paste(text))),
+        2 => (1usize..50, 1usize..10).prop_map(|(columns, rows)| Happening::Event(Event::Resize(Size::new(columns, rows)))),
+        2 => prop::sample::select(vec![
+            approval("call"),
+            form(),
+            question(Kind::Text),
+            question(Kind::Pick(vec!["one".into(), "two".into()])),
+            question(Kind::Pick(Vec::new())),
+            question(Kind::Keys(Vec::new())),
+        ]).prop_map(Happening::Ask),
+        1 => Just(Happening::Reject),
+        1 => prop::collection::vec(text, 0..6).prop_map(Happening::Queue),
+        2 => text.prop_map(Happening::Print),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -284,5 +341,33 @@ proptest! {
             prop_assert_eq!(asked.composer().draft().caret(), undisturbed.composer().draft().caret());
         }
         prop_assert!(!asked.is_question_focused());
+    }
+
+    /// Whatever happens in a window of whatever size: nothing that was pasted or printed commands the terminal.
+    #[test]
+    fn nothing_breaks_a_console(vi in any::<bool>(), happenings in prop::collection::vec(happening(), 0..60)) {
+        let editing = if vi { Editing::Vi } else { Editing::Emacs };
+        let composer = Composer::new(editing, History::new(vec!["older".into()]), Box::new(Everything));
+        let mut console = console().with_composer(composer);
+        for happening in happenings {
+            match happening {
+                Happening::Event(event) => _ = console.event(event).expect("written"),
+                Happening::Ask(question) => console.ask(question),
+                Happening::Reject => console.reject("form", "not like that"),
+                Happening::Queue(queue) => console.set_queue(queue),
+                Happening::Print(text) => console.print(&[Line::plain(&text)]).expect("written"),
+            }
+            console.draw().expect("written");
+        }
+        let text = std::str::from_utf8(console.get_ref()).expect("updates are whole");
+        let hidden = text.contains(['\u{9b}', '\u{202e}']);
+        prop_assert!(!hidden);
+        // Each Escape begins a sequence that the screen writes.
+        for sequence in text.split('\x1b').skip(1) {
+            let end = sequence.find(|c: char| c != '[' && c != '?' && !c.is_ascii_digit());
+            let last = end.and_then(|end| sequence[end..].chars().next());
+            let known = matches!(last, Some('A' | 'B' | 'G' | 'J' | 'K' | 'h' | 'l'));
+            prop_assert!(known, "{sequence:?}");
+        }
     }
 }
