@@ -135,6 +135,16 @@ fn a_terminal_of_one_cell_works() {
 }
 
 #[test]
+fn a_wide_character_in_a_window_of_one_column_erases_nothing() {
+    let mut shown = Shown::new(6, 8);
+    shown.update(&[Line::plain("text")], live(&[format!("{MARK}ß水水")], Some(Caret { row: 0, column: 3 })));
+    shown.resize(1, 4);
+    shown.resize(60, 8);
+    shown.update(&[], Live::default());
+    assert_eq!(shown.text()[0], "text");
+}
+
+#[test]
 fn of_live_rows_higher_than_the_screen_the_end_is_shown() {
     let mut shown = Shown::new(20, 4);
     let rows: Vec<String> = (0..9).map(|number| format!("{MARK}{number}")).collect();

@@ -123,7 +123,8 @@ impl Row {
     fn row_of(&self, column: usize, columns: usize) -> usize {
         let (mut row, mut taken) = (0, 0);
         for cell in self.cells[..self.used()].iter().take(column + 1) {
-            if taken > 0 && taken + cell.columns > columns {
+            // The second column of a character goes with the first, also where there is no room for it.
+            if taken > 0 && cell.columns > 0 && taken + cell.columns > columns {
                 row += 1;
                 taken = 0;
             }
