@@ -1,4 +1,22 @@
 //! The composer: the draft of the next message with its keys, history and completion.
+//!
+//! | key | does |
+//! |---|---|
+//! | Enter | sends; behind `\` it breaks the line |
+//! | Ctrl-J, Shift-Enter, Alt-Enter | breaks the line |
+//! | Up, Down, Ctrl-P, Ctrl-N | a line up or down, at the edges the history |
+//! | Ctrl-R | searches the history; again: further back; Ctrl-G: back to the draft |
+//! | Tab, arrows | takes a candidate, chooses one; Escape hides them |
+//! | Ctrl-A E B F, Alt-B F, Alt-< > | start and end of the line, characters, words, start and end of the draft |
+//! | Ctrl-D H, Ctrl-K U W, Alt-D, Alt-Backspace | delete; kill to the end or the start of the line, and words |
+//! | Ctrl-Y, Alt-Y | yanks what was killed; what was killed before that |
+//! | Ctrl-T, Alt-T, Alt-U L C | swaps characters or words, changes letter case |
+//! | Ctrl-_, Ctrl-X Ctrl-U, Alt-_ | takes a change back; does it again |
+//! | Ctrl-X Ctrl-E | opens an editor |
+//! | Ctrl-C | clears the draft, which Up brings back |
+//!
+//! With vi's keys, Escape leads to normal mode: counts, `h l j k w b e 0 ^ $ gg G f t ; ,`, the operators `d c y` with
+//! them and with the objects `iw i" i(`, and `x s r ~ J p P u`, Ctrl-R, `i a I A o O`.
 
 mod completion;
 mod draft;

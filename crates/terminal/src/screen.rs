@@ -8,7 +8,7 @@
 mod cells;
 mod pen;
 
-use crate::{style::Line, width::Ambiguous};
+use crate::{osc::Sequence, style::Line, width::Ambiguous};
 use cells::Row;
 use pen::Pen;
 use std::io::{self, Write};
@@ -190,12 +190,18 @@ impl<W: Write> Screen<W> {
             return Ok(());
         }
         let above = self.rows_above(size.columns);
+        let fits = self.drawn_rows(size.columns) <= size.rows.min(self.size.rows);
         self.size = size;
         if self.left || (self.drawn.is_empty() && self.live.rows.is_empty()) {
             return Ok(());
         }
         self.begin();
         self.erase(above);
+        if !fits {
+            // The first live row may have left the screen, where it can't be erased. If it wraps into the row that the cursor
+            // is in now, a line that is written there would join it.
+            self.text("\r\n");
+        }
         let (rows, caret) = self.layout();
         self.draw(rows, caret);
         self.flush()
@@ -242,11 +248,11 @@ impl<W: Write> Screen<W> {
         self.enter()
     }
 
-    /// Writes a control sequence that shows nothing and moves nothing, such as a title ([`crate::osc`]).
+    /// Writes a control sequence that shows nothing and moves nothing, such as a title ([`Sequence::title`]).
     ///
     /// # Errors
     /// The terminal can't be written to.
-    pub fn control(&mut self, sequence: &crate::osc::Sequence) -> io::Result<()> {
+    pub fn control(&mut self, sequence: &Sequence) -> io::Result<()> {
         self.text(sequence.as_str());
         self.flush()
     }
@@ -284,8 +290,16 @@ impl<W: Write> Screen<W> {
             return self.at.row;
         }
         let above: usize = self.drawn.iter().take(self.at.row).map(|row| row.rows(columns)).sum();
-        let within = self.drawn.get(self.at.row).map_or(0, |row| row.row_of(self.at.column, columns));
+        let within = self.drawn.get(self.at.row).map_or(0, |row| row.row_of_cursor(self.at.column, columns));
         above + within
+    }
+
+    /// Rows that the live rows take on a terminal that now has this many columns.
+    fn drawn_rows(&self, columns: usize) -> usize {
+        match self.settings.reflow {
+            Reflow::Cuts => self.drawn.len(),
+            Reflow::Wraps => self.drawn.iter().map(|row| row.rows(columns)).sum(),
+        }
     }
 
     fn begin(&mut self) {

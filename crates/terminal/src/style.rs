@@ -3,9 +3,12 @@
 use crate::width::{Ambiguous, cells};
 use anstyle::Style;
 use std::{borrow::Cow, sync::Arc};
+use unicode_segmentation::UnicodeSegmentation as _;
 
 /// Columns between the tab stops of a live row. The transcript leaves tabs to the terminal.
 const TAB: usize = 4;
+/// The most code points of one character. Those of a longer one are escaped: marks in heaps cover other rows.
+const MOST_MARKS: usize = 16;
 /// The longest address of a link. Longer ones are shown without being links.
 const LONGEST_LINK: usize = 2_000;
 
@@ -89,7 +92,7 @@ impl Line {
     }
 
     fn push_span(&mut self, text: &str, style: Style, link: Option<Arc<str>>) {
-        let text = llm_do_visible::words(text);
+        let text = tamed(llm_do_visible::words(text));
         if text.is_empty() {
             return;
         }
@@ -176,6 +179,23 @@ pub(crate) fn row_cells(text: &str, ambiguous: Ambiguous) -> impl Iterator<Item 
     })
 }
 
+/// The text with overloaded characters escaped.
+fn tamed(text: Cow<'_, str>) -> Cow<'_, str> {
+    let overloaded = |grapheme: &str| grapheme.chars().nth(MOST_MARKS).is_some();
+    if text.is_ascii() || !text.graphemes(true).any(overloaded) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for grapheme in text.graphemes(true) {
+        if overloaded(grapheme) {
+            out.extend(grapheme.chars().flat_map(char::escape_unicode));
+        } else {
+            out.push_str(grapheme);
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// An address that may become a link, with everything but printable ASCII percent-encoded.
 fn link(address: &str) -> Option<Arc<str>> {
     let scheme = address.split(':').next()?.to_ascii_lowercase();
@@ -207,6 +227,15 @@ mod tests {
         let mut linked = Line::new();
         linked.push_link("x", Style::new(), "javascript:alert(1)");
         assert_eq!(linked.spans()[0].link(), None);
+    }
+
+    #[test]
+    fn heaps_of_marks_are_escaped() {
+        let heap = format!("ae{}b", "\u{301}".repeat(30));
+        let text = Line::plain(&heap).text().into_owned();
+        assert!(text.starts_with("a\\u{65}\\u{301}") && text.ends_with("\\u{301}b"), "{text}");
+        let family = "👩🏽\u{200d}❤\u{fe0f}\u{200d}💋\u{200d}👨🏽";
+        assert_eq!(Line::plain(family).text(), family);
     }
 
     #[test]

@@ -92,13 +92,20 @@ impl Tty {
         let mut mode = self.mode();
         let before = match mode.before.take() {
             Some(before) => before,
-            None => tcgetattr(&self.file)?,
+            None => {
+                // Whoever gave the keyboard back draws again.
+                self.continued.store(false, Ordering::Release);
+                tcgetattr(&self.file)?
+            }
         };
         let mut raw = before.clone();
         raw.make_raw();
-        // Where terminals can't be polled (macOS), a read gives up after a tenth of a second.
-        raw.special_codes[SpecialCodeIndex::VMIN] = 0;
-        raw.special_codes[SpecialCodeIndex::VTIME] = 1;
+        if cfg!(target_os = "macos") {
+            // Terminals can't be polled there: a read gives up after a tenth of a second. Elsewhere it does not, because a
+            // shell that gets the terminal like that takes it for closed.
+            raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+            raw.special_codes[SpecialCodeIndex::VTIME] = 1;
+        }
         // Lines of other programs that share the terminal still begin in the first column.
         raw.output_modes.insert(OutputModes::OPOST | OutputModes::ONLCR);
         tcsetattr(&self.file, OptionalActions::Now, &raw)?;

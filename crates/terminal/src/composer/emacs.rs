@@ -67,7 +67,7 @@ fn control(draft: &mut Draft, c: char) -> Did {
         'w' => draft.kill(spaced_word_start(draft.text(), caret)..caret),
         'y' => draft.yank(),
         't' => draft.transpose(),
-        '_' | '/' => return done(draft.undo()),
+        '_' | '/' => _ = draft.undo(),
         _ => return Did::Nothing,
     }
     Did::Something
@@ -86,14 +86,9 @@ fn alt(draft: &mut Draft, c: char) -> Did {
         'u' => recase(draft, str::to_uppercase),
         'l' => recase(draft, str::to_lowercase),
         'c' => recase(draft, capitalized),
-        '_' => return done(draft.redo()),
+        '_' => _ = draft.redo(),
         _ => return Did::Nothing,
     }
-    Did::Something
-}
-
-/// Undoing has a meaning even where nothing is left to undo.
-fn done(_: bool) -> Did {
     Did::Something
 }
 

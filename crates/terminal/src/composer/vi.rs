@@ -554,7 +554,7 @@ mod tests {
             ("|one two three", "2dw", "|three"),
             ("|one two three", "d2w", "|three"),
             ("|one two", "cwx\x1b", "|x two"),
-            ("|one two", "dwp", "tone |wo"),
+            ("|one two", "dwp", "tone| wo"),
             ("a\n|b\nc", "dd", "a\n|c"),
             ("a\n|b", "ddP", "|b\na"),
             ("|a\nb", "yyjp", "a\nb\n|a"),

@@ -7,6 +7,7 @@ use crate::{
     width::{Ambiguous, cells},
 };
 use anstyle::{AnsiColor, Effects, Style};
+use std::{borrow::Cow, ops::Range};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 /// Before the first row of the draft, and before the others.
@@ -26,7 +27,9 @@ impl Composer {
         if let Some(menu) = &self.menu {
             let room = most.saturating_sub(1).min(size.rows().saturating_sub(1));
             for (candidate, selected) in menu.shown().take(room) {
-                let mut row = Line::styled(&candidate.text, if selected { SELECTED } else { Style::new() });
+                // The mark, for terminals without styles.
+                let (mark, style) = if selected { ("* ", SELECTED) } else { ("  ", Style::new()) };
+                let mut row = Line::plain(mark).with(&candidate.text, style);
                 if !candidate.note.is_empty() {
                     row.push("  ", Style::new());
                     row.push(&candidate.note, DIM);
@@ -60,75 +63,108 @@ pub(crate) fn draft_rows(
     ambiguous: Ambiguous,
     most: usize,
 ) -> Live {
-    let indent = ambiguous.width(further);
-    let mut rows = vec![prompt];
-    let mut column = rows[0].width(ambiguous);
-    if column >= columns {
-        rows = vec![Line::new()];
-        column = 0;
-    }
-    let mut place = Caret::default();
-    let open = |rows: &mut Vec<Line>| {
-        rows.push(Line::plain(further));
-        indent
-    };
-    for (at, grapheme) in text.grapheme_indices(true) {
-        if matches!(grapheme, "\n" | "\r\n") {
-            if at == caret {
-                place = Caret { row: rows.len() - 1, column };
-            }
-            column = open(&mut rows);
-            continue;
-        }
-        let shown = if grapheme == "\t" { "    ".into() } else { llm_do_visible::words(grapheme) };
-        let width: usize = cells(&shown, ambiguous).map(|(_, width)| width).sum();
-        if column + width > columns && column > indent {
-            column = open(&mut rows);
-        }
-        if at == caret {
-            place = Caret { row: rows.len() - 1, column };
-        }
-        if let Some(row) = rows.last_mut() {
-            row.push(&shown, Style::new());
-        }
-        column += width;
-    }
-    if caret >= text.len() {
-        if column >= columns && column > indent {
-            column = open(&mut rows);
-        }
-        place = Caret { row: rows.len() - 1, column };
-    }
+    let prompt = if prompt.width(ambiguous) < columns { prompt } else { Line::new() };
+    let layout =
+        Layout::new(text, caret, prompt.width(ambiguous), ambiguous.width(further), columns, ambiguous);
     // The end, unless the caret stands above it.
-    let first = rows.len().saturating_sub(most).min(place.row);
-    let shown = rows.drain(first..).take(most).collect();
-    Live { rows: shown, caret: Some(Caret { row: place.row - first, ..place }) }
+    let first = layout.rows.len().saturating_sub(most).min(layout.caret.row);
+    let rows = layout.rows.iter().enumerate().skip(first).take(most);
+    let rows = rows
+        .map(|(number, row)| {
+            let mut line = if number == 0 { prompt.clone() } else { Line::plain(further) };
+            for grapheme in text[row.clone()].graphemes(true) {
+                line.push(&shown(grapheme), Style::new());
+            }
+            line
+        })
+        .collect();
+    Live { rows, caret: Some(Caret { row: layout.caret.row - first, ..layout.caret }) }
+}
+
+/// How a text is cut into rows. Lines are made only of those that are shown.
+struct Layout {
+    /// The bytes of each row, without line breaks.
+    rows: Vec<Range<usize>>,
+    caret: Caret,
+}
+
+impl Layout {
+    fn new(
+        text: &str,
+        caret: usize,
+        prompt: usize,
+        indent: usize,
+        columns: usize,
+        ambiguous: Ambiguous,
+    ) -> Self {
+        let mut rows = Vec::new();
+        let mut place = Caret::default();
+        let (mut start, mut column) = (0, prompt);
+        for (at, grapheme) in text.grapheme_indices(true) {
+            let is_break = matches!(grapheme, "\n" | "\r\n");
+            let width = match grapheme.as_bytes() {
+                _ if is_break => 0,
+                // Nearly all text is, and a draft may be large.
+                [b' '..=b'~'] => 1,
+                _ => cells(&shown(grapheme), ambiguous).map(|(_, width)| width).sum(),
+            };
+            if column + width > columns && at > start {
+                rows.push(start..at);
+                (start, column) = (at, indent);
+            }
+            if at == caret {
+                place = Caret { row: rows.len(), column };
+            }
+            column += width;
+            if is_break {
+                rows.push(start..at);
+                (start, column) = (at + grapheme.len(), indent);
+            }
+        }
+        if caret >= text.len() {
+            // Behind a full row the caret stands in the next one.
+            if column >= columns && text.len() > start {
+                rows.push(start..text.len());
+                (start, column) = (text.len(), indent);
+            }
+            place = Caret { row: rows.len(), column };
+        }
+        rows.push(start..text.len());
+        Self { rows, caret: place }
+    }
+}
+
+/// A grapheme of a draft as it is shown.
+fn shown(grapheme: &str) -> Cow<'_, str> {
+    if grapheme == "\t" { Cow::Borrowed("    ") } else { llm_do_visible::words(grapheme) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(text: &str, caret: usize, columns: usize, most: usize) -> (Vec<String>, Caret) {
+    fn rows(text: &str, caret: usize, columns: usize, most: usize) -> (Vec<String>, Caret) {
         let live = draft_rows(text, caret, Line::plain(PROMPT), FURTHER, columns, Ambiguous::Narrow, most);
-        let rows = live.rows.iter().map(|row| row.text().into_owned()).collect();
-        (rows, live.caret.expect("a draft has a caret"))
+        (
+            live.rows.iter().map(|row| row.text().into_owned()).collect(),
+            live.caret.expect("a draft has a caret"),
+        )
     }
 
     #[test]
     fn the_caret_stands_where_the_next_character_goes() {
         let at = |row, column| Caret { row, column };
-        assert_eq!(shown("", 0, 10, 5), (vec!["> ".into()], at(0, 2)));
-        assert_eq!(shown("水e\u{301}x", 3, 10, 5), (vec!["> 水e\u{301}x".into()], at(0, 4)));
-        assert_eq!(shown("ab\ncd", 3, 10, 5), (vec!["> ab".into(), "  cd".into()], at(1, 2)));
-        assert_eq!(shown("abcd", 4, 6, 5), (vec!["> abcd".into(), "  ".into()], at(1, 2)));
-        assert_eq!(shown("abc水", 6, 6, 5), (vec!["> abc".into(), "  水".into()], at(1, 4)));
-        assert_eq!(shown("a\x1b[2J", 1, 20, 5), (vec!["> a\\x1b[2J".into()], at(0, 3)));
+        assert_eq!(rows("", 0, 10, 5), (vec!["> ".into()], at(0, 2)));
+        assert_eq!(rows("水e\u{301}x", 3, 10, 5), (vec!["> 水e\u{301}x".into()], at(0, 4)));
+        assert_eq!(rows("ab\ncd", 3, 10, 5), (vec!["> ab".into(), "  cd".into()], at(1, 2)));
+        assert_eq!(rows("abcd", 4, 6, 5), (vec!["> abcd".into(), "  ".into()], at(1, 2)));
+        assert_eq!(rows("abc水", 6, 6, 5), (vec!["> abc".into(), "  水".into()], at(1, 4)));
+        assert_eq!(rows("a\x1b[2J", 1, 20, 5), (vec!["> a\\x1b[2J".into()], at(0, 3)));
     }
 
     #[test]
     fn of_a_long_draft_the_rows_around_the_caret_are_shown() {
-        assert_eq!(shown("a\nb\nc\nd", 7, 10, 2).0, ["  c", "  d"]);
-        assert_eq!(shown("a\nb\nc\nd", 0, 10, 2).0, ["> a", "  b"]);
+        assert_eq!(rows("a\nb\nc\nd", 7, 10, 2).0, ["  c", "  d"]);
+        assert_eq!(rows("a\nb\nc\nd", 0, 10, 2).0, ["> a", "  b"]);
     }
 }

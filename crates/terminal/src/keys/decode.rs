@@ -246,7 +246,9 @@ fn sequence(text: &str, last: u8) -> Option<Input> {
         b'u' => code_point(first?, modifiers)?,
         b'~' if first == Some(27) => code_point(third?, modifiers)?,
         b'~' => Key { code: numbered(first?)?, modifiers },
-        _ => cursor_key(last, modifiers)?,
+        // Another first number makes it an answer of the terminal, such as the place of the cursor.
+        _ if first.is_none_or(|first| first == 1) => cursor_key(last, modifiers)?,
+        _ => return None,
     };
     Some(Input::Key(key))
 }

@@ -109,8 +109,8 @@ fn pick_rows(options: &[String], selected: usize) -> Live {
     let shown = options.iter().enumerate().skip(first).take(ENTRY);
     let rows = shown
         .map(|(number, option)| {
-            let style = if number == selected { SELECTED } else { PLAIN };
-            Line::styled(&format!("{} {option}", number + 1), style)
+            let (mark, style) = if number == selected { ("* ", SELECTED) } else { ("  ", PLAIN) };
+            Line::plain(mark).with(&format!("{} {option}", number + 1), style)
         })
         .collect();
     Live { rows, caret: Some(Caret { row: selected - first, column: 0 }) }
@@ -133,8 +133,11 @@ fn form_rows(fields: &[Field], values: &[Value], at: usize, columns: usize, ambi
                 let mut row = label;
                 let column = row.width(ambiguous).min(columns);
                 for (option, name) in options.iter().enumerate() {
-                    row.push(name, if Some(option) == *selected { SELECTED } else { PLAIN });
-                    row.push("  ", PLAIN);
+                    if Some(option) == *selected {
+                        row.push(&format!("[{name}] "), SELECTED);
+                    } else {
+                        row.push(&format!(" {name}  "), PLAIN);
+                    }
                 }
                 (vec![row], Some(Caret { row: 0, column }))
             }

@@ -109,17 +109,26 @@ impl Row {
         self.row_of(self.used(), columns) + 1
     }
 
-    /// The row, counted from zero, in which a terminal of this many columns has the place before a column. A place at the
-    /// end of a row may lie in either of two; the upper one is taken, so that nothing above the live rows is erased.
-    pub(super) fn row_of(&self, place: usize, columns: usize) -> usize {
-        let place = place.min(self.used());
-        let (mut row, mut used) = (0, 0);
-        for cell in self.cells.iter().take(place).filter(|cell| cell.columns > 0) {
-            if used > 0 && used + cell.columns > columns {
+    /// The row, counted from zero, in which a terminal of this many columns puts a cursor that stood in this column.
+    ///
+    /// Terminals agree where a character stands in that column and all characters are narrow. Behind the last character,
+    /// some put it into the next row if that one's is full; and some don't count the column that stays free where a wide
+    /// character does not fit. Of two rows this is the upper one: with the lower one, something above the live rows could
+    /// be erased.
+    pub(super) fn row_of_cursor(&self, column: usize, columns: usize) -> usize {
+        self.row_of(column, columns).min(column / columns)
+    }
+
+    /// The row of the character in a column, or of the last one.
+    fn row_of(&self, column: usize, columns: usize) -> usize {
+        let (mut row, mut taken) = (0, 0);
+        for cell in self.cells[..self.used()].iter().take(column + 1) {
+            // The second column of a character goes with the first, also where there is no room for it.
+            if taken > 0 && cell.columns > 0 && taken + cell.columns > columns {
                 row += 1;
-                used = 0;
+                taken = 0;
             }
-            used += cell.columns;
+            taken += cell.columns;
         }
         row
     }

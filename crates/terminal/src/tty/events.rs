@@ -34,7 +34,6 @@ pub struct Events {
     ready: VecDeque<Event>,
     /// The size that was reported last.
     size: Size,
-    resumed: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
     /// Signals and [`Stopper::stop`] write to the other ends.
     signals: UnixStream,
@@ -63,22 +62,19 @@ impl Events {
         let (writer, signals) = UnixStream::pair()?;
         writer.set_nonblocking(true)?;
         signals.set_nonblocking(true)?;
-        let resumed = Arc::new(AtomicBool::new(false));
         let mut events = Self {
             size: tty.size(),
             tty,
             decoder: Decoder::new(),
             ready: VecDeque::new(),
-            resumed: Arc::clone(&resumed),
             stopped: Arc::default(),
             signals,
             stopper: Arc::new(writer.try_clone()?),
             handlers: Vec::new(),
             closed: false,
         };
-        // The flags before the pipe, so that they are set when it wakes. What was registered goes with `events`.
+        // The flag before the pipe, so that it is set when that wakes. What was registered goes with `events`.
         events.handlers.push(flag::register(SIGCONT, Arc::clone(&events.tty.continued))?);
-        events.handlers.push(flag::register(SIGCONT, resumed)?);
         events.handlers.push(pipe::register(SIGCONT, writer.try_clone()?)?);
         events.handlers.push(pipe::register(SIGWINCH, writer)?);
         Ok(events)
@@ -98,7 +94,8 @@ impl Events {
             if self.closed || self.stopped.load(Ordering::Acquire) {
                 return Some(Event::Closed);
             }
-            if self.resumed.swap(false, Ordering::AcqRel) && self.tty.is_entered() {
+            // While the keyboard is given back, the flag belongs to `Tty::suspend`.
+            if self.tty.is_entered() && self.tty.continued.swap(false, Ordering::AcqRel) {
                 // A shell put its own modes back while this process was stopped by another's hand.
                 if self.tty.enter().is_err() {
                     return Some(self.close());
