@@ -205,6 +205,7 @@ pub(crate) enum SchemaOf {
 Examples:
   llm-do models list
   llm-do models pull smollm2-135m-instruct
+  llm-do models pull hf:Qwen/Qwen3-4B-GGUF
   llm-do greeter.worker hello --model local:smollm2-135m-instruct
   llm-do models remove smollm2-135m-instruct")]
 pub(crate) enum ModelsCommand {
@@ -215,10 +216,15 @@ pub(crate) enum ModelsCommand {
     #[command(after_help = "\
 An interrupted download continues where it stopped. The file is installed only if its SHA-256 hash matches.
 
+For a model of the Hugging Face hub, QUANT is a quantisation such as Q4_K_M, and FILE a file in the repository. Without
+either, the usual quantisation that fits the memory of this machine is chosen.
+
 Examples:
-  llm-do models pull smollm2-135m-instruct")]
+  llm-do models pull smollm2-135m-instruct
+  llm-do models pull hf:Qwen/Qwen3-4B-GGUF
+  llm-do models pull hf:Qwen/Qwen3-4B-GGUF:Q8_0")]
     Pull {
-        /// Name from `llm-do models list` [default: the smallest model]
+        /// Name from `llm-do models list`, or hf:OWNER/REPO[:FILE|QUANT] [default: the smallest model]
         name: Option<String>,
     },
     /// Delete the weights of a model

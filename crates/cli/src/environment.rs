@@ -52,6 +52,14 @@ pub(crate) const OLLAMA_HOST: Variable = Variable {
     name: "OLLAMA_HOST",
     about: "The address of Ollama, if `OLLAMA_BASE_URL` is not set. Default: `127.0.0.1:11434`.",
 };
+pub(crate) const HF_TOKEN: Variable = Variable {
+    name: "HF_TOKEN",
+    about: "The token for `llm-do models pull hf:…`, for models that are private or whose conditions must be accepted.",
+};
+pub(crate) const HF_ENDPOINT: Variable = Variable {
+    name: "HF_ENDPOINT",
+    about: "The address of the hub for `llm-do models pull hf:…`: `https`, or a server on this machine. Default: `https://huggingface.co`.",
+};
 pub(crate) const VERTEX: Variable = Variable {
     name: "VERTEX_PROJECT_ID, VERTEX_LOCATION",
     about: "Project and location for Vertex AI. The project is required; the location is `global` by default.",
@@ -147,8 +155,18 @@ pub(crate) const SECTIONS: &[Section] = &[
     },
     Section {
         heading: "Models",
-        variables: &[LLM_DO_MODEL, PROVIDER_API_KEY, PROVIDER_BASE_URL, OLLAMA_HOST, VERTEX, AWS_REGION],
-        see: "[Models](../guides/models.md#providers) lists the variables of each provider.",
+        variables: &[
+            LLM_DO_MODEL,
+            PROVIDER_API_KEY,
+            PROVIDER_BASE_URL,
+            OLLAMA_HOST,
+            VERTEX,
+            AWS_REGION,
+            HF_TOKEN,
+            HF_ENDPOINT,
+        ],
+        see: "[Models](../guides/models.md#providers) lists the variables of each provider, and \
+              [local models](../guides/local-models.md#models-of-the-hub) describes the hub.",
     },
     Section {
         heading: "Network",

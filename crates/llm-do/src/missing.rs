@@ -7,6 +7,7 @@ use crate::{
 };
 use llm_do_core::{
     authority::{Access, Extent},
+    local_name,
     model::ModelName,
     toolset::ToolsetRegistry,
     worker::{ModelChoice, WorkerDefinition},
@@ -163,9 +164,7 @@ pub(crate) fn weights_of(name: &ModelName, operators: &[ModelName], grants: &[Gr
     if name.provider() != "local" || operators.contains(name) {
         return None;
     }
-    let plain = |c: char| c.is_ascii_alphanumeric() || ['.', '-', '_'].contains(&c);
-    let is_name =
-        name.model().chars().all(plain) && !name.model().starts_with('.') && !name.model().ends_with(".gguf");
+    let is_name = local_name::is_downloaded(name.model());
     let grant = Grant::Weights(place_of(Path::new(name.model())).ok().filter(|_| !is_name)?);
     (!grants.contains(&grant)).then_some(grant)
 }

@@ -2,9 +2,15 @@
 
 use crate::{args::ModelsCommand, exit::Complaint, render::Output, terminal::Terminal, visible};
 use indicatif::{ProgressBar, ProgressStyle};
-use llm_do_inference::{CATALOGUE, Entry, Progress, PullError, Source, Store, catalogue};
+use llm_do_inference::{
+    CATALOGUE, Download, Entry, Hub, HubError, HubName, Installed, Progress, PullError, Source, Store,
+    Weights, catalogue, hub, memory,
+};
 use serde_json::json;
-use std::path::Path;
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 /// Carries out the command. `store` is the folder of the models.
 pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Result<(), Complaint> {
@@ -12,12 +18,17 @@ pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Re
         ModelsCommand::List => list(store, output),
         ModelsCommand::Pull { name } => {
             let name = name.as_deref().unwrap_or(catalogue::DEFAULT);
-            let entry = catalogue::find(name).ok_or_else(|| unknown(name))?;
-            let path = pull(store, entry, output)?;
+            let (name, path) = match name.strip_prefix("hf:") {
+                Some(hub) => from_hub(store, &hub_name(hub)?, output)?,
+                None => {
+                    let entry = catalogue::find(name).ok_or_else(|| unknown(name))?;
+                    (name.to_owned(), pull(store, entry, output)?)
+                }
+            };
             output.note(&format!("`{name}` is at {}; run it with `--model local:{name}`", path.display()));
             Ok(())
         }
-        ModelsCommand::Remove { name } => match store.remove(name) {
+        ModelsCommand::Remove { name } => match store.remove(name.strip_prefix("hf:").unwrap_or(name)) {
             Ok(Some(bytes)) => {
                 output.note(&format!("`{name}` is deleted; {} are free", megabytes(bytes)));
                 Ok(())
@@ -33,43 +44,147 @@ pub(crate) fn run(command: &ModelsCommand, store: &Store, output: &Output) -> Re
 
 fn unknown(name: &str) -> Complaint {
     let names: Vec<&str> = CATALOGUE.iter().map(|entry| entry.name).collect();
-    Complaint::wrong(format!("no model `{name}` in the catalogue"))
+    let complaint = Complaint::wrong(format!("no model `{name}` in the catalogue"))
         .hint(format!("there is: {}", names.join(", ")))
-        .hint("any other GGUF file runs as it is: `--model local:PATH.gguf`")
+        .hint("any other GGUF file runs as it is: `--model local:PATH.gguf`");
+    if name.parse::<HubName>().is_ok() {
+        complaint.hint(format!("for the hub's model of that name: `llm-do models pull hf:{name}`"))
+    } else {
+        complaint
+    }
+}
+
+fn hub_name(text: &str) -> Result<HubName, Complaint> {
+    text.parse().map_err(|error: llm_do_inference::BadHubName| {
+        Complaint::wrong(error.to_string()).hint("for example hf:Qwen/Qwen3-4B-GGUF:Q4_K_M")
+    })
+}
+
+/// Fetches a model of the hub. Returns its name in `local:NAME` and its file.
+fn from_hub(store: &Store, name: &HubName, output: &Output) -> Result<(String, PathBuf), Complaint> {
+    let endpoint = env::var("HF_ENDPOINT").ok().filter(|it| !it.is_empty());
+    let hub = Hub::new(endpoint.as_deref().unwrap_or(hub::ENDPOINT), env::var("HF_TOKEN").ok());
+    let hub = hub.map_err(|error| hub_complaint(&error))?;
+    let memory = memory::total();
+    let file = runtime()?.block_on(hub.find(name, memory)).map_err(|error| hub_complaint(&error))?;
+    let needs = catalogue::memory_needed(file.size);
+    let mut found = format!("{} of {name}, {}", visible::line(&file.path), megabytes(file.size));
+    match &file.licence {
+        Some(licence) => found.push_str(&format!(", licence {}", visible::line(licence))),
+        None => found.push_str(", without a stated licence"),
+    }
+    let here = memory.map(|memory| format!("this machine has {}", megabytes(memory)));
+    let needed = format!("it needs about {} of memory", megabytes(needs));
+    let needed = here.map_or(needed.clone(), |here| format!("{needed}, and {here}"));
+    if file.candidates > 1 {
+        found.push_str(&format!("; chosen from {} files: {needed}", file.candidates));
+    } else {
+        found.push_str(&format!("; {needed}"));
+    }
+    output.note(&found);
+    if memory.is_some_and(|memory| needs > memory) {
+        output.note("this machine may be too small for it");
+    }
+    let path = fetch(store, &file.download(), output)?;
+    Ok((file.name, path))
+}
+
+fn hub_complaint(error: &HubError) -> Complaint {
+    let complaint = match error {
+        HubError::Endpoint(_) | HubError::NoFile { .. } | HubError::Split { .. } | HubError::NoGguf(_) => {
+            Complaint::wrong(error.to_string())
+        }
+        _ => Complaint::failed(error.to_string()),
+    };
+    let in_stock = |has: &[(String, u64)]| -> String {
+        let files =
+            has.iter().map(|(label, size)| format!("{} ({})", visible::line(label), megabytes(*size)));
+        files.collect::<Vec<_>>().join(", ")
+    };
+    match error {
+        HubError::Endpoint(_) => {
+            complaint.hint("set HF_ENDPOINT to an address with https, or to a server on this machine")
+        }
+        HubError::Offline { .. } => {
+            complaint.hint("check the network and the proxy variables, or set HF_ENDPOINT to a mirror")
+        }
+        HubError::Missing { with_token: false, .. } => {
+            complaint.hint("check the name; for a private model, set HF_TOKEN to a token that may read it")
+        }
+        HubError::Missing { .. } => {
+            complaint.hint("check the name, and whether the token in HF_TOKEN may read it")
+        }
+        HubError::Gated { page, with_token, .. } => {
+            let complaint = complaint.hint(format!("accept its conditions at {page}"));
+            if *with_token {
+                complaint.hint("the token in HF_TOKEN must be of the same account, and may need the right to read gated models")
+            } else {
+                complaint.hint("then set HF_TOKEN to a token of that account")
+            }
+        }
+        HubError::Token => complaint.hint("make a new token at the hub, or unset HF_TOKEN"),
+        HubError::Limited { with_token: false, .. } => {
+            complaint.hint("wait, or set HF_TOKEN: users with a token may send more requests")
+        }
+        HubError::Limited { .. } | HubError::Status(_) => complaint.hint("try again later"),
+        HubError::NoFile { has, .. } | HubError::Split { has, .. } if !has.is_empty() => {
+            complaint.hint(format!("there is: {}", in_stock(has)))
+        }
+        HubError::NoneFits { memory, has, .. } => complaint
+            .hint(format!("this machine has {}; there is: {}", megabytes(*memory), in_stock(has)))
+            .hint("name a quantisation to pull it all the same: hf:OWNER/REPO:QUANT"),
+        HubError::NoGguf(_) | HubError::Split { .. } => complaint
+            .hint("look for a repository with GGUF files of the model; their names often end in -GGUF"),
+        HubError::NoFile { .. } | HubError::Answer(_) => complaint,
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))
 }
 
 fn list(store: &Store, output: &Output) -> Result<(), Complaint> {
     let installed = store
         .list()
         .map_err(|error| Complaint::failed(format!("cannot read {}: {error}", store.dir().display())))?;
-    let here = |name: &str| installed.iter().find(|model| model.name == name);
+    let here = |entry: &Entry| installed.iter().find(|model| model.name == entry.installed_as());
+    let others = || {
+        let is_listed = |model: &&Installed| CATALOGUE.iter().any(|entry| entry.installed_as() == model.name);
+        installed.iter().filter(move |model| !is_listed(model))
+    };
     if output.format != crate::args::Format::Text {
         let catalogue = CATALOGUE.iter().map(|entry| {
             json!({"name": entry.name, "description": entry.description, "size": entry.size,
-                "licence": entry.licence, "installed": here(entry.name).map(|model| &model.path)})
+                "licence": entry.licence, "memory": entry.memory(), "tried": entry.tried,
+                "installed": here(entry).map(|model| &model.path)})
         });
-        let own = installed.iter().filter(|model| catalogue::find(&model.name).is_none());
-        let own = own.map(|model| json!({"name": model.name, "size": model.size, "installed": model.path}));
+        let own =
+            others().map(|model| json!({"name": model.name, "size": model.size, "installed": model.path}));
         output
             .print_json(&json!({"folder": store.dir(), "models": catalogue.chain(own).collect::<Vec<_>>()}));
         return Ok(());
     }
     let mut text = String::new();
     for entry in CATALOGUE {
-        let state = if here(entry.name).is_some() {
+        let state = if here(entry).is_some() {
             output.out.green("installed").to_string()
         } else {
             output.out.dim("not here").to_string()
         };
+        let tried = if entry.tried { "" } else { "; not tried with llm-do" };
         text.push_str(&format!(
-            "{}  {}  {}  {state}\n    {}\n",
+            "{}  {}  {}  {state}\n    {}\n    needs about {} of memory{tried}\n",
             output.out.bold(entry.name),
             megabytes(entry.size),
             entry.licence,
-            entry.description
+            entry.description,
+            megabytes(entry.memory()),
         ));
     }
-    for model in installed.iter().filter(|model| catalogue::find(&model.name).is_none()) {
+    for model in others() {
         let name = visible::line(&model.name);
         text.push_str(&format!(
             "{}  {}  {}\n",
@@ -82,16 +197,24 @@ fn list(store: &Store, output: &Output) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Fetches a model, with a progress bar where a person watches.
-pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<std::path::PathBuf, Complaint> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Complaint::failed(format!("cannot start: {error}")))?;
+/// Fetches a model of the catalogue.
+pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<PathBuf, Complaint> {
+    match entry.weights {
+        Weights::Hub(name) => Ok(from_hub(store, &hub_name(name)?, output)?.1),
+        Weights::Pinned { sha256, sources } => {
+            let file = Download { name: entry.name, size: entry.size, sha256, sources: sources.to_vec() };
+            fetch(store, &file, output)
+        }
+    }
+}
+
+/// Fetches a file, with a progress bar where a person watches.
+fn fetch(store: &Store, file: &Download<'_>, output: &Output) -> Result<PathBuf, Complaint> {
+    let runtime = runtime()?;
     let bar = if output.quiet || !output.err_terminal {
         ProgressBar::hidden()
     } else {
-        ProgressBar::new(entry.size)
+        ProgressBar::new(file.size)
     };
     let style =
         ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}");
@@ -99,11 +222,11 @@ pub(crate) fn pull(store: &Store, entry: &Entry, output: &Output) -> Result<std:
     let tell = |line: String| {
         if bar.is_hidden() { output.note(&line) } else { bar.println(format!("note: {line}")) }
     };
-    let outcome = runtime.block_on(store.pull(entry, |progress| match progress {
+    let outcome = runtime.block_on(store.pull(file, |progress| match progress {
         Progress::Waiting => tell("another process is fetching it; waiting for that one".into()),
         Progress::Asking { source } => {
-            bar.set_message(entry.name);
-            tell(format!("fetching `{}` ({}) from {source}", entry.name, megabytes(entry.size)));
+            bar.set_message(file.name.to_owned());
+            tell(format!("fetching `{}` ({}) from {source}", file.name, megabytes(file.size)));
         }
         Progress::Bytes { done, total } => {
             bar.set_length(total);
@@ -134,7 +257,10 @@ fn complaint(error: &PullError) -> Complaint {
 /// Asks once whether the smallest model may be fetched, because nothing else can answer. `false`: no.
 pub(crate) fn offer(terminal: &Terminal, store: &Store) -> bool {
     let entry = &CATALOGUE[0];
-    let from = entry.sources.first().map(Source::label).unwrap_or_default();
+    let from = match entry.weights {
+        Weights::Pinned { sources, .. } => sources.first().map(Source::label).unwrap_or_default(),
+        Weights::Hub(_) => Source::Url(hub::ENDPOINT).label(),
+    };
     let question = format!(
         "No model is set up here: no provider's key in the environment, no Ollama, no local model.\n\
          Fetch one that runs inside this program?\n  {}\n  {}, licence {}, from {from}, into {}\n[y]es  [n]o ",
