@@ -1,13 +1,14 @@
 //! One loaded model with its context: prompts in, tokens out. Lives on a thread of its own.
 
 use crate::{
-    chat::Turn,
     flow::Flow,
     grammar::{CALL_CLOSE, CALL_OPEN, Grammars},
+    host::Replies,
     llama,
     pace::Pace,
     sampler::Sampler,
     template::Template,
+    wire::{self, Ask, FromModel, Machine, WrittenCall},
 };
 use llama_cpp_2::{
     LlamaStateSeqFlags,
@@ -17,42 +18,30 @@ use llama_cpp_2::{
     token::LlamaToken,
 };
 use llguidance::Matcher;
-use llm_do_core::model::{
-    Arguments, Delta, FinishReason, ModelError, ModelErrorKind, ModelResponse, ModelSettings, Part, ToolCall,
-    ToolSpec, Usage,
-};
+use llm_do_core::model::{Arguments, FinishReason, ModelError, ModelErrorKind};
 use serde_json::Value;
 use std::{
     num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
-use tokio::sync::mpsc::UnboundedSender;
 
-/// One request, owned.
+/// One request.
 pub(crate) struct Job {
-    /// The conversation.
-    pub(crate) turns: Vec<Turn>,
-    /// Tools that may be called.
-    pub(crate) tools: Arc<[ToolSpec]>,
-    /// Schema of the answer.
-    pub(crate) output: Option<Arc<Value>>,
-    /// Sampling and limits.
-    pub(crate) settings: ModelSettings,
-    /// Id of the call, if it makes one.
-    pub(crate) call_id: String,
-    /// The channel for events. The job is abandoned at the next token after the receiver is dropped.
-    pub(crate) events: UnboundedSender<Event>,
+    /// Its number.
+    pub(crate) id: u64,
+    /// What is asked.
+    pub(crate) ask: Ask,
+    /// Whether the answer is no longer wanted. It is given up at the next token.
+    pub(crate) cancelled: Arc<AtomicBool>,
 }
 
-/// An event of a job.
-pub(crate) enum Event {
-    /// A piece of the answer.
-    Delta(Delta),
-    /// The end.
-    Done(Result<ModelResponse, ModelError>),
+impl Job {
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
 }
 
 /// A model that answers.
@@ -70,7 +59,8 @@ pub(crate) struct Session<'model> {
     /// Threads that the context uses.
     threads: usize,
     /// Tokens evaluated in all.
-    evaluated: Arc<AtomicU64>,
+    evaluated: u64,
+    replies: &'model Replies,
 }
 
 /// Default maximum tokens of an answer, so that a rambling small model ends.
@@ -83,43 +73,49 @@ const FIRST_CONTEXT: usize = 2048;
 const MOST_CONTEXT: u64 = 32_768;
 
 impl<'model> Session<'model> {
-    /// A session with that model, which counts the tokens it evaluates; its context is made by the first job.
-    pub(crate) fn new(model: &'model LlamaModel, evaluated: Arc<AtomicU64>) -> Self {
+    /// A session with that model; its context is made by the first job.
+    pub(crate) fn new(model: &'model LlamaModel, machine: Machine, replies: &'model Replies) -> Self {
         Self {
             model,
             template: Template::of(model),
             grammars: None,
             context: None,
             held: Vec::new(),
-            window: window(model),
-            pace: Pace::new(),
+            window: window(model, machine.memory),
+            pace: Pace::new(machine.cores),
             threads: 0,
-            evaluated,
+            evaluated: 0,
+            replies,
         }
     }
 
     /// Answers one job.
-    pub(crate) fn answer(&mut self, job: &Job) -> Result<ModelResponse, ModelError> {
-        let prompt = self.template.prompt(self.model, &job.turns)?;
+    pub(crate) fn answer(&mut self, job: &Job) {
+        let outcome = self.answer_to(job);
+        self.replies.send(&FromModel::Done { id: job.id, outcome, evaluated: self.evaluated });
+    }
+
+    fn answer_to(&mut self, job: &Job) -> Result<wire::Answer, ModelError> {
+        let prompt = self.template.prompt(self.model, &job.ask.turns)?;
         if prompt.len() >= self.window {
             return Err(ModelError::new(
                 ModelErrorKind::ContextExceeded,
                 format!("context exceeded: {} tokens, window {}", prompt.len(), self.window),
             ));
         }
-        let limit = job.settings.max_tokens.unwrap_or(MAX_TOKENS) as usize;
+        let limit = job.ask.settings.max_tokens.unwrap_or(MAX_TOKENS) as usize;
         let limit = limit.min(self.window - prompt.len());
-        let _at_work = self.pace.begin();
+        self.pace.begin();
         let threads = self.pace.threads();
         self.reserve(prompt.len() + limit, threads)?;
         let cached = self.evaluate(&prompt, job)?;
 
-        let mut sampler = Sampler::new(&job.settings);
-        let mut matcher = match &job.output {
-            Some(schema) => self.grammars().and_then(|grammars| grammars.answer(schema, &job.tools)),
+        let mut sampler = Sampler::new(&job.ask.settings);
+        let mut matcher = match &job.ask.output {
+            Some(schema) => self.grammars().and_then(|grammars| grammars.answer(schema, &job.ask.tools)),
             None => None,
         };
-        let mut answer = Answer::new(job);
+        let mut answer = Answer::new(job, self.replies);
         let mut made: Vec<LlamaToken> = Vec::new();
         let finish = loop {
             if made.len() >= limit {
@@ -140,7 +136,7 @@ impl<'model> Session<'model> {
                 Step::Text => {}
                 Step::Stopped => break FinishReason::Stop,
                 Step::CallOpened { after } if matcher.is_none() => {
-                    matcher = self.grammars().and_then(|grammars| grammars.call(&job.tools));
+                    matcher = self.grammars().and_then(|grammars| grammars.call(&job.ask.tools));
                     if !after.is_empty() {
                         // The token reached past the tag; what follows must come from the grammar alone.
                         made.pop();
@@ -157,14 +153,15 @@ impl<'model> Session<'model> {
             let so_far: Vec<LlamaToken> = prompt.iter().chain(&made).copied().collect();
             self.evaluate(&so_far, job)?;
         };
-        let usage = Usage {
-            input_tokens: Some(prompt.len() as u64),
-            cached_tokens: Some(cached as u64),
-            output_tokens: Some(made.len() as u64),
-            ..Usage::default()
-        };
-        let (parts, finish) = answer.finish(finish);
-        Ok(ModelResponse { parts, finish, usage })
+        let (text, call, finish) = answer.finish(finish);
+        Ok(wire::Answer {
+            text,
+            call,
+            finish,
+            input_tokens: prompt.len() as u64,
+            cached_tokens: cached as u64,
+            output_tokens: made.len() as u64,
+        })
     }
 
     /// Has a context with room for that many tokens and with so many threads; what the old one held is moved over.
@@ -205,7 +202,8 @@ impl<'model> Session<'model> {
         let keep = self.forget_after(same.min(tokens.len().saturating_sub(1)))?;
         let mut batch = LlamaBatch::new(BATCH.min(tokens.len() - keep).max(1), 1);
         while self.held.len() < tokens.len() {
-            if job.events.is_closed() {
+            self.replies.keep_alive();
+            if job.is_cancelled() {
                 return Err(failed("cancelled".into()));
             }
             let threads = self.pace.threads();
@@ -224,7 +222,7 @@ impl<'model> Session<'model> {
                 self.held.clear();
                 return Err(failed(llama::take_complaint().unwrap_or_else(|| error.to_string())));
             }
-            self.evaluated.fetch_add(u64::try_from(batch.n_tokens()).unwrap_or(0), Ordering::Relaxed);
+            self.evaluated += u64::try_from(batch.n_tokens()).unwrap_or(0);
         }
         Ok(keep)
     }
@@ -255,6 +253,7 @@ impl<'model> Session<'model> {
 /// An answer as it comes.
 struct Answer<'job> {
     job: &'job Job,
+    replies: &'job Replies,
     flow: Flow,
     text: String,
     /// The text after the opening tag of a call.
@@ -276,13 +275,13 @@ enum Step {
 }
 
 impl<'job> Answer<'job> {
-    fn new(job: &'job Job) -> Self {
+    fn new(job: &'job Job, replies: &'job Replies) -> Self {
         // The first marker is the call's; it is never met where no tools are offered.
-        let mut markers = vec![if job.tools.is_empty() { String::new() } else { CALL_OPEN.to_owned() }];
-        if job.output.is_none() {
-            markers.extend(job.settings.stop.iter().cloned());
+        let mut markers = vec![if job.ask.tools.is_empty() { String::new() } else { CALL_OPEN.to_owned() }];
+        if job.ask.output.is_none() {
+            markers.extend(job.ask.settings.stop.iter().cloned());
         }
-        Self { job, flow: Flow::new(markers), text: String::new(), call: None, name: None }
+        Self { job, replies, flow: Flow::new(markers), text: String::new(), call: None, name: None }
     }
 
     fn push(&mut self, bytes: &[u8]) -> Step {
@@ -306,7 +305,7 @@ impl<'job> Answer<'job> {
     fn say(&mut self, text: String) {
         if !text.is_empty() {
             self.text.push_str(&text);
-            let _ = self.job.events.send(Event::Delta(Delta::Text { text }));
+            self.replies.send(&FromModel::Text { id: self.job.id, text });
         }
     }
 
@@ -319,60 +318,42 @@ impl<'job> Answer<'job> {
                     Some(head["name"].as_str()?.to_owned())
                 });
             if let Some(name) = self.name.clone() {
-                let _ = self.job.events.send(Event::Delta(Delta::Call { name }));
+                self.replies.send(&FromModel::Call { id: self.job.id, name });
             }
         }
     }
 
-    fn finish(mut self, mut finish: FinishReason) -> (Vec<Part>, FinishReason) {
+    fn finish(mut self, mut finish: FinishReason) -> (String, Option<WrittenCall>, FinishReason) {
         let rest = self.flow.finish();
         self.say(rest);
-        let mut parts = Vec::new();
-        if !self.text.trim().is_empty() {
-            parts.push(Part::text(self.text));
+        let Some(call) = self.call else { return (self.text, None, finish) };
+        let text = String::from_utf8_lossy(&call).into_owned();
+        let body = text.trim().strip_suffix(CALL_CLOSE).unwrap_or(&text);
+        let (name, arguments) = match serde_json::from_str::<Value>(body) {
+            Ok(mut value) => (
+                value["name"].as_str().unwrap_or_default().to_owned(),
+                Arguments::Json(Arc::new(value["arguments"].take())),
+            ),
+            Err(error) => (
+                self.name.unwrap_or_default(),
+                Arguments::Invalid { text: body.into(), reason: error.to_string().into() },
+            ),
+        };
+        if finish == FinishReason::Stop {
+            finish = FinishReason::ToolCalls;
         }
-        if let Some(call) = self.call {
-            let text = String::from_utf8_lossy(&call).into_owned();
-            let body = text.trim().strip_suffix(CALL_CLOSE).unwrap_or(&text);
-            let (name, arguments) = match serde_json::from_str::<Value>(body) {
-                Ok(mut value) => (
-                    value["name"].as_str().unwrap_or_default().to_owned(),
-                    Arguments::Json(Arc::new(value["arguments"].take())),
-                ),
-                Err(error) => (
-                    self.name.unwrap_or_default(),
-                    Arguments::Invalid { text: body.into(), reason: error.to_string().into() },
-                ),
-            };
-            parts.push(Part::Call(ToolCall {
-                id: self.job.call_id.as_str().into(),
-                name: name.into(),
-                arguments,
-            }));
-            if finish == FinishReason::Stop {
-                finish = FinishReason::ToolCalls;
-            }
-        }
-        (parts, finish)
+        (self.text, Some(WrittenCall { name, arguments }), finish)
     }
 }
 
-/// How many tokens a conversation with that model may have: what it was trained for, but no more than what fits in a
-/// quarter of the free memory.
-fn window(model: &LlamaModel) -> usize {
+/// How many tokens a conversation with that model may have: what it was trained for, but no more than what fits in the
+/// memory.
+fn window(model: &LlamaModel, memory: u64) -> usize {
     let head_size = u64::from(model.n_embd().unsigned_abs()) / u64::from(model.n_head().max(1));
     let per_token = 2 * 2 * u64::from(model.n_layer()) * u64::from(model.n_head_kv().max(1)) * head_size;
-    let affordable = free_memory() / 4 / per_token.max(1);
+    let affordable = memory / per_token.max(1);
     let most = affordable.clamp(FIRST_CONTEXT as u64, MOST_CONTEXT).min(u64::from(model.n_ctx_train()));
     usize::try_from(most).unwrap_or(FIRST_CONTEXT)
-}
-
-/// Bytes of free memory, if the system reports it; otherwise a modest estimate.
-fn free_memory() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.map_or(4 << 30, |kilobytes| kilobytes * 1024)
 }
 
 fn no_context() -> ModelError {

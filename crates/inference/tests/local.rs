@@ -14,6 +14,7 @@ use llm_do_core::{
     },
 };
 use llm_do_inference::{LoadError, LocalModel, Store, catalogue};
+use llm_do_sandbox::confine;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
@@ -56,11 +57,21 @@ impl Deref for Turn {
     }
 }
 
+/// Opens a model whose process is confined as well as this machine can.
+fn open(path: impl Into<PathBuf>) -> Result<LocalModel, LoadError> {
+    let tests = std::env::current_exe().unwrap();
+    // Cargo puts it beside the folder of the test binary.
+    let process = tests.parent().unwrap().with_file_name("examples").join("model_process");
+    assert!(process.is_file(), "cargo builds {}", process.display());
+    confine::install_binary(process);
+    LocalModel::open(path, Arc::default())
+}
+
 fn model() -> Option<Turn> {
     let path = weights()?;
     let lock = File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/local-model.lock")).expect("a lock file");
     lock.lock().expect("a turn");
-    Some(Turn { model: LocalModel::open(path).expect("a GGUF file"), _lock: lock })
+    Some(Turn { model: open(path).expect("a GGUF file"), _lock: lock })
 }
 
 #[derive(Default)]
@@ -181,7 +192,7 @@ async fn an_answer_streams_and_ends() {
 #[tokio::test]
 async fn the_same_seed_gives_the_same_answer() {
     let Some(one) = model() else { return };
-    let two = LocalModel::open(one.path()).unwrap();
+    let two = open(one.path()).unwrap();
     let ask = |seed| {
         let mut ask = Ask::user("Invent a name for a ship.");
         ask.settings = ModelSettings {
@@ -358,7 +369,7 @@ async fn a_growing_conversation_reuses_what_was_evaluated() {
     let second = ask.of(&model, &Deltas::default()).await.unwrap();
     assert!(second.usage.cached_tokens >= first.usage.input_tokens, "{:?} {:?}", first.usage, second.usage);
     // What the cache holds changes nothing.
-    let fresh = LocalModel::open(model.path()).unwrap();
+    let fresh = open(model.path()).unwrap();
     assert_eq!(ask.of(&fresh, &Deltas::default()).await.unwrap().parts, second.parts);
 }
 
@@ -392,18 +403,18 @@ async fn an_image_is_refused_before_anything_runs() {
 #[tokio::test]
 async fn damaged_files_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
-    let missing = LocalModel::open(dir.path().join("none.gguf")).unwrap_err();
+    let missing = open(dir.path().join("none.gguf")).unwrap_err();
     assert!(matches!(missing, LoadError::Unreadable { missing: true, .. }), "{missing}");
     assert_eq!(ModelError::from(missing).kind, ModelErrorKind::NotFound);
     for bytes in [b"".as_slice(), b"GG", b"PK\x03\x04 a zip"] {
         let path = dir.path().join("other.gguf");
         fs::write(&path, bytes).unwrap();
-        assert!(matches!(LocalModel::open(&path), Err(LoadError::NotGguf(_))));
+        assert!(matches!(open(&path), Err(LoadError::NotGguf(_))));
     }
     let refused = async |bytes: &[u8]| {
         let path = dir.path().join("broken.gguf");
         fs::write(&path, bytes).unwrap();
-        LocalModel::open(&path).unwrap().load().await.expect_err("it is broken").to_string()
+        open(&path).unwrap().load().await.expect_err("it is broken").to_string()
     };
     println!("{}", refused(b"GGUF").await);
     println!("{}", refused(&[b"GGUF".as_slice(), &[3, 0, 0, 0], &[255; 16]].concat()).await);

@@ -28,7 +28,7 @@ pub enum Grant {
     Variable(Arc<str>),
     /// `process=uv`: `uv` may fetch the packages that the program's Python tools ask for.
     Uv,
-    /// `weights=PATH`: the program may run the model in that file, which is read inside llm-do's own process.
+    /// `weights=PATH`: the program may run the model in that file, in a confined process.
     Weights(Place),
     /// `unconfined`: processes may run where the kernel can't confine them.
     Unconfined,

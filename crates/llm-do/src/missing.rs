@@ -167,7 +167,7 @@ pub(crate) fn weights(
         let Ok(name) = choice.of(worker) else { continue };
         if let Some(grant) = weights_of(&name, operators, grants) {
             missing.push(MissingGrant {
-                what: format!("to run the model in the file {}, inside llm-do's own process", name.model()),
+                what: format!("to run the model in the file {}, in a confined process", name.model()),
                 asked_by: worker.instructions.file.to_string(),
                 grants: vec![grant],
             });

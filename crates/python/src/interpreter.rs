@@ -7,7 +7,7 @@
 pub(crate) mod installation;
 pub(crate) mod venv;
 
-use crate::host::{self, HOST};
+use crate::host::HOST;
 use installation::{Installation, Managed, is_granted};
 use llm_do_core::{authority::Place, schema::sha256};
 use llm_do_sandbox::{
@@ -534,8 +534,7 @@ async fn ask(
     text.trim().lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
         let said = String::from_utf8_lossy(&err);
         format!(
-            "does not answer like Python ({}): {}",
-            host::exit_text(&exit),
+            "does not answer like Python ({exit}): {}",
             said.trim().lines().last().unwrap_or("it printed nothing")
         )
     })
