@@ -121,9 +121,7 @@ fn run(path: &Path, machine: Machine, inbox: &mpsc::Receiver<Job>, replies: Repl
     };
     let mut session = Session::new(&model, machine, &replies);
     replies.send(&FromModel::Loaded);
-    while let Ok(job) = inbox.recv() {
-        session.answer(&job);
-    }
+    session.run(inbox);
 }
 
 fn load(path: &Path, replies: &Rc<Replies>) -> Result<LlamaModel, String> {

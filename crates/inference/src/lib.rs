@@ -5,7 +5,9 @@
 //! Nothing of the inference library runs in the process that uses this crate, and no certificate is read before a model
 //! is pulled.
 
+mod answer;
 pub mod catalogue;
+mod cells;
 mod chat;
 mod flow;
 mod grammar;

@@ -7,8 +7,8 @@ use crate::{
 };
 use llm_do_core::{
     model::{
-        Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
-        ModelSettings, Part, Sees, ToolCall, Usage,
+        Capabilities, DeltaSink, FinishReason, Model, ModelError, ModelErrorKind, ModelRequest,
+        ModelResponse, ModelSettings, Part, Sees, ToolCall, Usage,
     },
     send::BoxFuture,
 };
@@ -182,6 +182,11 @@ impl LocalModel {
 }
 
 fn response(answer: Answer, call_id: &str) -> ModelResponse {
+    let finish = match (answer.cut_off, &answer.call) {
+        (true, _) => FinishReason::Length,
+        (false, Some(_)) => FinishReason::ToolCalls,
+        (false, None) => FinishReason::Stop,
+    };
     let mut parts = Vec::new();
     if !answer.text.trim().is_empty() {
         parts.push(Part::text(answer.text));
@@ -195,7 +200,7 @@ fn response(answer: Answer, call_id: &str) -> ModelResponse {
         output_tokens: Some(answer.output_tokens),
         ..Usage::default()
     };
-    ModelResponse { parts, finish: answer.finish, usage }
+    ModelResponse { parts, finish, usage }
 }
 
 impl Model for LocalModel {

@@ -151,8 +151,8 @@ fn prepare(binary: PathBuf, file: &Path, confinement: Confinement) -> io::Result
     let machine = Machine { cores: cores(), memory: free_memory() / 4 };
     let view = ProcessView::empty().with_readable([binary.clone(), file.clone()]);
     let limits = Limits {
-        // Weights may be repacked into a second copy.
-        memory: size.saturating_mul(2).saturating_add(machine.memory).saturating_add(OVERHEAD),
+        // Weights may be repacked into a second copy, and conversations are copied when they need a larger context.
+        memory: size.saturating_mul(2).saturating_add(machine.memory * 2).saturating_add(OVERHEAD),
         processes: u32::try_from(2 * machine.cores + 16).unwrap_or(u32::MAX),
         open_files: 64,
         temporary: 4096,
@@ -184,7 +184,13 @@ fn free_memory() -> u64 {
 
 /// A text of the process, without control characters and not too long.
 fn plain(text: &str) -> String {
-    text.chars().filter(|it| !it.is_control()).take(300).collect()
+    text.chars().filter(|it| !it.is_control()).take(500).collect()
+}
+
+/// An error of the process. None of its errors makes llm-do wait and ask again.
+fn final_error(error: ModelError) -> ModelError {
+    let kind = if error.is_transient() { ModelErrorKind::BadRequest } else { error.kind };
+    ModelError::new(kind, plain(&error.message))
 }
 
 async fn read_frames(from: OwnedReadHalf, frames: mpsc::Sender<io::Result<FromModel>>) {
@@ -288,7 +294,7 @@ impl Live {
                 self.evaluated.fetch_add(evaluated.saturating_sub(*seen), Ordering::Relaxed);
                 *seen = evaluated;
                 if let Some(request) = pending.remove(&id) {
-                    let _ = request.events.send(Event::Done(outcome));
+                    let _ = request.events.send(Event::Done(outcome.map_err(final_error)));
                 }
                 return Ok(());
             }

@@ -5,7 +5,7 @@
 //! write, and an unknown number belongs to no request.
 
 use crate::chat::Turn;
-use llm_do_core::model::{Arguments, FinishReason, ModelError, ModelSettings, ToolSpec};
+use llm_do_core::model::{Arguments, ModelError, ModelSettings, ToolSpec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
@@ -104,8 +104,8 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     /// The call at its end.
     pub(crate) call: Option<WrittenCall>,
-    /// Why it ended.
-    pub(crate) finish: FinishReason,
+    /// Whether a limit cut it off.
+    pub(crate) cut_off: bool,
     /// Tokens of the prompt.
     pub(crate) input_tokens: u64,
     /// Of these, those that were evaluated before.
