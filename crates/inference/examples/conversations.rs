@@ -9,7 +9,7 @@ use llm_do_core::{
     },
 };
 use llm_do_inference::LocalModel;
-use std::{error::Error, sync::Arc, time::Instant};
+use std::{error::Error, fs, sync::Arc, time::Instant};
 
 struct Nobody;
 
@@ -80,7 +80,26 @@ async fn measure() -> Result<(), Box<dyn Error>> {
 
 fn report(what: &str, start: Instant, model: &LocalModel) {
     let seconds = start.elapsed().as_secs_f64();
-    println!("{what:<13} {seconds:7.3} s, {} tokens evaluated since loading", model.evaluated_tokens());
+    let processor = processor_seconds().unwrap_or_default();
+    let evaluated = model.evaluated_tokens();
+    println!(
+        "{what:<13} {seconds:7.3} s; since the start of the process {processor:7.2} s CPU, {evaluated} tokens"
+    );
+}
+
+/// Processor time of the newest process of a model, which is that of this program.
+fn processor_seconds() -> Option<f64> {
+    let stats = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
+        let command = fs::read(entry.path().join("cmdline")).ok()?;
+        let is_model = command.split(|byte| *byte == 0).nth(1) == Some(b"llm-do-model");
+        is_model.then(|| fs::read_to_string(entry.path().join("stat")).ok())?
+    });
+    // The second field is the program's name in brackets and may hold anything.
+    let stat = stats.last()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let ticks = fields.next()?.parse::<u32>().ok()? + fields.next()?.parse::<u32>().ok()?;
+    // Linux shows user programs hundredths of a second, whatever its own clock.
+    Some(f64::from(ticks) / 100.0)
 }
 
 /// Asks with messages of user and model in turn.
