@@ -15,6 +15,7 @@ use llama_cpp_2::{model::LlamaModel, token::LlamaToken};
 use llguidance::Matcher;
 use llm_do_core::model::{ModelError, ModelErrorKind};
 use std::{
+    cmp::Reverse,
     collections::VecDeque,
     mem,
     sync::{
@@ -49,6 +50,8 @@ pub(crate) struct Session<'model> {
     active: Vec<(SequenceId, Work<'model>)>,
     /// Requests that wait for one, in order.
     waiting: VecDeque<Work<'model>>,
+    /// Whether the active ones did not fit together. Until one of them ends, no other joins them.
+    crowded: bool,
 }
 
 /// A request and its answer so far.
@@ -103,6 +106,7 @@ impl<'model> Session<'model> {
             replies,
             active: Vec::new(),
             waiting: VecDeque::new(),
+            crowded: false,
         }
     }
 
@@ -166,6 +170,7 @@ impl<'model> Session<'model> {
         let mut gone = Vec::new();
         for (sequence, work) in self.active.extract_if(.., |(_, work)| work.is_cancelled()) {
             self.cells.take_back(sequence);
+            self.crowded = false;
             gone.push(work);
         }
         let (cancelled, waiting): (VecDeque<_>, _) =
@@ -180,6 +185,9 @@ impl<'model> Session<'model> {
     /// Gives sequences to requests that wait. One that begins like a prompt that is still being evaluated waits for
     /// that: no token is evaluated twice.
     fn admit(&mut self) {
+        if self.crowded {
+            return;
+        }
         for mut work in mem::take(&mut self.waiting) {
             let coming = self.active.iter().map(|(_, other)| common(&other.tokens, &work.tokens)).max();
             let here = self.cells.longest(&work.tokens);
@@ -224,6 +232,7 @@ impl<'model> Session<'model> {
             Ok(()) => self.continue_answers(&places),
             Err(NotEvaluated::Full) => self.postpone_youngest(),
             Err(NotEvaluated::Failed(reason)) => {
+                self.crowded = false;
                 for (sequence, work) in mem::take(&mut self.active) {
                     self.cells.take_back(sequence);
                     self.done(work.job.id, Err(failed(reason.clone())));
@@ -248,10 +257,11 @@ impl<'model> Session<'model> {
             }
         }
         // The last first, so that the others keep their places.
-        ended.sort_by_key(|(index, _)| usize::MAX - index);
+        ended.sort_by_key(|(index, _)| Reverse(*index));
         for (index, outcome) in ended {
             let (sequence, work) = self.active.remove(index);
             self.cells.take_back(sequence);
+            self.crowded = false;
             let id = work.job.id;
             let outcome = outcome.map(|end| work.finish(end));
             self.done(id, outcome);
@@ -265,6 +275,7 @@ impl<'model> Session<'model> {
         if self.active.is_empty() {
             self.done(work.job.id, Err(failed("its memory holds no conversation of this length".into())));
         } else {
+            self.crowded = true;
             self.waiting.push_front(work);
         }
     }

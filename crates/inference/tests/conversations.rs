@@ -148,6 +148,8 @@ async fn answers_that_do_not_fit_together_wait_for_each_other() {
     for answer in [answers.0, answers.1, answers.2] {
         assert_eq!(answer.usage.output_tokens, Some(200));
     }
+    // One of the three conversations was evaluated twice, and not again and again.
+    assert!(model.evaluated_tokens() < 4 * 3800, "{}", model.evaluated_tokens());
 }
 
 #[tokio::test]
