@@ -11,7 +11,7 @@ use std::{
     cell::Cell,
     collections::HashMap,
     env,
-    io::Write,
+    io::{self, Write},
     os::{
         fd::{FromRawFd, OwnedFd},
         unix::net::UnixStream,
@@ -45,11 +45,15 @@ pub fn install() {
     if arguments.next().is_none_or(|first| first != ROLE) {
         return;
     }
-    let Some(path) = arguments.next() else { exit(USAGE) };
+    let path = arguments.next().unwrap_or_default();
     // SAFETY: the launcher gives a process with this role its socket as descriptor 3, and this is its only owner. For
     // others the number is not a socket, and the first use fails.
     let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(3) });
-    exit(serve(&path.into(), socket))
+    let code = serve(path.into(), socket);
+    if code == USAGE {
+        let _ = writeln!(io::stderr(), "{ROLE}: only llm-do itself starts the process of a model");
+    }
+    exit(code)
 }
 
 /// The way back to llm-do. Only the thread that runs the model uses it.
@@ -77,11 +81,10 @@ impl Replies {
 }
 
 /// Reads messages until llm-do goes. The model has a thread of its own.
-fn serve(path: &PathBuf, socket: UnixStream) -> i32 {
+fn serve(path: PathBuf, socket: UnixStream) -> i32 {
     let Ok(mut from) = socket.try_clone() else { return USAGE };
     let Ok(Some(ToModel::Load(machine))) = wire::read_blocking(&mut from) else { return USAGE };
     let (jobs, inbox) = mpsc::channel();
-    let path = path.clone();
     let work = move || run(&path, machine, &inbox, Replies { socket, last: Cell::new(Instant::now()) });
     if thread::Builder::new().name("model".into()).stack_size(STACK).spawn(work).is_err() {
         return USAGE;

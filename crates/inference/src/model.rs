@@ -13,9 +13,11 @@ use llm_do_core::{
     send::BoxFuture,
 };
 use llm_do_sandbox::confine::Confiner;
+use rustix::fs::OFlags;
 use std::{
     fs::File,
     io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -103,11 +105,13 @@ impl LocalModel {
             reason: error.to_string(),
             missing: error.kind() == io::ErrorKind::NotFound,
         };
-        // Opening a FIFO would wait for a writer.
-        if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        // Opening a FIFO would otherwise wait for a writer.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let mut file = File::options().read(true).custom_flags(flags).open(&path).map_err(unreadable)?;
+        if !file.metadata().map_err(unreadable)?.is_file() {
             return Err(LoadError::NotGguf(path));
         }
-        match File::open(&path).map_err(unreadable)?.read_exact(&mut magic) {
+        match file.read_exact(&mut magic) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(unreadable(error)),
             Ok(()) if &magic == MAGIC => Ok(Self {
                 path,
