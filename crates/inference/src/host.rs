@@ -12,6 +12,7 @@ use std::{
     collections::HashMap,
     env,
     io::{self, Write},
+    mem::ManuallyDrop,
     os::{
         fd::{FromRawFd, OwnedFd},
         unix::net::UnixStream,
@@ -47,9 +48,9 @@ pub fn install() {
     }
     let path = arguments.next().unwrap_or_default();
     // SAFETY: the launcher gives a process with this role its socket as descriptor 3, and this is its only owner. For
-    // others the number is not a socket, and the first use fails.
-    let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(3) });
-    let code = serve(path.into(), socket);
+    // others the number may be no descriptor: then the first use fails, and nothing is closed.
+    let socket = ManuallyDrop::new(UnixStream::from(unsafe { OwnedFd::from_raw_fd(3) }));
+    let code = serve(path.into(), &socket);
     if code == USAGE {
         let _ = writeln!(io::stderr(), "{ROLE}: only llm-do itself starts the process of a model");
     }
@@ -81,8 +82,8 @@ impl Replies {
 }
 
 /// Reads messages until llm-do goes. The model has a thread of its own.
-fn serve(path: PathBuf, socket: UnixStream) -> i32 {
-    let Ok(mut from) = socket.try_clone() else { return USAGE };
+fn serve(path: PathBuf, socket: &UnixStream) -> i32 {
+    let (Ok(mut from), Ok(socket)) = (socket.try_clone(), socket.try_clone()) else { return USAGE };
     let Ok(Some(ToModel::Load(machine))) = wire::read_blocking(&mut from) else { return USAGE };
     let (jobs, inbox) = mpsc::channel();
     let work = move || run(&path, machine, &inbox, Replies { socket, last: Cell::new(Instant::now()) });
