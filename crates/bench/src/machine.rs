@@ -86,7 +86,7 @@ pub fn session(place: &Path, url: &str, limits: &Value, stream: bool) -> Result<
     let settings = Settings {
         toolsets,
         home: home(place),
-        providers: Box::new(move |providers| providers.streaming(stream)),
+        providers: Box::new(move |providers, _| providers.streaming(stream)),
         environment: Arc::new(move |name| match name {
             "OPENAI_BASE_URL" => Some(base.clone()),
             "OPENAI_API_KEY" => Some("none".into()),

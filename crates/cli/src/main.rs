@@ -40,13 +40,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // A supervisor of processes is this program executed again. In that case the call doesn't return.
     llm_do::confine::install();
-    interrupt::report_file_size_limit();
-    // The library of local models starts a debugger in the current folder before it aborts, unless this is set.
+    // So is the process of a local model.
     #[cfg(feature = "local")]
-    // SAFETY: no other thread has been started yet.
-    unsafe {
-        env::set_var("GGML_NO_BACKTRACE", "1");
-    }
+    llm_do_inference::install();
+    interrupt::report_file_size_limit();
     match args::parse(env::args_os()) {
         Ok(cli) => carry_out(cli).into(),
         Err(mistake) => {

@@ -12,6 +12,7 @@ use crate::{
 };
 use llm_do::{
     BadGrant, Grant, Input, Problem, RememberedGrants, Run, RunOptions, Session, Settings,
+    confine::Confiner,
     core::{
         gate::{Calls, FileSet, Mode, Rule, RuleLine, ToolSets},
         ledger::Budget,
@@ -296,19 +297,27 @@ fn local_model() -> Option<ModelName> {
 
 /// Adds `local:`.
 #[cfg(feature = "local")]
-fn with_local(providers: Providers) -> Providers {
+fn with_local(providers: Providers, confiner: &Arc<Confiner>) -> Providers {
     use llm_do::core::model::{ModelError, ModelErrorKind};
-    providers.with("local", |name| {
+    let sessions = Arc::clone(confiner);
+    providers.with("local", move |name| {
         let missing = |error: llm_do_inference::NotInstalled| {
             ModelError::new(ModelErrorKind::NotFound, error.to_string())
         };
-        let path = store().locate(name.model()).map_err(missing)?;
-        Ok(Arc::new(llm_do_inference::LocalModel::open(path)?))
+        let store = store();
+        let path = store.locate(name.model()).map_err(missing)?;
+        let mut confiner = Arc::clone(&sessions);
+        if path.starts_with(store.dir()) {
+            // The user pulled it, and its hash was verified: it runs where nothing can be confined, too.
+            confiner = Arc::default();
+            confiner.allow_unconfined();
+        }
+        Ok(Arc::new(llm_do_inference::LocalModel::open(path, confiner)?))
     })
 }
 
 #[cfg(not(feature = "local"))]
-fn with_local(providers: Providers) -> Providers {
+fn with_local(providers: Providers, _: &Arc<Confiner>) -> Providers {
     use llm_do::core::model::{ModelError, ModelErrorKind};
     providers.with("local", |_| {
         let message = "this build runs no local models: build it with the feature `local`";

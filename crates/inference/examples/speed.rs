@@ -26,11 +26,16 @@ impl DeltaSink for FirstDelta {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
+    llm_do_sandbox::confine::install();
+    llm_do_inference::install();
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure_all())
+}
+
+async fn measure_all() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: speed FILE.gguf")?;
     let start = Instant::now();
-    let model = LocalModel::open(&path)?;
+    let model = LocalModel::open(&path, Arc::default())?;
     model.load().await?;
     println!("load            {:8.3} s", start.elapsed().as_secs_f64());
 
@@ -51,10 +56,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
     measure(&model, "by schema", &format!("Eight people. {text}"), Some(schema), 128).await?;
 
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or(" unknown here");
-    println!("peak memory     {}", peak.trim());
+    println!("peak memory     {}", peak_of_child().as_deref().unwrap_or("unknown here"));
     Ok(())
+}
+
+/// Most memory that the process of the model has had.
+fn peak_of_child() -> Option<String> {
+    let statuses = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
+        let command = fs::read(entry.path().join("cmdline")).ok()?;
+        let is_model = command.split(|byte| *byte == 0).nth(1) == Some(b"llm-do-model");
+        is_model.then(|| fs::read_to_string(entry.path().join("status")).ok())?
+    });
+    // The newest is that of this program.
+    let status = statuses.last()?;
+    Some(status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().to_owned())
 }
 
 async fn measure(

@@ -4,16 +4,37 @@ use crate::grammar::{CALL_CLOSE, CALL_OPEN};
 use llm_do_core::model::{
     Arguments, Message, ModelError, ModelErrorKind, ModelRequest, Part, Role, ToolSpec,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// One turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Turn {
-    /// `system`, `user` or `assistant`.
-    pub(crate) role: &'static str,
+    /// Who speaks.
+    pub(crate) speaker: Speaker,
     /// The text.
     pub(crate) text: String,
+}
+
+/// Who speaks in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Speaker {
+    System,
+    User,
+    Assistant,
+}
+
+impl Speaker {
+    /// Its name in templates.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
 }
 
 /// The turns of a request. Neighbours of one role become one, since many templates insist on alternation.
@@ -21,22 +42,22 @@ pub(crate) fn turns(request: &ModelRequest<'_>) -> Result<Vec<Turn>, ModelError>
     let mut turns: Vec<Turn> = Vec::new();
     let system = system_text(request.system, request.tools, request.output.map(|schema| &**schema));
     if !system.is_empty() {
-        turns.push(Turn { role: "system", text: system });
+        turns.push(Turn { speaker: Speaker::System, text: system });
     }
     for message in request.messages {
-        let (role, text) = turn(message)?;
+        let (speaker, text) = turn(message)?;
         match turns.last_mut() {
-            Some(last) if last.role == role => {
+            Some(last) if last.speaker == speaker => {
                 last.text.push_str("\n\n");
                 last.text.push_str(&text);
             }
-            _ => turns.push(Turn { role, text }),
+            _ => turns.push(Turn { speaker, text }),
         }
     }
     Ok(turns)
 }
 
-fn turn(message: &Message) -> Result<(&'static str, String), ModelError> {
+fn turn(message: &Message) -> Result<(Speaker, String), ModelError> {
     let mut pieces: Vec<String> = Vec::new();
     for part in &message.parts {
         pieces.push(match part {
@@ -70,11 +91,11 @@ fn turn(message: &Message) -> Result<(&'static str, String), ModelError> {
             Part::Reasoning { .. } | Part::Opaque { .. } | Part::ServerUse(_) | Part::Cited { .. } => continue,
         });
     }
-    let role = match message.role {
-        Role::Assistant => "assistant",
-        Role::User | Role::Tool => "user",
+    let speaker = match message.role {
+        Role::Assistant => Speaker::Assistant,
+        Role::User | Role::Tool => Speaker::User,
     };
-    Ok((role, pieces.join("\n")))
+    Ok((speaker, pieces.join("\n")))
 }
 
 /// The instructions, with what a model must know of tools and of the form of its answer.
@@ -203,8 +224,8 @@ mod tests {
             message(Role::User, vec![Part::text("go on")]),
         ];
         let turns = turns_of("Be brief.", &history, vec![], None).unwrap();
-        let roles: Vec<_> = turns.iter().map(|turn| turn.role).collect();
-        assert_eq!(roles, ["system", "user", "assistant", "user"]);
+        let speakers: Vec<_> = turns.iter().map(|turn| turn.speaker.name()).collect();
+        assert_eq!(speakers, ["system", "user", "assistant", "user"]);
         assert_eq!(turns[1].text, "one\ntwo");
         assert_eq!(
             turns[2].text,
@@ -223,7 +244,7 @@ mod tests {
             )]
         };
         let text = turns_of("", &blob("text/markdown", b"# Hi"), vec![], None).unwrap();
-        assert_eq!(text, [Turn { role: "user", text: "f:\n# Hi".into() }]);
+        assert_eq!(text, [Turn { speaker: Speaker::User, text: "f:\n# Hi".into() }]);
         for (media_type, data) in [("image/png", b"x".as_slice()), ("text/plain", b"\xff")] {
             let error = turns_of("", &blob(media_type, data), vec![], None).unwrap_err();
             assert_eq!(error.kind, ModelErrorKind::Unsupported);

@@ -2,39 +2,43 @@
 
 use crate::{
     chat, llama,
-    session::{Event, Job, Session},
+    process::{Event, ModelProcess, PATIENCE},
+    wire::{Answer, Ask},
 };
-use llama_cpp_2::model::{LlamaModel, params::LlamaModelParams};
 use llm_do_core::{
     model::{
-        Capabilities, DeltaSink, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
-        ModelSettings, Sees,
+        Capabilities, DeltaSink, FinishReason, Model, ModelError, ModelErrorKind, ModelRequest,
+        ModelResponse, ModelSettings, Part, Sees, ToolCall, Usage,
     },
     send::BoxFuture,
 };
+use llm_do_sandbox::confine::Confiner;
+use rustix::fs::OFlags;
 use std::{
     fs::File,
     io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc,
     },
-    thread,
+    time::Duration,
 };
-use tokio::sync::{OnceCell, mpsc::unbounded_channel, oneshot};
+use tokio::sync::Mutex;
 
-/// A model in a GGUF file, run inside the process (`docs/guides/local-models.md`).
+/// A model in a GGUF file, run in a confined process (`docs/guides/local-models.md`).
 ///
-/// Opening one is cheap. The first request loads it on a thread of its own, which answers one request after the other
-/// and keeps the evaluated prefix of the last conversation. Dropping a request's future stops it at the next token;
-/// dropping the model ends the thread.
+/// Opening one is cheap. The first request starts the process, which sees nothing but the file. A process that ends is an
+/// error of the requests that it worked on, and the next request starts another. Dropping a request's future stops it at
+/// the next token; dropping the model ends the process.
 #[derive(Debug)]
 pub struct LocalModel {
     path: PathBuf,
-    jobs: OnceCell<Result<mpsc::Sender<Job>, LoadError>>,
+    confiner: Arc<Confiner>,
+    process: Mutex<Option<Arc<ModelProcess>>>,
     evaluated: Arc<AtomicU64>,
+    patience: Duration,
 }
 
 /// Why a file can't be used as a model.
@@ -61,6 +65,14 @@ pub enum LoadError {
         /// Why.
         reason: String,
     },
+    /// The process that would run it can't be started.
+    #[error("{} can't be run: {reason}", path.display())]
+    NotStarted {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// The processor is too old for this build.
     #[error("local models need a processor with {}, which this one lacks: use a provider", .0.join(", "))]
     Processor(Vec<&'static str>),
@@ -79,15 +91,13 @@ impl From<LoadError> for ModelError {
 
 /// The magic number of GGUF files.
 const MAGIC: &[u8; 4] = b"GGUF";
-/// The library recurses while it splits text and builds graphs; memory is taken only as it is used.
-const STACK: usize = 16 << 20;
 
 impl LocalModel {
-    /// Opens the file without loading it.
+    /// Opens the file without loading it. `confiner` confines the process that will run it.
     ///
     /// # Errors
     /// When it can't be read or is no GGUF file.
-    pub fn open(path: impl Into<PathBuf>) -> Result<Self, LoadError> {
+    pub fn open(path: impl Into<PathBuf>, confiner: Arc<Confiner>) -> Result<Self, LoadError> {
         let path = path.into();
         let mut magic = [0; 4];
         let unreadable = |error: io::Error| LoadError::Unreadable {
@@ -95,13 +105,21 @@ impl LocalModel {
             reason: error.to_string(),
             missing: error.kind() == io::ErrorKind::NotFound,
         };
-        // Opening a FIFO would wait for a writer.
-        if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        // Opening a FIFO would otherwise wait for a writer.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let mut file = File::options().read(true).custom_flags(flags).open(&path).map_err(unreadable)?;
+        if !file.metadata().map_err(unreadable)?.is_file() {
             return Err(LoadError::NotGguf(path));
         }
-        match File::open(&path).map_err(unreadable)?.read_exact(&mut magic) {
+        match file.read_exact(&mut magic) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(unreadable(error)),
-            Ok(()) if &magic == MAGIC => Ok(Self { path, jobs: OnceCell::new(), evaluated: Arc::default() }),
+            Ok(()) if &magic == MAGIC => Ok(Self {
+                path,
+                confiner,
+                process: Mutex::default(),
+                evaluated: Arc::default(),
+                patience: PATIENCE,
+            }),
             _ => Err(LoadError::NotGguf(path)),
         }
     }
@@ -117,29 +135,30 @@ impl LocalModel {
         self.evaluated.load(Ordering::Relaxed)
     }
 
-    /// Loads the model unless it is loaded; the first request does so by itself.
+    /// Loads the model unless it is loaded; the first request does so by itself. Needs a tokio runtime.
     ///
     /// # Errors
-    /// See [`LoadError`]. A failed load is not tried again.
+    /// See [`LoadError`].
     pub async fn load(&self) -> Result<(), LoadError> {
-        self.jobs().await.map(|_| ())
+        self.process().await.map(|_| ())
     }
 
-    async fn jobs(&self) -> Result<&mpsc::Sender<Job>, LoadError> {
-        let start = || async {
-            let (jobs, inbox) = mpsc::channel();
-            let (ready, loaded) = oneshot::channel();
-            let (path, evaluated) = (self.path.clone(), self.evaluated.clone());
-            let unusable = |reason: String| LoadError::Unusable { path: self.path.clone(), reason };
-            thread::Builder::new()
-                .name("local-model".into())
-                .stack_size(STACK)
-                .spawn(move || serve(&path, evaluated, ready, &inbox))
-                .map_err(|error| unusable(error.to_string()))?;
-            loaded.await.map_err(|_| unusable("the library gave up".into()))??;
-            Ok(jobs)
-        };
-        self.jobs.get_or_init(start).await.as_ref().map_err(Clone::clone)
+    async fn process(&self) -> Result<Arc<ModelProcess>, LoadError> {
+        let mut process = self.process.lock().await;
+        if let Some(process) = process.as_ref().filter(|process| !process.is_gone()) {
+            return Ok(Arc::clone(process));
+        }
+        let missing = llama::missing_cpu_features();
+        if !missing.is_empty() {
+            return Err(LoadError::Processor(missing));
+        }
+        let confinement = self
+            .confiner
+            .confinement()
+            .map_err(|error| LoadError::NotStarted { path: self.path.clone(), reason: error.to_string() })?;
+        let evaluated = Arc::clone(&self.evaluated);
+        let started = ModelProcess::start(&self.path, confinement, self.patience, evaluated).await?;
+        Ok(Arc::clone(process.insert(Arc::new(started))))
     }
 
     async fn answer(
@@ -147,25 +166,45 @@ impl LocalModel {
         request: ModelRequest<'_>,
         deltas: &dyn DeltaSink,
     ) -> Result<ModelResponse, ModelError> {
-        let next = request.messages.last().map_or(0, |last| last.id.0 + 1);
-        let (events, mut told) = unbounded_channel();
-        let job = Job {
+        let ask = Ask {
             turns: chat::turns(&request)?,
             tools: request.tools.clone(),
             output: request.output.cloned(),
             settings: request.settings.clone(),
-            call_id: format!("call_{next}"),
-            events,
         };
-        let gone = || ModelError::new(ModelErrorKind::BadRequest, "local model: its thread has stopped");
-        self.jobs().await?.send(job).map_err(|_| gone())?;
+        let mut asked = self.process().await?.ask(ask);
         loop {
-            match told.recv().await.ok_or_else(gone)? {
+            match asked.next().await {
                 Event::Delta(delta) => deltas.delta(delta),
-                Event::Done(outcome) => return outcome,
+                Event::Done(outcome) => {
+                    let next = request.messages.last().map_or(0, |last| last.id.0 + 1);
+                    return outcome.map(|answer| response(answer, &format!("call_{next}")));
+                }
             }
         }
     }
+}
+
+fn response(answer: Answer, call_id: &str) -> ModelResponse {
+    let finish = match (answer.cut_off, &answer.call) {
+        (true, _) => FinishReason::Length,
+        (false, Some(_)) => FinishReason::ToolCalls,
+        (false, None) => FinishReason::Stop,
+    };
+    let mut parts = Vec::new();
+    if !answer.text.trim().is_empty() {
+        parts.push(Part::text(answer.text));
+    }
+    parts.extend(answer.call.map(|call| {
+        Part::Call(ToolCall { id: call_id.into(), name: call.name.into(), arguments: call.arguments })
+    }));
+    let usage = Usage {
+        input_tokens: Some(answer.input_tokens),
+        cached_tokens: Some(answer.cached_tokens),
+        output_tokens: Some(answer.output_tokens),
+        ..Usage::default()
+    };
+    ModelResponse { parts, finish, usage }
 }
 
 impl Model for LocalModel {
@@ -196,47 +235,5 @@ impl Model for LocalModel {
     }
 }
 
-/// The thread: loads, says so, then answers until the model is dropped.
-fn serve(
-    path: &Path,
-    evaluated: Arc<AtomicU64>,
-    ready: oneshot::Sender<Result<(), LoadError>>,
-    inbox: &mpsc::Receiver<Job>,
-) {
-    let model = match load(path) {
-        Ok(model) => model,
-        Err(error) => {
-            let _ = ready.send(Err(error));
-            return;
-        }
-    };
-    let mut session = Session::new(&model, evaluated);
-    let _ = ready.send(Ok(()));
-    while let Ok(job) = inbox.recv() {
-        if !job.events.is_closed() {
-            let outcome = session.answer(&job);
-            let _ = job.events.send(Event::Done(outcome));
-        }
-    }
-}
-
-fn load(path: &Path) -> Result<LlamaModel, LoadError> {
-    let missing = llama::missing_cpu_features();
-    if !missing.is_empty() {
-        return Err(LoadError::Processor(missing));
-    }
-    let unusable = |reason: String| LoadError::Unusable { path: path.to_owned(), reason };
-    let model = LlamaModel::load_from_file(llama::backend(), path, &LlamaModelParams::default())
-        .map_err(|error| unusable(llama::take_complaint().unwrap_or_else(|| error.to_string())))?;
-    // These load but can't continue a text; asking them to would end the process.
-    let meta = |key: &str| model.meta_val_str(key).unwrap_or_default();
-    let architecture = meta("general.architecture");
-    let causal = meta(&format!("{architecture}.attention.causal")) != "false";
-    if !causal || architecture.starts_with("t5") || architecture.contains("bert") || architecture == "clip" {
-        return Err(unusable(format!("a model of architecture `{architecture}` does not generate text")));
-    }
-    if model.n_vocab() == 0 || model.n_ctx_train() == 0 {
-        return Err(unusable("it holds no vocabulary".into()));
-    }
-    Ok(model)
-}
+#[cfg(test)]
+mod tests;

@@ -1,58 +1,38 @@
-//! One loaded model with its context: prompts in, tokens out. Lives on a thread of its own.
+//! One loaded model at work: it answers several requests at once, and evaluates a token of each in one batch. Lives on a
+//! thread of its own.
 
 use crate::{
-    chat::Turn,
-    flow::Flow,
-    grammar::{CALL_CLOSE, CALL_OPEN, Grammars},
-    llama,
+    answer::{Answer, Step},
+    cells::{BATCH, Cells, NotEvaluated, Piece, SequenceId, common},
+    grammar::Grammars,
+    host::Replies,
     pace::Pace,
     sampler::Sampler,
     template::Template,
+    wire::{self, Ask, FromModel, Machine},
 };
-use llama_cpp_2::{
-    LlamaStateSeqFlags,
-    context::{LlamaContext, params::LlamaContextParams},
-    llama_batch::LlamaBatch,
-    model::LlamaModel,
-    token::LlamaToken,
-};
+use llama_cpp_2::{model::LlamaModel, token::LlamaToken};
 use llguidance::Matcher;
-use llm_do_core::model::{
-    Arguments, Delta, FinishReason, ModelError, ModelErrorKind, ModelResponse, ModelSettings, Part, ToolCall,
-    ToolSpec, Usage,
-};
-use serde_json::Value;
+use llm_do_core::model::{ModelError, ModelErrorKind};
 use std::{
-    num::NonZeroU32,
+    cmp::Reverse,
+    collections::VecDeque,
+    mem,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
+        mpsc,
     },
 };
-use tokio::sync::mpsc::UnboundedSender;
 
-/// One request, owned.
+/// One request.
 pub(crate) struct Job {
-    /// The conversation.
-    pub(crate) turns: Vec<Turn>,
-    /// Tools that may be called.
-    pub(crate) tools: Arc<[ToolSpec]>,
-    /// Schema of the answer.
-    pub(crate) output: Option<Arc<Value>>,
-    /// Sampling and limits.
-    pub(crate) settings: ModelSettings,
-    /// Id of the call, if it makes one.
-    pub(crate) call_id: String,
-    /// The channel for events. The job is abandoned at the next token after the receiver is dropped.
-    pub(crate) events: UnboundedSender<Event>,
-}
-
-/// An event of a job.
-pub(crate) enum Event {
-    /// A piece of the answer.
-    Delta(Delta),
-    /// The end.
-    Done(Result<ModelResponse, ModelError>),
+    /// Its number.
+    pub(crate) id: u64,
+    /// What is asked.
+    pub(crate) ask: Ask,
+    /// Whether the answer is no longer wanted. It is given up at the next token.
+    pub(crate) cancelled: Arc<AtomicBool>,
 }
 
 /// A model that answers.
@@ -61,322 +41,327 @@ pub(crate) struct Session<'model> {
     template: Template,
     /// Read from the vocabulary when first needed; inner `None` if it can't be.
     grammars: Option<Option<Grammars>>,
-    context: Option<LlamaContext<'model>>,
-    /// The tokens whose keys and values the context holds: a conversation that grows reuses them.
-    held: Vec<LlamaToken>,
+    cells: Cells<'model>,
     /// Maximum tokens of prompt and answer together.
     window: usize,
     pace: Pace,
-    /// Threads that the context uses.
-    threads: usize,
-    /// Tokens evaluated in all.
-    evaluated: Arc<AtomicU64>,
+    replies: &'model Replies,
+    /// Requests whose answers have a sequence, the oldest first.
+    active: Vec<(SequenceId, Work<'model>)>,
+    /// Requests that wait for one, in order.
+    waiting: VecDeque<Work<'model>>,
+    /// Whether the active ones did not fit together. Until one of them ends, no other joins them.
+    crowded: bool,
+}
+
+/// A request and its answer so far.
+struct Work<'model> {
+    job: Job,
+    answer: Answer<'model>,
+    sampler: Sampler,
+    matcher: Option<Matcher>,
+    /// The tokens of the prompt and of the answer.
+    tokens: Vec<LlamaToken>,
+    /// How many of them are the prompt.
+    prompt: usize,
+    /// Maximum tokens of the answer.
+    limit: usize,
+    /// How many tokens of the prompt were evaluated before it.
+    cached: Option<usize>,
+}
+
+/// Why an answer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The model, a stop text or the grammar ended it.
+    Finished,
+    /// It has reached its limit.
+    CutOff,
 }
 
 /// Default maximum tokens of an answer, so that a rambling small model ends.
 const MAX_TOKENS: u32 = 512;
-/// Tokens evaluated at once. Cancelling takes effect between two of these.
-const BATCH: usize = 128;
-/// The context starts with room for this many tokens and doubles when that is too small: memory follows use.
-const FIRST_CONTEXT: usize = 2048;
-/// Maximum tokens of a context, regardless of the model's training.
+/// Maximum tokens of a conversation, regardless of the model's training.
 const MOST_CONTEXT: u64 = 32_768;
+/// Minimum of the same, regardless of memory.
+const LEAST_CONTEXT: u64 = 2048;
+/// A request waits for another that is evaluating at least this many tokens of its own prompt.
+const WORTH_WAITING: usize = 32;
 
 impl<'model> Session<'model> {
-    /// A session with that model, which counts the tokens it evaluates; its context is made by the first job.
-    pub(crate) fn new(model: &'model LlamaModel, evaluated: Arc<AtomicU64>) -> Self {
+    /// A session with that model.
+    pub(crate) fn new(model: &'model LlamaModel, machine: Machine, replies: &'model Replies) -> Self {
+        let affordable = affordable(model, machine.memory);
+        let most = affordable.clamp(LEAST_CONTEXT, MOST_CONTEXT).min(u64::from(model.n_ctx_train()));
+        // One conversation can fill its window, and others rest beside it.
+        let cells = affordable.clamp(most, 2 * most);
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Self {
             model,
             template: Template::of(model),
             grammars: None,
-            context: None,
-            held: Vec::new(),
-            window: window(model),
-            pace: Pace::new(),
-            threads: 0,
-            evaluated,
+            cells: Cells::new(model, count(cells)),
+            window: count(most),
+            pace: Pace::new(machine.cores),
+            replies,
+            active: Vec::new(),
+            waiting: VecDeque::new(),
+            crowded: false,
         }
     }
 
-    /// Answers one job.
-    pub(crate) fn answer(&mut self, job: &Job) -> Result<ModelResponse, ModelError> {
-        let prompt = self.template.prompt(self.model, &job.turns)?;
+    /// Answers requests until no more can come.
+    pub(crate) fn run(&mut self, inbox: &mpsc::Receiver<Job>) {
+        loop {
+            if self.active.is_empty() && self.waiting.is_empty() {
+                let Ok(job) = inbox.recv() else { return };
+                self.pace.begin();
+                self.accept(job);
+            }
+            while let Ok(job) = inbox.try_recv() {
+                self.accept(job);
+            }
+            self.give_up_cancelled();
+            self.admit();
+            self.step();
+            self.replies.keep_alive();
+        }
+    }
+
+    fn accept(&mut self, job: Job) {
+        match self.prepare(&job) {
+            Ok((tokens, limit, matcher)) => self.waiting.push_back(Work {
+                answer: Answer::new(job.id, &job.ask, self.replies),
+                sampler: Sampler::new(&job.ask.settings),
+                matcher,
+                prompt: tokens.len(),
+                tokens,
+                limit,
+                cached: None,
+                job,
+            }),
+            Err(error) => self.done(job.id, Err(error)),
+        }
+    }
+
+    /// The prompt, how many tokens may follow, and the grammar of the answer.
+    fn prepare(&mut self, job: &Job) -> Result<(Vec<LlamaToken>, usize, Option<Matcher>), ModelError> {
+        let prompt = self.template.prompt(self.model, &job.ask.turns)?;
         if prompt.len() >= self.window {
             return Err(ModelError::new(
                 ModelErrorKind::ContextExceeded,
                 format!("context exceeded: {} tokens, window {}", prompt.len(), self.window),
             ));
         }
-        let limit = job.settings.max_tokens.unwrap_or(MAX_TOKENS) as usize;
+        if prompt.is_empty() {
+            return Err(failed("the chat template in the model's file makes an empty prompt".into()));
+        }
+        let limit = job.ask.settings.max_tokens.unwrap_or(MAX_TOKENS) as usize;
         let limit = limit.min(self.window - prompt.len());
-        let _at_work = self.pace.begin();
-        let threads = self.pace.threads();
-        self.reserve(prompt.len() + limit, threads)?;
-        let cached = self.evaluate(&prompt, job)?;
+        let matcher = job
+            .ask
+            .output
+            .as_ref()
+            .and_then(|schema| grammars(&mut self.grammars, self.model)?.answer(schema, &job.ask.tools));
+        Ok((prompt, limit, matcher))
+    }
 
-        let mut sampler = Sampler::new(&job.settings);
-        let mut matcher = match &job.output {
-            Some(schema) => self.grammars().and_then(|grammars| grammars.answer(schema, &job.tools)),
-            None => None,
-        };
-        let mut answer = Answer::new(job);
-        let mut made: Vec<LlamaToken> = Vec::new();
-        let finish = loop {
-            if made.len() >= limit {
-                break FinishReason::Length;
-            }
-            let token = sampler.next(self.logits()?, matcher.as_mut()).map_err(grammar_failed)?;
-            if self.model.vocab().is_eog(token) {
-                break FinishReason::Stop;
-            }
-            made.push(token);
-            if let Some(matcher) = &mut matcher {
-                matcher
-                    .consume_token(token.0.cast_unsigned())
-                    .map_err(|error| grammar_failed(error.to_string()))?;
-            }
-            let bytes = self.model.vocab().token_to_piece(token, false, None);
-            match answer.push(&bytes) {
-                Step::Text => {}
-                Step::Stopped => break FinishReason::Stop,
-                Step::CallOpened { after } if matcher.is_none() => {
-                    matcher = self.grammars().and_then(|grammars| grammars.call(&job.tools));
-                    if !after.is_empty() {
-                        // The token reached past the tag; what follows must come from the grammar alone.
-                        made.pop();
-                        let head = &bytes[..bytes.len() - after.len()];
-                        made.extend(self.model.vocab().tokenize(head, false, false));
-                        answer.call = Some(Vec::new());
-                    }
+    fn give_up_cancelled(&mut self) {
+        let mut gone = Vec::new();
+        for (sequence, work) in self.active.extract_if(.., |(_, work)| work.is_cancelled()) {
+            self.cells.take_back(sequence);
+            self.crowded = false;
+            gone.push(work);
+        }
+        let (cancelled, waiting): (VecDeque<_>, _) =
+            mem::take(&mut self.waiting).into_iter().partition(Work::is_cancelled);
+        self.waiting = waiting;
+        gone.extend(cancelled);
+        for work in gone {
+            self.done(work.job.id, Err(failed("cancelled".into())));
+        }
+    }
+
+    /// Gives sequences to requests that wait. One that begins like a prompt that is still being evaluated waits for
+    /// that: no token is evaluated twice.
+    fn admit(&mut self) {
+        if self.crowded {
+            return;
+        }
+        for mut work in mem::take(&mut self.waiting) {
+            let coming = self.active.iter().map(|(_, other)| common(&other.tokens, &work.tokens)).max();
+            let here = self.cells.longest(&work.tokens);
+            let waits = coming.is_some_and(|coming| coming >= here + WORTH_WAITING);
+            match if waits { None } else { self.cells.lend(&work.tokens) } {
+                Some(sequence) => {
+                    work.cached.get_or_insert(self.cells.held(sequence));
+                    self.active.push((sequence, work));
                 }
-                Step::CallOpened { .. } | Step::Call => {}
-            }
-            if matcher.as_ref().is_some_and(Matcher::is_stopped) {
-                break FinishReason::Stop;
-            }
-            let so_far: Vec<LlamaToken> = prompt.iter().chain(&made).copied().collect();
-            self.evaluate(&so_far, job)?;
-        };
-        let usage = Usage {
-            input_tokens: Some(prompt.len() as u64),
-            cached_tokens: Some(cached as u64),
-            output_tokens: Some(made.len() as u64),
-            ..Usage::default()
-        };
-        let (parts, finish) = answer.finish(finish);
-        Ok(ModelResponse { parts, finish, usage })
-    }
-
-    /// Has a context with room for that many tokens and with so many threads; what the old one held is moved over.
-    fn reserve(&mut self, tokens: usize, threads: usize) -> Result<(), ModelError> {
-        let room = self.context.as_ref().map_or(0, |context| context.n_ctx() as usize);
-        if room >= tokens && threads == self.threads {
-            return Ok(());
-        }
-        let flags = LlamaStateSeqFlags::empty();
-        let state = self.context.take().and_then(|context| context.state_seq_get(0, flags).ok());
-        let room = tokens.next_power_of_two().max(FIRST_CONTEXT).max(room).min(self.window);
-        let count = |number: usize| i32::try_from(number).unwrap_or(1);
-        let batch = u32::try_from(BATCH).expect("it is small");
-        let params = LlamaContextParams::default()
-            .with_n_ctx(u32::try_from(room).ok().and_then(NonZeroU32::new))
-            .with_n_batch(batch)
-            .with_n_ubatch(batch)
-            .with_n_threads(count(threads))
-            .with_n_threads_batch(count(threads))
-            .with_no_perf(true);
-        let mut context = self.model.new_context(llama::backend(), params).map_err(|error| {
-            let reason = llama::take_complaint().unwrap_or_else(|| error.to_string());
-            failed(format!("no context of {room} tokens could be made: {reason}"))
-        })?;
-        if state.is_none_or(|state| context.state_seq_set(&state, 0).is_err()) {
-            context.clear_kv_cache();
-            self.held.clear();
-        }
-        (self.context, self.threads) = (Some(context), threads);
-        Ok(())
-    }
-
-    /// Brings the context to exactly these tokens, with the logits after the last of them. Says how many it held
-    /// already.
-    fn evaluate(&mut self, tokens: &[LlamaToken], job: &Job) -> Result<usize, ModelError> {
-        let same = self.held.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-        // The last one is always evaluated, for its logits.
-        let keep = self.forget_after(same.min(tokens.len().saturating_sub(1)))?;
-        let mut batch = LlamaBatch::new(BATCH.min(tokens.len() - keep).max(1), 1);
-        while self.held.len() < tokens.len() {
-            if job.events.is_closed() {
-                return Err(failed("cancelled".into()));
-            }
-            let threads = self.pace.threads();
-            self.reserve(tokens.len(), threads)?;
-            let context = self.context.as_mut().ok_or_else(no_context)?;
-            batch.clear();
-            for &token in tokens[self.held.len()..].iter().take(BATCH) {
-                let position = self.held.len();
-                let last = position + 1 == tokens.len();
-                let position = i32::try_from(position).map_err(|error| failed(error.to_string()))?;
-                batch.add(token, position, &[0], last).map_err(|error| failed(error.to_string()))?;
-                self.held.push(token);
-            }
-            if let Err(error) = context.decode(&mut batch) {
-                context.clear_kv_cache();
-                self.held.clear();
-                return Err(failed(llama::take_complaint().unwrap_or_else(|| error.to_string())));
-            }
-            self.evaluated.fetch_add(u64::try_from(batch.n_tokens()).unwrap_or(0), Ordering::Relaxed);
-        }
-        Ok(keep)
-    }
-
-    /// Drops what the context holds after so many tokens, or everything where the model can't. Says what is left.
-    fn forget_after(&mut self, keep: usize) -> Result<usize, ModelError> {
-        if keep < self.held.len() {
-            let context = self.context.as_mut().ok_or_else(no_context)?;
-            self.held.truncate(keep);
-            if !context.clear_kv_cache_seq(Some(0), u32::try_from(keep).ok(), None).unwrap_or(false) {
-                context.clear_kv_cache();
-                self.held.clear();
-            }
-        }
-        Ok(self.held.len())
-    }
-
-    fn logits(&self) -> Result<&[f32], ModelError> {
-        Ok(self.context.as_ref().ok_or_else(no_context)?.get_logits_ith(-1))
-    }
-
-    fn grammars(&mut self) -> Option<&Grammars> {
-        let model = self.model;
-        self.grammars.get_or_insert_with(|| Grammars::new(model)).as_ref()
-    }
-}
-
-/// An answer as it comes.
-struct Answer<'job> {
-    job: &'job Job,
-    flow: Flow,
-    text: String,
-    /// The text after the opening tag of a call.
-    call: Option<Vec<u8>>,
-    /// The called tool, once its name is complete.
-    name: Option<String>,
-}
-
-/// The effect of a token.
-enum Step {
-    /// More text.
-    Text,
-    /// A stop text was met.
-    Stopped,
-    /// The opening tag of a call is complete; these bytes came after it.
-    CallOpened { after: Vec<u8> },
-    /// More of a call.
-    Call,
-}
-
-impl<'job> Answer<'job> {
-    fn new(job: &'job Job) -> Self {
-        // The first marker is the call's; it is never met where no tools are offered.
-        let mut markers = vec![if job.tools.is_empty() { String::new() } else { CALL_OPEN.to_owned() }];
-        if job.output.is_none() {
-            markers.extend(job.settings.stop.iter().cloned());
-        }
-        Self { job, flow: Flow::new(markers), text: String::new(), call: None, name: None }
-    }
-
-    fn push(&mut self, bytes: &[u8]) -> Step {
-        if let Some(call) = &mut self.call {
-            call.extend_from_slice(bytes);
-            self.announce();
-            return Step::Call;
-        }
-        let released = self.flow.push(bytes);
-        self.say(released.text);
-        match released.hit {
-            None => Step::Text,
-            Some((0, after)) => {
-                self.call = Some(after.clone());
-                Step::CallOpened { after }
-            }
-            Some(_) => Step::Stopped,
-        }
-    }
-
-    fn say(&mut self, text: String) {
-        if !text.is_empty() {
-            self.text.push_str(&text);
-            let _ = self.job.events.send(Event::Delta(Delta::Text { text }));
-        }
-    }
-
-    fn announce(&mut self) {
-        if self.name.is_none() {
-            let call = self.call.as_deref().unwrap_or_default();
-            self.name =
-                String::from_utf8_lossy(call).split_once(", \"arguments\": ").and_then(|(head, _)| {
-                    let head: Value = serde_json::from_str(&format!("{head}}}")).ok()?;
-                    Some(head["name"].as_str()?.to_owned())
-                });
-            if let Some(name) = self.name.clone() {
-                let _ = self.job.events.send(Event::Delta(Delta::Call { name }));
+                None => self.waiting.push_back(work),
             }
         }
     }
 
-    fn finish(mut self, mut finish: FinishReason) -> (Vec<Part>, FinishReason) {
-        let rest = self.flow.finish();
-        self.say(rest);
-        let mut parts = Vec::new();
-        if !self.text.trim().is_empty() {
-            parts.push(Part::text(self.text));
+    /// Evaluates one batch: the newest token of each answer, then as much of the prompts as fits.
+    fn step(&mut self) {
+        if self.active.is_empty() {
+            return;
         }
-        if let Some(call) = self.call {
-            let text = String::from_utf8_lossy(&call).into_owned();
-            let body = text.trim().strip_suffix(CALL_CLOSE).unwrap_or(&text);
-            let (name, arguments) = match serde_json::from_str::<Value>(body) {
-                Ok(mut value) => (
-                    value["name"].as_str().unwrap_or_default().to_owned(),
-                    Arguments::Json(Arc::new(value["arguments"].take())),
-                ),
-                Err(error) => (
-                    self.name.unwrap_or_default(),
-                    Arguments::Invalid { text: body.into(), reason: error.to_string().into() },
-                ),
+        let left = |(sequence, work): &(SequenceId, Work<'_>)| work.tokens.len() - self.cells.held(*sequence);
+        let (answers, prompts): (Vec<usize>, Vec<usize>) =
+            (0..self.active.len()).partition(|&index| left(&self.active[index]) == 1);
+        let mut pieces = Vec::new();
+        let mut places = Vec::new();
+        let mut count = 0;
+        for index in answers.into_iter().chain(prompts) {
+            let (sequence, work) = &self.active[index];
+            let tokens = &work.tokens[self.cells.held(*sequence)..];
+            let now = &tokens[..tokens.len().min(BATCH - count)];
+            if now.is_empty() {
+                break;
+            }
+            count += now.len();
+            let logits = now.len() == tokens.len();
+            if logits {
+                places.push((index, count - 1));
+            }
+            pieces.push(Piece { sequence: *sequence, tokens: now, logits });
+        }
+        let threads = self.pace.threads();
+        match self.cells.evaluate(&pieces, threads) {
+            Ok(()) => self.continue_answers(&places),
+            Err(NotEvaluated::Full) => self.postpone_youngest(),
+            Err(NotEvaluated::Failed(reason)) => {
+                self.crowded = false;
+                for (sequence, work) in mem::take(&mut self.active) {
+                    self.cells.take_back(sequence);
+                    self.done(work.job.id, Err(failed(reason.clone())));
+                }
+            }
+        }
+    }
+
+    /// Adds a token to each answer whose logits are at such a place of the batch.
+    fn continue_answers(&mut self, places: &[(usize, usize)]) {
+        let mut ended = Vec::new();
+        for &(index, place) in places {
+            let (_, work) = &mut self.active[index];
+            let outcome = match self.cells.logits(place) {
+                Some(logits) => work.next(logits, self.model, &mut self.grammars),
+                None => Err(failed("its context is gone".into())),
             };
-            parts.push(Part::Call(ToolCall {
-                id: self.job.call_id.as_str().into(),
-                name: name.into(),
-                arguments,
-            }));
-            if finish == FinishReason::Stop {
-                finish = FinishReason::ToolCalls;
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(end)) => ended.push((index, Ok(end))),
+                Err(error) => ended.push((index, Err(error))),
             }
         }
-        (parts, finish)
+        // The last first, so that the others keep their places.
+        ended.sort_by_key(|(index, _)| Reverse(*index));
+        for (index, outcome) in ended {
+            let (sequence, work) = self.active.remove(index);
+            self.cells.take_back(sequence);
+            self.crowded = false;
+            let id = work.job.id;
+            let outcome = outcome.map(|end| work.finish(end));
+            self.done(id, outcome);
+        }
+    }
+
+    /// Lets the others go first when the answers that are being made don't fit together.
+    fn postpone_youngest(&mut self) {
+        let Some((sequence, work)) = self.active.pop() else { return };
+        self.cells.forget(sequence);
+        if self.active.is_empty() {
+            self.done(work.job.id, Err(failed("its memory holds no conversation of this length".into())));
+        } else {
+            self.crowded = true;
+            self.waiting.push_front(work);
+        }
+    }
+
+    fn done(&self, id: u64, outcome: Result<wire::Answer, ModelError>) {
+        self.replies.send(&FromModel::Done { id, outcome, evaluated: self.cells.evaluated() });
     }
 }
 
-/// How many tokens a conversation with that model may have: what it was trained for, but no more than what fits in a
-/// quarter of the free memory.
-fn window(model: &LlamaModel) -> usize {
+impl Work<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.job.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Adds the next token. Says why the answer ends, if it does.
+    fn next(
+        &mut self,
+        logits: &[f32],
+        model: &LlamaModel,
+        known: &mut Option<Option<Grammars>>,
+    ) -> Result<Option<End>, ModelError> {
+        if self.made() >= self.limit {
+            return Ok(Some(End::CutOff));
+        }
+        let token = self.sampler.next(logits, self.matcher.as_mut()).map_err(grammar_failed)?;
+        if model.vocab().is_eog(token) {
+            return Ok(Some(End::Finished));
+        }
+        self.tokens.push(token);
+        if let Some(matcher) = &mut self.matcher {
+            let consumed = matcher.consume_token(token.0.cast_unsigned());
+            consumed.map_err(|error| grammar_failed(error.to_string()))?;
+        }
+        let bytes = model.vocab().token_to_piece(token, false, None);
+        match self.answer.push(&bytes) {
+            Step::Text => {}
+            Step::Stopped => return Ok(Some(End::Finished)),
+            Step::CallOpened { after } if self.matcher.is_none() => {
+                self.matcher = grammars(known, model).and_then(|all| all.call(&self.job.ask.tools));
+                if !after.is_empty() {
+                    // The token reached past the tag; what follows must come from the grammar alone.
+                    self.tokens.pop();
+                    let head = &bytes[..bytes.len() - after.len()];
+                    self.tokens.extend(model.vocab().tokenize(head, false, false));
+                    self.answer.restart_call();
+                }
+            }
+            Step::CallOpened { .. } | Step::Call => {}
+        }
+        if self.matcher.as_ref().is_some_and(Matcher::is_stopped) {
+            return Ok(Some(End::Finished));
+        }
+        Ok((self.made() >= self.limit).then_some(End::CutOff))
+    }
+
+    fn made(&self) -> usize {
+        self.tokens.len() - self.prompt
+    }
+
+    fn finish(self, end: End) -> wire::Answer {
+        let made = self.made();
+        let (text, call) = self.answer.finish();
+        wire::Answer {
+            text,
+            call,
+            cut_off: end == End::CutOff,
+            input_tokens: self.prompt as u64,
+            cached_tokens: self.cached.unwrap_or(0) as u64,
+            output_tokens: made as u64,
+        }
+    }
+}
+
+/// The grammars of that model, which are read from its vocabulary the first time.
+fn grammars<'known>(
+    known: &'known mut Option<Option<Grammars>>,
+    model: &LlamaModel,
+) -> Option<&'known Grammars> {
+    known.get_or_insert_with(|| Grammars::new(model)).as_ref()
+}
+
+/// How many tokens of that model fit in so much memory.
+fn affordable(model: &LlamaModel, memory: u64) -> u64 {
     let head_size = u64::from(model.n_embd().unsigned_abs()) / u64::from(model.n_head().max(1));
     let per_token = 2 * 2 * u64::from(model.n_layer()) * u64::from(model.n_head_kv().max(1)) * head_size;
-    let affordable = free_memory() / 4 / per_token.max(1);
-    let most = affordable.clamp(FIRST_CONTEXT as u64, MOST_CONTEXT).min(u64::from(model.n_ctx_train()));
-    usize::try_from(most).unwrap_or(FIRST_CONTEXT)
-}
-
-/// Bytes of free memory, if the system reports it; otherwise a modest estimate.
-fn free_memory() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.map_or(4 << 30, |kilobytes| kilobytes * 1024)
-}
-
-fn no_context() -> ModelError {
-    failed("its context is gone".into())
+    memory / per_token.max(1)
 }
 
 fn grammar_failed(reason: String) -> ModelError {

@@ -1,6 +1,6 @@
 //! The model's own chat template, and the tokens of a prompt made with it.
 
-use crate::chat::Turn;
+use crate::chat::{Speaker, Turn};
 use llama_cpp_2::{
     model::{LlamaChatMessage, LlamaChatTemplate, LlamaModel},
     token::LlamaToken,
@@ -52,7 +52,7 @@ impl Template {
     /// The prompt that makes the model give the next assistant turn.
     pub(crate) fn prompt(&self, model: &LlamaModel, turns: &[Turn]) -> Result<Vec<LlamaToken>, ModelError> {
         let turns: Vec<Turn> =
-            turns.iter().map(|turn| Turn { role: turn.role, text: self.disarm(&turn.text) }).collect();
+            turns.iter().map(|turn| Turn { speaker: turn.speaker, text: self.disarm(&turn.text) }).collect();
         let text = self.render(model, &turns).or_else(|reason| {
             // Some templates know no system turn; then the instructions open the first user turn.
             let folded = fold_system(&turns).ok_or_else(|| reason.clone())?;
@@ -97,7 +97,7 @@ impl Template {
         };
         let chat: Result<Vec<_>, _> = turns
             .iter()
-            .map(|turn| LlamaChatMessage::new(turn.role.to_owned(), turn.text.replace('\0', "")))
+            .map(|turn| LlamaChatMessage::new(turn.speaker.name().to_owned(), turn.text.replace('\0', "")))
             .collect();
         let chat = chat.map_err(|_| reason.clone())?;
         model.apply_chat_template(&self.known, &chat, true).map_err(|_| reason)
@@ -120,8 +120,10 @@ fn environment(source: &str) -> Option<Environment<'static>> {
 }
 
 fn render(environment: &Environment<'_>, turns: &[Turn], bos: &str, eos: &str) -> Result<String, Error> {
-    let messages: Vec<Value> =
-        turns.iter().map(|turn| context! { role => turn.role, content => turn.text.as_str() }).collect();
+    let messages: Vec<Value> = turns
+        .iter()
+        .map(|turn| context! { role => turn.speaker.name(), content => turn.text.as_str() })
+        .collect();
     environment.get_template(NAME)?.render(context! {
         messages, add_generation_prompt => true, bos_token => bos, eos_token => eos,
     })
@@ -129,10 +131,10 @@ fn render(environment: &Environment<'_>, turns: &[Turn], bos: &str, eos: &str) -
 
 fn fold_system(turns: &[Turn]) -> Option<Vec<Turn>> {
     let [system, user, rest @ ..] = turns else { return None };
-    if system.role != "system" || user.role != "user" {
+    if system.speaker != Speaker::System || user.speaker != Speaker::User {
         return None;
     }
-    let first = Turn { role: "user", text: format!("{}\n\n{}", system.text, user.text) };
+    let first = Turn { speaker: Speaker::User, text: format!("{}\n\n{}", system.text, user.text) };
     Some(std::iter::once(first).chain(rest.iter().cloned()).collect())
 }
 
@@ -140,16 +142,16 @@ fn fold_system(turns: &[Turn]) -> Option<Vec<Turn>> {
 mod tests {
     use super::*;
 
-    fn turn(role: &'static str, text: &str) -> Turn {
-        Turn { role, text: text.into() }
+    fn turn(speaker: Speaker, text: &str) -> Turn {
+        Turn { speaker, text: text.into() }
     }
 
     #[test]
     fn templates_in_the_manner_of_the_python_library_run() {
         let source = "{{ bos_token }}{%- for m in messages -%}\n  {% if m['role'] == 'user' %}\n<u>{{ m['content'].strip() }}\n  {% elif m.role not in ['assistant'] %}\n{{ raise_exception('no ' ~ m.role) }}\n  {% endif %}\n{%- endfor -%}{% if add_generation_prompt %}<a>{% endif %}";
         let environment = environment(source).unwrap();
-        assert_eq!(render(&environment, &[turn("user", " hi ")], "<s>", "").unwrap(), "<s><u>hi\n<a>");
-        let error = render(&environment, &[turn("system", "x")], "", "").unwrap_err();
+        assert_eq!(render(&environment, &[turn(Speaker::User, " hi ")], "<s>", "").unwrap(), "<s><u>hi\n<a>");
+        let error = render(&environment, &[turn(Speaker::System, "x")], "", "").unwrap_err();
         assert!(error.to_string().contains("no system"), "{error}");
     }
 
@@ -162,9 +164,13 @@ mod tests {
 
     #[test]
     fn instructions_open_the_first_user_turn_where_there_is_no_system_turn() {
-        let folded =
-            fold_system(&[turn("system", "Be brief."), turn("user", "Hi"), turn("assistant", "Yo")]).unwrap();
-        assert_eq!(folded, [turn("user", "Be brief.\n\nHi"), turn("assistant", "Yo")]);
-        assert_eq!(fold_system(&[turn("user", "Hi"), turn("assistant", "Yo")]), None);
+        let folded = fold_system(&[
+            turn(Speaker::System, "Be brief."),
+            turn(Speaker::User, "Hi"),
+            turn(Speaker::Assistant, "Yo"),
+        ])
+        .unwrap();
+        assert_eq!(folded, [turn(Speaker::User, "Be brief.\n\nHi"), turn(Speaker::Assistant, "Yo")]);
+        assert_eq!(fold_system(&[turn(Speaker::User, "Hi"), turn(Speaker::Assistant, "Yo")]), None);
     }
 }

@@ -6,136 +6,32 @@
     reason = "a test that meets an error has failed, and says what it skips"
 )]
 
-use llm_do_core::{
-    call_path::CallPath,
-    model::{
-        Arguments, Blob, Delta, DeltaSink, FinishReason, Message, MessageId, Model, ModelError,
-        ModelErrorKind, ModelRequest, ModelResponse, ModelSettings, Part, Role, ToolSpec,
-    },
+mod asking;
+
+use asking::{Ask, Deltas, open, real_model as model, weights};
+use llm_do_core::model::{
+    Arguments, Blob, Delta, FinishReason, ModelError, ModelErrorKind, ModelResponse, ModelSettings, Part,
+    Role, ToolSpec,
 };
-use llm_do_inference::{LoadError, LocalModel, Store, catalogue};
+use llm_do_inference::{LoadError, LocalModel};
 use serde_json::{Value, json};
-use std::{
-    fs::{self, File},
-    ops::Deref,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-};
-use tokio::sync::Notify;
+use std::{fs, sync::Arc};
 
-/// The weights, if the machine has them.
-fn weights() -> Option<PathBuf> {
-    let home = std::env::var_os("LLM_DO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::home_dir().map(|home| home.join(".llm-do")));
-    let found = match std::env::var_os("LLM_DO_TEST_GGUF") {
-        Some(path) => Some(PathBuf::from(path)),
-        None => home.and_then(|home| Store::new(home.join("models")).locate(catalogue::DEFAULT).ok()),
-    };
-    if found.is_none() {
-        println!(
-            "skipped: no weights; run `llm-do models pull {}` or set LLM_DO_TEST_GGUF",
-            catalogue::DEFAULT
-        );
-    }
-    found
+/// Text of the deltas so far.
+fn told(deltas: &Deltas) -> String {
+    let pieces = deltas.told.lock().unwrap();
+    pieces
+        .iter()
+        .filter_map(|it| if let Delta::Text { text } = it { Some(text.as_str()) } else { None })
+        .collect()
 }
 
-/// The model, and the right to use it: only one of these tests has it at a time, in this process and in any other,
-/// since answers made side by side would fight for the cores.
-struct Turn {
-    model: LocalModel,
-    _lock: File,
+fn count(deltas: &Deltas) -> usize {
+    deltas.told.lock().unwrap().len()
 }
 
-impl Deref for Turn {
-    type Target = LocalModel;
-
-    fn deref(&self) -> &LocalModel {
-        &self.model
-    }
-}
-
-fn model() -> Option<Turn> {
-    let path = weights()?;
-    let lock = File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/local-model.lock")).expect("a lock file");
-    lock.lock().expect("a turn");
-    Some(Turn { model: LocalModel::open(path).expect("a GGUF file"), _lock: lock })
-}
-
-#[derive(Default)]
-struct Deltas {
-    told: Mutex<Vec<Delta>>,
-    more: Notify,
-}
-
-impl DeltaSink for Deltas {
-    fn delta(&self, delta: Delta) {
-        self.told.lock().unwrap().push(delta);
-        self.more.notify_one();
-    }
-}
-
-impl Deltas {
-    fn count(&self) -> usize {
-        self.told.lock().unwrap().len()
-    }
-
-    fn text(&self) -> String {
-        let pieces = self.told.lock().unwrap();
-        pieces
-            .iter()
-            .filter_map(|it| if let Delta::Text { text } = it { Some(text.as_str()) } else { None })
-            .collect()
-    }
-}
-
-/// A request in the making.
-#[derive(Clone, Default)]
-struct Ask {
-    system: String,
-    parts: Vec<(Role, Vec<Part>)>,
-    tools: Vec<ToolSpec>,
-    output: Option<Value>,
-    settings: ModelSettings,
-}
-
-impl Ask {
-    fn user(text: &str) -> Self {
-        let settings = ModelSettings { max_tokens: Some(24), ..ModelSettings::default() };
-        Self { parts: vec![(Role::User, vec![Part::text(text)])], settings, ..Self::default() }
-    }
-
-    async fn of(&self, model: &LocalModel, deltas: &Deltas) -> Result<ModelResponse, ModelError> {
-        let (path, name) = (CallPath::root(), "local:test".parse().unwrap());
-        let messages: Vec<Arc<Message>> = (0..)
-            .zip(&self.parts)
-            .map(|(id, (role, parts))| {
-                Arc::new(Message { id: MessageId(id), parent: None, role: *role, parts: parts.clone() })
-            })
-            .collect();
-        let (system, tools) = (Arc::from(self.system.as_str()), Arc::from(self.tools.clone()));
-        let output = self.output.clone().map(Arc::new);
-        let request = ModelRequest {
-            conversation: &path,
-            run: "test",
-            worker: "test",
-            turn: 0,
-            model: &name,
-            system: &system,
-            messages: &messages,
-            tools: &tools,
-            server_tools: &Arc::from([]),
-            settings: &self.settings,
-            output: output.as_ref(),
-        };
-        model.respond(request, deltas).await
-    }
-
-    async fn text(&self, model: &LocalModel) -> String {
-        let response = self.of(model, &Deltas::default()).await.unwrap();
-        response.parts.iter().filter_map(Part::as_text).collect()
-    }
+async fn text(ask: &Ask, model: &LocalModel) -> String {
+    ask.answer(model).await.parts.iter().filter_map(Part::as_text).collect()
 }
 
 fn call_of(response: &ModelResponse) -> Option<(&str, &Arguments)> {
@@ -172,8 +68,8 @@ async fn an_answer_streams_and_ends() {
     let response = Ask::user("What is the capital of France?").of(&model, &deltas).await.unwrap();
     let text: String = response.parts.iter().filter_map(Part::as_text).collect();
     assert!(text.contains("Paris"), "{text}");
-    assert_eq!(deltas.text(), text);
-    assert!(deltas.count() > 1);
+    assert_eq!(told(&deltas), text);
+    assert!(count(&deltas) > 1);
     assert_eq!(response.finish, FinishReason::Stop);
     assert!(response.usage.input_tokens.unwrap() > 10 && response.usage.output_tokens.unwrap() > 3);
 }
@@ -181,7 +77,7 @@ async fn an_answer_streams_and_ends() {
 #[tokio::test]
 async fn the_same_seed_gives_the_same_answer() {
     let Some(one) = model() else { return };
-    let two = LocalModel::open(one.path()).unwrap();
+    let two = open(one.path()).unwrap();
     let ask = |seed| {
         let mut ask = Ask::user("Invent a name for a ship.");
         ask.settings = ModelSettings {
@@ -193,14 +89,14 @@ async fn the_same_seed_gives_the_same_answer() {
         };
         ask
     };
-    let first = ask(7).text(&one).await;
+    let first = text(&ask(7), &one).await;
     // This holds for any requests in between.
-    Ask::user("Say hello.").text(&one).await;
-    assert_eq!(first, ask(7).text(&one).await);
-    assert_eq!(first, ask(7).text(&two).await);
-    assert_ne!(first, ask(8).text(&two).await);
-    assert_ne!(first, ask(7 + (1 << 40)).text(&two).await);
-    assert_eq!(Ask::user("Say hello.").text(&one).await, Ask::user("Say hello.").text(&two).await);
+    text(&Ask::user("Say hello."), &one).await;
+    assert_eq!(first, text(&ask(7), &one).await);
+    assert_eq!(first, text(&ask(7), &two).await);
+    assert_ne!(first, text(&ask(8), &two).await);
+    assert_ne!(first, text(&ask(7 + (1 << 40)), &two).await);
+    assert_eq!(text(&Ask::user("Say hello."), &one).await, text(&Ask::user("Say hello."), &two).await);
 }
 
 #[tokio::test]
@@ -230,7 +126,7 @@ async fn an_answer_always_fits_its_schema() {
             assert_eq!(response.finish, FinishReason::Stop, "{schema} {prompt}: {text}");
             let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert!(validator.is_valid(&value), "{schema} {prompt}: {text}");
-            assert_eq!(deltas.text(), text);
+            assert_eq!(told(&deltas), text);
         }
     }
 }
@@ -268,7 +164,7 @@ async fn a_tool_call_names_a_tool_and_fits_its_schema() {
                     let tool = ask.tools.iter().find(|tool| &*tool.name == name).expect("a tool that exists");
                     assert!(jsonschema::is_valid(&tool.input, arguments), "{arguments}");
                     assert!(deltas.told.lock().unwrap().contains(&Delta::Call { name: name.to_owned() }));
-                    assert!(!deltas.text().contains("tool_call"), "{}", deltas.text());
+                    assert!(!told(&deltas).contains("tool_call"), "{}", told(&deltas));
                 }
                 Some((_, Arguments::Invalid { text, reason })) => panic!("{text}: {reason}"),
                 None => {
@@ -320,7 +216,7 @@ async fn a_dropped_request_stops_and_the_next_one_is_answered() {
     {
         let request = endless.of(&model, &deltas);
         let begun = async {
-            while deltas.count() < 3 {
+            while count(&deltas) < 3 {
                 deltas.more.notified().await;
             }
         };
@@ -329,8 +225,8 @@ async fn a_dropped_request_stops_and_the_next_one_is_answered() {
             () = begun => {}
         }
     }
-    // The thread takes requests in order: with this one answered, the other has come to its end.
-    assert!(!Ask::user("Say hello.").text(&model).await.is_empty());
+    // A request that was given up is gone before the next answer.
+    assert!(!text(&Ask::user("Say hello."), &model).await.is_empty());
     // It would have been thousands.
     let evaluated = model.evaluated_tokens();
     assert!((50..2000).contains(&evaluated), "the dropped request went on: {evaluated} tokens");
@@ -358,7 +254,7 @@ async fn a_growing_conversation_reuses_what_was_evaluated() {
     let second = ask.of(&model, &Deltas::default()).await.unwrap();
     assert!(second.usage.cached_tokens >= first.usage.input_tokens, "{:?} {:?}", first.usage, second.usage);
     // What the cache holds changes nothing.
-    let fresh = LocalModel::open(model.path()).unwrap();
+    let fresh = open(model.path()).unwrap();
     assert_eq!(ask.of(&fresh, &Deltas::default()).await.unwrap().parts, second.parts);
 }
 
@@ -392,18 +288,18 @@ async fn an_image_is_refused_before_anything_runs() {
 #[tokio::test]
 async fn damaged_files_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
-    let missing = LocalModel::open(dir.path().join("none.gguf")).unwrap_err();
+    let missing = open(dir.path().join("none.gguf")).unwrap_err();
     assert!(matches!(missing, LoadError::Unreadable { missing: true, .. }), "{missing}");
     assert_eq!(ModelError::from(missing).kind, ModelErrorKind::NotFound);
     for bytes in [b"".as_slice(), b"GG", b"PK\x03\x04 a zip"] {
         let path = dir.path().join("other.gguf");
         fs::write(&path, bytes).unwrap();
-        assert!(matches!(LocalModel::open(&path), Err(LoadError::NotGguf(_))));
+        assert!(matches!(open(&path), Err(LoadError::NotGguf(_))));
     }
     let refused = async |bytes: &[u8]| {
         let path = dir.path().join("broken.gguf");
         fs::write(&path, bytes).unwrap();
-        LocalModel::open(&path).unwrap().load().await.expect_err("it is broken").to_string()
+        open(&path).unwrap().load().await.expect_err("it is broken").to_string()
     };
     println!("{}", refused(b"GGUF").await);
     println!("{}", refused(&[b"GGUF".as_slice(), &[3, 0, 0, 0], &[255; 16]].concat()).await);

@@ -28,7 +28,7 @@ pub enum Grant {
     Variable(Arc<str>),
     /// `process=uv`: `uv` may fetch the packages that the program's Python tools ask for.
     Uv,
-    /// `weights=PATH`: the program may run the model in that file, which is read inside llm-do's own process.
+    /// `weights=PATH`: the program may run the model in that file, in a confined process.
     Weights(Place),
     /// `unconfined`: processes may run where the kernel can't confine them.
     Unconfined,
@@ -74,7 +74,7 @@ impl fmt::Display for MissingGrant {
             }
             Grant::Uv => f.write_str("to fetch the packages of its Python tools from the network, with `uv`"),
             Grant::Weights(place) => {
-                write!(f, "to run the model in the file {place}, inside llm-do's own process")
+                write!(f, "to run the model in the file {place}, in a confined process")
             }
             Grant::Unconfined => f.write_str(
                 "to run processes with all of your own rights, since this system can't confine them",

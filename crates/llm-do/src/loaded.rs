@@ -93,9 +93,9 @@ impl Located {
         let (environment, home, around) = (settings.environment, settings.home, settings.around);
         let recorded = RecordedRuns { runs_dir, here: around.here.clone() };
         let lookup = Arc::clone(&environment);
-        let providers = (settings.providers)(Providers::new(move |name| lookup(name)));
-        let providers = recorded.clone().among(providers);
         let confiner = Arc::new(Confiner::default());
+        let providers = (settings.providers)(Providers::new(move |name| lookup(name)), &confiner);
+        let providers = recorded.clone().among(providers);
         let python = PythonFor {
             project: target.source.tree.root(),
             home: &home,

@@ -10,6 +10,7 @@ use llm_do_core::{
 };
 use llm_do_models::Providers;
 use llm_do_program::target::{Request, Surroundings};
+use llm_do_sandbox::confine::Confiner;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{path::PathBuf, sync::Arc};
@@ -29,8 +30,8 @@ pub struct Settings {
     pub home: PathBuf,
     /// The kinds of toolsets: [`ToolsetRegistry::built_in`] and more. Those that start processes are added here.
     pub toolsets: ToolsetRegistry,
-    /// Registers providers beside those over HTTP.
-    pub providers: Box<dyn FnOnce(Providers) -> Providers + Send>,
+    /// Registers providers beside those over HTTP. The confiner confines processes as those of the session.
+    pub providers: Box<dyn FnOnce(Providers, &Arc<Confiner>) -> Providers + Send>,
     /// Used where nothing names a model and none is detected.
     pub fallback_model: Option<ModelName>,
     /// Decides about what the grants of a run lack.
@@ -100,7 +101,7 @@ impl Settings {
             grantor: Arc::new(RememberedGrants::of(&home)),
             home,
             toolsets: ToolsetRegistry::built_in(),
-            providers: Box::new(|providers| providers),
+            providers: Box::new(|providers, _| providers),
             fallback_model: None,
             run: RunOptions::default(),
         }

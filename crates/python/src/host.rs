@@ -2,7 +2,7 @@
 
 use crate::wire::{self, FromHost, Module, Op, PythonError, ToHost};
 use llm_do_core::model::Blob;
-use llm_do_sandbox::confine::{Denial, Denials, Exit, Process, Running, Watching};
+use llm_do_sandbox::confine::{Denial, Denials, Process, Running, Watching};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -128,7 +128,7 @@ impl Host {
             Ok(Ok(None)) => {
                 let said = last_output(printed.1).await;
                 let exit = running.wait().await;
-                return Err(HostError(format!("Python ended at its start ({}): {said}", exit_text(&exit))));
+                return Err(HostError(format!("Python ended at its start ({exit}): {said}")));
             }
             Ok(Ok(Some(other))) => {
                 return Err(HostError(format!("the first message of the Python host was {other:?}")));
@@ -403,7 +403,7 @@ async fn supervise(
 ) {
     let reason = loop {
         tokio::select! {
-            exit = running.wait() => break format!("the Python host has ended ({})", exit_text(&exit)),
+            exit = running.wait() => break format!("the Python host has ended ({exit})"),
             order = orders.recv() => match order {
                 Some(Order::Interrupt) => running.interrupt(),
                 Some(Order::Kill(reason)) => break reason.to_string(),
@@ -416,21 +416,6 @@ async fn supervise(
     let _ = gone.send(Some(reason.into()));
     let _ = tokio::time::timeout(ENDING, running.wait()).await;
     drop((running, watching));
-}
-
-/// How a process ended, as a text.
-pub(crate) fn exit_text(exit: &Exit) -> String {
-    if let Some(reason) = &exit.reason {
-        return reason.clone();
-    }
-    match (exit.code, exit.signal) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, Some(11)) => "segmentation fault".to_owned(),
-        (None, Some(6)) => "aborted".to_owned(),
-        (None, Some(9)) => "killed".to_owned(),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "unknown exit status".to_owned(),
-    }
 }
 
 /// A module in the form that the host reads.

@@ -5,10 +5,7 @@
 //! confined to them, with the operator's Python, few variables and no settings of the project. The tools run confined later,
 //! like all tools.
 
-use crate::{
-    host,
-    interpreter::{Environment, Tree, installation::Installation},
-};
+use crate::interpreter::{Environment, Tree, installation::Installation};
 use llm_do_core::{authority::Network, schema::sha256};
 use llm_do_sandbox::{
     confine::{self, Confinement, Limits, Process, ProcessView, Tier},
@@ -291,7 +288,7 @@ impl Uv<'_> {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&err);
-        Err(format!("`uv {}` failed ({}): {}", flags[0], host::exit_text(&exit), said.trim()))
+        Err(format!("`uv {}` failed ({exit}): {}", flags[0], said.trim()))
     }
 }
 

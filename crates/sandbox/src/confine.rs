@@ -65,6 +65,7 @@ pub use watch::{Watch, Watching};
 
 use serde::{Deserialize, Serialize};
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -135,6 +136,18 @@ pub fn is_given_to_all(place: &Path) -> bool {
 
 fn binary() -> Option<&'static Path> {
     BINARY.get().map(PathBuf::as_path)
+}
+
+/// The real path of the binary that called [`install`], for programs that start themselves as a confined process. Such a
+/// process needs it in its view.
+///
+/// # Errors
+/// The file was moved or replaced since this program started.
+pub fn own_binary() -> io::Result<PathBuf> {
+    match binary() {
+        Some(binary) => binary.canonicalize(),
+        None => std::env::current_exe()?.canonicalize(),
+    }
 }
 
 /// The environment variables that every process may have. `lookup` gives the variables of this process; the launcher

@@ -24,8 +24,9 @@ pub(crate) fn is_unchosen(model: &ModelName) -> bool {
 pub(crate) fn without_model(mut settings: Settings) -> Settings {
     settings.fallback_model = format!("{PROVIDER}:chosen").parse().ok();
     let providers = settings.providers;
-    settings.providers =
-        Box::new(move |all| providers(all).with(PROVIDER, |_| Ok(Arc::new(Unchosen) as Arc<dyn Model>)));
+    settings.providers = Box::new(move |all, confiner| {
+        providers(all, confiner).with(PROVIDER, |_| Ok(Arc::new(Unchosen) as Arc<dyn Model>))
+    });
     settings
 }
 

@@ -72,6 +72,8 @@ pub(crate) enum Need {
     Python,
     /// `git`.
     Git,
+    /// A build with local models.
+    LocalModels,
     /// Both tiers of confinement.
     Tiers,
     /// The right to make control groups.

@@ -46,6 +46,9 @@ mod terminal;
 #[allow(dead_code, reason = "the scenarios use the rest")]
 #[path = "../scenarios/terminal_session.rs"]
 mod terminal_session;
+#[path = "../../../inference/tests/tiny_model/mod.rs"]
+mod tiny_model;
+mod weights;
 mod world;
 
 use attempt::{Attempt, Group};
@@ -107,6 +110,7 @@ groups! {
     approval_scope: approval_scope::group,
     terminal: terminal::group,
     loading: loading::group,
+    weights: weights::group,
     templates: templates::group,
     journal: project_code::journal,
     foreign_runs: foreign_runs::group,

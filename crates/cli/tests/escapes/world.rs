@@ -406,6 +406,9 @@ impl Need {
                 (!Path::new("/usr/bin/python3").exists()).then(|| "there is no /usr/bin/python3".to_owned())
             }
             Self::Git => (!Path::new("/usr/bin/git").exists()).then(|| "there is no /usr/bin/git".into()),
+            Self::LocalModels => {
+                return (!cfg!(feature = "local")).then(|| "this build runs no local models".into());
+            }
             Self::Corpus => {
                 corpus().is_none().then(|| "the list of strings is not beside the checkout".into())
             }

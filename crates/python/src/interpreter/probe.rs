@@ -1,7 +1,7 @@
 //! The probe: an interpreter says what it is and compiles the host, in a confined process.
 
 use super::{PROBE_LIMIT, write_once};
-use crate::host::{self, HOST};
+use crate::host::HOST;
 use llm_do_core::schema::sha256;
 use llm_do_sandbox::confine::{Confinement, Exit, Process, ProcessView};
 use serde::Deserialize;
@@ -68,8 +68,7 @@ pub(crate) async fn ask(
     text.trim().lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
         let said = String::from_utf8_lossy(&err);
         format!(
-            "does not answer like Python ({}): {}",
-            host::exit_text(&exit),
+            "does not answer like Python ({exit}): {}",
             said.trim().lines().last().unwrap_or("it printed nothing")
         )
     })

@@ -17,7 +17,7 @@ pub(super) use supervised::try_out;
 
 use super::{Confinement, Limits, ProcessView, plan::Fault};
 use llm_do_core::authority::Network;
-use std::{ffi::OsString, io, os::fd::OwnedFd, path::PathBuf};
+use std::{ffi::OsString, fmt, io, os::fd::OwnedFd, path::PathBuf};
 
 /// A process to start. It inherits nothing except the fields below.
 #[derive(Debug)]
@@ -72,6 +72,23 @@ pub struct Exit {
     pub reason: Option<String>,
 }
 
+/// The reason, if there is one, otherwise the code or the signal.
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reason) = &self.reason {
+            return f.write_str(reason);
+        }
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(f, "exit code {code}"),
+            (None, Some(6)) => f.write_str("aborted"),
+            (None, Some(9)) => f.write_str("killed"),
+            (None, Some(11)) => f.write_str("segmentation fault"),
+            (None, Some(signal)) => write!(f, "signal {signal}"),
+            (None, None) => f.write_str("unknown exit status"),
+        }
+    }
+}
+
 /// The layer that refused to start a process, the path and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -90,8 +107,8 @@ impl From<Fault> for Refused {
     }
 }
 
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
             Some(path) => write!(f, "{} `{path}`: {}", self.layer, self.reason),
             None => write!(f, "{}: {}", self.layer, self.reason),
