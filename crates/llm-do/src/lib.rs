@@ -67,4 +67,4 @@ pub use replay::{Recorded, replay};
 pub use resume::{Decisions, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
 pub use session::Session;
-pub use settings::{Environment, Input, RunOptions, Settings};
+pub use settings::{AddProviders, Environment, Input, RunOptions, Settings};

@@ -18,6 +18,9 @@ use std::{path::PathBuf, sync::Arc};
 /// Looks a variable of the environment up. Injected, so that nothing reads the process's own environment directly.
 pub type Environment = llm_do_python::Environment;
 
+/// Adds kinds of models to the known ones. What runs models in processes of their own gets what confines these.
+pub type AddProviders = Box<dyn FnOnce(Providers, &Arc<Confiner>) -> Providers + Send>;
+
 /// What opening a program needs to know.
 pub struct Settings {
     /// Which program.
@@ -31,7 +34,7 @@ pub struct Settings {
     /// The kinds of toolsets: [`ToolsetRegistry::built_in`] and more. Those that start processes are added here.
     pub toolsets: ToolsetRegistry,
     /// Registers providers beside those over HTTP. The confiner confines processes as those of the session.
-    pub providers: Box<dyn FnOnce(Providers, &Arc<Confiner>) -> Providers + Send>,
+    pub providers: AddProviders,
     /// Used where nothing names a model and none is detected.
     pub fallback_model: Option<ModelName>,
     /// Decides about what the grants of a run lack.

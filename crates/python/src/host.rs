@@ -170,7 +170,7 @@ impl Host {
             match &state.ended {
                 // The channel closes after this event.
                 Some(reason) => {
-                    drop(sender.send(Event::Died(Death { reason: Arc::clone(reason), alone: false })))
+                    drop(sender.send(Event::Died(Death { reason: Arc::clone(reason), alone: false })));
                 }
                 None => drop(state.calls.insert(id, sender)),
             }

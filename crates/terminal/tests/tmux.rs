@@ -28,6 +28,7 @@ fn echo() -> PathBuf {
 
 impl Pane {
     /// A pane that runs a command, or `None` with a message where there is no tmux.
+    #[allow(clippy::print_stderr, reason = "a test that skips says so")]
     fn open(columns: usize, rows: usize, command: &str) -> Option<Self> {
         let Some(tmux) = env::var_os("LLM_DO_TEST_TMUX") else {
             eprintln!("skipped: LLM_DO_TEST_TMUX names no tmux");

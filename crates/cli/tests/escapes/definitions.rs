@@ -271,7 +271,7 @@ fn written_worker(world: &World) -> Tried {
     report.ended(0)?;
     must(world.text("notes/evil.yaml") == evil, format!("the control: it is not written: {report:?}"))?;
     let why = report.refusal("0/1.0")?;
-    must(why.contains("this run has no worker `notes/evil`"), format!("{why}"))?;
+    must(why.contains("this run has no worker `notes/evil`"), why.clone())?;
     must(report.ending("0/2.0")??.contains("done"), format!("the control: {report:?}"))?;
     Ok(Outcome::Refused)
 }

@@ -285,8 +285,8 @@ fn calls_of_code_in_other_processes_write_the_same_journal() {
     for (path, output) in python::outputs() {
         // The last ending is that of the call. A leaf has only the ending of its tool.
         let endings = here.records.iter().filter(|record| record.path.to_string() == path);
-        let endings = endings.map(|record| serde_json::to_value(&record.body).unwrap());
-        let ended = endings.filter(|body| body.get("ending").is_some()).last();
+        let mut endings = endings.map(|record| serde_json::to_value(&record.body).unwrap());
+        let ended = endings.rfind(|body| body.get("ending").is_some());
         assert_eq!(ended.unwrap()["ending"]["output"], output, "{path}");
     }
     let failed = serde_json::to_string(&here.records).unwrap();
