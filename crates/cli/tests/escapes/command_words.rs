@@ -329,12 +329,12 @@ fn operators() -> Vec<Trick> {
             "source ./evil.sh",
             ". ./evil.sh",
         ]),
-        trick("redirecting output to a file", NO_SHELL, Refused("`>` is not there"), &[
+        trick("redirecting output to a file", NO_SHELL, Refused("`>` is not available"), &[
             "echo x > ../../outside/new",
             "echo x >> ../../outside/canary.txt",
             "echo x 2>&1 >| ../../outside/new",
         ]),
-        trick("redirecting output to a socket (`/dev/tcp`)", NO_SHELL, Refused("`>` is not there"), &[
+        trick("redirecting output to a socket (`/dev/tcp`)", NO_SHELL, Refused("`>` is not available"), &[
             "echo x > /dev/tcp/127.0.0.1/{port}",
         ]),
         trick("redirecting input from a file, and a here document", NO_SHELL, Refused("no shell runs"), &[

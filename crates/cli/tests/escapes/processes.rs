@@ -610,7 +610,8 @@ fn planted(world: &World) -> Tried {
             format!("ESCAPE: found {found:?}"),
         )?;
         fs::remove_dir_all(world.project("rw/.git")).unwrap();
-        fs::remove_file(world.project("rw/new.worker")).unwrap();
+        must(!world.project("rw/new.worker").exists(), "ESCAPE: the worker is not set aside".to_owned())?;
+        fs::remove_file(world.project("rw/new.worker.set-aside")).unwrap();
     }
     Ok(Outcome::Shown)
 }

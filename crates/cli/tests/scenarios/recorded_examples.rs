@@ -30,11 +30,13 @@ struct Example {
     message: Option<&'static str>,
     /// A file of the example for stdin.
     stdin: Option<&'static str>,
+    /// The answers to its questions, one after the other.
+    answers: &'static [&'static str],
 }
 
 impl Example {
     fn new(name: &'static str) -> Self {
-        Self { name, target: name, message: None, stdin: None }
+        Self { name, target: name, message: None, stdin: None, answers: &[] }
     }
 
     fn finished(self, message: &'static str) -> Self {
@@ -89,13 +91,19 @@ impl Example {
         if let Some(message) = self.message {
             arguments.extend(["--message", message]);
         }
-        let told = match self.stdin {
+        if !self.answers.is_empty() {
+            arguments.extend(["--approval", "defer"]);
+        }
+        let mut told = match self.stdin {
             Some(file) => {
                 let text = fs::read_to_string(examples().join(file)).expect("its input");
                 scenario.run_with_stdin(&arguments, &text)
             }
             None => scenario.run(&arguments),
         };
+        for answer in self.answers {
+            told = scenario.run(&["runs", "resume", "last", self.target, "--answer", answer]);
+        }
         assert_eq!(told.code, Some(0), "{told}");
         let runs = scenario.project().join(self.target).join(".llm-do/runs");
         let runs = if runs.is_dir() { runs } else { scenario.home().join("home/.llm-do/runs") };
@@ -216,6 +224,12 @@ fn analysis_replays() {
     if has_python() {
         Example::new("analysis").finished("Which station has the most rides?").is_same();
     }
+}
+
+#[test]
+fn interview_replays() {
+    let answers = &["0/0.0:message.1=\"Ghent, two days\"", "0/0.0:message.2=\"The altarpiece, and a walk\""];
+    Example { answers, ..Example::new("interview") }.finished("A weekend away").is_same();
 }
 
 #[test]
