@@ -250,7 +250,7 @@ impl Face for RichFace {
     fn discard(&mut self) {
         if !self.streamed.is_empty() {
             self.finish_answer();
-            self.note("the answer broke off; what stands above does not count");
+            self.note("the answer was cut off; the text above does not count");
         }
     }
 

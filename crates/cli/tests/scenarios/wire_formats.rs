@@ -197,7 +197,7 @@ fn terminal_marks_a_discarded_partial_answer() {
     let scenario = plain(project(&server, Way::Anthropic));
     let mut session = Session::start(scenario.command_on_terminal(&[".", "go"]));
     session.expect("this");
-    session.expect("what stands above doesn't count");
+    session.expect("the text above does not count");
     session.expect("the whole answer");
     let (code, shown) = session.end();
     assert_eq!(code, Some(0), "{shown}");
