@@ -501,7 +501,7 @@ mod tests {
             "modle: x\nlocked: yes\nlimits: {max_turns: 0, max_trns: 1}\nmax_context_tokens: 1\nmode: talk\n",
         );
         let codes: Vec<&str> = found.iter().map(|d| d.code.id).collect();
-        assert_eq!(codes, ["E0201", "E0202", "E0203", "E0201", "E0204", "E0202"]);
+        assert_eq!(codes, ["E0201", "E0202", "E0203", "E0201", "E0204", "E0203"]);
         assert_eq!(found[0].nearest[0], "model");
         assert_eq!(found[3].message, "unknown key `max_trns` in `limits`");
     }
