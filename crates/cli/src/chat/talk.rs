@@ -117,7 +117,9 @@ struct Conversation {
 struct Open {
     function: Arc<str>,
     input: Arc<Value>,
+    /// When it began to work, later by the time that it has waited for the user.
     began_ms: u64,
+    asked_ms: u64,
     worker: Option<Arc<str>>,
     model: Option<ModelName>,
 }
@@ -359,7 +361,9 @@ impl<'a> Talk<'a> {
         match &record.body {
             RecordKind::CallStarted { function, input, .. } => {
                 let (function, input) = (Arc::clone(function), Arc::clone(input));
-                let open = Open { function, input, began_ms: record.at_ms, worker: None, model: None };
+                let at_ms = record.at_ms;
+                let open =
+                    Open { function, input, began_ms: at_ms, asked_ms: at_ms, worker: None, model: None };
                 self.open.insert(path.clone(), open);
             }
             RecordKind::ConversationStarted { worker, model, tools, with_user, .. } => {
@@ -375,6 +379,16 @@ impl<'a> Talk<'a> {
                         transcript: Transcript::default(),
                     };
                     self.conversations.insert(path.clone(), conversation);
+                }
+            }
+            RecordKind::Asked(_) => {
+                if let Some(open) = self.open.get_mut(path) {
+                    open.asked_ms = record.at_ms;
+                }
+            }
+            RecordKind::Answered(_) => {
+                if let Some(open) = self.open.get_mut(path) {
+                    open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
                 }
             }
             RecordKind::ModelAnswered { usage, .. } => {
@@ -410,6 +424,12 @@ impl<'a> Talk<'a> {
                     self.face.answer(&worker, &text, cut_off);
                 }
             }
+            RecordKind::ConversationStarted { worker, with_user: true, .. } if *path != CallPath::root() => {
+                let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
+                let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
+                let chain = [chain, vec![worker]].concat().join(" → ");
+                self.face.note(&format!("{chain} talks to you; /done ends this conversation"));
+            }
             RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
@@ -430,7 +450,7 @@ impl<'a> Talk<'a> {
     }
 
     fn ask(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
-        let Question::Input(Input { conversation: Some(turn), chain, .. }) = &waiting.question else {
+        let Question::Input(Input { conversation: Some(turn), .. }) = &waiting.question else {
             self.asked.insert(waiting.id.clone(), reply);
             self.face.ask(&waiting);
             if self.face.is_piped()
@@ -448,9 +468,6 @@ impl<'a> Talk<'a> {
             self.face.notify("the answer failed");
         } else {
             self.face.notify("the answer is ready");
-        }
-        if chain.len() > 1 && turn.number == 1 {
-            self.face.note(&format!("{} talks to you; /done ends this conversation", chain.join(" → ")));
         }
         self.pending = Some(Pending { id: waiting.id, reply });
         self.go_on();
