@@ -357,7 +357,8 @@ async fn last_line(pipe: Option<impl AsyncRead + Unpin>) -> String {
     plain(line.rsplit('/').next().unwrap_or_default())
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use llm_do_sandbox::confine::{Tier, install_binary, probe};
