@@ -272,7 +272,7 @@ impl Hub {
         Ok(Self { endpoint: endpoint.to_owned(), token: token.map(Token) })
     }
 
-    /// The file that a name stands for. Where it leaves the choice, the one of [`PREFERENCE`] that fits into `memory` bytes.
+    /// The file that a name stands for. Where it leaves the choice, the preferred one that fits into `memory` bytes.
     ///
     /// # Errors
     /// See [`HubError`].
