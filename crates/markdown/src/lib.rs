@@ -9,7 +9,7 @@
 //!
 //! let mut blocks = Blocks::new(80);
 //! assert!(blocks.push("Two **wo").is_empty());
-//! let lines = blocks.push("rds\n\nNext");
+//! let lines = blocks.push("rds**\n\nNext");
 //! assert_eq!(lines[0].text(), "Two words");
 //! // A blank line between blocks, then the block.
 //! assert_eq!(blocks.finish()[1].text(), "Next");
