@@ -59,7 +59,7 @@ pub(crate) struct Chat {
     session: Session,
     /// What the first message is said with.
     input: Input,
-    /// The chat that goes on.
+    /// The chat to continue.
     past: Option<PastRun>,
 }
 

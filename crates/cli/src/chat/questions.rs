@@ -12,7 +12,7 @@ use llm_do_terminal::{Answer as Entered, Choice, Field, FieldKind, Kind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What a question is about, whole, in rows of at most so many columns.
+/// The whole text of a question, in rows of at most so many columns.
 pub(super) fn text(waiting: &Waiting, columns: usize) -> String {
     match &waiting.question {
         Question::Approval(approval) => approval_text(approval, columns, Paint::NEVER),
@@ -23,7 +23,7 @@ pub(super) fn text(waiting: &Waiting, columns: usize) -> String {
     }
 }
 
-/// What a question is about, on one line.
+/// The subject of a question, on one line.
 pub(super) fn summary(question: &Question) -> String {
     match question {
         Question::Approval(approval) => format!(
@@ -108,7 +108,7 @@ pub(super) enum Meant {
     Edit,
 }
 
-/// What was entered, as an answer.
+/// Reads an entry at the terminal as an answer.
 ///
 /// # Errors
 /// Why the answer is not usable.
@@ -170,7 +170,7 @@ fn given(input: &Input, entered: Entered) -> Result<Value, String> {
     }
 }
 
-/// What a line means as an answer, where a question is answered by lines.
+/// Reads a line as an answer, where questions are answered by lines.
 ///
 /// # Errors
 /// What can be answered.

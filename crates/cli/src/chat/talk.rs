@@ -77,7 +77,7 @@ struct Pending {
     reply: oneshot::Sender<Reply>,
 }
 
-/// What is to happen when the conversation can be left.
+/// Why the conversation is left, as soon as it can be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     /// The chat ends.

@@ -219,7 +219,7 @@ fn without_a_user_the_interview_fails_at_once() {
     let journal = scenario.journal();
     let failed = journal.iter().find(|record| record["kind"] == "call_ended" && record["path"] != "0");
     let message = failed.map(|record| record["ending"]["failure"]["message"].to_string()).unwrap_or_default();
-    assert!(message.contains("this run has nobody to talk to"), "{message}");
+    assert!(message.contains("no user can be reached in this run"), "{message}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const CLOSE: &str = "The user has ended this conversation. Give its result to yo
 /// The result of a call that was planned when its answer ended.
 const NOT_MADE: &str = "This call was not made, because the answer that it belongs to has ended.";
 
-/// What the model has said to the user last.
+/// The last words of the model to the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// Its text; empty if it has said nothing since the user's last message.

@@ -161,7 +161,7 @@ fn without_a_user_it_fails_before_anything_is_sent() {
         .worker(interviewer("ask_age", WorkerMode::Chat), vec![]);
     world.attended = false;
     let ran = world.run(json!({"input": "go"}));
-    assert!(ran.error().contains("this run has nobody to talk to"), "{}", ran.error());
+    assert!(ran.error().contains("no user can be reached in this run"), "{}", ran.error());
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(super) async fn lease(worker: &WorkerDefinition, call: &CompositeCall<'_>) -
         StepEnd::Done(RecordKind::Leased { attended: true }) => Ok(()),
         StepEnd::Done(RecordKind::Leased { attended: false }) | StepEnd::TimedOut => {
             let message = format!(
-                "`{}` talks to the user, and this run has nobody to talk to: it needs a terminal, `--operator`, or \
+                "`{}` talks to the user, and no user can be reached in this run: it needs a terminal, `--operator`, or \
                  `--approval defer`",
                 worker.id
             );
