@@ -95,7 +95,7 @@ pub(super) struct Talk<'a> {
     worker: Arc<str>,
     run: Option<Started>,
     pending: Option<Pending>,
-    asked: HashMap<QuestionId, oneshot::Sender<Reply>>,
+    asked: HashMap<QuestionId, (Question, oneshot::Sender<Reply>)>,
     queue: VecDeque<String>,
     /// Conversations with the user, by their call.
     conversations: HashMap<CallPath, Conversation>,
@@ -246,7 +246,7 @@ impl<'a> Talk<'a> {
     }
 
     fn answer(&mut self, id: &QuestionId, reply: Reply) {
-        if let Some(sender) = self.asked.remove(id) {
+        if let Some((_, sender)) = self.asked.remove(id) {
             // A run that is over needs no answer.
             let _ = sender.send(reply);
         }
@@ -259,8 +259,14 @@ impl<'a> Talk<'a> {
                 run.stopper.stop();
                 // Questions of calls that are being stopped are over, too.
                 let reason = || Some("the user stopped the answer".to_owned());
-                for (_, reply) in self.asked.drain() {
-                    let answer = Answer::Deny { reason: reason(), remember: false };
+                for (id, (question, reply)) in self.asked.drain() {
+                    self.face.withdraw(&id);
+                    let answer = match question {
+                        Question::Approval(_) => Answer::Deny { reason: reason(), remember: false },
+                        Question::Input(_) => Answer::Decline { reason: reason() },
+                        // Only the user knows what became of it. Without an answer the run is suspended.
+                        Question::Settlement(_) => continue,
+                    };
                     let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
                 }
             }
@@ -451,7 +457,7 @@ impl<'a> Talk<'a> {
 
     fn ask(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {
         let Question::Input(Input { conversation: Some(turn), .. }) = &waiting.question else {
-            self.asked.insert(waiting.id.clone(), reply);
+            self.asked.insert(waiting.id.clone(), (waiting.question.clone(), reply));
             self.face.ask(&waiting);
             if self.face.is_piped()
                 && let Some(line) = self.queue.pop_front()

@@ -235,6 +235,26 @@ fn a_deferred_interview_is_answered_turn_by_turn() {
 }
 
 #[test]
+fn ctrl_c_takes_a_question_away_and_not_the_chat() {
+    let scenario = Scenario::new()
+        .file("main.worker", "---\nmodel: script:s.yaml\ninteraction: user\n---\nAsk.\n")
+        .file(
+            "s.yaml",
+            "answers:\n  - when: {turn: 0}\n    calls: [{tool: ask_user, arguments: {question: Which colour?}}]\n  - text: still here\n",
+        );
+    let mut session = Session::start(scenario.command_on_terminal(&["chat", "main.worker"]));
+    session.expect("/help");
+    session.type_keys("go\r");
+    session.expect("Which colour?");
+    session.type_keys("\u{3}");
+    session.expect("✗ ask_user");
+    session.type_keys("hello\r");
+    session.expect("still here");
+    session.type_keys("\u{4}");
+    assert_eq!(session.end().0, Some(0));
+}
+
+#[test]
 fn ask_user_takes_a_choice_in_the_middle_of_a_chat() {
     let scenario = Scenario::new()
         .file("main.worker", "---\nmodel: script:s.yaml\ninteraction: user\n---\nAsk.\n")
