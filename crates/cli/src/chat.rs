@@ -1,6 +1,5 @@
 //! `llm-do chat`: a conversation with one worker, which is one run.
 
-mod command;
 mod face;
 mod plain;
 mod questions;

@@ -1,18 +1,18 @@
 //! The chat on a terminal: a transcript that scrolls, and the composer below it.
 
 use super::{
-    command::COMMANDS,
     face::{Face, Status, Wish},
     questions::{self, Meant},
     signal::Signal,
+    talk::commands,
 };
 use crate::{environment::LLM_DO_KEYS, operator::edit_file};
 use anstyle::{AnsiColor, Effects, Style};
 use llm_do_core::question::{Answer, Question, QuestionId, Waiting};
 use llm_do_markdown::Blocks;
 use llm_do_terminal::{
-    Action, Ambiguous, Candidate, Candidates, Completer, Composer, Console, Editing, Event, History, Line,
-    Settings, Stopper, Tty, fuzzy,
+    Action, Ambiguous, Candidates, Completer, Composer, Console, Editing, Event, History, Line, Settings,
+    Stopper, Tty,
 };
 use std::{
     collections::VecDeque,
@@ -387,12 +387,6 @@ struct Completion;
 
 impl Completer for Completion {
     fn candidates(&mut self, text: &str, caret: usize) -> Option<Candidates> {
-        let typed = text[..caret].strip_prefix('/').filter(|typed| !typed.contains(char::is_whitespace))?;
-        let fitting = fuzzy::rank(typed, COMMANDS, |entry| entry.name);
-        let list = fitting
-            .into_iter()
-            .map(|entry| Candidate { text: entry.name.to_owned(), note: entry.does.to_owned() })
-            .collect();
-        Some(Candidates { replaces: 0..caret, list })
+        commands::complete(text, caret)
     }
 }

@@ -1,14 +1,14 @@
 //! The main loop of a chat: what happens, and what follows from it.
 
-mod commands;
+pub(super) mod commands;
 
 use super::{
-    command::{self, Typed},
     face::{Face, Status, Wish},
     signal::Signal,
     transcript::{Part, Transcript},
 };
 use crate::{exit::Exit, opening::NotReady};
+use commands::Typed;
 use llm_do::{Report, Run, output_text};
 use llm_do_core::{
     call_path::CallPath,
@@ -35,8 +35,6 @@ const VIA: &str = "chat";
 const TICK: Duration = Duration::from_secs(1);
 /// Characters of a call that are shown.
 const CALL: usize = 100;
-/// Chats are saved under this name unless the user names a file.
-const SAVED: &str = "chat.md";
 
 /// Starts runs of the chat.
 pub(super) trait Starter {
@@ -298,9 +296,9 @@ impl<'a> Talk<'a> {
             self.queue.push_back(line.to_owned());
             return;
         }
-        match command::parse(line) {
+        match commands::parse(line) {
             Typed::Message(text) => self.say(text),
-            Typed::Command(command) => self.command(command),
+            Typed::Command(command, arguments) => self.command(command, &arguments),
             Typed::Wrong(why) => self.face.problem(&why),
         }
     }

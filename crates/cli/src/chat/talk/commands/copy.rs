@@ -1,0 +1,19 @@
+//! `/copy`.
+
+use super::{Arguments, Command};
+
+pub(super) const COPY: Command = Command {
+    name: "/copy",
+    alias: None,
+    arguments: Arguments::None,
+    does: "copy the last answer",
+    more: "The terminal puts it into its clipboard (OSC 52).",
+    run: |talk, _| {
+        let answer = talk.current().and_then(|conversation| conversation.transcript.last_answer());
+        match answer.map(str::to_owned) {
+            None => talk.face.problem("there is no answer yet"),
+            Some(answer) if talk.face.copy(&answer) => talk.face.note("copied"),
+            Some(_) => talk.face.problem("this terminal has no clipboard; /save writes a file"),
+        }
+    },
+};

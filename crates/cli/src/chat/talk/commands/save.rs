@@ -1,0 +1,31 @@
+//! `/save`.
+
+use super::{Arguments, Command, Talk, no_completion};
+use std::{fs::OpenOptions, io::Write as _};
+
+/// Chats are saved under this name unless the user names a file.
+const SAVED: &str = "chat.md";
+
+pub(super) const SAVE: Command = Command {
+    name: "/save",
+    alias: None,
+    arguments: Arguments::Optional { shown: "[FILE]", complete: no_completion },
+    does: "write the conversation to a Markdown file",
+    more: "FILE is chat.md unless you name another one. A file that exists is not overwritten.",
+    run: |talk, file| save(talk, if file.is_empty() { SAVED } else { file }),
+};
+
+fn save(talk: &mut Talk<'_>, file: &str) {
+    let Some(conversation) = talk.current() else {
+        talk.face.problem("there is nothing to save yet");
+        return;
+    };
+    let text = conversation.transcript.markdown(&conversation.worker);
+    let written = OpenOptions::new().write(true).create_new(true).open(file);
+    match written.and_then(|mut file| file.write_all(text.as_bytes())) {
+        Ok(()) => talk.face.note(&format!("saved to {file}")),
+        Err(error) => {
+            talk.face.problem(&format!("cannot write {file}: {error}; /save FILE names another file"));
+        }
+    }
+}

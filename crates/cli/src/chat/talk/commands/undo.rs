@@ -1,0 +1,63 @@
+//! `/undo`, `/retry` and `/edit`: the user's last message is taken back.
+
+use super::{Arguments, Command, Talk, no_completion};
+use crate::chat::talk::VIA;
+use llm_do_core::question::{Answer, Given, Reply};
+
+pub(super) const UNDO: Command = Command {
+    name: "/undo",
+    alias: None,
+    arguments: Arguments::None,
+    does: "take your last message back, with all that followed it",
+    more: "The message returns to the composer. What tools have done stays done, and the tokens stay paid.",
+    run: |talk, _| {
+        if let Some(text) = undo(talk) {
+            talk.face.note("your last message and what followed it are taken back");
+            talk.face.compose(&text);
+        }
+    },
+};
+
+pub(super) const RETRY: Command = Command {
+    name: "/retry",
+    alias: None,
+    arguments: Arguments::None,
+    does: "ask for another answer to your last message",
+    more: "",
+    run: |talk, _| {
+        if let Some(text) = undo(talk) {
+            talk.queue.push_front(text);
+        }
+    },
+};
+
+pub(super) const EDIT: Command = Command {
+    name: "/edit",
+    alias: None,
+    arguments: Arguments::Optional { shown: "[TEXT]", complete: no_completion },
+    does: "change your last message and send it again",
+    more: "Without TEXT, the message returns to the composer.",
+    run: |talk, new| {
+        if let Some(text) = undo(talk) {
+            match new {
+                "" => talk.face.compose(&text),
+                new => talk.queue.push_front(new.to_owned()),
+            }
+        }
+    },
+};
+
+/// Takes the user's last message back. Gives its text.
+fn undo(talk: &mut Talk<'_>) -> Option<String> {
+    let last = talk.current().and_then(|conversation| conversation.transcript.last_message());
+    let Some((message, text)) = last.map(|(number, text)| (number, text.to_owned())) else {
+        talk.face.problem("there is nothing to take back");
+        return None;
+    };
+    let Some(pending) = talk.pending.take() else {
+        talk.face.problem("an answer is being made: Ctrl-C stops it");
+        return None;
+    };
+    let _ = pending.reply.send(Reply::Given(Given::operator(Answer::Undo { message }, VIA)));
+    Some(text)
+}
