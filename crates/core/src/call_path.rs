@@ -33,6 +33,14 @@ impl CallPath {
     pub fn set(&self, index: usize) -> Self {
         Self(format!("{}/set.{index}", self.0).into())
     }
+    /// Whether the user makes that call ([`CallPath::by_user`]).
+    pub fn is_by_user(&self) -> bool {
+        self.0.rsplit('/').next().is_some_and(|key| key.starts_with("run."))
+    }
+    /// The call of a worker that the user makes in a conversation, by the number of the user's message.
+    pub fn by_user(&self, number: u32) -> Self {
+        Self(format!("{}/run.{number}", self.0).into())
+    }
     /// A call made by code rather than by a model's turn. `key` distinguishes it from its siblings (function,
     /// canonical arguments, occurrence; `docs/reference/journal.md`).
     pub fn keyed(&self, key: &str) -> Self {

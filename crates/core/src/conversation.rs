@@ -11,7 +11,7 @@ mod turns;
 pub use ensures::{Ensure, Ensures, Judge};
 pub use output::{FINAL_TOOL, FINISH_TOOL, OutputContract};
 use turns::UserMessage;
-pub use turns::{Heard, Said};
+pub use turns::{Heard, Joining, Said};
 
 use crate::{
     call_path::CallPath,
@@ -27,7 +27,10 @@ use crate::{
 };
 use output::Answer;
 use serde_json::Value;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// Placeholder in the history for an answer without content, because providers reject such messages.
 const EMPTY: &str = "(empty answer)";
@@ -109,6 +112,10 @@ pub struct Conversation {
     turn: u32,
     /// The user's messages that the history holds, oldest first.
     user: Vec<UserMessage>,
+    /// What joins the user's next message.
+    joining: Vec<Joining>,
+    /// The results of the calls that the user has made, by the number of the user's message.
+    ran: BTreeMap<u32, Content>,
     /// The ID of the next message. One that was taken back keeps its ID.
     next_id: u32,
     /// The user has ended it: only the result is left to give.
@@ -149,6 +156,8 @@ impl Conversation {
             tokens: 0,
             turn: 0,
             user: vec![UserMessage::default()],
+            joining: Vec::new(),
+            ran: BTreeMap::new(),
             next_id: 0,
             closing: false,
             invalid_outputs: 0,

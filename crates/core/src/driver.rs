@@ -16,7 +16,7 @@ use crate::{
     journal::RecordKind,
     origin::{Origins, UntrustedPlaces},
     outcome::{Halt, Outcome},
-    question::{Question, Reply},
+    question::{Given, Question, Reply},
     send::{BoxFuture, MaybeSend, MaybeSync},
     shared::Shared,
 };
@@ -166,6 +166,14 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// the conversation goes on with the user's next message. Only steps look at this, and record that they were stopped.
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
+    }
+    /// What the user says while the answer of the conversation at `path` is made, if it is to be delivered before the
+    /// request of that turn; recorded under [`StepName::Now`]. Nothing is delivered before a request that was sent.
+    ///
+    /// # Errors
+    /// The journal can't be written.
+    fn said_meanwhile(&self, _path: &CallPath, _turn: u32) -> Result<Option<Given>, Halt> {
+        Ok(None)
     }
     /// Emits a provisional event for display. Must not block; may drop events.
     fn emit(&self, event: Event);

@@ -100,8 +100,8 @@ pub struct Call<'a> {
     pub frame: &'a Frame,
     /// Files that the operator gave to the top-level call; empty elsewhere.
     pub attachments: &'a [Blob],
-    /// The operator makes this call to start the run, and has allowed it by that.
-    pub starts_run: bool,
+    /// The operator makes this call, to start the run or in the middle of a conversation, and has allowed it by that.
+    pub by_operator: bool,
 }
 
 /// The results of the steps before execution.

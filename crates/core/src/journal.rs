@@ -10,7 +10,9 @@ use crate::{
     conversation::Ensures,
     definition::WorkerDefinition,
     foreseen::Foreseen,
-    model::{Blob, Capabilities, FinishReason, Message, MessageId, ModelError, ModelName, ToolSpec, Usage},
+    model::{
+        Blob, Capabilities, FinishReason, Message, MessageId, ModelError, ModelName, Part, ToolSpec, Usage,
+    },
     origin::{Origin, Origins},
     outcome::{Halt, Principal},
     question::{Given, Question},
@@ -307,6 +309,21 @@ pub enum RecordKind {
     Leased {
         /// Whether the user, or a program in the user's place, can be asked now or later.
         attended: bool,
+    },
+    /// A file that the user attaches was read: it joins the next message.
+    Attached {
+        /// The file, as the model gets it.
+        part: Part,
+        /// Its size.
+        bytes: u64,
+        /// The origin of its content.
+        #[serde(default, skip_serializing_if = "Origin::is_trusted")]
+        origin: Origin,
+    },
+    /// A file that the user wanted to attach does not join the next message.
+    NotAttached {
+        /// Why.
+        reason: Arc<str>,
     },
     /// A message of the harness that follows from nothing else recorded (a repair turn).
     MessageAdded {

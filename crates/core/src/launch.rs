@@ -200,7 +200,7 @@ impl Launch {
             input: self.input,
             frame: &frame,
             attachments: &self.attachments,
-            starts_run: true,
+            by_operator: true,
         };
         engine.call(call).await
     }

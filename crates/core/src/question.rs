@@ -206,6 +206,16 @@ pub enum Answer {
         /// The new arguments.
         input: Arc<Value>,
     },
+    /// To a conversation: this file joins the user's next message.
+    Attach {
+        /// Its path, as the conversation's caller knows it.
+        file: Arc<str>,
+    },
+    /// To a conversation: what joined the next message with that number does not join it any more.
+    Detach {
+        /// The number of the [`Answer::Attach`] or [`Answer::Keep`].
+        message: u32,
+    },
     /// To an input: the user's text, or the form in the shape of its schema.
     Give {
         /// The text as a string, or the form.
@@ -219,6 +229,19 @@ pub enum Answer {
     },
     /// To a conversation: it is over. A worker that has a caller gives its result.
     End,
+    /// To a conversation: the result of a call that the user has made joins the next message.
+    Keep {
+        /// The number of the [`Answer::Run`].
+        message: u32,
+    },
+    /// To a conversation: the user calls a worker of the program. The result is shown to the user, and the model does not
+    /// see it.
+    Run {
+        /// Its name.
+        worker: Arc<str>,
+        /// Its input, by parameter.
+        input: Arc<Value>,
+    },
     /// To a conversation: go back to before the user's message of that number. It and all that follows are no longer part
     /// of what the model is sent. The first message is number 0.
     Undo {
@@ -244,7 +267,12 @@ impl Answer {
                 matches!(question, Question::Approval(_))
             }
             Self::Give { .. } | Self::Decline { .. } => matches!(question, Question::Input(_)),
-            Self::End | Self::Undo { .. } => {
+            Self::Attach { .. }
+            | Self::Detach { .. }
+            | Self::End
+            | Self::Keep { .. }
+            | Self::Run { .. }
+            | Self::Undo { .. } => {
                 matches!(question, Question::Input(Input { conversation: Some(_), .. }))
             }
             Self::Again | Self::Done { .. } | Self::Abort => matches!(question, Question::Settlement(_)),

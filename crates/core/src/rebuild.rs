@@ -8,10 +8,11 @@ use crate::{
     model::{Blob, ToolResult},
     origin::{Content, ContentKind, Origins, Trail},
     outcome::{Ending, timed_out},
-    question::{Given, Question},
+    question::{Answer, Given, Question},
     results::{first_page, is_cut, keep, show, show_failure},
     schema::Schema,
     step_name::StepName,
+    worker::attached,
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -107,6 +108,7 @@ pub fn conversation_at(
                 fold = Some(Fold {
                     conversation: Conversation::new(setup, Arc::clone(message))
                         .after(trail.clone().begun(*origin, path, worker)),
+                    worker: Arc::clone(worker),
                     path,
                     results: Vec::new(),
                     can_read_on: *can_read_on,
@@ -120,8 +122,25 @@ pub fn conversation_at(
                 }
             }
             RecordKind::Answered(Given { answer, .. }) if record.path == *path => {
-                if let (Some(fold), StepName::Message(number)) = (&mut fold, &record.step) {
-                    fold.conversation.heard(*number, answer);
+                let Some(fold) = &mut fold else { continue };
+                match (&record.step, answer) {
+                    (StepName::Message(number), answer) => {
+                        if let Answer::Keep { message } = answer {
+                            fold.ran(*message, &ends);
+                        }
+                        fold.conversation.heard(*number, answer);
+                    }
+                    (StepName::Now(_), Answer::Give { value }) => {
+                        fold.go_on(&ends);
+                        fold.conversation.said_meanwhile(value);
+                    }
+                    _ => {}
+                }
+            }
+            RecordKind::Attached { part, bytes, origin } if record.path == *path => {
+                if let (Some(fold), StepName::Attach(number)) = (&mut fold, &record.step) {
+                    let file = attached(path, &fold.worker, *number, part.clone(), *bytes, *origin);
+                    fold.conversation.joins(file);
                 }
             }
             RecordKind::ModelAnswered { message, finish, .. } if record.path == *path => {
@@ -159,6 +178,7 @@ impl Ended<'_> {
 
 struct Fold<'a> {
     conversation: Conversation,
+    worker: Arc<str>,
     path: &'a CallPath,
     /// The results that the model has seen in part.
     results: Vec<Arc<str>>,
@@ -173,6 +193,14 @@ impl Fold<'_> {
     fn go_on(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {
         self.judge(ends);
         self.answer_calls(ends);
+    }
+
+    /// Takes the result of the call that the user made with that message.
+    fn ran(&mut self, number: u32, ends: &HashMap<&CallPath, Ended<'_>>) {
+        let path = self.path.by_user(number);
+        if let Some(result) = ends.get(&path).and_then(|ended| ended.content(path.clone())) {
+            self.conversation.ran(number, result);
+        }
     }
 
     fn judge(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {

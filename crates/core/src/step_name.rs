@@ -48,6 +48,10 @@ pub enum StepName {
     Lease,
     /// `message.N`: the user's next message of a conversation. N counts within the call, from 1.
     Message(u32),
+    /// `attach.N`: the file is read that the user attaches with the message of that number.
+    Attach(u32),
+    /// `now.T`: what the user says while the answer is made, delivered before the request of that turn.
+    Now(u32),
     /// `conversation`: a worker's conversation begins.
     Conversation,
     /// `tools`: the functions of a worker that is code are made.
@@ -103,7 +107,9 @@ impl StepName {
     pub fn turn(&self) -> Option<u32> {
         match self {
             Self::Reserve(of) | Self::Model(of) | Self::Jitter(of) | Self::Wait(of) => Some(of.turn),
-            Self::ReserveCalls(turn) | Self::ReserveEnsures(turn) | Self::Repair(turn) => Some(*turn),
+            Self::ReserveCalls(turn) | Self::ReserveEnsures(turn) | Self::Repair(turn) | Self::Now(turn) => {
+                Some(*turn)
+            }
             _ => None,
         }
     }
@@ -134,6 +140,8 @@ impl fmt::Display for StepName {
             Self::Input(number) => write!(f, "input.{number}"),
             Self::Lease => f.write_str("lease"),
             Self::Message(number) => write!(f, "message.{number}"),
+            Self::Attach(number) => write!(f, "attach.{number}"),
+            Self::Now(turn) => write!(f, "now.{turn}"),
             Self::Conversation => f.write_str("conversation"),
             Self::Tools => f.write_str("tools"),
             Self::Reserve(of) => attempt(f, "reserve", of),
@@ -225,6 +233,8 @@ fn parse(text: &str) -> Option<StepName> {
         "tool" if number > 0 => Some(S::Tool(number)),
         "input" => Some(S::Input(number)),
         "message" => Some(S::Message(number)),
+        "attach" => Some(S::Attach(number)),
+        "now" => Some(S::Now(number)),
         "repair" => Some(S::Repair(number)),
         "work" => Some(S::Work(number)),
         "log" => Some(S::Log(number)),
@@ -280,6 +290,8 @@ mod tests {
             (S::Input(0), "input.0"),
             (S::Lease, "lease"),
             (S::Message(1), "message.1"),
+            (S::Attach(2), "attach.2"),
+            (S::Now(3), "now.3"),
             (S::Conversation, "conversation"),
             (S::Reserve(of), "reserve.3.12"),
             (S::ReserveCalls(3), "reserve.3.calls"),

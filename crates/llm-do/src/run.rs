@@ -9,7 +9,7 @@ use llm_do_core::{
     ledger::Left,
     model::Usage,
 };
-use llm_do_runs::{Canceller, EventSink, LocalDriver, Stopper};
+use llm_do_runs::{Canceller, EventSink, Interjector, LocalDriver, Stopper};
 use serde_json::Value;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -71,6 +71,11 @@ impl Run {
     /// What stops an answer of a conversation from outside.
     pub fn stopper(&self) -> Stopper {
         self.driver.stopper()
+    }
+
+    /// What says something to a conversation while its answer is made.
+    pub fn interjector(&self) -> Interjector {
+        self.driver.interjector()
     }
 
     /// Runs it to its end, and closes the journal however it ends.

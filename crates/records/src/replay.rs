@@ -24,7 +24,7 @@ use llm_do_core::{
         ModelResponse, Models, Part,
     },
     origin::{Origin, Origins, UntrustedPlaces, UntrustedSet},
-    question::{Approval, Question, Reply},
+    question::{Approval, Given, Question, Reply},
     send::BoxFuture,
     server_tool::ServerTool,
     shared::{InProcess, Shared},
@@ -381,6 +381,16 @@ impl Driver for ReplayDriver {
                 Ok(*value)
             }
             _ => Err(self.beyond(path, &name, None)),
+        }
+    }
+
+    fn said_meanwhile(&self, path: &CallPath, turn: u32) -> Result<Option<Given>, Halt> {
+        match self.history.find(path, &StepName::Now(turn)) {
+            Found::Ended { body: RecordKind::Answered(given), at_ms, .. } => {
+                self.reach(at_ms);
+                Ok(Some(given.clone()))
+            }
+            _ => Ok(None),
         }
     }
 

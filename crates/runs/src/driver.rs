@@ -9,24 +9,25 @@ use futures_util::{StreamExt, stream::FuturesOrdered};
 use llm_do_core::{
     call_path::CallPath,
     call_spec::CallSpec,
-    driver::{Caller, CutOff, Driver, Exchanged, Known, Step, StepEnd, StepName, Stepped},
+    driver::{Attempt, Caller, CutOff, Driver, Exchanged, Known, Step, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
     journal::{Ending, RecordKind},
     ledger::Reserved,
     operator::{Operator, Recall as _},
     origin::{Origins, UntrustedPlaces, UntrustedSet},
-    question::{Given, Input, Question, QuestionId, Reply, Waiting},
+    question::{Answer, Given, Input, Question, QuestionId, Reply, Waiting},
     send::BoxFuture,
     shared::{InProcess, Shared},
 };
 use llm_do_records::{Found, History, as_recorded, same_intent};
+use serde_json::Value;
 use std::{
     collections::HashMap,
     future::{poll_fn, ready},
     pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
@@ -64,6 +65,32 @@ enum Begun {
     Now { at_ms: Option<u64> },
 }
 
+/// [`Given::via`] of what the user says while an answer is made.
+const VIA: &str = "chat";
+
+/// Says something to a conversation while its answer is made. Clones reach the same run.
+#[derive(Clone, Debug, Default)]
+pub struct Interjector(Arc<Mutex<Vec<(CallPath, String)>>>);
+
+impl Interjector {
+    /// Has it delivered with the next request of the conversation at `path`.
+    pub fn say(&self, path: CallPath, text: String) {
+        self.said().push((path, text));
+    }
+    /// Takes what no request of that conversation has delivered, in order.
+    fn take(&self, path: &CallPath) -> Vec<String> {
+        let mut said = self.said();
+        said.extract_if(.., |(of, _)| of == path).map(|(_, text)| text).collect()
+    }
+    /// Takes back all that no request has delivered, in order.
+    pub fn take_all(&self) -> Vec<String> {
+        std::mem::take(&mut *self.said()).into_iter().map(|(_, text)| text).collect()
+    }
+    fn said(&self) -> MutexGuard<'_, Vec<(CallPath, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Canceller {
     fn new() -> Self {
         Self(Arc::new(watch::Sender::new(false)))
@@ -93,6 +120,7 @@ pub struct LocalDriver {
     deltas: Deltas,
     canceller: Canceller,
     stopper: Stopper,
+    interjector: Interjector,
     untrusted: Arc<dyn UntrustedPlaces>,
     /// What the run did before it was resumed; empty for one that has just begun.
     history: History,
@@ -137,6 +165,7 @@ impl LocalDriver {
             deltas: Deltas::default(),
             canceller,
             stopper: Stopper::new(),
+            interjector: Interjector::default(),
             untrusted,
             history,
             shared,
@@ -177,6 +206,11 @@ impl LocalDriver {
     /// What stops an answer from outside.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
+    }
+
+    /// What says something to a conversation while its answer is made.
+    pub fn interjector(&self) -> Interjector {
+        self.interjector.clone()
     }
 
     /// The journal.
@@ -529,6 +563,34 @@ impl Driver for LocalDriver {
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.stopper.stopped())
+    }
+
+    fn said_meanwhile(&self, path: &CallPath, turn: u32) -> Result<Option<Given>, Halt> {
+        let name = StepName::Now(turn);
+        match self.history.find(path, &name) {
+            Found::Nothing => {}
+            Found::Ended { body: RecordKind::Answered(given), at_ms, .. } => {
+                self.reach(at_ms);
+                return Ok(Some(given.clone()));
+            }
+            Found::Begun(body, _) | Found::Ended { body, .. } => {
+                return Err(Halt::unexpected(path, &name, body));
+            }
+        }
+        let request = StepName::Model(Attempt { turn, attempt: 0 });
+        if !matches!(self.history.find(path, &request), Found::Nothing) {
+            return Ok(None);
+        }
+        let said = self.interjector.take(path);
+        if said.is_empty() {
+            return Ok(None);
+        }
+        let value = Arc::new(Value::String(said.join("\n\n")));
+        let given = Given::operator(Answer::Give { value }, VIA);
+        match self.write(path, &name, RecordKind::Answered(given))?.body {
+            RecordKind::Answered(given) => Ok(Some(given)),
+            other => Err(Halt::unexpected(path, &name, &other)),
+        }
     }
 
     fn emit(&self, event: Event) {

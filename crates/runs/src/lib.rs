@@ -19,7 +19,7 @@ mod seal;
 mod untrusted_list;
 
 pub use clean::{Cleaning, StoredRun, remove_run, stored_runs};
-pub use driver::{Canceller, LocalDriver, Stopper};
+pub use driver::{Canceller, Interjector, LocalDriver, Stopper};
 pub use event_sink::EventSink;
 pub use follow::Follow;
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, ReopenError, Written};

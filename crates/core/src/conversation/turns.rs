@@ -3,9 +3,9 @@
 use super::{Conversation, PlannedCall, State};
 use crate::{
     model::{Part, Role, ToolResult},
-    origin::Trail,
+    origin::{Content, Trail},
     question::Answer,
-    results::show,
+    results::{first_page, show},
 };
 use std::sync::Arc;
 
@@ -24,12 +24,30 @@ pub struct Said {
     pub cut_off: bool,
 }
 
+/// Marks what the user says while the model is at work.
+const MEANWHILE: &str = "The user said this while you were working:";
+
+/// Something that joins the user's next message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Joining {
+    /// The number of the user's answer that chose it.
+    pub number: u32,
+    /// What the model gets.
+    pub part: Part,
+    /// What the conversation receives with it.
+    pub content: Content,
+    /// The size of the file in bytes, if it is one.
+    pub bytes: Option<u64>,
+}
+
 /// What follows from what the user said or did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The model answers.
     Message,
-    /// The user is listened to again.
+    /// The user is listened to again: the answer is about the next message.
+    Aside,
+    /// The user is listened to again, at an earlier place.
     Undone,
     /// The conversation is over.
     End,
@@ -46,6 +64,8 @@ pub(super) struct UserMessage {
     turn: u32,
     /// The contents that the conversation had received before it.
     pub(super) trail: Trail,
+    /// What joined it.
+    joined: Vec<Joining>,
 }
 
 impl Conversation {
@@ -88,12 +108,23 @@ impl Conversation {
     }
 
     /// Takes what the user says or does at that place of the conversation. Other answers than those to a conversation
-    /// change nothing.
+    /// change nothing. What comes of [`Answer::Attach`] and [`Answer::Run`] is taken by [`Conversation::joins`] and
+    /// [`Conversation::ran`].
     pub fn heard(&mut self, number: u32, answer: &Answer) -> Heard {
         match answer {
             Answer::Give { value } => {
-                self.said(number, vec![Part::text(show(value))]);
+                let joining = std::mem::take(&mut self.joining);
+                self.said(number, Part::text(show(value)), joining);
                 Heard::Message
+            }
+            Answer::Attach { .. } | Answer::Run { .. } => Heard::Aside,
+            Answer::Detach { message } => {
+                self.joining.retain(|joining| joining.number != *message);
+                Heard::Aside
+            }
+            Answer::Keep { message } => {
+                self.keep(number, *message);
+                Heard::Aside
             }
             Answer::Undo { message } => {
                 self.undo(*message);
@@ -104,12 +135,44 @@ impl Conversation {
         }
     }
 
-    /// Takes the user's next message. The limits of an answer begin anew.
-    fn said(&mut self, number: u32, parts: Vec<Part>) {
+    /// Takes something that joins the user's next message.
+    pub(crate) fn joins(&mut self, joining: Joining) {
+        self.joining.push(joining);
+    }
+
+    /// What joins the user's next message, in the order in which the user chose it.
+    pub(crate) fn joining(&self) -> &[Joining] {
+        &self.joining
+    }
+
+    /// Takes the result of a call that the user has made with the message of that number.
+    pub(crate) fn ran(&mut self, number: u32, result: Content) {
+        self.ran.insert(number, result);
+    }
+
+    /// Lets the result of the call of that message join the next one.
+    fn keep(&mut self, number: u32, message: u32) {
+        let Some(content) = self.ran.get(&message).cloned() else { return };
+        let name = format!("result of {}", content.function).into();
+        let part = Part::Attachment { name, text: first_page(&show(&content.value), None).into() };
+        self.joining.push(Joining { number, part, content, bytes: None });
+    }
+
+    /// Takes what the user says while the answer is made, before the next request.
+    pub fn said_meanwhile(&mut self, value: &serde_json::Value) {
+        let text = format!("{MEANWHILE}\n{}", show(value));
+        let message = self.next_message(Role::User, vec![Part::text(text)]);
+        self.push(message);
+    }
+
+    /// Takes the user's next message, with what joins it. The limits of an answer begin anew.
+    fn said(&mut self, number: u32, text: Part, joined: Vec<Joining>) {
         self.listen();
         let (at, turn, trail) = (self.messages.len(), self.turn, self.trail.clone());
-        self.user.push(UserMessage { number, at, turn, trail });
-        let message = self.next_message(Role::User, parts);
+        let joins = joined.iter().map(|joining| joining.part.clone());
+        let message = self.next_message(Role::User, std::iter::once(text).chain(joins).collect());
+        self.received(joined.iter().map(|joining| joining.content.clone()));
+        self.user.push(UserMessage { number, at, turn, trail, joined });
         self.push(message);
         self.invalid_outputs = 0;
         self.repeats.clear();
@@ -121,7 +184,7 @@ impl Conversation {
     fn close(&mut self, number: u32) -> bool {
         let asks = self.setup.output.uses_final_tool() && !self.closing;
         if asks {
-            self.said(number, vec![Part::text(CLOSE)]);
+            self.said(number, Part::text(CLOSE), Vec::new());
             self.closing = true;
         }
         asks
@@ -137,7 +200,9 @@ impl Conversation {
         let Some(position) = self.user.iter().position(|message| message.number == number) else {
             return false;
         };
-        let UserMessage { at, trail, .. } = self.user.swap_remove(position);
+        let UserMessage { at, trail, joined, .. } = self.user.swap_remove(position);
+        // The message may be said again, with what had joined it.
+        self.joining.splice(0..0, joined);
         self.user.truncate(position);
         let kept: Vec<_> = self.messages.drain(..).take(at).collect();
         (self.digest, self.tokens, self.trail) = ("".into(), 0, trail);

@@ -134,6 +134,12 @@ impl Frame {
         self.clone().within(account)
     }
 
+    /// This frame for a call that the operator makes in the middle of a conversation which is called from here: with this
+    /// authority and budget, and no worker above it.
+    pub(crate) fn of_operator(&self) -> Self {
+        Self { link: None, on_behalf: None, trail: Trail::default(), ..self.clone() }
+    }
+
     /// This frame for a call whose time its caller limits.
     pub(super) async fn limited(
         &self,

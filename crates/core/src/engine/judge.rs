@@ -49,7 +49,7 @@ impl Engine {
                 record(Rule::Blocked, verdict.decided_by, None)?;
                 return Err(Stop::failed(FailureKind::Blocked, message));
             }
-            Rule::Ask if call.starts_run => return run(DecidedBy::Start),
+            Rule::Ask if call.by_operator => return run(DecidedBy::Start),
             Rule::Ask if passes_on(call.function) => return run(DecidedBy::Delegation),
             Rule::Ask => {}
         }

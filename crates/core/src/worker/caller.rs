@@ -91,9 +91,9 @@ async fn make(
         },
     };
     // Who starts a program has allowed its entry, which may be code.
-    let starts_run = call.callee == Callee::Code && frame.depth() == 1;
+    let by_operator = call.callee == Callee::Code && frame.depth() == 1;
     let CallSpec { path, input, .. } = call;
-    engine.call(Call { path, function: &function, input, frame, attachments: &[], starts_run }).await
+    engine.call(Call { path, function: &function, input, frame, attachments: &[], by_operator }).await
 }
 
 /// The program is not the one in which the call was written down.

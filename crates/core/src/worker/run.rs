@@ -1,5 +1,6 @@
 //! Running a worker: authority, tools, instructions, then the conversation until it ends.
 
+mod asides;
 mod attachments;
 mod calls;
 mod code;
@@ -33,11 +34,13 @@ use crate::{
     model::{Delta, DeltaSink, FinishReason, Model, ModelRequest, ModelResponse, Part, Usage},
     origin::Trail,
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
+    question::{Answer as UserAnswer, Given},
     risk::Risk,
     schema::sha256,
     send::BoxFuture,
     step_name::{Attempt, StepName},
 };
+pub(crate) use asides::attached;
 pub use attachments::media_type;
 pub(super) use enter::tools_again;
 pub use explain::explain;
@@ -194,7 +197,7 @@ async fn answer(
     let _forget =
         Forget { model: Arc::clone(&prepared.model), run: &call.engine.host().run, path: call.path };
     let value = match prepared.setup.with_user {
-        true => conversation::hold(&mut prepared, call, usage, trail).await?,
+        true => conversation::hold(worker, &mut prepared, call, usage, trail).await?,
         false => {
             let mut conversation = begin(&prepared);
             let mut estimate = Estimate::default();
@@ -274,6 +277,12 @@ impl<'a> Talk<'a> {
             **trail = conversation.trail().clone();
             match conversation.next() {
                 Next::Ask => {
+                    if prepared.setup.with_user
+                        && let Some(Given { answer: UserAnswer::Give { value }, .. }) =
+                            driver.said_meanwhile(call.path, conversation.turn())?
+                    {
+                        conversation.said_meanwhile(&value);
+                    }
                     let (message, finish) = ask(prepared, call, conversation, *fixed, estimate, usage)
                         .await
                         .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;

@@ -6,7 +6,7 @@ use crate::world::{Ran, World, calls, text, tool, worker, worker_with_tools};
 use llm_do_core::{
     engine::FailureKind,
     function::Risk,
-    model::{ModelError, ModelErrorKind, Role},
+    model::{ModelError, ModelErrorKind, Part, Role},
     question::Answer,
     schema::Schema,
     worker::{WorkerDefinition, WorkerMode},
@@ -90,6 +90,41 @@ fn the_first_message_can_be_undone() {
         .asking([Answer::Undo { message: 0 }, says("another start"), Answer::End])
         .run(json!({"input": "first"}));
     assert_eq!(history(&ran, "main"), [(Role::User, "another start".to_owned())]);
+}
+
+#[test]
+fn a_kept_result_joins_the_next_message_with_its_origin() {
+    let mut world = chat(&["one", "two"]).worker(worker("other"), vec![text("found"), text("again")]);
+    world.chat = true;
+    let call = || Answer::Run { worker: "other".into(), input: Arc::new(json!({"input": "look"})) };
+    let ran = world
+        .asking([
+            call(),
+            Answer::Keep { message: 1 },
+            call(),
+            Answer::Detach { message: 2 },
+            Answer::Keep { message: 3 },
+            Answer::Keep { message: 9 },
+            says("next"),
+            Answer::End,
+        ])
+        .run(json!({"input": "first"}));
+    let parts = &ran.seen.last().unwrap().messages.last().unwrap().parts;
+    let joined: Vec<_> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Attachment { name, text } => Some((&**name, &**text)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(joined, [("result of other", "again")]);
+}
+
+#[test]
+fn a_call_of_the_user_of_no_worker_is_noted() {
+    let nothing = Answer::Run { worker: "nothing".into(), input: Arc::new(json!({})) };
+    let ran = chat(&["one"]).asking([nothing, Answer::End]).run(json!({"input": "first"}));
+    assert_eq!(ran.output(), &json!("one"));
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl Project {
             input: Arc::new(json!({ "pace": pace })),
             frame: &frame,
             attachments: &[],
-            starts_run: true,
+            by_operator: true,
         });
         called.await.map(|outcome| outcome.end)
     }

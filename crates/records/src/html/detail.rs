@@ -224,6 +224,23 @@ fn answered(m: &mut Markup, given: &Given) {
             because(m, reason.as_deref());
         }
         Answer::End => m.ours("<b class=\"notice\">ended the conversation</b>"),
+        Answer::Attach { file } => {
+            m.ours("<b class=\"notice\">attached</b> ");
+            m.text(file);
+        }
+        Answer::Detach { message } => {
+            m.ours("<b class=\"notice\">took back</b>");
+            m.text(&format!(" what joined the next message with message {message}"));
+        }
+        Answer::Keep { message } => {
+            m.ours("<b class=\"notice\">kept</b>");
+            m.text(&format!(" the result of the call of message {message}"));
+        }
+        Answer::Run { worker, input } => {
+            m.ours("<b class=\"notice\">called</b> ");
+            m.text(worker);
+            value(m, input);
+        }
         Answer::Undo { message } => {
             m.ours("<b class=\"notice\">went back</b>");
             m.text(&format!(" to before message {message}"));

@@ -233,6 +233,17 @@ impl Text {
                 self.line(Tone::Bad, &format!("{who} gave no answer{}", because(reason)));
             }
             Answer::End => self.line(Tone::Notice, &format!("{who} ended the conversation")),
+            Answer::Attach { file } => self.line(Tone::Notice, &format!("{who} attached {}", shown(file))),
+            Answer::Detach { message } => {
+                self.line(Tone::Notice, &format!("{who} took back what message {message} added"));
+            }
+            Answer::Keep { message } => {
+                self.line(Tone::Notice, &format!("{who} kept the result of message {message}"));
+            }
+            Answer::Run { worker, input } => {
+                self.line(Tone::Notice, &format!("{who} called {}", shown(worker)));
+                self.value(input);
+            }
             Answer::Undo { message } => {
                 self.line(Tone::Notice, &format!("{who} went back to before message {message}"));
             }

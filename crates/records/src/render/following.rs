@@ -89,6 +89,18 @@ impl Following {
                         (Tone::Bad, format!("{name} got no input{}", because(reason)))
                     }
                     Answer::End => (Tone::Notice, format!("{name}: the user ended the conversation")),
+                    Answer::Attach { file } => {
+                        (Tone::Notice, format!("{name}: the user attached {}", shown(file)))
+                    }
+                    Answer::Detach { message } => {
+                        (Tone::Notice, format!("{name}: the user took back what message {message} added"))
+                    }
+                    Answer::Keep { message } => {
+                        (Tone::Notice, format!("{name}: the user kept the result of message {message}"))
+                    }
+                    Answer::Run { worker, .. } => {
+                        (Tone::Notice, format!("{name}: the user called {}", shown(worker)))
+                    }
                     Answer::Undo { message } => {
                         (Tone::Notice, format!("{name} goes back to before message {message}"))
                     }

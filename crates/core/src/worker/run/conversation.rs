@@ -3,7 +3,7 @@
 //! Everything that the user says or does is the answer to a question of kind *input*, so a conversation is suspended,
 //! resumed and replayed like any other call that waits for the operator.
 
-use super::{Answer, Prepared, Talk, begin};
+use super::{Answer, Prepared, Talk, asides, begin};
 use crate::{
     call_path::CallPath,
     conversation::Heard,
@@ -15,7 +15,7 @@ use crate::{
     model::Usage,
     origin::Trail,
     outcome::{FailureKind, Halt, Stop},
-    question::Turn,
+    question::{Answer as UserAnswer, Turn},
     step_name::StepName,
 };
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(super) fn holds_conversation(worker: &WorkerDefinition, call: &CompositeCall
 
 /// Whether the operator has started a conversation with this call.
 fn is_chat(call: &CompositeCall<'_>) -> bool {
-    call.frame.worker().is_none() && call.engine.host().chat
+    *call.path == CallPath::root() && call.engine.host().chat
 }
 
 /// Whether the worker has to take the line to the user before it begins.
@@ -79,6 +79,7 @@ impl Drop for Line<'_> {
 
 /// Holds the conversation until it has a result or the user ends it.
 pub(super) async fn hold(
+    worker: &Arc<WorkerDefinition>,
     prepared: &mut Prepared,
     call: &CompositeCall<'_>,
     usage: &mut Usage,
@@ -104,8 +105,18 @@ pub(super) async fn hold(
             number += 1;
             let turn = Turn { number, cut_off: said.cut_off, failure: failure.clone() };
             let heard = call.engine.listen(&frame, call.path, said.clone(), turn).await?;
+            match &heard {
+                UserAnswer::Attach { file } => {
+                    asides::attach(worker, prepared, call, &mut conversation, number, file).await?;
+                }
+                UserAnswer::Run { worker, input } => {
+                    asides::run(call, &mut conversation, number, worker, input, usage).await?;
+                }
+                _ => {}
+            }
             match conversation.heard(number, &heard) {
                 Heard::Message => break,
+                Heard::Aside => {}
                 Heard::Undone => (said, failure) = (conversation.listen(), None),
                 // Without a result of its own, it is what was said last.
                 Heard::End => {

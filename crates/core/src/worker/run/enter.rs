@@ -46,7 +46,8 @@ pub(super) async fn enter(worker: &Arc<WorkerDefinition>, call: &CompositeCall<'
         false => worker.limits.budget(),
     };
     let frame = call.frame.enter(worker, authority, call.path, budget, &*call.engine.host().driver).await;
-    let frame = frame.after(received(worker, call, &handed, &attached));
+    let received = received(worker, call, &frame, &handed, &attached);
+    let frame = frame.after(received);
     let input = Input::new(worker, call.input, &handed);
     Ok(Entered { frame, handed, attached, input })
 }
@@ -74,6 +75,7 @@ fn hand_over(worker: &WorkerDefinition, call: &CompositeCall<'_>) -> (Vec<Handed
 fn received(
     worker: &WorkerDefinition,
     call: &CompositeCall<'_>,
+    entered: &Frame,
     handed: &[Handed],
     attached: &[Located],
 ) -> Trail {
@@ -94,7 +96,8 @@ fn received(
     let names: Vec<&str> = attached.iter().map(|place| place.path.name()).collect();
     let files = call.attachments.iter().map(|blob| &*blob.name).chain(names).collect::<Vec<_>>();
     let from_others = worker.untrusted.attachments && !files.is_empty()
-        || (handed.len()..handed.len() + attached.len()).any(is_untrusted);
+        || (handed.len()..handed.len() + attached.len()).any(is_untrusted)
+        || attached.iter().any(|file| entered.authority().is_untrusted(&file.place()));
     if from_others {
         receive(ContentKind::Attachments, Arc::new(files.into()), Origins::untrusted());
     }

@@ -36,7 +36,7 @@ pub async fn explain(
         input: Arc::clone(input),
         frame,
         attachments: &[],
-        starts_run: true,
+        by_operator: true,
     };
     let (input, places) = engine.accept(&call).await?;
     let call = CompositeCall {
@@ -64,7 +64,7 @@ pub async fn explain(
         input: Arc::new(arguments.clone()),
         frame: &frame,
         attachments: &[],
-        starts_run: false,
+        by_operator: false,
     };
     Ok(engine.explain(&call).await?)
 }

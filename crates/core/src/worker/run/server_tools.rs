@@ -105,7 +105,7 @@ pub(super) async fn granted(
             input: Arc::new(tool.options()),
             frame,
             attachments: &[],
-            starts_run: false,
+            by_operator: false,
         });
         match Box::pin(judged).await?.end {
             End::Done(options) => granted.extend(tool.with_options(&options)),

@@ -91,7 +91,7 @@ async fn result(
     usage: &mut Usage,
 ) -> Result<Values, Halt> {
     let input = Arc::new(Value::Object(Map::new()));
-    let call = Call { path, function, input, frame, attachments: &[], starts_run: false };
+    let call = Call { path, function, input, frame, attachments: &[], by_operator: false };
     let outcome = engine.call(call).await?;
     *usage = usage.plus(outcome.usage);
     let tool = &set.tool;

@@ -5,6 +5,7 @@ use llm_do_core::{
     function::Function,
     schema::Schema,
     send::BoxFuture,
+    source::FunctionSource,
     toolset::{ToolsetContext, ToolsetKind},
     worker::{DefinitionError, Definitions, Delegation, WorkerDefinition},
 };
@@ -21,16 +22,30 @@ pub(super) struct Program {
     pub(super) mounts: HashMap<&'static str, Mount>,
 }
 
+impl Program {
+    fn named(&self, reference: &str) -> Result<Arc<WorkerDefinition>, DefinitionError> {
+        self.workers
+            .get(reference)
+            .cloned()
+            .ok_or_else(|| DefinitionError { message: format!("there is no worker `{reference}`") })
+    }
+}
+
 impl Definitions for Program {
     fn worker(
         &self,
         _: &WorkerDefinition,
         reference: &str,
     ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
-        self.workers
-            .get(reference)
-            .cloned()
-            .ok_or_else(|| DefinitionError { message: format!("there is no worker `{reference}`") })
+        self.named(reference)
+    }
+
+    fn named_by(
+        &self,
+        _: &FunctionSource,
+        reference: &str,
+    ) -> Result<Arc<WorkerDefinition>, DefinitionError> {
+        self.named(reference)
     }
 
     fn mount(&self, _: &WorkerDefinition, name: &str) -> Option<Mount> {

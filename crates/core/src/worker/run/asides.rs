@@ -1,0 +1,161 @@
+//! What the user does beside the next message of a conversation: a file joins it, a worker is called
+//! (`docs/reference/conversations.md`).
+
+use super::{Prepared, attachments};
+use crate::{
+    authority::Access,
+    call_path::CallPath,
+    conversation::{Conversation, Joining},
+    definition::WorkerDefinition,
+    driver::{CutOff, Step, StepEnd},
+    engine::Call,
+    function::CompositeCall,
+    journal::{RecordKind, UsedDefinition},
+    model::{Part, Usage},
+    origin::{Content, ContentKind, Origin, Origins},
+    outcome::{End, Halt, Stop},
+    source::FunctionSource,
+    step_name::StepName,
+};
+use serde_json::Value;
+use std::{borrow::Cow, sync::Arc};
+
+/// Reads a file that the user attaches with the message of that number. It joins the next message, or the record says why
+/// not.
+pub(super) async fn attach(
+    worker: &WorkerDefinition,
+    prepared: &Prepared,
+    call: &CompositeCall<'_>,
+    conversation: &mut Conversation,
+    number: u32,
+    file: &str,
+) -> Result<(), Stop> {
+    let name = StepName::Attach(number);
+    let step = Step {
+        path: call.path,
+        name: name.clone(),
+        intent: None,
+        deadline: None,
+        cut_off: CutOff::Again,
+        run: Box::pin(async {
+            let read = read(worker, prepared, call, conversation.joining(), file).await;
+            read.unwrap_or_else(|reason| {
+                let reason = call.engine.host().redact.text(&reason).into();
+                RecordKind::NotAttached { reason }
+            })
+        }),
+    };
+    match call.engine.host().driver.step(step).await?.end {
+        StepEnd::Done(RecordKind::Attached { part, bytes, origin }) => {
+            conversation.joins(attached(call.path, &worker.id, number, part, bytes, origin));
+        }
+        StepEnd::Done(RecordKind::NotAttached { .. }) | StepEnd::TimedOut => {}
+        StepEnd::Done(other) => return Err(Halt::unexpected(call.path, &name, &other).into()),
+    }
+    Ok(())
+}
+
+/// A file that was attached, as it joins the next message of the conversation at `path`.
+pub(crate) fn attached(
+    path: &CallPath,
+    worker: &Arc<str>,
+    number: u32,
+    part: Part,
+    bytes: u64,
+    origin: Origin,
+) -> Joining {
+    let content = Content {
+        kind: ContentKind::Attachments,
+        call: path.clone(),
+        function: Arc::clone(worker),
+        value: Arc::new(name(&part).into()),
+        origins: Origins::whole(origin),
+    };
+    Joining { number, part, content, bytes: Some(bytes) }
+}
+
+/// The name of an attached file.
+fn name(part: &Part) -> &str {
+    match part {
+        Part::Attachment { name, .. } => name,
+        Part::Blob(blob) => &blob.name,
+        _ => "",
+    }
+}
+
+async fn read(
+    worker: &WorkerDefinition,
+    prepared: &Prepared,
+    call: &CompositeCall<'_>,
+    joining: &[Joining],
+    file: &str,
+) -> Result<RecordKind, String> {
+    let host = call.engine.host();
+    let place = call.frame.authority().locate(file, Access::Read).map_err(|refusal| refusal.to_string())?;
+    let most = worker.attachments.max_total_bytes.saturating_add(1);
+    let (bytes, size) = host.files.read(&place, 0, most).await.map_err(|error| error.to_string())?;
+    let others = joining.iter().filter_map(|other| Some((name(&other.part), other.bytes?)));
+    let sizes: Vec<(&str, u64)> = others.chain([(place.path.name(), size)]).collect();
+    worker.attachments.admits(&format!("`{}`", worker.id), &sizes)?;
+    let can = prepared.model.capabilities();
+    let mut part = attachments::part(place.path.name(), &bytes, can).map_err(|failure| failure.message)?;
+    if let Part::Attachment { text, .. } = &mut part
+        && let Cow::Owned(clean) = host.redact.text(text)
+    {
+        *text = clean.into();
+    }
+    let named = place.place();
+    let real =
+        host.files.real(&place, true).await.map_or_else(|_| named.clone(), |rest| place.base.join(&rest));
+    let listed = host.driver.untrusted_places();
+    let of_others = worker.untrusted.attachments
+        || place.is_untrusted(&real)
+        || [&named, &real]
+            .into_iter()
+            .any(|at| listed.hold(at) || prepared.frame.authority().is_untrusted(at));
+    let origin = if of_others { Origin::Untrusted } else { Origin::Trusted };
+    Ok(RecordKind::Attached { part, bytes: size, origin })
+}
+
+/// Makes the call of a worker that the user makes with the message of that number.
+pub(super) async fn run(
+    call: &CompositeCall<'_>,
+    conversation: &mut Conversation,
+    number: u32,
+    worker: &Arc<str>,
+    input: &Arc<Value>,
+    usage: &mut Usage,
+) -> Result<(), Stop> {
+    let (engine, path) = (call.engine, call.path.by_user(number));
+    let host = engine.host();
+    let definition = match host.definitions.named_by(&FunctionSource::Program, worker) {
+        Ok(definition) => definition,
+        Err(error) => {
+            let note = RecordKind::Note { text: format!("/run {worker}: {error}").into() };
+            host.driver.record(&path, StepName::Definition, note)?;
+            return Ok(());
+        }
+    };
+    let used = RecordKind::Definition(UsedDefinition::of(&definition));
+    host.driver.record(&path, StepName::Definition, used)?;
+    let function = super::function(&definition, worker, false, None);
+    let frame = call.frame.of_operator();
+    let outcome = engine.call(Call {
+        path: path.clone(),
+        function: &function,
+        input: Arc::clone(input),
+        frame: &frame,
+        attachments: &[],
+        by_operator: true,
+    });
+    let outcome = Box::pin(outcome).await?;
+    *usage = usage.plus(outcome.usage);
+    if let End::Suspended(waiting) = outcome.end {
+        return Err(Stop::Suspended(waiting));
+    }
+    let (name, ending) = (Arc::clone(&function.meta.name), outcome.end.to_ending());
+    if let Some(result) = Content::result(path, name, &ending, outcome.origins) {
+        conversation.ran(number, result);
+    }
+    Ok(())
+}
