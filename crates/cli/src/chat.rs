@@ -1,12 +1,15 @@
 //! `llm-do chat`: a conversation with one worker, which is one run.
 
 mod face;
+mod known;
+mod past_lines;
 mod plain;
 mod questions;
 mod rich;
 mod signal;
 mod talk;
 mod transcript;
+mod words;
 
 use crate::{
     args::{ChatArgs, Format},
@@ -17,11 +20,17 @@ use crate::{
     render::Output,
 };
 use face::Face;
+use known::Known;
 use llm_do::{Decisions, Input, PastRun, Problem, Run, Session};
+use llm_do_core::gate::Gate;
+use llm_do_core::journal::Record;
 use llm_do_core::operator::{OneAtATime, Operator};
+use llm_do_core::worker::{ATTACHMENTS, WorkerDefinition};
 use llm_do_runs::EventSink;
+use past_lines::PastLines;
 use plain::PlainFace;
 use rich::RichFace;
+use serde_json::{Map, Value};
 use signal::{Asking, Events, Signal};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -30,7 +39,7 @@ use signal_hook::{
 use std::{
     env,
     io::{self, BufRead as _, IsTerminal as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         mpsc::{Sender, channel},
@@ -126,28 +135,37 @@ pub(crate) fn hold(chat: Chat, plain: bool, output: &Output) -> Result<Exit, Com
     }
     listen(&sender).map_err(failed)?;
     let name = Arc::clone(&session.entry().id);
-    let mut face: Box<dyn Face> = match llm_do_terminal::plain_is_wanted(plain, terminal, |name| {
-        env::var(name).ok()
-    }) {
-        true => {
-            read_lines(sender.clone()).map_err(failed)?;
-            Box::new(PlainFace::new(io::stdin().is_terminal(), output.quiet))
-        }
-        false => {
-            let title = format!("llm-do: {name}");
-            Box::new(RichFace::new(sender.clone(), &title, output.out.is_on(), Vec::new()).map_err(failed)?)
-        }
-    };
+    let known = Arc::new(Known::of(&session));
+    let mut face: Box<dyn Face> =
+        match llm_do_terminal::plain_is_wanted(plain, terminal, |name| env::var(name).ok()) {
+            true => {
+                read_lines(sender.clone()).map_err(failed)?;
+                Box::new(PlainFace::new(io::stdin().is_terminal(), output.quiet))
+            }
+            false => {
+                let title = format!("llm-do: {name}");
+                Box::new(
+                    RichFace::new(
+                        sender.clone(),
+                        &title,
+                        output.out.is_on(),
+                        PastLines::of(&session),
+                        Arc::clone(&known),
+                    )
+                    .map_err(failed)?,
+                )
+            }
+        };
     let first = input.message.take();
     let mut starter = OfSession { session, input, sender };
     let resumed = past.map(|past| {
         let records = past.records().to_vec();
-        (starter.resume(past), records)
+        (starter.go_on(past), records)
     });
     if resumed.is_none() && first.is_none() {
         face.note(&format!("chat with {name}; /help shows the commands"));
     }
-    let mut talk = Talk::new(&mut *face, &signals, &mut starter, name);
+    let mut talk = Talk::new(&mut *face, &signals, &mut starter, &known, name);
     match resumed {
         Some((Ok(started), records)) => talk.resumed(started, &records),
         Some((Err(problem), _)) => {
@@ -188,7 +206,7 @@ impl OfSession {
         Ok(Started::spawn(runtime, run, ended).map_err(failed)?)
     }
 
-    fn resume(&self, past: PastRun) -> Result<Started, NotReady> {
+    fn go_on(&self, past: PastRun) -> Result<Started, NotReady> {
         self.run(|operator, events| {
             self.session.resume(past, Decisions::default(), Some(operator), Some(events))
         })
@@ -196,10 +214,47 @@ impl OfSession {
 }
 
 impl Starter for OfSession {
-    fn start(&mut self, message: String) -> Result<Started, NotReady> {
-        let input = Input { message: Some(message), ..self.input.clone() };
+    fn resume(&mut self, dir: &Path) -> Result<(Started, Vec<Record>), NotReady> {
+        let past = PastRun::open(dir, &home()).map_err(Problem::from)?;
+        // The run has its own rules, grants and model.
+        self.session = Session::open(past.settings(surrounded()?).map_err(Problem::from)?)?;
+        let records = past.records().to_vec();
+        Ok((self.go_on(past)?, records))
+    }
+
+    fn gate(&self) -> &Gate {
+        self.session.gate()
+    }
+
+    fn fork(&mut self, dir: &Path) -> Result<PathBuf, NotReady> {
+        let past = PastRun::open(dir, &home()).map_err(Problem::from)?;
+        Ok(self.session.fork(&past)?)
+    }
+
+    fn start(&mut self, message: String, files: &[String]) -> Result<Started, NotReady> {
+        let mut input = Input { message: Some(message), ..self.input.clone() };
+        if !files.is_empty() {
+            join(&mut input, self.session.entry(), files);
+        }
         self.run(|operator, events| self.session.start(&input, Some(operator), Some(events)))
     }
+}
+
+/// Gives the first message files of the program, as a caller gives them.
+fn join(input: &mut Input, entry: &WorkerDefinition, files: &[String]) {
+    let mut json = match input.json.take() {
+        Some(Value::Object(map)) => map,
+        other => {
+            input.json = other;
+            Map::new()
+        }
+    };
+    if let (Some(name), Some(message)) = (&entry.signature.message, &input.message) {
+        json.insert(name.to_string(), message.as_str().into());
+        input.message = None;
+    }
+    json.insert(ATTACHMENTS.to_owned(), files.into());
+    input.json = Some(json.into());
 }
 
 /// Passes signals on.

@@ -120,6 +120,10 @@ pub(crate) const LLM_DO_KEYS: Variable = Variable {
     name: "LLM_DO_KEYS",
     about: "If `vi`, a chat is typed with the keys of vi. Default: those of Emacs, as in most shells.",
 };
+pub(crate) const LLM_DO_HISTORY: Variable = Variable {
+    name: "LLM_DO_HISTORY",
+    about: "If `0`, a chat does not keep what you type for later chats. Default: the last 1000 messages and commands are kept in `chat-history.jsonl`, in `.llm-do/` of the project or in `LLM_DO_HOME`; texts that hold the value of a known secret are not.",
+};
 pub(crate) const ACCESSIBLE: Variable = Variable {
     name: "ACCESSIBLE",
     about: "If set and not `0`, a chat consists of labelled lines, as with `--plain`.",
@@ -181,7 +185,17 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { heading: "Folders", variables: &[LLM_DO_HOME, HOME, TMPDIR], see: "" },
     Section {
         heading: "Terminal",
-        variables: &[VISUAL, EDITOR, LLM_DO_KEYS, ACCESSIBLE, NO_COLOR, TERM, CLICOLOR, COLUMNS],
+        variables: &[
+            VISUAL,
+            EDITOR,
+            LLM_DO_KEYS,
+            LLM_DO_HISTORY,
+            ACCESSIBLE,
+            NO_COLOR,
+            TERM,
+            CLICOLOR,
+            COLUMNS,
+        ],
         see: "`--color` takes precedence over the variables for colours.",
     },
     Section {

@@ -199,6 +199,11 @@ impl PastRun {
         Ok(driver.with_decisions(decisions.0))
     }
 
+    /// Copies it into a run of its own. Returns its folder.
+    pub(crate) fn fork(&self, redactor: Arc<Redactor>) -> Result<PathBuf, ResumeError> {
+        Ok(llm_do_runs::fork(&self.dir, redactor, &self.key)?)
+    }
+
     pub(crate) fn date(&self) -> Arc<str> {
         Arc::clone(&self.date)
     }

@@ -182,6 +182,11 @@ impl Session {
         self.loaded.warnings()
     }
 
+    /// The rules of its runs, beside those of their workers.
+    pub fn gate(&self) -> &Gate {
+        &self.opened.gate
+    }
+
     /// The model of workers that name none, where nothing else names one either.
     pub fn detected_model(&self) -> Option<&DetectedModel> {
         self.opened.detected.as_ref()
@@ -278,6 +283,20 @@ impl Session {
         let context = self.context(id, date, Arc::clone(&driver) as _, Arc::clone(&self.opened.models));
         let launch = Launch { records: RunRecords::Resumed, tally, ..self.launch(context, start) };
         Ok(Run::new(driver, launch))
+    }
+
+    /// Copies a run that waits into a run of its own ([`llm_do_runs::fork`]). Returns its folder.
+    ///
+    /// # Errors
+    /// The run is not this user's, or can't be copied.
+    pub fn fork(&self, past: &PastRun) -> Result<PathBuf, Problem> {
+        let redactor = Arc::clone(&self.loaded.machinery.redactor);
+        Ok(past.fork(redactor)?)
+    }
+
+    /// Whether a text holds the value of a secret that journals leave out.
+    pub fn holds_secret(&self, text: &str) -> bool {
+        self.loaded.machinery.redactor.redact(text) != text
     }
 
     /// An engine for calls of the run with that ID and date, which another process has started with this program. The driver

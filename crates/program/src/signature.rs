@@ -293,7 +293,7 @@ pub fn input_value(worker: &str, signature: &Signature, given: Given<'_>) -> Res
             Some(schema) => {
                 let value = match coerce(schema, text) {
                     Ok(value) => value,
-                    Err(reason) => return fail(format!("`--param {name}={text}`: {reason}")),
+                    Err(reason) => return fail(format!("`{name}={text}`: {reason}")),
                 };
                 match (input.get_mut(name), value) {
                     // A list may be passed item by item.

@@ -1,5 +1,9 @@
 //! Writing a run's journal: one line for each record, written completely or not at all. `docs/reference/journal.md` documents the format.
 
+mod fork;
+
+pub use fork::fork;
+
 use crate::{
     blob::BlobDir,
     event_sink::EventSink,

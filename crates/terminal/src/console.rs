@@ -235,7 +235,7 @@ impl<W: Write> Console<W> {
         if self.window != Some(false) {
             return Ok(false);
         }
-        self.screen.control(&Sequence::notification(text))?;
+        self.screen.control(&Sequence::notification(text, self.screen.settings().notice))?;
         Ok(true)
     }
 

@@ -39,7 +39,7 @@ pub use composer::{
 pub use console::{Action, Console};
 pub use event::Event;
 pub use keys::{Code, Decoder, Input, Key, Modifiers};
-pub use osc::Sequence;
+pub use osc::{Notice, Sequence};
 pub use plain::{Plain, Speaker, is_wanted as plain_is_wanted};
 pub use question::{Answer, Choice, Field, FieldKind, Kind, Question};
 pub use screen::{Caret, Live, Reflow, Screen, Settings, Size};

@@ -7,6 +7,26 @@ const LONGEST: usize = 200;
 /// Terminals refuse larger texts for the clipboard.
 const LARGEST_COPY: usize = 74_994;
 
+/// The sequence with which a terminal notifies the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Notice {
+    /// OSC 9, as most terminals know it.
+    #[default]
+    Osc9,
+    /// OSC 99, as kitty and foot know it.
+    Osc99,
+}
+
+impl Notice {
+    /// That of a terminal, by its `TERM`.
+    pub fn of(term: Option<&str>) -> Self {
+        match term {
+            Some(term) if term == "xterm-kitty" || term == "foot" || term.starts_with("foot-") => Self::Osc99,
+            _ => Self::Osc9,
+        }
+    }
+}
+
 /// A complete control sequence. It shows nothing and moves nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence(String);
@@ -17,8 +37,11 @@ impl Sequence {
         Self(format!("\x1b]2;{}\x1b\\", clean(text)))
     }
 
-    /// Asks the desktop to notify the user (OSC 9), for when the window has no focus.
-    pub fn notification(text: &str) -> Self {
+    /// Asks the desktop to notify the user, for when the window has no focus.
+    pub fn notification(text: &str, notice: Notice) -> Self {
+        if notice == Notice::Osc99 {
+            return Self(format!("\x1b]99;;{}\x1b\\", clean(text)));
+        }
         // `OSC 9;4;…` and other numbers are commands of some terminals.
         let space = if text.starts_with(|c: char| c.is_ascii_digit()) { " " } else { "" };
         Self(format!("\x1b]9;{space}{}\x1b\\", clean(text)))
@@ -47,7 +70,9 @@ mod tests {
     #[test]
     fn foreign_text_cannot_end_a_sequence() {
         assert_eq!(Sequence::title("a\x1b\\\x07b\u{9c}").as_str(), "\x1b]2;a\\x1b\\\\x07b\\x9c\x1b\\");
-        assert_eq!(Sequence::notification("4;1;50").as_str(), "\x1b]9; 4;1;50\x1b\\");
+        assert_eq!(Sequence::notification("4;1;50", Notice::Osc9).as_str(), "\x1b]9; 4;1;50\x1b\\");
+        let notice = Notice::of(Some("xterm-kitty"));
+        assert_eq!(Sequence::notification("a\x1bb", notice).as_str(), "\x1b]99;;a\\x1bb\x1b\\");
     }
 
     #[test]

@@ -8,7 +8,11 @@
 mod cells;
 mod pen;
 
-use crate::{osc::Sequence, style::Line, width::Ambiguous};
+use crate::{
+    osc::{Notice, Sequence},
+    style::Line,
+    width::Ambiguous,
+};
 use cells::Row;
 use pen::Pen;
 use std::io::{self, Write};
@@ -71,6 +75,8 @@ pub struct Settings {
     pub reflow: Reflow,
     /// Columns of ambiguous characters.
     pub ambiguous: Ambiguous,
+    /// How the user is notified.
+    pub notice: Notice,
 }
 
 /// The live rows, from the top, and the caret in them.

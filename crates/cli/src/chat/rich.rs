@@ -2,6 +2,8 @@
 
 use super::{
     face::{Face, Status, Wish},
+    known::Known,
+    past_lines::PastLines,
     questions::{self, Meant},
     signal::Signal,
     talk::commands,
@@ -11,8 +13,8 @@ use anstyle::{AnsiColor, Effects, Style};
 use llm_do_core::question::{Answer, Question, QuestionId, Waiting};
 use llm_do_markdown::Blocks;
 use llm_do_terminal::{
-    Action, Ambiguous, Candidates, Completer, Composer, Console, Editing, Event, History, Line, Settings,
-    Stopper, Tty,
+    Action, Ambiguous, Candidates, Completer, Composer, Console, Editing, Event, History, Line, Notice,
+    Settings, Stopper, Tty,
 };
 use std::{
     collections::VecDeque,
@@ -42,6 +44,7 @@ pub(super) struct RichFace {
     /// What of it came by deltas.
     streamed: String,
     questions: VecDeque<Waiting>,
+    past_lines: PastLines,
     title: String,
 }
 
@@ -60,7 +63,8 @@ impl RichFace {
         signals: Sender<Signal>,
         title: &str,
         colour: bool,
-        history: Vec<String>,
+        (past_lines, history): (PastLines, Vec<String>),
+        known: Arc<Known>,
     ) -> io::Result<Self> {
         let tty = Tty::open()?;
         let settings = Settings {
@@ -68,10 +72,11 @@ impl RichFace {
             links: colour,
             reflow: Tty::reflow(|name| env::var(name).ok()),
             ambiguous: Ambiguous::default(),
+            notice: Notice::of(env::var("TERM").ok().as_deref()),
         };
         let vi = env::var(LLM_DO_KEYS.name).is_ok_and(|keys| keys == "vi");
         let editing = if vi { Editing::Vi } else { Editing::Emacs };
-        let composer = Composer::new(editing, History::new(history), Box::new(Completion));
+        let composer = Composer::new(editing, History::new(history), Box::new(Completion(known)));
         let console = Console::new(tty.handle()?, tty.size(), settings).with_composer(composer);
         let mut face = Self {
             console,
@@ -81,6 +86,7 @@ impl RichFace {
             answer: None,
             streamed: String::new(),
             questions: VecDeque::new(),
+            past_lines,
             title: title.to_owned(),
         };
         face.enter()?;
@@ -171,7 +177,10 @@ impl RichFace {
 
     fn action(&mut self, action: Action) -> Option<Wish> {
         match action {
-            Action::Submit(text) => Some(Wish::Say(text)),
+            Action::Submit(text) => {
+                self.past_lines.add(&text);
+                Some(Wish::Say(text))
+            }
             Action::Interrupt => Some(Wish::Stop),
             Action::End | Action::Closed => Some(Wish::End),
             Action::EditQueued => Some(Wish::EditQueued),
@@ -353,6 +362,7 @@ impl Face for RichFace {
 
     fn leave(&mut self) {
         self.finish_answer();
+        self.past_lines.write();
         let _ = self.console.set_title("");
         let _ = self.console.leave();
         self.tty.leave();
@@ -382,11 +392,11 @@ fn line(line: llm_do_markdown::Line) -> Line {
     shown
 }
 
-/// Completes commands.
-struct Completion;
+/// Completes commands, their arguments and files.
+struct Completion(Arc<Known>);
 
 impl Completer for Completion {
     fn candidates(&mut self, text: &str, caret: usize) -> Option<Candidates> {
-        commands::complete(text, caret)
+        commands::complete(&self.0, text, caret)
     }
 }

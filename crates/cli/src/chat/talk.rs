@@ -4,8 +4,10 @@ pub(super) mod commands;
 
 use super::{
     face::{Face, Status, Wish},
+    known::Known,
     signal::Signal,
-    transcript::{Part, Transcript},
+    transcript::{Part, Transcript, attached_name},
+    words,
 };
 use crate::{exit::Exit, opening::NotReady};
 use commands::Typed;
@@ -14,15 +16,20 @@ use llm_do_core::{
     call_path::CallPath,
     engine::End,
     event::Event,
+    gate::Gate,
     journal::{Ending, Record, RecordKind, RunStatus},
     model::{Delta, ModelName, Part as ModelPart, Usage},
+    origin::Origin,
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
+    results::show,
+    step_name::StepName,
 };
 use llm_do_records::duration;
-use llm_do_runs::{Canceller, Stopper};
+use llm_do_runs::{Canceller, Interjector, Stopper};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
+    path::{Path, PathBuf},
     sync::{Arc, mpsc::Receiver},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -38,8 +45,14 @@ const CALL: usize = 100;
 
 /// Starts runs of the chat.
 pub(super) trait Starter {
-    /// Starts a run with that first message.
-    fn start(&mut self, message: String) -> Result<Started, NotReady>;
+    /// Starts a run with that first message and these files of the program.
+    fn start(&mut self, message: String, files: &[String]) -> Result<Started, NotReady>;
+    /// Goes on with the chat in that folder. Also gives its records.
+    fn resume(&mut self, dir: &Path) -> Result<(Started, Vec<Record>), NotReady>;
+    /// The rules of the run, beside those of its workers.
+    fn gate(&self) -> &Gate;
+    /// Copies the chat in that folder, which waits. Gives the folder of the copy.
+    fn fork(&mut self, dir: &Path) -> Result<PathBuf, NotReady>;
 }
 
 /// A run that was started, on a thread of its own.
@@ -47,6 +60,7 @@ pub(super) struct Started {
     pub(super) id: Arc<str>,
     pub(super) stopper: Stopper,
     pub(super) canceller: Canceller,
+    pub(super) interjector: Interjector,
     pub(super) thread: JoinHandle<()>,
 }
 
@@ -58,6 +72,7 @@ impl Started {
         ended: impl FnOnce(Report) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (id, stopper, canceller) = (Arc::clone(run.id()), run.stopper(), run.canceller());
+        let interjector = run.interjector();
         let finish = move || {
             let report = runtime.block_on(run.finish());
             // A model that is cut off in the middle of its work is not waited for.
@@ -65,7 +80,7 @@ impl Started {
             ended(report);
         };
         let thread = std::thread::Builder::new().name("run".into()).spawn(finish)?;
-        Ok(Self { id, stopper, canceller, thread })
+        Ok(Self { id, stopper, canceller, interjector, thread })
     }
 }
 
@@ -76,12 +91,16 @@ struct Pending {
 }
 
 /// Why the conversation is left, as soon as it can be.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Leaving {
     /// The chat ends.
     Chat,
     /// Another one begins.
     ForNew,
+    /// A copy of it goes on.
+    ForFork,
+    /// The one in that folder goes on.
+    For(PathBuf),
 }
 
 /// A chat.
@@ -89,17 +108,28 @@ pub(super) struct Talk<'a> {
     face: &'a mut dyn Face,
     signals: &'a Receiver<Signal>,
     starter: &'a mut dyn Starter,
+    known: &'a Known,
     /// The entry, for the status row.
     worker: Arc<str>,
     run: Option<Started>,
     pending: Option<Pending>,
     asked: HashMap<QuestionId, (Question, oneshot::Sender<Reply>)>,
     queue: VecDeque<String>,
+    /// Answers that follow the one that was just given, before anything else is taken.
+    next: VecDeque<Answer>,
+    /// The files that join the first message.
+    first_files: Vec<String>,
+    /// The calls whose answers are remembered, each in a line.
+    remembered: Vec<String>,
+    /// The answer that was just given is about the next message: nothing new was said.
+    aside: bool,
     /// Conversations with the user, by their call.
     conversations: HashMap<CallPath, Conversation>,
     open: BTreeMap<CallPath, Open>,
     used: BTreeMap<(Arc<str>, String), Usage>,
     leaving: Option<Leaving>,
+    /// No more input comes: the chat is left when all of it is answered.
+    over: bool,
     since: Option<Instant>,
     status: Status,
     exit: Exit,
@@ -127,21 +157,28 @@ impl<'a> Talk<'a> {
         face: &'a mut dyn Face,
         signals: &'a Receiver<Signal>,
         starter: &'a mut dyn Starter,
+        known: &'a Known,
         worker: Arc<str>,
     ) -> Self {
         Self {
             face,
             signals,
             starter,
+            known,
             worker,
             run: None,
             pending: None,
             asked: HashMap::new(),
             queue: VecDeque::new(),
+            next: VecDeque::new(),
+            first_files: Vec::new(),
+            remembered: Vec::new(),
+            aside: false,
             conversations: HashMap::new(),
             open: BTreeMap::new(),
             used: BTreeMap::new(),
             leaving: None,
+            over: false,
             since: None,
             status: Status::default(),
             exit: Exit::Done,
@@ -157,7 +194,7 @@ impl<'a> Talk<'a> {
             let worker = Arc::clone(&conversation.worker);
             for part in conversation.transcript.parts().to_vec() {
                 match part {
-                    Part::User(_, text) => self.face.said(&text),
+                    Part::User(_, text, _) => self.face.said(&text),
                     Part::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
                 }
             }
@@ -231,7 +268,10 @@ impl<'a> Talk<'a> {
         match wish {
             Wish::Say(line) => self.typed(&line),
             Wish::Stop => self.interrupt(),
-            Wish::End => self.leave(Leaving::Chat),
+            Wish::End => {
+                self.over = self.face.is_piped();
+                self.leave(Leaving::Chat);
+            }
             Wish::Answer(id, answer) => self.answer(&id, Reply::Given(Given::operator(answer, VIA))),
             Wish::Later(id) => self.answer(&id, Reply::Later),
             Wish::EditQueued => {
@@ -282,7 +322,9 @@ impl<'a> Talk<'a> {
             return;
         }
         self.leaving = Some(leaving);
-        self.queue.clear();
+        if !self.face.is_piped() {
+            self.queue.clear();
+        }
         match (self.pending.take(), &self.run) {
             (Some(pending), _) => drop(pending.reply.send(Reply::Later)),
             (None, Some(run)) => run.stopper.stop(),
@@ -299,21 +341,27 @@ impl<'a> Talk<'a> {
         match commands::parse(line) {
             Typed::Message(text) => self.say(text),
             Typed::Command(command, arguments) => self.command(command, &arguments),
+            Typed::Other(name, arguments) => self.worker_or_wrong(&name, &arguments),
             Typed::Wrong(why) => self.face.problem(&why),
         }
     }
 
     /// Says something to the worker, or queues it while an answer is made.
     fn say(&mut self, text: String) {
-        let Some(Pending { reply, .. }) = self.pending.take() else {
+        let files = words::mentioned(&text).into_iter().filter(|file| self.known.is_file(file));
+        let mut files: Vec<String> = files.collect();
+        if self.pending.is_none() {
             if self.run.is_some() {
                 self.queue.push_back(text);
                 self.show_queue();
                 return;
             }
             self.face.user(&text);
-            match self.starter.start(text.clone()) {
+            files.retain(|file| !self.first_files.contains(file));
+            let files = [self.first_files.clone(), files].concat();
+            match self.starter.start(text.clone(), &files) {
                 Ok(started) => {
+                    self.first_files.clear();
                     self.run = Some(started);
                     self.since = Some(Instant::now());
                 }
@@ -327,11 +375,65 @@ impl<'a> Talk<'a> {
                 }
             }
             return;
-        };
+        }
         self.face.user(&text);
-        self.since = Some(Instant::now());
-        let answer = Answer::Give { value: Arc::new(Value::String(text)) };
+        self.working();
+        let joins = self.current().map(|conversation| conversation.transcript.joining()).unwrap_or_default();
+        files.retain(|file| !joins.iter().any(|joined| joined.path.as_deref() == Some(file)));
+        self.next.extend(files.into_iter().map(|file| Answer::Attach { file: file.into() }));
+        self.next.push_back(Answer::Give { value: Arc::new(Value::String(text)) });
+        self.give_next();
+    }
+
+    /// Gives the next of the answers that belong together.
+    fn give_next(&mut self) {
+        if let Some(answer) = self.next.pop_front() {
+            self.aside(answer);
+        }
+    }
+
+    /// Gives an answer to the conversation that waits for the user. `false`: none waits, and the user is told.
+    fn aside(&mut self, answer: Answer) -> bool {
+        let Some(Pending { reply, .. }) = self.pending.take() else {
+            self.face.problem(match self.run {
+                Some(_) => "an answer is being made: Ctrl-C stops it",
+                None => "the chat begins with your first message",
+            });
+            return false;
+        };
+        self.aside = !matches!(answer, Answer::Give { .. });
+        // A run that is over needs no answer.
         let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
+        true
+    }
+
+    /// Shows that something is being done.
+    fn working(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
+    /// Lets a file join the first message.
+    fn attach_first(&mut self, file: &str) {
+        if !self.known.is_file(file) {
+            self.face.problem(&format!("there is no file {file} in the program's folder"));
+        } else if !self.first_files.iter().any(|known| known == file) {
+            self.first_files.push(file.to_owned());
+            self.face.note(&format!("{file} joins your next message; /detach takes it back"));
+        }
+    }
+
+    /// Says something to the answer under way, or as the next message if there is none.
+    fn say_now(&mut self, text: String) {
+        match &self.run {
+            Some(run) if self.pending.is_none() => {
+                let under_way = self.conversations.keys().filter(|path| self.open.contains_key(path));
+                // A chat that has just begun has no record yet.
+                let path = under_way.max_by_key(|path| path.depth()).cloned();
+                run.interjector.say(path.unwrap_or_else(CallPath::root), text);
+                self.face.note("it is said with the next request of this answer");
+            }
+            _ => self.say(text),
+        }
     }
 
     fn show_queue(&mut self) {
@@ -390,9 +492,17 @@ impl<'a> Talk<'a> {
                     open.asked_ms = record.at_ms;
                 }
             }
-            RecordKind::Answered(_) => {
-                if let Some(open) = self.open.get_mut(path) {
-                    open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
+            RecordKind::Answered(given) => {
+                let Some(open) = self.open.get_mut(path) else { return self.note_turn(record) };
+                open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
+                let says = match given.answer {
+                    Answer::Approve { remember: true } => "allow",
+                    Answer::Deny { remember: true, .. } => "deny",
+                    _ => return self.note_turn(record),
+                };
+                if !given.is_remembered() {
+                    let call = start(&format!("{}{}", open.function, arguments(&open.input)), CALL);
+                    self.remembered.push(format!("{says:<5}  {call}"));
                 }
             }
             RecordKind::ModelAnswered { usage, .. } => {
@@ -406,7 +516,12 @@ impl<'a> Talk<'a> {
             }
             _ => {}
         }
-        if let Some(conversation) = self.conversations.get_mut(path) {
+        self.note_turn(record);
+    }
+
+    /// Keeps what a record tells of its own conversation.
+    fn note_turn(&mut self, record: &Record) {
+        if let Some(conversation) = self.conversations.get_mut(&record.path) {
             conversation.transcript.record(record);
         }
     }
@@ -415,6 +530,30 @@ impl<'a> Talk<'a> {
     fn show_record(&mut self, record: &Record) {
         let path = &record.path;
         match &record.body {
+            RecordKind::Answered(Given { answer: Answer::Give { value }, .. })
+                if matches!(record.step, StepName::Now(_)) =>
+            {
+                self.face.said(&show(value));
+            }
+            RecordKind::Answered(Given { answer: Answer::Detach { .. }, .. }) => {
+                self.face.note("it does not join your next message any more");
+            }
+            RecordKind::Answered(Given { answer: Answer::Keep { .. }, .. }) => {
+                self.face.note("the result joins your next message; /detach takes it back");
+            }
+            RecordKind::Attached { part, bytes, .. } => {
+                let name = attached_name(part);
+                self.face
+                    .note(&format!("{name} ({bytes} bytes) joins your next message; /detach takes it back"));
+            }
+            RecordKind::NotAttached { reason } => {
+                self.face.problem(&format!("not attached: {reason}"));
+                // The message that named it is not sent without it.
+                if let Some(Answer::Give { value }) = self.next.pop_back() {
+                    self.next.clear();
+                    self.face.compose(&show(&value));
+                }
+            }
             RecordKind::ModelAnswered { message, finish, .. } => {
                 let Some(conversation) = self.conversations.get(path) else { return };
                 let text = message.text();
@@ -428,11 +567,21 @@ impl<'a> Talk<'a> {
                     self.face.answer(&worker, &text, cut_off);
                 }
             }
-            RecordKind::ConversationStarted { worker, with_user: true, .. } if *path != CallPath::root() => {
+            RecordKind::ConversationStarted { worker, origin, with_user: true, .. }
+                if *path != CallPath::root() =>
+            {
                 let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
                 let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
                 let chain = [chain, vec![worker]].concat().join(" → ");
-                self.face.note(&format!("{chain} talks to you; /done ends this conversation"));
+                let library =
+                    worker.split_once(':').map(|(library, _)| format!(" (of the library {library})"));
+                let library = library.unwrap_or_default();
+                let tainted = match origin {
+                    Origin::Untrusted => "; it has read untrusted content, so others may steer what it says",
+                    Origin::Trusted | Origin::Typed => "",
+                };
+                self.face
+                    .note(&format!("{chain}{library} talks to you; /done ends this conversation{tainted}"));
             }
             RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
@@ -447,6 +596,12 @@ impl<'a> Talk<'a> {
                     Ending::Suspended => return,
                     Ending::Failure(failure) => (format!("{what}  {}", start(&failure.message, CALL)), false),
                 };
+                let by_user = path.is_by_user();
+                if let (true, Ending::Output(value)) = (by_user, ending) {
+                    let name = Arc::clone(&open.function);
+                    self.face.answer(&name, &output_text(value, true), false);
+                    self.face.note("/keep lets this result join your next message");
+                }
                 self.face.call(path.depth().saturating_sub(1), &line, done);
             }
             _ => {}
@@ -466,20 +621,29 @@ impl<'a> Talk<'a> {
             return;
         };
         self.since = None;
+        self.pending = Some(Pending { id: waiting.id, reply });
+        if !self.next.is_empty() {
+            self.working();
+            self.give_next();
+            return;
+        }
+        let unsaid = self.run.as_ref().map(|run| run.interjector.take_all()).unwrap_or_default();
+        unsaid.into_iter().rev().for_each(|text| self.queue.push_front(text));
         let Turn { failure, .. } = turn;
-        if let Some(failure) = failure {
+        if std::mem::take(&mut self.aside) {
+            // Nothing new was said.
+        } else if let Some(failure) = failure {
             self.face.problem(&failure.message);
             self.face.notify("the answer failed");
         } else {
             self.face.notify("the answer is ready");
         }
-        self.pending = Some(Pending { id: waiting.id, reply });
         self.go_on();
     }
 
     /// Leaves, or takes what waits, now that the conversation waits for the user.
     fn go_on(&mut self) {
-        while self.pending.is_some() && self.leaving != Some(Leaving::ForNew) {
+        while self.pending.is_some() && self.leaving.as_ref().is_none_or(|why| *why == Leaving::Chat) {
             let Some(next) = self.queue.pop_front() else { break };
             self.show_queue();
             self.typed(&next);
@@ -512,17 +676,53 @@ impl<'a> Talk<'a> {
         if left || interrupted || report.status == RunStatus::Suspended {
             self.face.note(&format!("llm-do chat --resume {} goes on with this chat", report.run));
         }
-        if self.leaving == Some(Leaving::ForNew) {
-            self.leaving = None;
-            self.conversations.clear();
-            self.used.clear();
-            self.face.note("a new chat begins with your next message");
+        let next = self.leaving.take();
+        if let Some(next @ (Leaving::ForNew | Leaving::ForFork | Leaving::For(_))) = next {
+            self.begin_again();
+            match next {
+                Leaving::ForFork => match self.starter.fork(&report.dir) {
+                    Ok(copy) => self.switch(&copy),
+                    Err(problem) => {
+                        self.face.problem(&format!("not copied: {}", problem.text()));
+                        self.switch(&report.dir);
+                    }
+                },
+                Leaving::For(dir) => self.switch(&dir),
+                Leaving::ForNew | Leaving::Chat => {
+                    self.face.note("a new chat begins with your next message");
+                }
+            }
+            // What a pipe has given already.
+            while self.run.is_none()
+                && let Some(line) = self.queue.pop_front()
+            {
+                self.typed(&line);
+            }
+            self.leaving = self.over.then_some(Leaving::Chat);
             return std::ops::ControlFlow::Continue(());
         }
+        self.leaving = next;
         if !left {
             self.exit = Exit::from(report);
         }
         std::ops::ControlFlow::Break(())
+    }
+
+    /// Forgets the run that was left.
+    fn begin_again(&mut self) {
+        self.conversations.clear();
+        self.used.clear();
+        self.next.clear();
+        self.remembered.clear();
+        self.aside = false;
+    }
+
+    /// Goes on with the chat in that folder.
+    fn switch(&mut self, dir: &Path) {
+        match self.starter.resume(dir) {
+            Ok((started, records)) => self.resumed(started, &records),
+            Err(problem) => self.face.problem(&problem.text()),
+        }
     }
 
     fn show_status(&mut self) {

@@ -2,6 +2,7 @@
 
 use llm_do_core::{
     journal::{Record, RecordKind},
+    model::Part as ModelPart,
     question::{Answer, Given},
     results::show,
     step_name::StepName,
@@ -11,23 +12,55 @@ use std::fmt::Write as _;
 /// A part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The user's message with its number.
-    User(u32, String),
+    /// The user's message with its number, and what joined it.
+    User(u32, String, Vec<Joined>),
     /// What the worker has said, and whether it was cut off.
     Worker(String, bool),
+}
+
+/// A file or a result that joins a message of the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Joined {
+    /// The number of the user's answer that chose it.
+    pub(super) number: u32,
+    /// As the user reads it.
+    pub(super) name: String,
+    /// The path of the file as the user named it, if it is one.
+    pub(super) path: Option<String>,
+}
+
+/// The name of a file that the model gets.
+pub(super) fn attached_name(part: &ModelPart) -> &str {
+    match part {
+        ModelPart::Attachment { name, .. } => name,
+        ModelPart::Blob(blob) => &blob.name,
+        _ => "a file",
+    }
 }
 
 /// A conversation up to its head: what was undone is not in it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Transcript {
     parts: Vec<Part>,
+    joining: Vec<Joined>,
+    /// The calls that the user has made: the number of the message, and the worker.
+    ran: Vec<(u32, String)>,
+    /// The file that is being attached.
+    attaching: Option<String>,
 }
 
 impl Transcript {
     /// Takes a record of the conversation's call.
     pub(super) fn record(&mut self, record: &Record) {
         match &record.body {
-            RecordKind::ConversationStarted { message, .. } => self.parts.push(Part::User(0, message.text())),
+            RecordKind::ConversationStarted { message, .. } => {
+                self.parts.push(Part::User(0, message.text(), Vec::new()));
+            }
+            RecordKind::Attached { part, .. } => {
+                let StepName::Attach(number) = record.step else { return };
+                let name = attached_name(part).to_owned();
+                self.joining.push(Joined { number, name, path: self.attaching.take() });
+            }
             RecordKind::ModelAnswered { message, finish, .. } => {
                 let text = message.text();
                 if !text.trim().is_empty() {
@@ -38,7 +71,18 @@ impl Transcript {
             RecordKind::Answered(Given { answer, .. }) => {
                 let StepName::Message(number) = record.step else { return };
                 match answer {
-                    Answer::Give { value } => self.parts.push(Part::User(number, show(value))),
+                    Answer::Attach { file } => self.attaching = Some(file.to_string()),
+                    Answer::Detach { message } => self.joining.retain(|joined| joined.number != *message),
+                    Answer::Give { value } => {
+                        let joined = std::mem::take(&mut self.joining);
+                        self.parts.push(Part::User(number, show(value), joined));
+                    }
+                    Answer::Keep { message } => {
+                        let name = self.ran.iter().find(|(ran, _)| ran == message).map(|(_, name)| name);
+                        let name = format!("result of {}", name.map_or("a call", |name| name));
+                        self.joining.push(Joined { number, name, path: None });
+                    }
+                    Answer::Run { worker, .. } => self.ran.push((number, worker.to_string())),
                     Answer::Undo { message } => self.undo(*message),
                     _ => {}
                 }
@@ -48,8 +92,22 @@ impl Transcript {
     }
 
     fn undo(&mut self, number: u32) {
-        let at = self.parts.iter().position(|part| matches!(part, Part::User(n, _) if *n == number));
-        self.parts.truncate(at.unwrap_or(self.parts.len()));
+        let at = self.parts.iter().position(|part| matches!(part, Part::User(n, ..) if *n == number));
+        let Some(at) = at else { return };
+        if let Part::User(_, _, joined) = &mut self.parts[at] {
+            self.joining.splice(0..0, std::mem::take(joined));
+        }
+        self.parts.truncate(at);
+    }
+
+    /// What joins the user's next message.
+    pub(super) fn joining(&self) -> &[Joined] {
+        &self.joining
+    }
+
+    /// The number of the user's last call of a worker.
+    pub(super) fn last_result(&self) -> Option<u32> {
+        self.ran.last().map(|(number, _)| *number)
     }
 
     /// What was said, oldest first.
@@ -60,7 +118,7 @@ impl Transcript {
     /// The user's last message, with its number.
     pub(super) fn last_message(&self) -> Option<(u32, &str)> {
         self.parts.iter().rev().find_map(|part| match part {
-            Part::User(number, text) => Some((*number, text.as_str())),
+            Part::User(number, text, _) => Some((*number, text.as_str())),
             Part::Worker(..) => None,
         })
     }
@@ -78,8 +136,12 @@ impl Transcript {
         let mut text = String::new();
         for part in &self.parts {
             let (who, said, mark) = match part {
-                Part::User(_, said) => ("You", said, ""),
-                Part::Worker(said, cut_off) => (worker, said, if *cut_off { "\n\n*(cut off)*" } else { "" }),
+                Part::User(_, said, joined) => {
+                    let names = joined.iter().map(|joined| format!("\n\n*(with {})*", joined.name));
+                    ("You", said, names.collect())
+                }
+                Part::Worker(said, true) => (worker, said, "\n\n*(cut off)*".to_owned()),
+                Part::Worker(said, false) => (worker, said, String::new()),
             };
             // A String takes everything.
             let _ = write!(text, "## {who}\n\n{}{mark}\n\n", said.trim_end());
@@ -93,9 +155,10 @@ mod tests {
     use super::*;
 
     fn talk() -> Transcript {
-        let user = |number, text: &str| Part::User(number, text.into());
+        let user = |number, text: &str| Part::User(number, text.into(), Vec::new());
         let worker = |text: &str| Part::Worker(text.into(), false);
-        Transcript { parts: vec![user(0, "a"), worker("A"), user(1, "b"), worker("B"), user(3, "c")] }
+        let parts = vec![user(0, "a"), worker("A"), user(1, "b"), worker("B"), user(3, "c")];
+        Transcript { parts, ..Transcript::default() }
     }
 
     #[test]

@@ -120,7 +120,8 @@ fn line(run: &RunSummary, paint: Paint) -> String {
     format!("{}\n", line.trim_end())
 }
 
-fn local_time(ms: u64) -> Option<String> {
+/// A time as the user reads it.
+pub(crate) fn local_time(ms: u64) -> Option<String> {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
     Some(time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
 }

@@ -1,15 +1,21 @@
 //! Slash commands. Each command is one entry of [`COMMANDS`], which says everything about it: its name, its arguments, its
 //! help, how its arguments are completed and what it does. A new command is a new file here and a line in the table.
 
+mod attach;
 mod copy;
 mod cost;
 mod help;
 mod leave;
+mod now;
+mod other_runs;
+mod rules;
+mod run;
 mod save;
 mod tools;
 mod undo;
 
 use super::{Conversation, Talk};
+use crate::chat::{known::Known, words::mention};
 use llm_do::program::diagnostics::nearest;
 use llm_do_core::call_path::CallPath;
 use llm_do_terminal::{Candidate, Candidates, fuzzy};
@@ -19,11 +25,19 @@ pub(in crate::chat) const COMMANDS: &[&Command] = &[
     &help::HELP,
     &tools::TOOLS,
     &cost::COST,
+    &rules::RULES,
+    &run::RUN,
+    &run::KEEP,
+    &attach::ATTACH,
+    &attach::DETACH,
+    &now::NOW,
     &undo::UNDO,
     &undo::RETRY,
     &undo::EDIT,
     &save::SAVE,
     &copy::COPY,
+    &other_runs::FORK,
+    &other_runs::RESUME,
     &leave::NEW,
     &leave::DONE,
     &leave::EXIT,
@@ -48,6 +62,12 @@ pub(in crate::chat) struct Command {
 enum Arguments {
     /// It takes none.
     None,
+    /// It takes some.
+    Some {
+        /// As help shows them.
+        shown: &'static str,
+        complete: Complete,
+    },
     /// It takes some or none.
     Optional {
         /// As help shows them.
@@ -57,13 +77,13 @@ enum Arguments {
 }
 
 /// Knows what the word at the caret could be. It is given the arguments before the word, and the word.
-type Complete = fn(&str, &str) -> Vec<Candidate>;
+type Complete = fn(&Known, &str, &str) -> Vec<Candidate>;
 
 impl Arguments {
     fn shown(&self) -> &'static str {
         match self {
             Self::None => "",
-            Self::Optional { shown, .. } => shown,
+            Self::Some { shown, .. } | Self::Optional { shown, .. } => shown,
         }
     }
 }
@@ -90,7 +110,9 @@ pub(super) enum Typed {
     Message(String),
     /// A command with its arguments.
     Command(&'static Command, String),
-    /// A command that does not exist or can't be understood, with what to do.
+    /// No command, but maybe a worker: the name without the slash, and the arguments.
+    Other(String, String),
+    /// A command that can't be understood, with what to do.
     Wrong(String),
 }
 
@@ -105,7 +127,7 @@ pub(super) fn parse(line: &str) -> Typed {
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let arguments = arguments.trim();
     match Command::named(name) {
-        None => Typed::Wrong(unknown(name)),
+        None => Typed::Other(name[1..].to_owned(), arguments.to_owned()),
         Some(Command { arguments: Arguments::None, .. }) if !arguments.is_empty() => {
             Typed::Wrong(format!("{name} takes no arguments"))
         }
@@ -113,26 +135,42 @@ pub(super) fn parse(line: &str) -> Typed {
     }
 }
 
-fn unknown(name: &str) -> String {
-    let meant = nearest(name, COMMANDS.iter().map(|command| command.name)).into_iter().next();
+fn unknown(known: &Known, name: &str) -> String {
+    let workers: Vec<String> = known.workers().iter().map(|worker| format!("/{}", worker.id)).collect();
+    let names = COMMANDS.iter().map(|command| command.name).chain(workers.iter().map(String::as_str));
+    let meant = nearest(name, names).into_iter().next();
     let meant = meant.map(|name| format!(" Did you mean {name}?")).unwrap_or_default();
     format!(
         "There is no command {name}.{meant} /help shows the commands; // sends a message that begins with a slash."
     )
 }
 
-/// What could stand at the caret (a place in bytes) of a line that may be a command.
-pub(in crate::chat) fn complete(text: &str, caret: usize) -> Option<Candidates> {
-    let line = text.get(..caret).filter(|line| line.starts_with('/'))?;
+/// What could stand at the caret (a place in bytes): a command, its arguments, or a file that a message names.
+pub(in crate::chat) fn complete(known: &Known, text: &str, caret: usize) -> Option<Candidates> {
+    let line = text.get(..caret)?;
+    let word = line.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let replaces = caret - word.len()..caret;
+    if !line.starts_with('/') {
+        let list = attach::files(known, word.strip_prefix('@')?);
+        let list = list.into_iter().map(|file| Candidate { text: mention(&file.text), ..file });
+        return Some(Candidates { replaces, list: list.collect() });
+    }
     let Some((name, arguments)) = line.split_once(char::is_whitespace) else {
-        let fitting = fuzzy::rank(&line[1..], COMMANDS, |command| command.name);
-        let candidate = |command: &&Command| candidate(command.name, command.does);
-        return Some(Candidates { replaces: 0..caret, list: fitting.into_iter().map(candidate).collect() });
+        let workers = known.workers().iter().map(|worker| (format!("/{}", worker.id), run::about(worker)));
+        let all = COMMANDS.iter().map(|command| (command.name.to_owned(), command.does));
+        let fitting = fuzzy::rank(&line[1..], all.chain(workers), |(name, _)| name);
+        let list = fitting.into_iter().map(|(name, does)| candidate(&name, does)).collect();
+        return Some(Candidates { replaces, list });
     };
-    let Arguments::Optional { complete, .. } = Command::named(name)?.arguments else { return None };
-    let word = arguments.rsplit(char::is_whitespace).next().unwrap_or_default();
-    let before = arguments.len() - word.len();
-    Some(Candidates { replaces: caret - word.len()..caret, list: complete(&arguments[..before], word) })
+    let before = &arguments[..arguments.len() - word.len()];
+    let list = match Command::named(name).map(|command| &command.arguments) {
+        Some(Arguments::None) => return None,
+        Some(Arguments::Some { complete, .. } | Arguments::Optional { complete, .. }) => {
+            complete(known, before, word)
+        }
+        None => run::parameters(known.exported(&name[1..])?, word),
+    };
+    Some(Candidates { replaces, list })
 }
 
 fn candidate(text: &str, note: &str) -> Candidate {
@@ -140,7 +178,7 @@ fn candidate(text: &str, note: &str) -> Candidate {
 }
 
 /// Completes nothing.
-fn no_completion(_before: &str, _word: &str) -> Vec<Candidate> {
+fn no_completion(_known: &Known, _before: &str, _word: &str) -> Vec<Candidate> {
     Vec::new()
 }
 
@@ -150,8 +188,19 @@ impl Talk<'_> {
         (command.run)(self, arguments);
     }
 
+    /// Calls an exported worker that is named like a command.
+    pub(super) fn worker_or_wrong(&mut self, name: &str, arguments: &str) {
+        match self.known.exported(name) {
+            Some(_) => run::run(self, name, arguments),
+            None => {
+                let why = unknown(self.known, &format!("/{name}"));
+                self.face.problem(&why);
+            }
+        }
+    }
+
     /// The conversation that waits for the user, or the chat itself.
-    fn current(&self) -> Option<&Conversation> {
+    pub(super) fn current(&self) -> Option<&Conversation> {
         let waiting = self.pending.as_ref().and_then(|pending| self.conversations.get(&pending.id.call));
         waiting.or_else(|| self.conversations.get(&CallPath::root()))
     }
@@ -166,6 +215,7 @@ mod tests {
         match parse(line) {
             Typed::Message(text) => ("message", text),
             Typed::Command(command, arguments) => (command.name, arguments),
+            Typed::Other(name, arguments) => ("other", format!("{name}|{arguments}")),
             Typed::Wrong(why) => ("wrong", why),
         }
     }
@@ -178,8 +228,7 @@ mod tests {
         assert_eq!(read("/save"), ("/save", String::new()));
         assert_eq!(read("/quit"), ("/exit", String::new()));
         assert_eq!(read("/undo 2"), ("wrong", "/undo takes no arguments".into()));
-        let (kind, why) = read("/hepl");
-        assert!(kind == "wrong" && why.contains("Did you mean /help?"), "{why}");
+        assert_eq!(read("/summarise file=a b"), ("other", "summarise|file=a b".into()));
     }
 
     #[test]
@@ -190,17 +239,5 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
-    }
-
-    #[test]
-    fn names_and_arguments_are_completed() {
-        let texts = |line: &str| {
-            let found = complete(line, line.len()).map(|found| (found.replaces, found.list));
-            found.map(|(range, list)| (range, list.into_iter().map(|c| c.text).collect::<Vec<_>>()))
-        };
-        assert_eq!(texts("/und"), Some((0..4, vec!["/undo".to_owned()])));
-        assert_eq!(texts("/help und"), Some((6..9, vec!["undo".to_owned()])));
-        assert_eq!(texts("/undo x"), None);
-        assert_eq!(texts("hello"), None);
     }
 }

@@ -1,0 +1,152 @@
+//! What the commands of a chat know of the program: its workers and its files.
+
+use crate::{commands::runs::local_time, visible};
+use llm_do::{Session, program::Program};
+use llm_do_core::{
+    source::FunctionSource,
+    worker::{Definitions as _, WorkerDefinition},
+};
+use llm_do_runs::{RunSummary, find_run, list_runs};
+use std::{
+    collections::VecDeque,
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Files of the program that are offered for completion, at most.
+const MOST_FILES: usize = 5_000;
+/// Runs that are looked at for chats.
+const MOST_RUNS: usize = 200;
+/// Folders below the program's that are looked into.
+const DEEPEST: usize = 12;
+/// How long a list of the files is used.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Read when it is first needed, so that a chat starts without it.
+pub(super) struct Known {
+    program: Arc<Program>,
+    root: PathBuf,
+    runs_dir: PathBuf,
+    workers: OnceLock<Vec<Arc<WorkerDefinition>>>,
+    files: Mutex<Option<(Instant, Arc<[String]>)>>,
+}
+
+impl Known {
+    /// What is known of the program of a session.
+    pub(super) fn of(session: &Session) -> Self {
+        let program = Arc::clone(session.program());
+        let root = PathBuf::from(program.root().as_str());
+        Self {
+            program,
+            root,
+            runs_dir: session.runs_dir().to_owned(),
+            workers: OnceLock::new(),
+            files: Mutex::default(),
+        }
+    }
+
+    /// The exported workers of the program, sorted by name; all of its workers if it exports none. A worker whose
+    /// definition is wrong is left out.
+    pub(super) fn workers(&self) -> &[Arc<WorkerDefinition>] {
+        self.workers.get_or_init(|| {
+            let exports = &self.program.manifest().exports;
+            let names: Vec<&str> = match exports.is_empty() {
+                true => self.program.workers().iter().map(|worker| worker.id.as_str()).collect(),
+                false => exports.iter().map(|(name, _)| name.as_str()).collect(),
+            };
+            let mut workers: Vec<_> = names.into_iter().filter_map(|name| self.worker(name).ok()).collect();
+            workers.sort_by(|a, b| a.id.cmp(&b.id));
+            workers.dedup_by(|a, b| a.id == b.id);
+            workers
+        })
+    }
+
+    /// The worker that the chat is held with.
+    pub(super) fn entry(&self) -> &Arc<WorkerDefinition> {
+        self.program.entry()
+    }
+
+    /// The exported worker of that name.
+    pub(super) fn exported(&self, name: &str) -> Option<&Arc<WorkerDefinition>> {
+        self.workers().iter().find(|worker| *worker.id == *name)
+    }
+
+    /// Any worker of the program, by a name that the program's own workers could use.
+    ///
+    /// # Errors
+    /// There is none, or its definition is wrong.
+    pub(super) fn worker(&self, name: &str) -> Result<Arc<WorkerDefinition>, String> {
+        self.program.named_by(&FunctionSource::Program, name).map_err(|error| error.to_string())
+    }
+
+    /// The chats with the entry, the newest first: the ID of the run, and when it began.
+    pub(super) fn chats(&self) -> Vec<(String, String)> {
+        let runs = list_runs(&self.runs_dir, MOST_RUNS).unwrap_or_default().into_iter();
+        let chats = runs.filter(|run| run.chat && run.entry == *self.program.entry().id);
+        let about = |run: &RunSummary| {
+            let began = run.started_ms.and_then(local_time).unwrap_or_default();
+            format!("{began}  {}", visible::line(&run.target))
+        };
+        chats.map(|run| (run.run.clone(), about(&run))).collect()
+    }
+
+    /// The folder of a chat with the entry, by the ID of its run or the end of it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn chat(&self, run: &str) -> Result<PathBuf, String> {
+        let dir = find_run(&self.runs_dir, run).map_err(|error| error.to_string())?;
+        let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match self.chats().iter().any(|(chat, _)| *chat == id) {
+            true => Ok(dir),
+            false => Err(format!("run {id} is no chat with {}", self.program.entry().id)),
+        }
+    }
+
+    /// Whether that path, relative to the program's folder, is a file.
+    pub(super) fn is_file(&self, path: &str) -> bool {
+        !path.is_empty() && self.root.join(path.trim_start_matches('/')).is_file()
+    }
+
+    /// The files of the program's folder, relative to it, without hidden ones.
+    pub(super) fn files(&self) -> Arc<[String]> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*files {
+            Some((read, files)) if read.elapsed() < FRESH => Arc::clone(files),
+            _ => {
+                let found: Arc<[String]> = self.find().into();
+                *files = Some((Instant::now(), Arc::clone(&found)));
+                found
+            }
+        }
+    }
+
+    fn find(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut folders = VecDeque::from([(self.root.clone(), String::new(), 0)]);
+        while let Some((folder, prefix, depth)) = folders.pop_front() {
+            // A folder that can't be read has nothing to offer.
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let Ok(kind) = entry.file_type() else { continue };
+                if name.starts_with('.') {
+                    continue;
+                }
+                let path = format!("{prefix}{name}");
+                if kind.is_dir() && depth < DEEPEST {
+                    folders.push_back((entry.path(), format!("{path}/"), depth + 1));
+                } else if kind.is_file() {
+                    found.push(path);
+                }
+            }
+            if found.len() >= MOST_FILES {
+                break;
+            }
+        }
+        found.truncate(MOST_FILES);
+        found.sort();
+        found
+    }
+}

@@ -1,0 +1,94 @@
+//! What the user typed in earlier chats, for the history of the composer.
+
+use crate::environment::LLM_DO_HISTORY;
+use llm_do::Session;
+use std::{
+    env,
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Name of the file in the state folder: `.llm-do` of the project, or llm-do's home for a lone file.
+const FILE: &str = "chat-history.jsonl";
+/// Texts that are kept.
+const MOST: usize = 1_000;
+/// Bytes of a text that is kept.
+const LONGEST: usize = 8 << 10;
+/// Bytes of the file that are read.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// The texts of earlier chats. One JSON string a line, the newest last; only the owner may read the file.
+pub(super) struct PastLines {
+    /// `None`: nothing is kept.
+    path: Option<PathBuf>,
+    session: Session,
+    /// What is not written yet, because the folder appears with the first run.
+    unwritten: Vec<String>,
+    last: Option<String>,
+}
+
+impl PastLines {
+    /// Those of the program of a session, and the texts, the newest last.
+    pub(super) fn of(session: &Session) -> (Self, Vec<String>) {
+        let wanted = env::var(LLM_DO_HISTORY.name).map_or(true, |value| value != "0");
+        let path = session.runs_dir().parent().filter(|_| wanted).map(|folder| folder.join(FILE));
+        // Without a history the chat is held all the same.
+        let texts = path.as_deref().map(|path| read(path).unwrap_or_default()).unwrap_or_default();
+        let last = texts.last().cloned();
+        (Self { path, session: session.clone(), unwritten: Vec::new(), last }, texts)
+    }
+
+    /// Keeps a text, unless it is blank, long, the same as the one before, or holds a secret.
+    pub(super) fn add(&mut self, text: &str) {
+        let repeats = self.last.as_deref() == Some(text);
+        if repeats || text.trim().is_empty() || text.len() > LONGEST || self.session.holds_secret(text) {
+            return;
+        }
+        self.last = Some(text.to_owned());
+        self.unwritten.push(text.to_owned());
+        self.write();
+    }
+
+    /// Writes what is not written yet.
+    pub(super) fn write(&mut self) {
+        let Some(path) = self.path.as_deref().filter(|path| path.parent().is_some_and(Path::is_dir)) else {
+            return;
+        };
+        let lines: String =
+            self.unwritten.drain(..).map(|text| format!("{}\n", serde_json::Value::String(text))).collect();
+        // A history that can't be written is no reason to disturb the chat.
+        let _ = append(path, &lines);
+    }
+}
+
+/// A project may come from somewhere else, so a link in the place of the file is not followed.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+fn append(path: &Path, lines: &str) -> io::Result<()> {
+    open(path, OpenOptions::new().append(true).create(true))?.write_all(lines.as_bytes())
+}
+
+/// The texts of the file. A file that has become long is written again with the newest.
+fn read(path: &Path) -> io::Result<Vec<String>> {
+    let file = open(path, OpenOptions::new().read(true))?.take(MOST_BYTES);
+    let lines = BufReader::new(file).lines().map_while(Result::ok);
+    let mut texts: Vec<String> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    if texts.len() > 2 * MOST {
+        texts.drain(..texts.len() - MOST);
+        let lines: String =
+            texts.iter().map(|text| format!("{}\n", serde_json::Value::from(text.as_str()))).collect();
+        let new = path.with_extension(format!("{}.new", std::process::id()));
+        open(&new, OpenOptions::new().write(true).create_new(true))?.write_all(lines.as_bytes())?;
+        fs::rename(new, path)?;
+    }
+    Ok(texts)
+}
