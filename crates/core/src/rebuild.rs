@@ -2,10 +2,10 @@
 
 use crate::{
     call_path::CallPath,
-    conversation::{Conversation, Next, OutputContract, PlannedCall, Setup},
+    conversation::{Compaction, Conversation, Next, OutputContract, PlannedCall, Setup, number_of},
     journal::{Record, RecordKind},
     limits::Limits,
-    model::{Blob, ToolResult},
+    model::{Blob, MessageId, Purpose, ToolResult},
     origin::{Content, ContentKind, Origins, Trail},
     outcome::{Ending, timed_out},
     question::{Given, Question},
@@ -13,7 +13,10 @@ use crate::{
     schema::Schema,
     step_name::StepName,
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// Records that don't contain a whole conversation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,7 +127,15 @@ pub fn conversation_at(
                     fold.conversation.heard(*number, answer);
                 }
             }
-            RecordKind::ModelAnswered { message, finish, .. } if record.path == *path => {
+            RecordKind::Compacted(compaction) if record.path == *path => {
+                if let Some(fold) = &mut fold {
+                    fold.go_on(&ends);
+                    fold.compacted(compaction);
+                }
+            }
+            RecordKind::ModelAnswered { message, finish, .. }
+                if record.path == *path && record.step.request() == Some(Purpose::Answer) =>
+            {
                 if let Some(fold) = &mut fold {
                     fold.go_on(&ends);
                     fold.conversation.received_answer(path, message);
@@ -173,6 +184,18 @@ impl Fold<'_> {
     fn go_on(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {
         self.judge(ends);
         self.answer_calls(ends);
+    }
+
+    /// Applies a compaction. The results that it leaves out are kept as in the run, so that later ones get the same numbers.
+    fn compacted(&mut self, compaction: &Compaction) {
+        let numbered = compaction.results.iter().filter(|old| old.number.is_some());
+        let named: HashSet<(MessageId, &str)> = numbered.map(|old| (old.message, &*old.call_id)).collect();
+        for (message, result) in self.conversation.old_results() {
+            if named.contains(&(message, &*result.call_id)) && number_of(result).is_none() {
+                keep(&mut self.results, &result.content);
+            }
+        }
+        self.conversation.compacted(compaction.clone());
     }
 
     fn judge(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {

@@ -26,6 +26,9 @@ pub(super) enum Command {
     /// With the file, if one is named.
     Save(Option<String>),
     Copy,
+    /// With what the summary must keep, if the user says so.
+    Compact(Option<String>),
+    UndoCompaction,
     New,
     Done,
     Exit,
@@ -49,6 +52,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     entry("/undo", "", "take your last message back, with all that followed it"),
     entry("/retry", "", "ask for another answer to your last message"),
     entry("/edit", "[TEXT]", "change your last message and send it again"),
+    entry("/compact", "[WHAT TO KEEP]", "summarise older turns to make room; /compact undo takes it back"),
     entry("/save", "[FILE]", "write the conversation to a Markdown file"),
     entry("/copy", "", "copy the last answer"),
     entry("/new", "", "end this chat and begin another one"),
@@ -79,13 +83,15 @@ pub(super) fn parse(line: &str) -> Typed {
         "/edit" => Command::Edit(rest.clone()),
         "/save" => Command::Save(rest.clone()),
         "/copy" => Command::Copy,
+        "/compact" if rest.as_deref() == Some("undo") => return Typed::Command(Command::UndoCompaction),
+        "/compact" => Command::Compact(rest.clone()),
         "/new" => Command::New,
         "/done" => Command::Done,
         "/exit" | "/quit" => Command::Exit,
         _ => return Typed::Wrong(unknown(name)),
     };
     match (&command, rest) {
-        (Command::Edit(_) | Command::Save(_), _) | (_, None) => Typed::Command(command),
+        (Command::Edit(_) | Command::Save(_) | Command::Compact(_), _) | (_, None) => Typed::Command(command),
         (_, Some(_)) => Typed::Wrong(format!("{name} takes no arguments")),
     }
 }
@@ -107,6 +113,8 @@ mod tests {
         assert_eq!(parse("hello /help"), Typed::Message("hello /help".into()));
         assert_eq!(parse("//etc/hosts"), Typed::Message("/etc/hosts".into()));
         assert_eq!(parse("/edit  a b "), Typed::Command(Command::Edit(Some("a b".into()))));
+        assert_eq!(parse("/compact undo"), Typed::Command(Command::UndoCompaction));
+        assert_eq!(parse("/compact the names"), Typed::Command(Command::Compact(Some("the names".into()))));
         assert_eq!(parse("/save"), Typed::Command(Command::Save(None)));
         assert_eq!(parse("/undo 2"), Typed::Wrong("/undo takes no arguments".into()));
         let Typed::Wrong(why) = parse("/hepl") else { panic!() };

@@ -1,6 +1,7 @@
 //! The main loop of a chat: what happens, and what follows from it.
 
 mod commands;
+mod context;
 
 use super::{
     command::{self, Typed},
@@ -15,7 +16,7 @@ use llm_do_core::{
     engine::End,
     event::Event,
     journal::{Ending, Record, RecordKind, RunStatus},
-    model::{Delta, ModelName, Part as ModelPart, Usage},
+    model::{Delta, ModelName, Part as ModelPart, Purpose, Usage},
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
 };
 use llm_do_records::duration;
@@ -101,6 +102,7 @@ pub(super) struct Talk<'a> {
     conversations: HashMap<CallPath, Conversation>,
     open: BTreeMap<CallPath, Open>,
     used: BTreeMap<(Arc<str>, String), Usage>,
+    context: context::Context,
     leaving: Option<Leaving>,
     since: Option<Instant>,
     status: Status,
@@ -143,6 +145,7 @@ impl<'a> Talk<'a> {
             conversations: HashMap::new(),
             open: BTreeMap::new(),
             used: BTreeMap::new(),
+            context: context::Context::default(),
             leaving: None,
             since: None,
             status: Status::default(),
@@ -417,7 +420,9 @@ impl<'a> Talk<'a> {
     fn show_record(&mut self, record: &Record) {
         let path = &record.path;
         match &record.body {
-            RecordKind::ModelAnswered { message, finish, .. } => {
+            RecordKind::ModelAnswered { message, finish, .. }
+                if record.step.request() == Some(Purpose::Answer) =>
+            {
                 let Some(conversation) = self.conversations.get(path) else { return };
                 let text = message.text();
                 let has_text = message
@@ -435,6 +440,9 @@ impl<'a> Talk<'a> {
                 let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
                 let chain = [chain, vec![worker]].concat().join(" → ");
                 self.face.note(&format!("{chain} talks to you; /done ends this conversation"));
+            }
+            RecordKind::Compacted(compaction) if self.conversations.contains_key(path) => {
+                self.compacted(compaction);
             }
             RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
@@ -468,13 +476,14 @@ impl<'a> Talk<'a> {
             return;
         };
         self.since = None;
-        let Turn { failure, .. } = turn;
+        let Turn { failure, context, .. } = turn;
         if let Some(failure) = failure {
             self.face.problem(&failure.message);
             self.face.notify("the answer failed");
         } else {
             self.face.notify("the answer is ready");
         }
+        self.takes(*context, failure.is_none());
         self.pending = Some(Pending { id: waiting.id, reply });
         self.go_on();
     }
@@ -518,6 +527,7 @@ impl<'a> Talk<'a> {
             self.leaving = None;
             self.conversations.clear();
             self.used.clear();
+            self.context = context::Context::default();
             self.face.note("a new chat begins with your next message");
             return std::ops::ControlFlow::Continue(());
         }
@@ -535,6 +545,7 @@ impl<'a> Talk<'a> {
         if total.total() > 0 {
             about.push(used(total));
         }
+        about.extend(self.context.short());
         let doing = self.since.map(|since| {
             let call = self.open.iter().rfind(|(path, _)| **path != CallPath::root());
             let what = call.map_or("answering".into(), |(_, open)| open.function.to_string());

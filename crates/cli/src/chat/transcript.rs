@@ -2,6 +2,7 @@
 
 use llm_do_core::{
     journal::{Record, RecordKind},
+    model::Purpose,
     question::{Answer, Given},
     results::show,
     step_name::StepName,
@@ -28,7 +29,9 @@ impl Transcript {
     pub(super) fn record(&mut self, record: &Record) {
         match &record.body {
             RecordKind::ConversationStarted { message, .. } => self.parts.push(Part::User(0, message.text())),
-            RecordKind::ModelAnswered { message, finish, .. } => {
+            RecordKind::ModelAnswered { message, finish, .. }
+                if record.step.request() == Some(Purpose::Answer) =>
+            {
                 let text = message.text();
                 if !text.trim().is_empty() {
                     let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;

@@ -7,6 +7,7 @@ mod budget;
 mod chat;
 mod check;
 mod conditions;
+mod context;
 mod faults;
 mod gate_explain;
 mod grants;

@@ -42,6 +42,12 @@ impl Talk<'_> {
                     Some(_) => self.face.problem("this terminal has no clipboard; /save writes a file"),
                 }
             }
+            Command::Compact(keep) => {
+                self.change(Answer::Compact { keep: keep.map(Into::into) }, None);
+            }
+            Command::UndoCompaction => {
+                self.change(Answer::UndoCompaction, Some("the last compaction is taken back"));
+            }
             Command::New => match self.run {
                 Some(_) => self.leave(Leaving::ForNew),
                 None => self.face.note("a new chat begins with your next message"),
@@ -102,7 +108,7 @@ impl Talk<'_> {
         }
         let lines =
             self.used.iter().map(|((worker, model), usage)| format!("{worker}  {model}  {}", used(*usage)));
-        lines.collect::<Vec<_>>().join("\n")
+        lines.chain(self.context_line()).collect::<Vec<_>>().join("\n")
     }
 
     fn save(&mut self, file: &str) {
