@@ -4,10 +4,13 @@
 //! a run's records rebuilds the conversation ([`crate::rebuild::conversation_at`]). The records are the only source
 //! of truth.
 
+mod compaction;
 mod ensures;
 mod output;
 mod turns;
 
+pub use compaction::{Compaction, OldResult, Summary};
+pub(crate) use compaction::{OlderTurns, Room, SUMMARISER, number_of, placeholder, summary_message};
 pub use ensures::{Ensure, Ensures, Judge};
 pub use output::{FINAL_TOOL, FINISH_TOOL, OutputContract};
 use turns::UserMessage;
@@ -105,10 +108,19 @@ pub enum PlannedCall {
 #[derive(Debug)]
 pub struct Conversation {
     setup: Setup,
+    /// All messages up to the head, whether they are sent or not.
+    history: Vec<Arc<Message>>,
+    /// The messages that are sent.
     messages: Vec<Arc<Message>>,
     digest: Arc<str>,
-    /// Estimated tokens of all messages.
+    /// Estimated tokens of the messages that are sent.
     tokens: u64,
+    /// The compactions by which these differ from the history, oldest first.
+    in_force: Vec<Compaction>,
+    /// The number of compactions so far.
+    compacted: u32,
+    /// A summary has failed since the user's last message.
+    summary_failed: bool,
     turn: u32,
     /// The user's messages that the history holds, oldest first.
     user: Vec<UserMessage>,
@@ -151,9 +163,13 @@ impl Conversation {
     pub fn new(setup: Setup, first: Arc<Message>) -> Self {
         let mut conversation = Self {
             setup,
+            history: Vec::new(),
             messages: Vec::new(),
             digest: "".into(),
             tokens: 0,
+            in_force: Vec::new(),
+            compacted: 0,
+            summary_failed: false,
             turn: 0,
             user: vec![UserMessage::default()],
             joining: Vec::new(),
@@ -201,7 +217,7 @@ impl Conversation {
         Arc::new(Message { id: MessageId(0), parent: None, role: Role::User, parts })
     }
 
-    /// The history: valid for any provider, each call answered exactly once.
+    /// The messages that are sent: valid for any provider, each call answered exactly once.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
@@ -222,12 +238,12 @@ impl Conversation {
         self.turn.saturating_sub(1)
     }
 
-    /// Hash over all messages so far, chained: equal digests mean equal histories.
+    /// Hash over the messages that are sent, chained: equal digests mean equal messages.
     pub fn digest(&self) -> &Arc<str> {
         &self.digest
     }
 
-    /// Estimated tokens of all messages so far.
+    /// Estimated tokens of the messages that are sent.
     pub(crate) fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -258,7 +274,7 @@ impl Conversation {
 
     /// The last text the model wrote, for failures.
     pub fn last_text(&self) -> Option<Value> {
-        self.messages
+        self.history
             .iter()
             .rev()
             .filter(|m| m.role == Role::Assistant)
@@ -284,15 +300,21 @@ impl Conversation {
     }
 
     fn push(&mut self, message: Arc<Message>) {
+        self.next_id = self.next_id.max(message.id.0.saturating_add(1));
+        self.history.push(Arc::clone(&message));
+        self.send(message);
+    }
+
+    /// Adds a message to those that are sent.
+    fn send(&mut self, message: Arc<Message>) {
         let json = serde_json::to_string(&*message).expect("messages are plain data");
         self.digest = chained(&self.digest, &json);
         self.tokens += estimate(&message, json.len());
-        self.next_id = self.next_id.max(message.id.0.saturating_add(1));
         self.messages.push(message);
     }
 
     fn next_message(&self, role: Role, parts: Vec<Part>) -> Arc<Message> {
-        let parent = self.messages.last().map(|message| message.id);
+        let parent = self.history.last().map(|message| message.id);
         Arc::new(Message { id: MessageId(self.next_id), parent, role, parts })
     }
 
@@ -358,8 +380,8 @@ impl Conversation {
 
     fn final_text(&mut self, finish: FinishReason) -> Option<Arc<Message>> {
         // A turn that the provider paused has several messages.
-        let before = self.messages.iter().rposition(|message| message.role != Role::Assistant);
-        let answer = &self.messages[before.map_or(0, |at| at + 1)..];
+        let before = self.history.iter().rposition(|message| message.role != Role::Assistant);
+        let answer = &self.history[before.map_or(0, |at| at + 1)..];
         let text: String = answer.iter().map(|message| message.text()).collect();
         let empty = answer.iter().flat_map(|message| &message.parts).all(|part| match part {
             Part::Text { text } => text.trim().is_empty() || &**text == EMPTY,

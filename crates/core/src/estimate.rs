@@ -43,7 +43,9 @@ impl Estimate {
     /// The estimate for the next request, given the plain estimate of everything that it sends.
     pub(crate) fn next(&self, estimated: u64) -> u64 {
         match self.counted {
-            Some((then, counted)) => counted.saturating_add(estimated.saturating_sub(then)),
+            Some((then, counted)) if estimated >= then => counted.saturating_add(estimated - then),
+            // Less is sent than was counted, by a compaction or an undone message: the count shrinks in proportion.
+            Some((then, counted)) => scaled(estimated, counted, then),
             None => estimated,
         }
     }
@@ -52,4 +54,10 @@ impl Estimate {
     pub(crate) fn answered(&mut self, estimated: u64, usage: &Usage) {
         self.counted = usage.input_tokens.map(|counted| (estimated, counted)).or(self.counted);
     }
+}
+
+/// `amount` in the proportion of `to` to `from`, rounded up.
+pub(crate) fn scaled(amount: u64, to: u64, from: u64) -> u64 {
+    let scaled = (u128::from(amount) * u128::from(to)).div_ceil(u128::from(from.max(1)));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }

@@ -7,7 +7,7 @@ use crate::{
     authority::Place,
     budget::Reserved,
     call_path::CallPath,
-    conversation::Ensures,
+    conversation::{Compaction, Ensures},
     definition::WorkerDefinition,
     foreseen::Foreseen,
     model::{
@@ -297,6 +297,9 @@ pub enum RecordKind {
         /// Whether long results can be read on.
         #[serde(default)]
         can_read_on: bool,
+        /// Most tokens of one request, if that is known: it is compacted before it would have more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_context_tokens: Option<u64>,
         /// The model's capabilities.
         can: Capabilities,
         /// The first message.
@@ -337,9 +340,9 @@ pub enum RecordKind {
         /// Which limit, and the usage when it was reached.
         what: Arc<str>,
     },
-    /// A request is about to be sent.
+    /// A request is about to be sent: for the next turn of a conversation, or for a summary (`summary.N.A`).
     ModelRequested {
-        /// Turn, from 0.
+        /// Turn, from 0. Of a summary, the number of its compaction.
         turn: u32,
         /// Attempt at this turn, from 0.
         attempt: u32,
@@ -406,4 +409,7 @@ pub enum RecordKind {
     /// Code that makes calls has reached its next call or its end within its time limit, or the functions of a worker
     /// that is code were made in time. A resume doesn't measure that time again.
     Worked,
+    /// A conversation was compacted, or could not be. From here on the model is sent what this record says in place of what
+    /// it names.
+    Compacted(Compaction),
 }

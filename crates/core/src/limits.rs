@@ -29,6 +29,8 @@ pub struct Limits {
     pub request_retries: u32,
     /// Further attempts at an invalid output.
     pub output_retries: u32,
+    /// Tokens of one request. If it is absent, the model's window, where that is known.
+    pub max_context_tokens: Option<u64>,
 }
 
 impl Default for Limits {
@@ -43,6 +45,7 @@ impl Default for Limits {
             max_repeats: 5,
             request_retries: 4,
             output_retries: 2,
+            max_context_tokens: None,
         }
     }
 }
@@ -103,6 +106,9 @@ pub struct GivenLimits {
     /// [`Limits::output_retries`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_retries: Option<u32>,
+    /// [`Limits::max_context_tokens`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_context_tokens: Option<u64>,
 }
 
 impl GivenLimits {
@@ -122,6 +128,7 @@ impl GivenLimits {
             max_repeats: tighter(self.max_repeats, other.max_repeats),
             request_retries: tighter(self.request_retries, other.request_retries),
             output_retries: tighter(self.output_retries, other.output_retries),
+            max_context_tokens: tighter(self.max_context_tokens, other.max_context_tokens),
         }
     }
 
@@ -138,6 +145,7 @@ impl GivenLimits {
             max_repeats: self.max_repeats.unwrap_or(limits.max_repeats),
             request_retries: self.request_retries.unwrap_or(limits.request_retries),
             output_retries: self.output_retries.unwrap_or(limits.output_retries),
+            max_context_tokens: self.max_context_tokens.or(limits.max_context_tokens),
         }
     }
 }

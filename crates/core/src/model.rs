@@ -56,6 +56,18 @@ pub struct ModelSettings {
     pub reasoning_effort: Option<String>,
 }
 
+/// What a request to a model is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The next turn of a conversation.
+    #[default]
+    Answer,
+    /// A summary of the older turns of a conversation, which takes their place (`docs/reference/conversations.md`).
+    Summary,
+}
+
 /// The content of one request to a model. Borrowed from the conversation, so building one copies nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRequest<'a> {
@@ -66,7 +78,10 @@ pub struct ModelRequest<'a> {
     pub run: &'a str,
     /// ID of the worker that asks.
     pub worker: &'a str,
-    /// Number of this turn in the conversation, from 0; retries of one turn keep its number.
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Number of this turn in the conversation, from 0; retries of one turn keep its number. Of a summary, the number of
+    /// its compaction.
     pub turn: u32,
     /// The model asked.
     pub model: &'a ModelName,
@@ -322,6 +337,11 @@ pub trait Model: MaybeSend + MaybeSync {
     fn refused_server_tools(&self, tools: &[ServerTool]) -> Vec<String> {
         tools.iter().map(|tool| format!("the model has no `{}` of its own", tool.name())).collect()
     }
+    /// The tokens of its context window, if the model itself knows them ([`Terms::context`] has those of a provider's
+    /// models).
+    fn context(&self) -> Option<u64> {
+        None
+    }
     /// Answers one request. Never retries by itself: the engine retries, so that retries are recorded.
     fn respond<'a>(
         &'a self,
@@ -337,17 +357,19 @@ pub trait Models: MaybeSend + MaybeSync {
     /// Opens a model without sending a request. An unknown provider, a missing key (naming the variable) and a
     /// missing file are reported here, before a run starts.
     fn open(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError>;
-    /// The prices of a model and the maximum length of its answers, as far as they are known.
+    /// The prices of a model and the sizes of its requests and answers, as far as they are known.
     fn terms(&self, _name: &ModelName) -> Terms {
         Terms::default()
     }
 }
 
-/// The prices of a model and the maximum length of its answers. An absent value is unknown.
+/// The prices of a model and the sizes of its requests and answers. An absent value is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// The prices of its tokens.
     pub price: Option<Price>,
     /// Maximum tokens of one answer.
     pub max_output: Option<u32>,
+    /// Maximum tokens of one request.
+    pub context: Option<u64>,
 }

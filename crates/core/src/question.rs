@@ -94,9 +94,23 @@ pub struct Turn {
     /// Whether the last answer was cut off: by the user, or at `max_tokens`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut_off: bool,
-    /// Why there is no answer to the last message, if it failed.
+    /// Why there is no answer to the last message, or no compaction, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// How much of the model's context the next request takes. Journals of earlier versions have no such count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextUse>,
+}
+
+/// How much of a model's context a conversation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct ContextUse {
+    /// Tokens of the next request: the provider's count of the last one, and an estimate of what came since.
+    pub tokens: u64,
+    /// The most that it may have (`max_context_tokens`), if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
 }
 
 /// A tool that had started and not ended when the run was interrupted.
@@ -248,6 +262,14 @@ pub enum Answer {
         /// The number of the message.
         message: u32,
     },
+    /// To a conversation: compact it. Older turns are summarised.
+    Compact {
+        /// What the summary must keep, in the user's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keep: Option<Arc<str>>,
+    },
+    /// To a conversation: take the last compaction back. The model is sent again what it replaced.
+    UndoCompaction,
     /// To a settlement: run the tool again.
     Again,
     /// To a settlement: the tool counts as done, with this result.
@@ -268,11 +290,13 @@ impl Answer {
             }
             Self::Give { .. } | Self::Decline { .. } => matches!(question, Question::Input(_)),
             Self::Attach { .. }
+            | Self::Compact { .. }
             | Self::Detach { .. }
             | Self::End
             | Self::Keep { .. }
             | Self::Run { .. }
-            | Self::Undo { .. } => {
+            | Self::Undo { .. }
+            | Self::UndoCompaction => {
                 matches!(question, Question::Input(Input { conversation: Some(_), .. }))
             }
             Self::Again | Self::Done { .. } | Self::Abort => matches!(question, Question::Settlement(_)),

@@ -2,10 +2,10 @@
 
 use crate::{
     call_path::CallPath,
-    conversation::{Conversation, Next, OutputContract, PlannedCall, Setup},
+    conversation::{Compaction, Conversation, Next, OutputContract, PlannedCall, Setup, number_of},
     journal::{Record, RecordKind},
     limits::Limits,
-    model::{Blob, ToolResult},
+    model::{Blob, MessageId, Purpose, ToolResult},
     origin::{Content, ContentKind, Origins, Trail},
     outcome::{Ending, timed_out},
     question::{Answer, Given, Question},
@@ -14,7 +14,10 @@ use crate::{
     step_name::StepName,
     worker::attached,
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// Records that don't contain a whole conversation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -143,7 +146,15 @@ pub fn conversation_at(
                     fold.conversation.joins(file);
                 }
             }
-            RecordKind::ModelAnswered { message, finish, .. } if record.path == *path => {
+            RecordKind::Compacted(compaction) if record.path == *path => {
+                if let Some(fold) = &mut fold {
+                    fold.go_on(&ends);
+                    fold.compacted(compaction);
+                }
+            }
+            RecordKind::ModelAnswered { message, finish, .. }
+                if record.path == *path && record.step.request() == Some(Purpose::Answer) =>
+            {
                 if let Some(fold) = &mut fold {
                     fold.go_on(&ends);
                     fold.conversation.received_answer(path, message);
@@ -201,6 +212,18 @@ impl Fold<'_> {
         if let Some(result) = ends.get(&path).and_then(|ended| ended.content(path.clone())) {
             self.conversation.ran(number, result);
         }
+    }
+
+    /// Applies a compaction. The results that it leaves out are kept as in the run, so that later ones get the same numbers.
+    fn compacted(&mut self, compaction: &Compaction) {
+        let numbered = compaction.results.iter().filter(|old| old.number.is_some());
+        let named: HashSet<(MessageId, &str)> = numbered.map(|old| (old.message, &*old.call_id)).collect();
+        for (message, result) in self.conversation.old_results() {
+            if named.contains(&(message, &*result.call_id)) && number_of(result).is_none() {
+                keep(&mut self.results, &result.content);
+            }
+        }
+        self.conversation.compacted(compaction.clone());
     }
 
     fn judge(&mut self, ends: &HashMap<&CallPath, Ended<'_>>) {

@@ -3,6 +3,7 @@
 //! One printer ([`StepName`]'s `Display`) and one parser ([`FromStr`]). The text form is part of the journal's format
 //! (`docs/reference/journal.md`): names may be added but never changed.
 
+use crate::model::Purpose;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
@@ -13,6 +14,19 @@ pub struct Attempt {
     pub turn: u32,
     /// The attempt at this turn.
     pub attempt: u32,
+}
+
+/// One of the steps of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RequestStep {
+    /// The budget for it.
+    Reserve,
+    /// The request itself.
+    Model,
+    /// The random part of the wait before the next attempt.
+    Jitter,
+    /// The wait before the next attempt.
+    Wait,
 }
 
 /// What happened within a call. Unique within the call.
@@ -70,6 +84,11 @@ pub enum StepName {
     Jitter(Attempt),
     /// `wait.T.A`: the wait before the next attempt.
     Wait(Attempt),
+    /// `compact.N`: the conversation was compacted. N counts within the call.
+    Compact(u32),
+    /// `summary.N.A`, `summary.N.A.reserve`, `summary.N.A.jitter`, `summary.N.A.wait`: a request for the summary of
+    /// compaction N.
+    Summary(Attempt, RequestStep),
     /// `repair.T`: a message that asks for a better answer.
     Repair(u32),
     /// `truncated`: the answer was cut off.
@@ -93,9 +112,39 @@ pub enum StepName {
 }
 
 impl StepName {
+    /// A step of the request for that purpose. `of` counts turns or compactions, and the attempts at them.
+    pub fn of_request(purpose: Purpose, of: Attempt, step: RequestStep) -> Self {
+        match (purpose, step) {
+            (Purpose::Summary, step) => Self::Summary(of, step),
+            (Purpose::Answer, RequestStep::Reserve) => Self::Reserve(of),
+            (Purpose::Answer, RequestStep::Model) => Self::Model(of),
+            (Purpose::Answer, RequestStep::Jitter) => Self::Jitter(of),
+            (Purpose::Answer, RequestStep::Wait) => Self::Wait(of),
+        }
+    }
+
+    /// The purpose of the request that the step sends, if it sends one.
+    pub fn request(&self) -> Option<Purpose> {
+        match self {
+            Self::Model(_) => Some(Purpose::Answer),
+            Self::Summary(_, RequestStep::Model) => Some(Purpose::Summary),
+            _ => None,
+        }
+    }
+
+    /// The step that uses what this step reserves, if that is one request.
+    pub fn reserved_for(&self) -> Option<Self> {
+        match self {
+            Self::Reserve(of) => Some(Self::Model(*of)),
+            Self::Summary(of, RequestStep::Reserve) => Some(Self::Summary(*of, RequestStep::Model)),
+            _ => None,
+        }
+    }
+
     /// Whether the step reserves budget.
     pub fn is_reservation(&self) -> bool {
-        matches!(self, Self::Reserve(_) | Self::ReserveCalls(_) | Self::ReserveEnsures(_) | Self::ReserveCall)
+        matches!(self, Self::ReserveCalls(_) | Self::ReserveEnsures(_) | Self::ReserveCall)
+            || self.reserved_for().is_some()
     }
 
     /// Whether the step is an execution of a leaf.
@@ -151,6 +200,16 @@ impl fmt::Display for StepName {
             Self::Model(of) => attempt(f, "model", of),
             Self::Jitter(of) => attempt(f, "jitter", of),
             Self::Wait(of) => attempt(f, "wait", of),
+            Self::Compact(number) => write!(f, "compact.{number}"),
+            Self::Summary(of, step) => {
+                attempt(f, "summary", of)?;
+                f.write_str(match step {
+                    RequestStep::Model => "",
+                    RequestStep::Reserve => ".reserve",
+                    RequestStep::Jitter => ".jitter",
+                    RequestStep::Wait => ".wait",
+                })
+            }
             Self::Repair(turn) => write!(f, "repair.{turn}"),
             Self::Truncated => f.write_str("truncated"),
             Self::Limit => f.write_str("limit"),
@@ -213,6 +272,16 @@ fn parse(text: &str) -> Option<StepName> {
         match (name, rest) {
             ("reserve", "calls") => return Some(S::ReserveCalls(turn)),
             ("reserve", "ensures") => return Some(S::ReserveEnsures(turn)),
+            ("summary", rest) => {
+                let (attempt, step) = match rest.split_once('.') {
+                    None => (rest, RequestStep::Model),
+                    Some((attempt, "reserve")) => (attempt, RequestStep::Reserve),
+                    Some((attempt, "jitter")) => (attempt, RequestStep::Jitter),
+                    Some((attempt, "wait")) => (attempt, RequestStep::Wait),
+                    Some(_) => return None,
+                };
+                return Some(S::Summary(Attempt { turn, attempt: number(attempt)? }, step));
+            }
             _ => {}
         }
         let of = Attempt { turn, attempt: number(rest)? };
@@ -235,6 +304,7 @@ fn parse(text: &str) -> Option<StepName> {
         "message" => Some(S::Message(number)),
         "attach" => Some(S::Attach(number)),
         "now" => Some(S::Now(number)),
+        "compact" => Some(S::Compact(number)),
         "repair" => Some(S::Repair(number)),
         "work" => Some(S::Work(number)),
         "log" => Some(S::Log(number)),
@@ -300,6 +370,11 @@ mod tests {
             (S::Model(of), "model.3.12"),
             (S::Jitter(of), "jitter.3.12"),
             (S::Wait(of), "wait.3.12"),
+            (S::Compact(1), "compact.1"),
+            (S::Summary(of, RequestStep::Model), "summary.3.12"),
+            (S::Summary(of, RequestStep::Reserve), "summary.3.12.reserve"),
+            (S::Summary(of, RequestStep::Jitter), "summary.3.12.jitter"),
+            (S::Summary(of, RequestStep::Wait), "summary.3.12.wait"),
             (S::Repair(3), "repair.3"),
             (S::Truncated, "truncated"),
             (S::Limit, "limit"),

@@ -118,6 +118,7 @@ async fn ask(model: &LocalModel, system: &str, messages: &[&str]) -> Result<Mode
         conversation: &path,
         run: "bench",
         worker: "bench",
+        purpose: Default::default(),
         turn: 0,
         model: &name,
         system: &Arc::from(system),

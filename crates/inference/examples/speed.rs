@@ -94,6 +94,7 @@ async fn measure(
         conversation: &path,
         run: "speed",
         worker: "speed",
+        purpose: Default::default(),
         turn: 0,
         model: &name,
         system: &system,

@@ -197,6 +197,7 @@ mod tests {
             conversation: &path,
             run: "r",
             worker: "w",
+            purpose: Default::default(),
             turn: 0,
             model: &model,
             system: &system,

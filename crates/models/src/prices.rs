@@ -29,11 +29,12 @@ impl<'de> Deserialize<'de> for Line {
             output: Usd,
             server_use: Option<Usd>,
             max_output: Option<u32>,
+            context: Option<u64>,
         }
-        let Written { input, cached_input, cache_write, output, server_use, max_output, .. } =
+        let Written { input, cached_input, cache_write, output, server_use, max_output, context, .. } =
             Written::deserialize(input)?;
         let price = Some(Price { input, cached_input, cache_write, output, server_use });
-        Ok(Self(Terms { price, max_output }))
+        Ok(Self(Terms { price, max_output, context }))
     }
 }
 

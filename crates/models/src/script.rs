@@ -10,7 +10,7 @@ use llm_do_core::{
     call_path::CallPath,
     model::{
         Arguments, Capabilities, Delta, DeltaSink, FinishReason, Model, ModelError, ModelErrorKind,
-        ModelRequest, ModelResponse, Part, ToolCall, Usage,
+        ModelRequest, ModelResponse, Part, Purpose, ToolCall, Usage,
     },
     send::BoxFuture,
     server_tool::ServerTool,
@@ -122,7 +122,15 @@ impl ScriptModel {
     }
 
     fn nothing_fits(&self, asked: &Asked<'_>) -> ModelError {
-        let ModelRequest { worker, turn, .. } = asked.request;
+        let ModelRequest { worker, turn, purpose, .. } = asked.request;
+        if purpose == Purpose::Summary {
+            let path = &self.script.path;
+            let message = format!(
+                "script:{path}: no entry answers the request of worker `{worker}` for summary {turn} of its conversation. \
+                 Add one to `answers` in {path}: `- {{when: {{purpose: summary}}, text: …}}`"
+            );
+            return ModelError::new(ModelErrorKind::BadRequest, message);
+        }
         let last: String = asked.last().chars().take(EXCERPT).collect();
         let path = &self.script.path;
         ModelError::new(
@@ -232,7 +240,8 @@ impl Asked<'_> {
 
     fn fits(&self, entry: &Entry) -> bool {
         let when = &entry.when;
-        when.turn.is_none_or(|turn| turn == self.request.turn)
+        when.purpose == self.request.purpose
+            && when.turn.is_none_or(|turn| turn == self.request.turn)
             && when.worker.as_deref().is_none_or(|worker| worker == self.request.worker)
             && when.last.as_deref().is_none_or(|part| self.last().contains(part))
             && when.last_regex.as_ref().is_none_or(|regex| regex.0.is_match(self.last()))

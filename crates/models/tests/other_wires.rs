@@ -70,6 +70,7 @@ async fn ask_way(
         conversation: &CallPath::root(),
         run: "run",
         worker: "w",
+        purpose: Default::default(),
         turn: 1,
         model: &name,
         system: &"Be brief.".into(),

@@ -61,6 +61,7 @@ impl Talk {
             conversation: &CallPath::root(),
             run: "run",
             worker: "w",
+            purpose: Default::default(),
             turn: 0,
             model: &name,
             system: &"Be brief.".into(),

@@ -67,6 +67,7 @@ async fn ask(
         conversation: &CallPath::root(),
         run: "run",
         worker: "w",
+        purpose: Default::default(),
         turn: 0,
         model: &name,
         system: &"Be brief.".into(),

@@ -127,6 +127,7 @@ impl Talk {
             conversation: &CallPath::root(),
             run: "run-1",
             worker: "w",
+            purpose: Default::default(),
             turn: turn as u32,
             model: &self.name,
             system: &self.system,

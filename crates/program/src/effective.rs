@@ -31,7 +31,7 @@ use llm_do_core::{
     model::ModelName,
     schema::{self, Schema},
     template::TemplateFacts,
-    worker::{Sandbox, Signature, WorkerDefinition, WorkerMode},
+    worker::{Limits, Sandbox, Signature, WorkerDefinition, WorkerMode},
 };
 use mistakes::Mistakes;
 use sections::{attachment_policy, ensures, limits, rules, settings};
@@ -182,6 +182,11 @@ impl Context<'_> {
             self.package.manifest.limits.as_ref(),
             keys.get("limits"),
         ];
+        let contexts = [
+            self.packages.program().manifest.max_context_tokens.as_ref(),
+            self.package.manifest.max_context_tokens.as_ref(),
+            keys.get("max_context_tokens"),
+        ];
 
         let code_sha256 = self.code_sha256(&tools, code.as_ref());
         let allow_workers = callees.iter().map(|(reference, _)| reference.clone()).collect();
@@ -217,7 +222,10 @@ impl Context<'_> {
             attachments,
             untrusted,
             allow_empty_input: keys.get("allow_empty_input").and_then(Node::as_flag).unwrap_or(true),
-            limits: limits(self.host, &layers),
+            limits: Limits {
+                max_context_tokens: contexts.iter().flatten().filter_map(|node| node.as_count()).min(),
+                ..limits(self.host, &layers)
+            },
             // The journal records the text of the code.
             text: match code_text {
                 Some(code) => format!("{}\n{code}", document.file.text()).into(),

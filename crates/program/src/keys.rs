@@ -48,7 +48,11 @@ pub const WORKER: &[Key] = &[
         Shape::Choice(&["none", "user"], &[]),
         "`none`, the default, or `user`: it may talk to the user in the middle of a run",
     ),
-    Key::new("max_context_tokens", Shape::Later, "context limit for chat"),
+    Key::new(
+        "max_context_tokens",
+        MAX_CONTEXT,
+        "tokens of one request, above which older turns are compacted",
+    ),
     Key::new("limits", Shape::Record(LIMITS), "turns, calls, tokens, cost, time, depth"),
     Key::new(
         "server_side_tools",
@@ -68,6 +72,9 @@ pub const WORKER: &[Key] = &[
         "the Python function that it is, in place of a prompt: `tools.py:summarize`",
     ),
 ];
+
+/// `max_context_tokens`. With less, instructions and tools alone would not fit.
+const MAX_CONTEXT: Shape = Shape::Count(1000);
 
 /// A manifest.
 pub const MANIFEST: &[Key] = &[
@@ -103,6 +110,7 @@ pub const MANIFEST: &[Key] = &[
     Key::new("sandbox", Shape::Record(SANDBOX), "the files that all workers see"),
     Key::new("approval", Shape::Record(PROJECT_APPROVAL), "rules for all workers"),
     Key::new("delegation", Shape::Record(DELEGATION), "how workers may call each other"),
+    Key::new("max_context_tokens", MAX_CONTEXT, "`max_context_tokens` of all workers"),
     Key::new("limits", Shape::Record(LIMITS), "limits of all workers"),
     Key::new("providers", Shape::Map(&Shape::Record(PROVIDER)), "your own model providers"),
     Key::new("mcp_servers", Shape::Later, "MCP servers"),

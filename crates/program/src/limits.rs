@@ -23,6 +23,8 @@ pub(crate) fn given(node: &Node) -> GivenLimits {
         max_repeats: small("max_repeats"),
         request_retries: small("request_retries"),
         output_retries: small("output_retries"),
+        // A key of its own beside `limits`.
+        max_context_tokens: None,
     }
 }
 

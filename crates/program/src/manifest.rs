@@ -63,6 +63,8 @@ pub struct Manifest {
     pub sandbox: Option<Node>,
     /// `limits`, checked by shape.
     pub limits: Option<Node>,
+    /// `max_context_tokens`, checked by shape.
+    pub max_context_tokens: Option<Node>,
     /// `approval.mode`: can only tighten the operator's.
     pub mode: Option<Mode>,
     /// `approval` beside its mode.
@@ -141,6 +143,7 @@ impl Default for Manifest {
             toolsets: None,
             sandbox: None,
             limits: None,
+            max_context_tokens: None,
             mode: None,
             approval: Policy::default(),
             approval_rules: Vec::new(),
@@ -221,6 +224,7 @@ impl Manifest {
         manifest.toolsets = node.get("toolsets").cloned();
         manifest.sandbox = node.get("sandbox").cloned();
         manifest.limits = node.get("limits").cloned();
+        manifest.max_context_tokens = node.get("max_context_tokens").cloned();
         if let Some(workers) = node.get("workers") {
             manifest.include = globs(workers.get("include"), found);
             manifest.exclude = globs(workers.get("exclude"), found);

@@ -498,7 +498,7 @@ mod tests {
     #[test]
     fn everything_wrong_is_found_at_once() {
         let (_, found) = worker(
-            "modle: x\nlocked: yes\nlimits: {max_turns: 0, max_trns: 1}\nmax_context_tokens: 1\nmode: talk\n",
+            "modle: x\nlocked: yes\nlimits: {max_turns: 0, max_trns: 1}\nserver_side_tools: [image_generation]\nmode: talk\n",
         );
         let codes: Vec<&str> = found.iter().map(|d| d.code.id).collect();
         assert_eq!(codes, ["E0201", "E0202", "E0203", "E0201", "E0204", "E0203"]);

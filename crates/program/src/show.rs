@@ -228,6 +228,7 @@ fn settings(effective: &Effective, package: &Package, packages: &Packages) -> Ve
             "toolsets" => toolsets(effective, &mut settings),
             "sandbox" => sandbox(effective, package, &mut settings),
             "limits" => limits(effective, package, packages, &mut settings),
+            "max_context_tokens" => context(effective, package, packages, &mut settings),
             name => match own {
                 Some(entry) if SECTIONS.contains(&name) && matches!(entry.value.data, Data::Map(_)) => {
                     for inner in entry.value.entries() {
@@ -374,6 +375,19 @@ fn rule_name(rule: Rule) -> &'static str {
 
 /// The origin of what no file of the program says and is no default.
 const USER: &str = "the user's configuration";
+
+/// The lowest `max_context_tokens`.
+fn context(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {
+    let layers = [
+        effective.keys.get("max_context_tokens"),
+        package.manifest.max_context_tokens.as_ref(),
+        packages.program().manifest.max_context_tokens.as_ref(),
+    ];
+    let lowest = layers.into_iter().flatten().min_by_key(|node| node.as_count());
+    settings.extend(
+        lowest.map(|node| Setting::new(&["max_context_tokens"], node.to_json(), Some(node.span.origin()))),
+    );
+}
 
 /// The lower value of each limit, and defaults for limits that are not set.
 fn limits(effective: &Effective, package: &Package, packages: &Packages, settings: &mut Vec<Setting>) {

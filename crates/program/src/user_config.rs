@@ -41,6 +41,7 @@ const PRICE: &[Key] = &[
     Key::new("output", DOLLARS, "US dollars for a million tokens that are produced").required(),
     Key::new("server_use", DOLLARS, "US dollars for one use of a tool that the provider runs"),
     Key::new("max_output", Shape::Count(1), "most tokens of one answer"),
+    Key::new("context", Shape::Count(1), "most tokens of one request"),
 ];
 
 const DOLLARS: Shape = Shape::Number(0.0, 1e6);
@@ -127,7 +128,8 @@ fn terms(node: &Node) -> Option<Terms> {
     };
     let max_output =
         node.get("max_output").and_then(Node::as_count).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    Some(Terms { price: Some(price), max_output })
+    let context = node.get("context").and_then(Node::as_count);
+    Some(Terms { price: Some(price), max_output, context })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The answers of a recorded run as a model: `replay:RUN`.
 //!
-//! The place of a request (the call in the tree and the turn) selects its answer. Tools run for real; only the model is
+//! The place of a request (the call in the tree, and the turn or the summary) selects its answer. Tools run for real; only the model is
 //! replaced. A request whose conversation differs from the recorded one is an error that names the first difference.
 
 use crate::{replay::capabilities, sent::messages_sent};
@@ -10,7 +10,7 @@ use llm_do_core::{
     journal::{Record, RecordKind},
     model::{
         Capabilities, Delta, DeltaSink, FinishReason, Message, Model, ModelError, ModelErrorKind,
-        ModelRequest, ModelResponse, Part, Usage,
+        ModelRequest, ModelResponse, Part, Purpose, Usage,
     },
     send::BoxFuture,
     server_tool::ServerTool,
@@ -27,7 +27,7 @@ pub struct RecordedAnswers {
     /// Its name for people: `replay:RUN`.
     name: String,
     records: Vec<Record>,
-    answers: HashMap<CallPath, HashMap<u32, Recorded>>,
+    answers: HashMap<CallPath, HashMap<(Purpose, u32), Recorded>>,
 }
 
 /// The result of the last attempt at a turn.
@@ -54,12 +54,13 @@ enum Came {
 impl RecordedAnswers {
     /// The answers in the records of that run.
     pub fn of(run: &str, records: Vec<Record>) -> Self {
-        let mut answers: HashMap<CallPath, HashMap<u32, Recorded>> = HashMap::new();
+        let mut answers: HashMap<CallPath, HashMap<(Purpose, u32), Recorded>> = HashMap::new();
         for Record { path, step, body, .. } in &records {
             if let RecordKind::ModelRequested { turn, digest, .. } = body {
                 let recorded =
                     Recorded { step: step.clone(), digest: Arc::clone(digest), came: Came::Nothing };
-                answers.entry(path.clone()).or_default().insert(*turn, recorded);
+                let purpose = step.request().unwrap_or_default();
+                answers.entry(path.clone()).or_default().insert((purpose, *turn), recorded);
                 continue;
             }
             let came = match body {
@@ -78,16 +79,20 @@ impl RecordedAnswers {
     }
 
     fn answer(&self, request: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
-        let ModelRequest { conversation: path, turn, .. } = request;
+        let ModelRequest { conversation: path, purpose, turn, .. } = request;
         let wrong = |what: String| {
-            let message = format!("{}: at {path}, turn {turn}, {what}", self.name);
+            let place = match purpose {
+                Purpose::Answer => "turn",
+                Purpose::Summary => "summary",
+            };
+            let message = format!("{}: at {path}, {place} {turn}, {what}", self.name);
             Err(ModelError::new(ModelErrorKind::BadRequest, message))
         };
         let Some(turns) = self.answers.get(path) else {
             return wrong("no model was asked in the recorded run".into());
         };
-        let Some(recorded) = turns.get(turn) else {
-            return wrong(format!("there is no answer: the recorded run has {} turns there", turns.len()));
+        let Some(recorded) = turns.get(&(*purpose, *turn)) else {
+            return wrong(format!("there is no answer: the recorded run has {} requests there", turns.len()));
         };
         if *Conversation::digest_of(request.messages) != *recorded.digest {
             return wrong(self.difference(path, recorded, request.messages));

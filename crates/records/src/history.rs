@@ -256,10 +256,7 @@ impl History {
         below
             .filter_map(|(at, step)| {
                 let Some(RecordKind::Reserved(reserved)) = ended(at, step) else { return None };
-                let end = match step {
-                    StepName::Reserve(request) => ended(at, &StepName::Model(*request)),
-                    _ => None,
-                };
+                let end = step.reserved_for().and_then(|request| ended(at, &request));
                 Some((reserved, end))
             })
             .collect()

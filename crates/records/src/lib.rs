@@ -39,7 +39,9 @@ pub use line::{Problem, RecordRef, as_recorded, parse_line, write_line};
 pub use no_files::NoFiles;
 pub use otel::otlp;
 pub use redactor::{Redactor, SHORTEST_SECRET, Stream, is_secret_name};
-pub use render::{Following, Line, Tone, duration, render, render_call, render_timeline, size, thousands};
+pub use render::{
+    Following, Line, Tone, compacted, duration, render, render_call, render_timeline, size, thousands,
+};
 pub use replay::{Compared, Difference, Divergence, ReplayDriver, ReplayReport};
 pub use run_state::{Open, RunState};
 pub use sections::{Section, sections};

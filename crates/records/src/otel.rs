@@ -4,6 +4,7 @@
 //! have no name for begin with `llm_do.`.
 
 use crate::{
+    render::compacted,
     steps::{Step, StepKind},
     tree::{CallNode, CallState},
     whole::WholeRun,
@@ -11,7 +12,7 @@ use crate::{
 use llm_do_core::{
     call_path::CallPath,
     journal::{Record, RecordKind},
-    model::{Arguments, Message, ModelName, Part, Role, Usage},
+    model::{Arguments, Message, ModelName, Part, Purpose, Role, Usage},
     question::{Answer, Question},
 };
 use serde::Serialize;
@@ -244,6 +245,9 @@ impl<'a> Spans<'a> {
                     .number("gen_ai.request.max_tokens", max_tokens.map(u64::from))
                     .number("llm_do.turn", u64::from(*turn))
                     .number("llm_do.attempt", u64::from(*attempt));
+                if step.begin.step.request() == Some(Purpose::Summary) {
+                    attributes = attributes.text("llm_do.purpose", "summary");
+                }
                 match end {
                     Some(RecordKind::ModelAnswered { message, finish, usage }) => {
                         let finish = name_of(finish);
@@ -351,6 +355,13 @@ struct Span<'a> {
 fn event(record: &Record) -> Option<Value> {
     let (name, attributes) = match &record.body {
         RecordKind::Slept { ms } => ("llm_do.pause", Attributes::default().number("llm_do.pause.ms", *ms)),
+        RecordKind::Compacted(compaction) => (
+            "llm_do.compaction",
+            Attributes::default()
+                .number("llm_do.compaction.before", compaction.before)
+                .number("llm_do.compaction.after", compaction.after)
+                .text("llm_do.text", &compacted(compaction)),
+        ),
         RecordKind::Limit { what } => ("llm_do.limit", Attributes::default().text("llm_do.text", what)),
         RecordKind::Note { text } => ("llm_do.note", Attributes::default().text("llm_do.text", text)),
         _ => return None,

@@ -10,6 +10,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use llm_do_core::{
+    conversation::Compaction,
     engine::Principal,
     function::FunctionSource,
     gate::{DecidedBy, Rule},
@@ -348,6 +349,27 @@ pub fn size(bytes: u64) -> String {
         size /= 1000.0;
     }
     format!("{size:.1} TB")
+}
+
+/// `compacted: 12,000 → 4,000 tokens, 3 results left out, older turns summarised`.
+pub fn compacted(compaction: &Compaction) -> String {
+    let Compaction { before, after, results, summary, failure, .. } = compaction;
+    let mut text = match compaction.has_effect() {
+        true => format!("compacted: {} → {} tokens", thousands(*before), thousands(*after)),
+        false => "not compacted".to_owned(),
+    };
+    match results.len() {
+        0 => {}
+        1 => text.push_str(", 1 result left out"),
+        count => text.push_str(&format!(", {count} results left out")),
+    }
+    if summary.is_some() {
+        text.push_str(", older turns summarised");
+    }
+    if let Some(failure) = failure {
+        text.push_str(&format!(", no summary: {failure}"));
+    }
+    text
 }
 
 /// `1,234`.

@@ -24,7 +24,7 @@ use llm_do_core::{
         ModelResponse, Models, Part,
     },
     origin::{Origin, Origins, UntrustedPlaces, UntrustedSet},
-    question::{Approval, Given, Question, Reply},
+    question::{Approval, Given, Input, Question, Reply, Turn},
     send::BoxFuture,
     server_tool::ServerTool,
     shared::{InProcess, Shared},
@@ -343,7 +343,7 @@ impl Driver for ReplayDriver {
             if let Some(recorded @ RecordKind::Asked(before)) = self.history.begun(path, &name) {
                 asked = Some(before.clone());
                 // A preview shows files as they are, and they may have changed.
-                let now = with_preview_of(before, &question);
+                let now = as_shown_in(before, &question);
                 self.compare(path, &name, recorded, &RecordKind::Asked(now))?;
             }
             let (reply, began_ms, at_ms) = match self.history.find(path, &name) {
@@ -451,7 +451,9 @@ fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
 /// much as the program's, and what lies in attached files belongs to neither.
 pub(crate) fn comparable(started: &RecordKind) -> RecordKind {
     let mut started = started.clone();
-    if let RecordKind::ConversationStarted { model, message, origin, .. } = &mut started {
+    if let RecordKind::ConversationStarted { model, message, origin, max_context_tokens, .. } = &mut started {
+        // It follows from the model, and the conversation takes the recorded one.
+        *max_context_tokens = None;
         // It depends on the files of that time, and the conversation takes the recorded one.
         *origin = Origin::default();
         if let Ok(any) = "any:any".parse() {
@@ -473,11 +475,19 @@ fn attached(part: &Part) -> Option<String> {
     }
 }
 
-/// The question as it is asked now, with what the recorded one showed of files.
-fn with_preview_of(before: &Question, now: &Question) -> Question {
+/// The question as it is asked now, with what the recorded one showed of files and of the context.
+fn as_shown_in(before: &Question, now: &Question) -> Question {
     match (before, now) {
         (Question::Approval(before), Question::Approval(now)) => {
             Question::Approval(Approval { preview: before.preview.clone(), ..now.clone() })
+        }
+        (
+            Question::Input(Input { conversation: Some(before), .. }),
+            Question::Input(Input { conversation: Some(turn), .. }),
+        ) => {
+            let Question::Input(input) = now.clone() else { return now.clone() };
+            let conversation = Some(Turn { context: before.context, ..turn.clone() });
+            Question::Input(Input { conversation, ..input })
         }
         _ => now.clone(),
     }

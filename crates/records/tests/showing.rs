@@ -76,6 +76,7 @@ impl Sample {
                 with_user: false,
                 final_tool: false,
                 can_read_on: false,
+                max_context_tokens: None,
                 can: Capabilities { native_schema: true, tools: true, sees: Default::default() },
                 message: message(Role::User),
                 origin: Default::default(),

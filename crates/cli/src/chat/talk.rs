@@ -1,6 +1,7 @@
 //! The main loop of a chat: what happens, and what follows from it.
 
 pub(super) mod commands;
+mod context;
 
 use super::{
     face::{Face, Status, Wish},
@@ -18,7 +19,7 @@ use llm_do_core::{
     event::Event,
     gate::Gate,
     journal::{Ending, Record, RecordKind, RunStatus},
-    model::{Delta, ModelName, Part as ModelPart, Usage},
+    model::{Delta, ModelName, Part as ModelPart, Purpose, Usage},
     origin::Origin,
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
     results::show,
@@ -127,6 +128,7 @@ pub(super) struct Talk<'a> {
     conversations: HashMap<CallPath, Conversation>,
     open: BTreeMap<CallPath, Open>,
     used: BTreeMap<(Arc<str>, String), Usage>,
+    context: context::Context,
     leaving: Option<Leaving>,
     /// No more input comes: the chat is left when all of it is answered.
     over: bool,
@@ -177,6 +179,7 @@ impl<'a> Talk<'a> {
             conversations: HashMap::new(),
             open: BTreeMap::new(),
             used: BTreeMap::new(),
+            context: context::Context::default(),
             leaving: None,
             over: false,
             since: None,
@@ -554,7 +557,9 @@ impl<'a> Talk<'a> {
                     self.face.compose(&show(&value));
                 }
             }
-            RecordKind::ModelAnswered { message, finish, .. } => {
+            RecordKind::ModelAnswered { message, finish, .. }
+                if record.step.request() == Some(Purpose::Answer) =>
+            {
                 let Some(conversation) = self.conversations.get(path) else { return };
                 let text = message.text();
                 let has_text = message
@@ -582,6 +587,9 @@ impl<'a> Talk<'a> {
                 };
                 self.face
                     .note(&format!("{chain}{library} talks to you; /done ends this conversation{tainted}"));
+            }
+            RecordKind::Compacted(compaction) if self.conversations.contains_key(path) => {
+                self.compacted(compaction);
             }
             RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
@@ -629,7 +637,8 @@ impl<'a> Talk<'a> {
         }
         let unsaid = self.run.as_ref().map(|run| run.interjector.take_all()).unwrap_or_default();
         unsaid.into_iter().rev().for_each(|text| self.queue.push_front(text));
-        let Turn { failure, .. } = turn;
+        let Turn { failure, context, .. } = turn;
+        self.takes(*context, failure.is_none());
         if std::mem::take(&mut self.aside) {
             // Nothing new was said.
         } else if let Some(failure) = failure {
@@ -712,6 +721,7 @@ impl<'a> Talk<'a> {
     fn begin_again(&mut self) {
         self.conversations.clear();
         self.used.clear();
+        self.context = context::Context::default();
         self.next.clear();
         self.remembered.clear();
         self.aside = false;
@@ -733,6 +743,7 @@ impl<'a> Talk<'a> {
         if total.total() > 0 {
             about.push(used(total));
         }
+        about.extend(self.context.short());
         let doing = self.since.map(|since| {
             let call = self.open.iter().rfind(|(path, _)| **path != CallPath::root());
             let what = call.map_or("answering".into(), |(_, open)| open.function.to_string());

@@ -2,7 +2,7 @@
 
 use llm_do_core::{
     journal::{Record, RecordKind},
-    model::Part as ModelPart,
+    model::{Part as ModelPart, Purpose},
     question::{Answer, Given},
     results::show,
     step_name::StepName,
@@ -61,7 +61,9 @@ impl Transcript {
                 let name = attached_name(part).to_owned();
                 self.joining.push(Joined { number, name, path: self.attaching.take() });
             }
-            RecordKind::ModelAnswered { message, finish, .. } => {
+            RecordKind::ModelAnswered { message, finish, .. }
+                if record.step.request() == Some(Purpose::Answer) =>
+            {
                 let text = message.text();
                 if !text.trim().is_empty() {
                     let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;

@@ -13,7 +13,7 @@ use llm_do::{Decisions, PastRun, Problem, Session};
 use llm_do_core::{
     call_path::CallPath,
     gate::Mode,
-    question::{Answer, Given, Question, QuestionId, Waiting},
+    question::{Answer, Given, Input, Question, QuestionId, Waiting},
     step_name::StepName,
 };
 use serde_json::Value;
@@ -128,11 +128,20 @@ fn decisions(args: &ResumeArgs, past: &PastRun) -> Result<Decisions, Complaint> 
                 "`llm-do runs show` names the questions that wait: --answer '0/2.0:input.0=\"blue\"'",
             ));
         };
-        let is_input =
-            waiting.iter().any(|waiting| waiting.id == id && matches!(waiting.question, Question::Input(_)));
-        let answer = match is_input {
-            true => Answer::Give { value: Arc::new(value) },
-            false => serde_json::from_value(value).map_err(|error| {
+        let asked = waiting.iter().find(|waiting| waiting.id == id).map(|waiting| &waiting.question);
+        let says_what = value.get("answer").is_some();
+        let answer = match asked {
+            // What the user does beside speaking: {"answer": "undo", "message": 2}.
+            Some(Question::Input(Input { conversation: Some(_), .. })) if says_what => {
+                serde_json::from_value(value).map_err(|error| {
+                    Complaint::wrong(format!("`--answer {text}`: {error}")).hint(
+                        "a conversation takes a text, {\"answer\": \"undo\", \"message\": 2}, {\"answer\": \"compact\"}, \
+                         {\"answer\": \"undo_compaction\"} or {\"answer\": \"end\"}",
+                    )
+                })?
+            }
+            Some(Question::Input(_)) => Answer::Give { value: Arc::new(value) },
+            _ => serde_json::from_value(value).map_err(|error| {
                 Complaint::wrong(format!("`--answer {text}`: {error}"))
                     .hint("an approval takes {\"answer\": \"approve\"}, {\"answer\": \"deny\"} or {\"answer\": \"edit\", \"input\": …}")
             })?,

@@ -10,12 +10,12 @@ use llm_do_core::{
     engine::{Failure, FailureKind},
     event::Event,
     journal::{Ending, Record, RecordKind},
-    model::{Delta, Message, ModelName, Part},
+    model::{Delta, Message, ModelName, Part, Purpose},
     question::{Answer, Question},
     server_tool::ServerUse,
     step_name::StepName,
 };
-use llm_do_records::duration;
+use llm_do_records::{compacted, duration};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -171,7 +171,9 @@ impl Progress {
                 }
             }
             RecordKind::ModelRequested { attempt, .. } => {
-                let doing = if *attempt == 0 {
+                let doing = if record.step.request() == Some(Purpose::Summary) {
+                    "summarising older turns".to_owned()
+                } else if *attempt == 0 {
                     "thinking".to_owned()
                 } else {
                     format!("asking again ({})", attempt + 1)
@@ -195,6 +197,11 @@ impl Progress {
                         &format!("{}", self.paint.dim(format!("· answered: {tokens}"))),
                     );
                 }
+            }
+            RecordKind::Compacted(compaction) => {
+                let said = compacted(compaction);
+                let line = format!("· {}", visible::start(&visible::line(&said), FAILURE));
+                self.line(&path.keyed("compacted"), &format!("{}", self.paint.dim(line)));
             }
             RecordKind::ModelFailed { error } => {
                 state.doing(path, Some("waiting to ask again".into()));

@@ -8,6 +8,7 @@ mod chat;
 mod chat_commands;
 mod check;
 mod conditions;
+mod context;
 mod faults;
 mod gate_explain;
 mod grants;

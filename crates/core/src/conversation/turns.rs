@@ -49,6 +49,10 @@ pub enum Heard {
     Aside,
     /// The user is listened to again, at an earlier place.
     Undone,
+    /// The conversation is to be compacted, and the user is listened to again.
+    Compact,
+    /// There was no compaction to take back. The user is listened to again.
+    NotCompacted,
     /// The conversation is over.
     End,
 }
@@ -58,8 +62,8 @@ pub enum Heard {
 pub(super) struct UserMessage {
     /// Its number. The first message of a conversation is number 0.
     number: u32,
-    /// The messages before it.
-    at: usize,
+    /// The messages before it in the history.
+    pub(super) at: usize,
     /// The turns before it.
     turn: u32,
     /// The contents that the conversation had received before it.
@@ -77,7 +81,7 @@ impl Conversation {
     /// What the model has said since the user's last message.
     pub(super) fn said_by_model(&self, cut_off: bool) -> Said {
         let since = self.user.last().map_or(0, |message| message.at);
-        let own = self.messages[since..].iter().filter(|message| message.role == Role::Assistant);
+        let own = self.history[since..].iter().filter(|message| message.role == Role::Assistant);
         let text =
             own.map(|message| message.text()).rfind(|text| !text.trim().is_empty() && text != super::EMPTY);
         Said { text: text.unwrap_or_default().into(), cut_off }
@@ -130,6 +134,9 @@ impl Conversation {
                 self.undo(*message);
                 Heard::Undone
             }
+            Answer::Compact { .. } => Heard::Compact,
+            Answer::UndoCompaction if self.undo_compaction() => Heard::Undone,
+            Answer::UndoCompaction => Heard::NotCompacted,
             _ if self.close(number) => Heard::Message,
             _ => Heard::End,
         }
@@ -168,13 +175,14 @@ impl Conversation {
     /// Takes the user's next message, with what joins it. The limits of an answer begin anew.
     fn said(&mut self, number: u32, text: Part, joined: Vec<Joining>) {
         self.listen();
-        let (at, turn, trail) = (self.messages.len(), self.turn, self.trail.clone());
+        let (at, turn, trail) = (self.history.len(), self.turn, self.trail.clone());
         let joins = joined.iter().map(|joining| joining.part.clone());
         let message = self.next_message(Role::User, std::iter::once(text).chain(joins).collect());
         self.received(joined.iter().map(|joining| joining.content.clone()));
         self.user.push(UserMessage { number, at, turn, trail, joined });
         self.push(message);
         self.invalid_outputs = 0;
+        self.summary_failed = false;
         self.repeats.clear();
         self.state = State::Ask;
     }
@@ -204,9 +212,9 @@ impl Conversation {
         // The message may be said again, with what had joined it.
         self.joining.splice(0..0, joined);
         self.user.truncate(position);
-        let kept: Vec<_> = self.messages.drain(..).take(at).collect();
-        (self.digest, self.tokens, self.trail) = ("".into(), 0, trail);
-        kept.into_iter().for_each(|message| self.push(message));
+        self.history.truncate(at);
+        self.trail = trail;
+        self.send_again();
         self.repeats.clear();
         self.state = State::Listening(self.said_by_model(false));
         true

@@ -4,26 +4,25 @@ mod asides;
 mod attachments;
 mod calls;
 mod code;
+mod context;
 mod conversation;
 mod ensures;
 mod enter;
 mod explain;
 mod input;
 mod prepare;
+mod request;
 mod server_tools;
 mod sets;
 
-use super::retry::wait_before_retry;
 use crate::{
     account::Wanted,
     authority::Access,
     call_path::CallPath,
     conversation::{Conversation, Next, PlannedCall, Said},
     definition::WorkerDefinition,
-    driver::{CutOff, Step, StepEnd},
     engine::{Engine, Frame},
-    estimate::{Estimate, estimate_text},
-    event::Event,
+    estimate::Estimate,
     function::{
         Composite, CompositeCall, Concurrency, Effects, Function, FunctionMeta, Implementation, MainArgument,
         OutputSchema, Touch, tool_name,
@@ -31,29 +30,23 @@ use crate::{
     gate::Policy,
     journal::RecordKind,
     ledger::reserve,
-    model::{Delta, DeltaSink, FinishReason, Model, ModelRequest, ModelResponse, Part, Usage},
+    model::{FinishReason, Message, Model, Purpose, Usage},
     origin::Trail,
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     question::{Answer as UserAnswer, Given},
     risk::Risk,
     schema::sha256,
     send::BoxFuture,
-    step_name::{Attempt, StepName},
+    step_name::StepName,
 };
 pub(crate) use asides::attached;
 pub use attachments::media_type;
 pub(super) use enter::tools_again;
 pub use explain::explain;
-use futures_util::future::{Either, select};
 use prepare::Prepared;
+use request::{Answered, Request};
 use serde_json::Value;
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
 
 /// A worker as a function (`docs/reference/loop.md`). `reference` is its name at the caller.
 pub fn function(
@@ -259,13 +252,15 @@ impl<'a> Talk<'a> {
         trail: &'a mut Trail,
         estimate: &'a mut Estimate,
     ) -> Self {
-        let fixed = prepared.frame.ledger().map_or(0, |_| prepared.fixed_tokens());
+        let counts =
+            prepared.frame.ledger().is_some() || prepared.context.is_some() || prepared.setup.with_user;
+        let fixed = if counts { prepared.fixed_tokens() } else { 0 };
         Self { prepared, call, usage, trail, fixed, estimate }
     }
 
     /// Goes on until the model has answered.
     async fn answer(&mut self, conversation: &mut Conversation) -> Result<Answer, Stop> {
-        let Self { prepared, call, usage, trail, fixed, estimate } = self;
+        let (prepared, call) = (self.prepared, self.call);
         let driver = &*call.engine.host().driver;
         let repair = |turn, message| {
             driver.record(call.path, StepName::Repair(turn), RecordKind::MessageAdded { message })
@@ -274,7 +269,7 @@ impl<'a> Talk<'a> {
             if driver.cancelled() {
                 return Err(Halt::Cancelled.into());
             }
-            **trail = conversation.trail().clone();
+            *self.trail = conversation.trail().clone();
             match conversation.next() {
                 Next::Ask => {
                     if prepared.setup.with_user
@@ -283,7 +278,8 @@ impl<'a> Talk<'a> {
                     {
                         conversation.said_meanwhile(&value);
                     }
-                    let (message, finish) = ask(prepared, call, conversation, *fixed, estimate, usage)
+                    let (message, finish) = self
+                        .ask(conversation)
                         .await
                         .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
                     conversation.received_answer(call.path, &message);
@@ -297,7 +293,7 @@ impl<'a> Talk<'a> {
                     count(prepared, call, StepName::ReserveCalls(turn), calls.count())
                         .await
                         .map_err(|stop| stop.with_partial(|| conversation.last_text()))?;
-                    let made = calls::make(prepared, call, turn, trail, &planned, usage).await?;
+                    let made = calls::make(prepared, call, turn, self.trail, &planned, self.usage).await?;
                     conversation.received(made.contents);
                     conversation.results(made.results, made.blobs);
                     if made.stopped {
@@ -312,7 +308,8 @@ impl<'a> Talk<'a> {
                     count(prepared, call, StepName::ReserveEnsures(turn), prepared.judges.len())
                         .await
                         .map_err(|stop| stop.with_partial(|| Some((*output).clone())))?;
-                    let (said, contents) = ensures::ask(prepared, call, turn, trail, &output, usage).await?;
+                    let (said, contents) =
+                        ensures::ask(prepared, call, turn, self.trail, &output, self.usage).await?;
                     conversation.received(contents);
                     if let Some(message) = conversation.ensured(&said) {
                         repair(turn, message)?;
@@ -336,7 +333,31 @@ impl<'a> Talk<'a> {
     }
 }
 
-type Answered = (Arc<crate::model::Message>, crate::model::FinishReason);
+impl Talk<'_> {
+    /// One turn of the conversation, which is compacted first if it would not fit.
+    async fn ask(&mut self, conversation: &mut Conversation) -> Result<(Arc<Message>, FinishReason), Stop> {
+        self.fit(conversation).await?;
+        let prepared = self.prepared;
+        let estimated = self.estimated(conversation);
+        let request = Request {
+            purpose: Purpose::Answer,
+            number: conversation.turn(),
+            conversation,
+            system: &prepared.system,
+            messages: conversation.messages(),
+            sent: (conversation.head(), Arc::clone(conversation.digest())),
+            tools: &prepared.tools,
+            server_tools: &prepared.server_tools,
+            output: prepared.native_output.as_ref(),
+            settings: prepared.settings.clone(),
+            tokens: self.estimate.next(estimated),
+        };
+        let Answered { message, finish, usage } = request::send(prepared, self.call, request).await?;
+        self.estimate.answered(estimated, &usage);
+        *self.usage = self.usage.plus(usage);
+        Ok((message, finish))
+    }
+}
 
 /// Counts calls before any of them is made.
 async fn count(
@@ -349,189 +370,4 @@ async fn count(
     let wanted = Wanted { calls: u32::try_from(calls).unwrap_or(u32::MAX), ..Wanted::default() };
     let driver = &*call.engine.host().driver;
     reserve(account, driver, call.path, name, wanted).await.map(drop)
-}
-
-/// Maximum tokens of one answer under a budget, if neither the worker nor the model has a known maximum. Every
-/// provider accepts it.
-const UNSTATED: u32 = 4096;
-
-/// One turn: sends requests until one is answered, or retries, time or budget are used up.
-async fn ask(
-    prepared: &Prepared,
-    call: &CompositeCall<'_>,
-    conversation: &Conversation,
-    fixed: u64,
-    estimate: &mut Estimate,
-    usage: &mut Usage,
-) -> Result<Answered, Stop> {
-    let host = call.engine.host();
-    let driver = &*host.driver;
-    let frame = &prepared.frame;
-    let turn = conversation.turn();
-    let limits = &prepared.setup.limits;
-    let estimated = fixed.saturating_add(conversation.tokens());
-    for attempt in 0.. {
-        let of = Attempt { turn, attempt };
-        let mut settings = prepared.settings.clone();
-        let mut reservation = None;
-        if let Some(account) = frame.ledger() {
-            let output = settings.max_tokens.or(prepared.terms.max_output).unwrap_or(UNSTATED);
-            let wanted = Wanted {
-                turns: u32::from(attempt == 0),
-                request: Some((estimate.next(estimated), output.into())),
-                price: prepared.terms.price,
-                ..Wanted::default()
-            };
-            let made = reserve(account, driver, call.path, StepName::Reserve(of), wanted).await?;
-            settings.max_tokens = made.output_tokens();
-            reservation = Some(made);
-        }
-        let sink =
-            Sink { engine: call.engine, path: call.path, turn, said: stoppable(call).then(Mutex::default) };
-        let request = ModelRequest {
-            conversation: call.path,
-            run: &host.run,
-            worker: &prepared.setup.worker,
-            turn,
-            model: &prepared.model_name,
-            system: &prepared.system,
-            messages: conversation.messages(),
-            tools: &prepared.tools,
-            server_tools: &prepared.server_tools,
-            settings: &settings,
-            output: prepared.native_output.as_ref(),
-        };
-        let asked = AtomicBool::new(false);
-        let deadline = frame.remaining(driver).await;
-        let stepped = driver
-            .step(Step {
-                path: call.path,
-                name: StepName::Model(of),
-                intent: Some(RecordKind::ModelRequested {
-                    turn,
-                    attempt,
-                    head: conversation.head(),
-                    digest: Arc::clone(conversation.digest()),
-                    max_tokens: settings.max_tokens,
-                }),
-                deadline,
-                cut_off: CutOff::Again,
-                run: Box::pin(async {
-                    asked.store(true, Ordering::Relaxed);
-                    let responded = match sink.said {
-                        None => prepared.model.respond(request, &sink).await,
-                        Some(_) => {
-                            let responding = prepared.model.respond(request, &sink);
-                            match select(responding, driver.stopped()).await {
-                                Either::Left((responded, _)) => responded,
-                                Either::Right(((), responding)) => {
-                                    drop(responding);
-                                    Ok(sink.cut_off(estimated))
-                                }
-                            }
-                        }
-                    };
-                    match responded {
-                        Ok(response) => RecordKind::ModelAnswered {
-                            message: conversation.answer_message(&response),
-                            finish: response.finish,
-                            usage: response.usage.priced(prepared.terms.price.as_ref()),
-                        },
-                        Err(mut error) => {
-                            error.message = host.redact.text(&error.message).into_owned();
-                            RecordKind::ModelFailed { error }
-                        }
-                    }
-                }),
-            })
-            .await?;
-        if let Some(reservation) = reservation {
-            let end = match &stepped.end {
-                StepEnd::Done(end) => end,
-                StepEnd::TimedOut => &RecordKind::TimedOut { after_ms: 0 },
-            };
-            reservation.settle(driver, end, asked.into_inner()).await;
-        }
-        let error = match stepped.end {
-            StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage: used }) => {
-                estimate.answered(estimated, &used);
-                *usage = usage.plus(used);
-                return Ok((message, finish));
-            }
-            StepEnd::Done(RecordKind::ModelFailed { error }) => error,
-            StepEnd::Done(other) => {
-                return Err(Halt::unexpected(call.path, &StepName::Model(of), &other).into());
-            }
-            StepEnd::TimedOut => {
-                let message = format!(
-                    "`{}` ran out of its working time while it waited for its model",
-                    prepared.setup.worker
-                );
-                return Err(Stop::failed(FailureKind::Timeout, message));
-            }
-        };
-        if driver.listens() {
-            driver.emit(Event::Discard { path: call.path.clone(), turn });
-        }
-        let random = if error.is_transient() && error.retry_after().is_none() {
-            driver.random(call.path, StepName::Jitter(of))?
-        } else {
-            0
-        };
-        let Some(wait) = wait_before_retry(&error, attempt, limits.request_retries, random) else {
-            let tries =
-                if attempt == 0 { String::new() } else { format!(" (after {} attempts)", attempt + 1) };
-            return Err(Stop::failed(FailureKind::Model, format!("{}{tries}", error.message)));
-        };
-        pause(call, frame, of, wait).await?;
-    }
-    unreachable!("attempts end by an answer or by `request_retries`")
-}
-
-/// Waits before a retry. The time does not count as working time.
-async fn pause(call: &CompositeCall<'_>, frame: &Frame, of: Attempt, wait: Duration) -> Result<(), Halt> {
-    let driver = &*call.engine.host().driver;
-    driver.sleep(call.path, StepName::Wait(of), wait).await?;
-    frame.waited(wait, driver).await;
-    Ok(())
-}
-
-/// Whether a person may stop an answer in this run: somebody takes part in it.
-fn stoppable(call: &CompositeCall<'_>) -> bool {
-    call.engine.host().chat || call.engine.host().attended
-}
-
-/// Emits deltas as events of their call.
-struct Sink<'a> {
-    engine: &'a Engine,
-    path: &'a CallPath,
-    turn: u32,
-    /// The text that has arrived, if the answer can be stopped.
-    said: Option<Mutex<String>>,
-}
-
-impl Sink<'_> {
-    /// What has arrived of an answer that was stopped. The provider does not tell what it cost, so its tokens are
-    /// estimated, `input` as those of the request.
-    fn cut_off(&self, input: u64) -> ModelResponse {
-        let said = self.said.as_ref().map(|said| said.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let text = said.unwrap_or_default();
-        let usage = Usage {
-            input_tokens: Some(input),
-            output_tokens: Some(estimate_text(text.len())),
-            ..Usage::default()
-        };
-        ModelResponse { parts: vec![Part::text(text)], finish: FinishReason::Stopped, usage }
-    }
-}
-
-impl DeltaSink for Sink<'_> {
-    fn delta(&self, delta: Delta) {
-        if let (Some(said), Delta::Text { text }) = (&self.said, &delta) {
-            said.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
-        }
-        if self.engine.host().driver.listens() {
-            self.engine.emit(Event::Delta { path: self.path.clone(), turn: self.turn, delta });
-        }
-    }
 }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its world has failed")]
 
+mod context;
 mod conversations;
 mod delegation;
 mod ensures;

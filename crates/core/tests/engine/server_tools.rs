@@ -90,7 +90,7 @@ fn a_limit_of_cost_needs_the_price_of_a_use() {
     main.server_tools = Arc::new([ServerTool::CodeExecution]);
     main.limits.max_cost_usd = llm_do_core::price::Usd::dollars(1.0);
     let mut world = World::new().worker(main, vec![text("done")]);
-    world.terms = Terms { price: crate::limits::price(), max_output: None };
+    world.terms = Terms { price: crate::limits::price(), ..Terms::default() };
     let ran = world.run(json!({}));
     assert!(ran.failure().message.contains("server_use"), "{}", ran.failure().message);
 }

@@ -40,6 +40,7 @@ async fn ask(model: &LocalModel, max_tokens: u32) -> Result<ModelResponse, Model
         conversation: &path,
         run: "test",
         worker: "test",
+        purpose: Default::default(),
         turn: 0,
         model: &name,
         system: &Arc::from(""),

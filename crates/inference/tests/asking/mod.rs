@@ -113,6 +113,7 @@ impl Ask {
             conversation: &path,
             run: "test",
             worker: "test",
+            purpose: Default::default(),
             turn: 0,
             model: &name,
             system: &system,

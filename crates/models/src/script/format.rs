@@ -1,6 +1,6 @@
 //! The file format of scripts.
 
-use llm_do_core::model::{FinishReason, ModelError, ModelErrorKind, Usage};
+use llm_do_core::model::{FinishReason, ModelError, ModelErrorKind, Purpose, Usage};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 use serde_saphyr::{Error, Spanned};
@@ -61,6 +61,9 @@ pub(super) struct Entry {
 pub(super) struct When {
     pub(super) worker: Option<String>,
     pub(super) turn: Option<u32>,
+    /// Entries answer turns of conversations unless they say otherwise.
+    #[serde(default)]
+    pub(super) purpose: Purpose,
     pub(super) last: Option<String>,
     pub(super) last_regex: Option<Regex>,
 }

@@ -54,6 +54,7 @@ async fn ask_at(
         conversation: &CallPath::from(place),
         run: "run",
         worker,
+        purpose: Default::default(),
         turn,
         model: &name,
         system: &"".into(),

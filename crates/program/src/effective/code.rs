@@ -27,7 +27,7 @@ use llm_do_core::{
 use std::sync::Arc;
 
 /// Keys that apply only to a model, not to code.
-const OF_MODELS: [&str; 9] = [
+const OF_MODELS: [&str; 10] = [
     "instructions",
     "model",
     "model_settings",
@@ -37,6 +37,7 @@ const OF_MODELS: [&str; 9] = [
     "server_side_tools",
     "mode",
     "interaction",
+    "max_context_tokens",
 ];
 
 impl Context<'_> {

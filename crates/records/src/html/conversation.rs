@@ -6,13 +6,13 @@ use super::{
     value::{blob, json_block, text_block},
 };
 use crate::{
-    render::{duration, thousands},
+    render::{compacted, duration, thousands},
     whole::{WholeCall, WholeRun},
 };
 use llm_do_core::{
     call_path::CallPath,
     journal::{Record, RecordKind},
-    model::{Arguments, FinishReason, Message, Part, Role, ToolCall, ToolSpec, Usage},
+    model::{Arguments, FinishReason, Message, Part, Purpose, Role, ToolCall, ToolSpec, Usage},
     server_tool::{ServerTool, Source},
     step_name::StepName,
 };
@@ -27,6 +27,7 @@ pub(super) fn section(m: &mut Markup, run: &WholeRun, call: &WholeCall<'_>, rows
                 | RecordKind::MessageAdded { .. }
                 | RecordKind::ModelAnswered { .. }
                 | RecordKind::ModelFailed { .. }
+                | RecordKind::Compacted(_)
                 | RecordKind::Slept { .. }
                 | RecordKind::Limit { .. }
                 | RecordKind::Note { .. }
@@ -72,9 +73,13 @@ fn moment(m: &mut Markup, record: &Record, call: &WholeCall<'_>, rows: &Rows<'_>
                 RecordKind::ModelRequested { turn, .. } if other.step == record.step => Some(turn),
                 _ => None,
             });
+            if record.step.request() == Some(Purpose::Summary) {
+                m.worded("p", "dim", "Summary of older turns:");
+            }
             message(m, answer, turn.map(|turn| (&call.node.path, turn)), rows);
             m.worded("p", "dim small", &answered(*finish, *usage));
         }
+        RecordKind::Compacted(compaction) => m.worded("p", "notice", &compacted(compaction)),
         RecordKind::ModelFailed { error } => m.class("p", "bad", |m| {
             m.ours("The request failed: ");
             m.text(&error.message);

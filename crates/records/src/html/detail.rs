@@ -245,6 +245,11 @@ fn answered(m: &mut Markup, given: &Given) {
             m.ours("<b class=\"notice\">went back</b>");
             m.text(&format!(" to before message {message}"));
         }
+        Answer::Compact { keep } => {
+            m.ours("<b class=\"notice\">compacted the conversation</b>");
+            because(m, keep.as_deref());
+        }
+        Answer::UndoCompaction => m.ours("<b class=\"notice\">took the last compaction back</b>"),
         Answer::Again => m.ours("run it again"),
         Answer::Done { result } => {
             m.ours("it is done");

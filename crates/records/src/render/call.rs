@@ -1,6 +1,6 @@
 //! One call in full, as lines of text.
 
-use super::{Line, Tone, caller, duration, ending, moment, shown, source, thousands, tokens};
+use super::{Line, Tone, caller, compacted, duration, ending, moment, shown, source, thousands, tokens};
 use crate::{
     diff::{DiffLine, diff},
     whole::{WholeCall, WholeRun},
@@ -10,7 +10,7 @@ use llm_do_core::{
     function::Preview,
     gate::Rule,
     journal::{Record, RecordKind},
-    model::{Arguments, Blob, Message, Part, Role, Usage},
+    model::{Arguments, Blob, Message, Part, Purpose, Role, Usage},
     origin::Origins,
     question::{Answer, FILES, Given, Input, OPERATOR, Question},
     server_tool::{ServerTool, Source},
@@ -247,6 +247,13 @@ impl Text {
             Answer::Undo { message } => {
                 self.line(Tone::Notice, &format!("{who} went back to before message {message}"));
             }
+            Answer::Compact { keep } => {
+                let keep = keep.as_ref().map(|keep| format!(", keeping: {keep}")).unwrap_or_default();
+                self.line(Tone::Notice, &format!("{who} compacted the conversation{keep}"));
+            }
+            Answer::UndoCompaction => {
+                self.line(Tone::Notice, &format!("{who} took the last compaction back"));
+            }
             Answer::Again => self.line(Tone::Notice, &format!("{who} let it run again")),
             Answer::Done { .. } => self.line(Tone::Notice, &format!("{who} counts it as done")),
             Answer::Abort => self.line(Tone::Bad, &format!("{who} ended the run")),
@@ -291,7 +298,12 @@ impl Text {
             RecordKind::MessageAdded { message } => self.message(record, message, ""),
             RecordKind::ModelAnswered { message, usage, .. } => {
                 let used = tokens(*usage);
-                self.message(record, message, &if used.is_empty() { used } else { format!("  {used}") });
+                let used = if used.is_empty() { used } else { format!("  {used}") };
+                let what = if record.step.request() == Some(Purpose::Summary) { ", a summary" } else { "" };
+                self.message(record, message, &format!("{what}{used}"));
+            }
+            RecordKind::Compacted(compaction) => {
+                self.at(record, Tone::Notice, &compacted(compaction));
             }
             RecordKind::ModelFailed { error } => {
                 self.at(record, Tone::Bad, &format!("the request failed: {}", error.message));

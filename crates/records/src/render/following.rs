@@ -1,6 +1,6 @@
 //! A run's records as lines of its tree, one after another as they come.
 
-use super::{Line, Tone, argument, duration, first_line, shown, state_of_ending, tokens};
+use super::{Line, Tone, argument, compacted, duration, first_line, shown, state_of_ending, tokens};
 use crate::{
     render::tone_of,
     run_state::{Open, RunState},
@@ -104,6 +104,12 @@ impl Following {
                     Answer::Undo { message } => {
                         (Tone::Notice, format!("{name} goes back to before message {message}"))
                     }
+                    Answer::Compact { .. } => {
+                        (Tone::Notice, format!("{name}: the user compacts the conversation"))
+                    }
+                    Answer::UndoCompaction => {
+                        (Tone::Notice, format!("{name}: the user takes the last compaction back"))
+                    }
                     Answer::Again => (Tone::Notice, format!("{name} runs again")),
                     Answer::Done { .. } => (Tone::Notice, format!("{name} counts as done")),
                     Answer::Abort => (Tone::Bad, format!("{name}: the operator ended the run")),
@@ -122,6 +128,9 @@ impl Following {
             }
             RecordKind::ModelFailed { error } => {
                 (Tone::Bad, format!("{name}: a request failed: {}", first_line(&error.message)))
+            }
+            RecordKind::Compacted(compaction) => {
+                (Tone::Dim, format!("{name}: {}", first_line(&compacted(compaction))))
             }
             RecordKind::Limit { what } => (Tone::Bad, first_line(what)),
             RecordKind::Note { text } => (Tone::Dim, first_line(text)),

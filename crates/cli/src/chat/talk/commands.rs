@@ -2,6 +2,7 @@
 //! help, how its arguments are completed and what it does. A new command is a new file here and a line in the table.
 
 mod attach;
+mod compact;
 mod copy;
 mod cost;
 mod help;
@@ -34,6 +35,7 @@ pub(in crate::chat) const COMMANDS: &[&Command] = &[
     &undo::UNDO,
     &undo::RETRY,
     &undo::EDIT,
+    &compact::COMPACT,
     &save::SAVE,
     &copy::COPY,
     &other_runs::FORK,

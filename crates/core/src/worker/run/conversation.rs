@@ -3,7 +3,7 @@
 //! Everything that the user says or does is the answer to a question of kind *input*, so a conversation is suspended,
 //! resumed and replayed like any other call that waits for the operator.
 
-use super::{Answer, Prepared, Talk, asides, begin};
+use super::{Answer as Answered, Prepared, Talk, asides, begin};
 use crate::{
     call_path::CallPath,
     conversation::Heard,
@@ -14,8 +14,8 @@ use crate::{
     journal::RecordKind,
     model::Usage,
     origin::Trail,
-    outcome::{FailureKind, Halt, Stop},
-    question::{Answer as UserAnswer, Turn},
+    outcome::{Failure, FailureKind, Halt, Stop},
+    question::{Answer, Turn},
     step_name::StepName,
 };
 use serde_json::Value;
@@ -95,21 +95,30 @@ pub(super) async fn hold(
         prepared.frame = frame.for_answer(call.path, conversation.turn(), driver).await;
         let answer = Talk::new(prepared, call, usage, trail, &mut estimate).answer(&mut conversation).await;
         let (mut said, mut failure) = match answer {
-            Ok(Answer::Output(value)) => return Ok(value),
-            Ok(Answer::Said(said)) => (said, None),
+            Ok(Answered::Output(value)) => return Ok(value),
+            Ok(Answered::Said(said)) => (said, None),
             Err(Stop::Failed(failure)) if conversation.is_closing() => return Err(failure.into()),
             Err(Stop::Failed(failure)) => (conversation.listen(), Some(failure)),
             Err(stop) => return Err(stop),
         };
+        // Waiting for the user, and what the user does beside speaking, is no part of an answer.
+        prepared.frame = frame.clone();
+        let mut not_compacted = None;
         loop {
             number += 1;
-            let turn = Turn { number, cut_off: said.cut_off, failure: failure.clone() };
+            let talk = Talk::new(prepared, call, usage, trail, &mut estimate);
+            let turn = Turn {
+                number,
+                cut_off: said.cut_off,
+                failure: not_compacted.take().or_else(|| failure.clone()),
+                context: Some(talk.context(&conversation)),
+            };
             let heard = call.engine.listen(&frame, call.path, said.clone(), turn).await?;
             match &heard {
-                UserAnswer::Attach { file } => {
+                Answer::Attach { file } => {
                     asides::attach(worker, prepared, call, &mut conversation, number, file).await?;
                 }
-                UserAnswer::Run { worker, input } => {
+                Answer::Run { worker, input } => {
                     asides::run(call, &mut conversation, number, worker, input, usage).await?;
                 }
                 _ => {}
@@ -118,6 +127,21 @@ pub(super) async fn hold(
                 Heard::Message => break,
                 Heard::Aside => {}
                 Heard::Undone => (said, failure) = (conversation.listen(), None),
+                Heard::Compact => {
+                    let keep = match &heard {
+                        Answer::Compact { keep } => keep.as_deref(),
+                        _ => None,
+                    };
+                    let mut talk = Talk::new(prepared, call, usage, trail, &mut estimate);
+                    not_compacted = match talk.compact_as_asked(&mut conversation, keep).await {
+                        Err(Stop::Failed(failure)) => Some(failure),
+                        compacted => compacted?,
+                    };
+                }
+                Heard::NotCompacted => {
+                    let message = "there is no compaction to take back";
+                    not_compacted = Some(Failure::new(FailureKind::InvalidInput, message));
+                }
                 // Without a result of its own, it is what was said last.
                 Heard::End => {
                     let last = || Ok(Arc::new(Value::String(said.text.to_string())));

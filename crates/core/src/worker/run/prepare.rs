@@ -2,6 +2,7 @@
 
 use super::{
     attachments,
+    context::ContextLimit,
     conversation::holds_conversation,
     ensures::{self, Judging},
     enter::{Entered, Handed, enter, tools, tools_again, translate_back},
@@ -45,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) native_output: Option<Arc<Value>>,
     pub(super) can_read_on: bool,
     pub(super) terms: Terms,
+    /// The most tokens of a request, if that is known.
+    pub(super) context: Option<ContextLimit>,
     handed: Vec<Handed>,
     returned_paths: Vec<String>,
 }
@@ -72,6 +75,7 @@ pub(super) async fn prepare(
             return Err(without_price(worker, &model_name, &whose, limit).into());
         }
     }
+    let declared = worker.limits.max_context_tokens;
     let granted = server_tools::granted(worker, call, &frame).await?;
     server_tools::check(worker, &granted, &*model)?;
     let with_user = holds_conversation(worker, call);
@@ -131,6 +135,7 @@ pub(super) async fn prepare(
                                 all: Arc::clone(&worker.ensures),
                             }),
                             can_read_on,
+                            max_context_tokens: declared.or(terms.context).or_else(|| model.context()),
                             can,
                             message: Conversation::first_message(parts),
                             origin,
@@ -140,17 +145,18 @@ pub(super) async fn prepare(
             }),
         })
         .await?;
-    let (system, specs, server_tools, ensures, can_read_on, first, origin) = match stepped.end {
+    let (system, specs, server_tools, ensures, can_read_on, context, first, origin) = match stepped.end {
         StepEnd::Done(RecordKind::ConversationStarted {
             system,
             tools,
             server_tools,
             ensures,
             can_read_on,
+            max_context_tokens,
             message,
             origin,
             ..
-        }) => (system, tools, server_tools, ensures, can_read_on, message, origin),
+        }) => (system, tools, server_tools, ensures, can_read_on, max_context_tokens, message, origin),
         StepEnd::Done(RecordKind::CallEnded { ending: crate::outcome::Ending::Failure(failure), .. }) => {
             return Err(failure.into());
         }
@@ -206,6 +212,7 @@ pub(super) async fn prepare(
         native_output,
         can_read_on,
         terms,
+        context: context.map(|tokens| ContextLimit { tokens, declared: declared.is_some() }),
         handed,
         returned_paths: worker.returned_paths.clone(),
     }))

@@ -5,7 +5,7 @@ use llm_do_core::{
     call_path::CallPath,
     model::{
         Capabilities, DeltaSink, Message, Model, ModelError, ModelName, ModelRequest, ModelResponse, Models,
-        Terms,
+        Purpose, Terms,
     },
     send::BoxFuture,
     server_tool::ServerTool,
@@ -23,6 +23,7 @@ pub(crate) type Script = Vec<Result<ModelResponse, ModelError>>;
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) path: CallPath,
+    pub(crate) purpose: Purpose,
     pub(crate) worker: String,
     pub(crate) model: String,
     pub(crate) temperature: Option<f64>,
@@ -39,6 +40,8 @@ pub(crate) struct Stage {
     pub(super) scripts: HashMap<String, Script>,
     pub(super) told: Mutex<HashMap<CallPath, usize>>,
     pub(crate) seen: Mutex<Vec<Seen>>,
+    /// What it answers to requests for summaries, in place of the script.
+    pub(super) summaries: Option<Result<ModelResponse, ModelError>>,
     pub(super) capabilities: Capabilities,
     pub(super) server_tools: bool,
     pub(super) delay: fn(&CallPath) -> usize,
@@ -74,6 +77,7 @@ impl Model for Stage {
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         self.seen.lock().unwrap().push(Seen {
             path: request.conversation.clone(),
+            purpose: request.purpose,
             worker: request.worker.to_owned(),
             model: request.model.to_string(),
             temperature: request.settings.temperature,
@@ -84,6 +88,10 @@ impl Model for Stage {
             max_tokens: request.settings.max_tokens,
             output: request.output.is_some(),
         });
+        if let (Purpose::Summary, Some(summary)) = (request.purpose, &self.summaries) {
+            let answer = summary.clone();
+            return Box::pin(async { answer });
+        }
         let line = {
             let mut told = self.told.lock().unwrap();
             let line = told.entry(request.conversation.clone()).or_default();

@@ -21,5 +21,5 @@ fn cost(talk: &Talk<'_>) -> String {
     }
     let lines =
         talk.used.iter().map(|((worker, model), usage)| format!("{worker}  {model}  {}", used(*usage)));
-    lines.collect::<Vec<_>>().join("\n")
+    lines.chain(talk.context_line()).collect::<Vec<_>>().join("\n")
 }

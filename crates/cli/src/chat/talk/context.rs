@@ -1,0 +1,108 @@
+//! How much of the model's context the conversation takes, and its compactions.
+
+use super::{Talk, VIA};
+use llm_do_core::{
+    conversation::Compaction,
+    question::{Answer, ContextUse, Given, Reply},
+};
+use llm_do_records::{compacted, thousands};
+use std::time::Instant;
+
+/// The percentage of the limit from which on the user is warned.
+const WARNED: u64 = 80;
+
+/// What is known of the context of the conversation that waits for the user, or waited last.
+#[derive(Default)]
+pub(super) struct Context {
+    used: Option<ContextUse>,
+    warned: bool,
+    /// The user has asked for a change, and is told what comes of it when the conversation waits again.
+    asked: bool,
+    /// What is said when that change is made.
+    changed: Option<&'static str>,
+}
+
+impl Context {
+    /// For the status row: `12k/200k`; without a known limit `12k`.
+    pub(super) fn short(&self) -> Option<String> {
+        let ContextUse { tokens, limit } = self.used?;
+        let limit = limit.map(|limit| format!("/{}", kilo(limit))).unwrap_or_default();
+        Some(format!("{}{limit}", kilo(tokens)))
+    }
+}
+
+impl Talk<'_> {
+    /// Takes how much the next request has. `done`: what the user asked for last was done.
+    pub(super) fn takes(&mut self, used: Option<ContextUse>, done: bool) {
+        if let Some(changed) = self.context.changed.take().filter(|_| done) {
+            self.face.note(changed);
+        }
+        (self.context.used, self.context.asked) = (used, false);
+        let Some(ContextUse { tokens, limit: Some(limit) }) = used else { return };
+        let share = tokens.saturating_mul(100) / limit.max(1);
+        if share >= WARNED && !self.context.warned {
+            self.face.note(&format!(
+                "the conversation takes {share} % of its context, {} of {} tokens: older turns will be compacted; /compact \
+                 does it now",
+                thousands(tokens),
+                thousands(limit)
+            ));
+        }
+        self.context.warned = share >= WARNED;
+    }
+
+    /// Shows a compaction.
+    pub(super) fn compacted(&mut self, compaction: &Compaction) {
+        if let (Some(used), true) = (&mut self.context.used, compaction.has_effect()) {
+            used.tokens = compaction.after;
+        }
+        if compaction.has_effect() || !self.context.asked {
+            self.face.note(&compacted(compaction));
+        }
+    }
+
+    /// Answers the conversation that waits for the user with a change of what the model is sent.
+    pub(super) fn change(&mut self, answer: Answer, changed: Option<&'static str>) {
+        let Some(pending) = self.pending.take() else {
+            self.face.problem(match self.run {
+                Some(_) => "an answer is being made: Ctrl-C stops it",
+                None => "there is nothing to compact yet",
+            });
+            return;
+        };
+        (self.context.asked, self.context.changed) = (true, changed);
+        self.since = Some(Instant::now());
+        let _ = pending.reply.send(Reply::Given(Given::operator(answer, VIA)));
+    }
+
+    /// A line about the context for `/cost`.
+    pub(super) fn context_line(&self) -> Option<String> {
+        let ContextUse { tokens, limit } = self.context.used?;
+        Some(match limit {
+            Some(limit) => format!("context  {} of {} tokens", thousands(tokens), thousands(limit)),
+            None => format!("context  {} tokens; the model's limit is not known", thousands(tokens)),
+        })
+    }
+}
+
+/// `999`, `12k`, `1.2M`.
+fn kilo(tokens: u64) -> String {
+    match tokens {
+        0..1_000 => tokens.to_string(),
+        1_000..1_000_000 => format!("{}k", tokens.div_ceil(1_000)),
+        _ => format!("{}.{}M", tokens / 1_000_000, tokens % 1_000_000 / 100_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_row_is_short() {
+        let of = |tokens, limit| Context { used: Some(ContextUse { tokens, limit }), ..Context::default() };
+        assert_eq!(of(12_000, Some(200_000)).short().as_deref(), Some("12k/200k"));
+        assert_eq!(of(999, Some(1_048_576)).short().as_deref(), Some("999/1.0M"));
+        assert_eq!(of(1_001, None).short().as_deref(), Some("2k"));
+    }
+}

@@ -1,0 +1,254 @@
+//! A request to a worker's model: its reservation, its retries, and its end.
+
+use super::Prepared;
+use crate::{
+    account::Wanted,
+    call_path::CallPath,
+    conversation::{Conversation, summary_message},
+    driver::{CutOff, Step, StepEnd},
+    engine::{Engine, Frame},
+    estimate::estimate_text,
+    event::Event,
+    function::CompositeCall,
+    journal::RecordKind,
+    ledger::reserve,
+    model::{
+        Delta, DeltaSink, FinishReason, Message, MessageId, ModelRequest, ModelResponse, ModelSettings, Part,
+        Purpose, ToolSpec, Usage,
+    },
+    outcome::{FailureKind, Halt, Stop},
+    server_tool::ServerTool,
+    step_name::{Attempt, RequestStep, StepName},
+    worker::retry::wait_before_retry,
+};
+use futures_util::future::{Either, select};
+use serde_json::Value;
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// Maximum tokens of one answer under a budget, if neither the worker nor the model has a known maximum. Every
+/// provider accepts it.
+const UNSTATED: u32 = 4096;
+
+/// A request for a turn of a conversation, or for a summary of it.
+pub(super) struct Request<'a> {
+    /// What it is for.
+    pub(super) purpose: Purpose,
+    /// The turn, or the number of the compaction.
+    pub(super) number: u32,
+    /// The conversation.
+    pub(super) conversation: &'a Conversation,
+    /// The instructions.
+    pub(super) system: &'a Arc<str>,
+    /// What is sent.
+    pub(super) messages: &'a [Arc<Message>],
+    /// The last message that is sent, and the hash over all of them.
+    pub(super) sent: (MessageId, Arc<str>),
+    pub(super) tools: &'a Arc<[ToolSpec]>,
+    pub(super) server_tools: &'a Arc<[ServerTool]>,
+    pub(super) output: Option<&'a Arc<Value>>,
+    pub(super) settings: ModelSettings,
+    /// The tokens that it sends, as expected.
+    pub(super) tokens: u64,
+}
+
+/// The answer to a request.
+pub(super) struct Answered {
+    pub(super) message: Arc<Message>,
+    pub(super) finish: FinishReason,
+    pub(super) usage: Usage,
+}
+
+/// Sends a request until it is answered, or retries, time or budget are used up.
+pub(super) async fn send(
+    prepared: &Prepared,
+    call: &CompositeCall<'_>,
+    request: Request<'_>,
+) -> Result<Answered, Stop> {
+    let host = call.engine.host();
+    let driver = &*host.driver;
+    let frame = &prepared.frame;
+    let limits = &prepared.setup.limits;
+    let Request { purpose, number: turn, conversation, tokens, .. } = request;
+    for attempt in 0.. {
+        let of = Attempt { turn, attempt };
+        let name = |step| StepName::of_request(purpose, of, step);
+        let mut settings = request.settings.clone();
+        let mut reservation = None;
+        if let Some(account) = frame.ledger() {
+            let output = settings.max_tokens.or(prepared.terms.max_output).unwrap_or(UNSTATED);
+            let begins = purpose == Purpose::Answer && attempt == 0;
+            let wanted = Wanted {
+                turns: u32::from(begins),
+                request: Some((tokens, output.into())),
+                price: prepared.terms.price,
+                ..Wanted::default()
+            };
+            let made = reserve(account, driver, call.path, name(RequestStep::Reserve), wanted).await?;
+            settings.max_tokens = made.output_tokens();
+            reservation = Some(made);
+        }
+        let sink = Sink {
+            engine: call.engine,
+            path: call.path,
+            turn,
+            shown: purpose == Purpose::Answer,
+            said: stoppable(call).then(Mutex::default),
+        };
+        let (head, digest) = request.sent.clone();
+        let request = ModelRequest {
+            conversation: call.path,
+            run: &host.run,
+            worker: &prepared.setup.worker,
+            purpose,
+            turn,
+            model: &prepared.model_name,
+            system: request.system,
+            messages: request.messages,
+            tools: request.tools,
+            server_tools: request.server_tools,
+            settings: &settings,
+            output: request.output,
+        };
+        let asked = AtomicBool::new(false);
+        let deadline = frame.remaining(driver).await;
+        let stepped = driver
+            .step(Step {
+                path: call.path,
+                name: name(RequestStep::Model),
+                intent: Some(RecordKind::ModelRequested {
+                    turn,
+                    attempt,
+                    head,
+                    digest,
+                    max_tokens: settings.max_tokens,
+                }),
+                deadline,
+                cut_off: CutOff::Again,
+                run: Box::pin(async {
+                    asked.store(true, Ordering::Relaxed);
+                    let responded = match sink.said {
+                        None => prepared.model.respond(request, &sink).await,
+                        Some(_) => {
+                            let responding = prepared.model.respond(request, &sink);
+                            match select(responding, driver.stopped()).await {
+                                Either::Left((responded, _)) => responded,
+                                Either::Right(((), responding)) => {
+                                    drop(responding);
+                                    Ok(sink.cut_off(tokens))
+                                }
+                            }
+                        }
+                    };
+                    match responded {
+                        Ok(response) => RecordKind::ModelAnswered {
+                            message: match purpose {
+                                Purpose::Answer => conversation.answer_message(&response),
+                                Purpose::Summary => summary_message(&response),
+                            },
+                            finish: response.finish,
+                            usage: response.usage.priced(prepared.terms.price.as_ref()),
+                        },
+                        Err(mut error) => {
+                            error.message = host.redact.text(&error.message).into_owned();
+                            RecordKind::ModelFailed { error }
+                        }
+                    }
+                }),
+            })
+            .await?;
+        if let Some(reservation) = reservation {
+            let end = match &stepped.end {
+                StepEnd::Done(end) => end,
+                StepEnd::TimedOut => &RecordKind::TimedOut { after_ms: 0 },
+            };
+            reservation.settle(driver, end, asked.into_inner()).await;
+        }
+        let error = match stepped.end {
+            StepEnd::Done(RecordKind::ModelAnswered { message, finish, usage }) => {
+                return Ok(Answered { message, finish, usage });
+            }
+            StepEnd::Done(RecordKind::ModelFailed { error }) => error,
+            StepEnd::Done(other) => {
+                return Err(Halt::unexpected(call.path, &name(RequestStep::Model), &other).into());
+            }
+            StepEnd::TimedOut => {
+                let message = format!(
+                    "`{}` ran out of its working time while it waited for its model",
+                    prepared.setup.worker
+                );
+                return Err(Stop::failed(FailureKind::Timeout, message));
+            }
+        };
+        if driver.listens() && purpose == Purpose::Answer {
+            driver.emit(Event::Discard { path: call.path.clone(), turn });
+        }
+        let random = if error.is_transient() && error.retry_after().is_none() {
+            driver.random(call.path, name(RequestStep::Jitter))?
+        } else {
+            0
+        };
+        let Some(wait) = wait_before_retry(&error, attempt, limits.request_retries, random) else {
+            let tries =
+                if attempt == 0 { String::new() } else { format!(" (after {} attempts)", attempt + 1) };
+            return Err(Stop::failed(FailureKind::Model, format!("{}{tries}", error.message)));
+        };
+        pause(call, frame, name(RequestStep::Wait), wait).await?;
+    }
+    unreachable!("attempts end by an answer or by `request_retries`")
+}
+
+/// Waits before a retry. The time does not count as working time.
+async fn pause(call: &CompositeCall<'_>, frame: &Frame, name: StepName, wait: Duration) -> Result<(), Halt> {
+    let driver = &*call.engine.host().driver;
+    driver.sleep(call.path, name, wait).await?;
+    frame.waited(wait, driver).await;
+    Ok(())
+}
+
+/// Whether a person may stop an answer in this run: somebody takes part in it.
+fn stoppable(call: &CompositeCall<'_>) -> bool {
+    call.engine.host().chat || call.engine.host().attended
+}
+
+/// Emits deltas as events of their call.
+struct Sink<'a> {
+    engine: &'a Engine,
+    path: &'a CallPath,
+    turn: u32,
+    /// Whether its pieces are shown. Those of a summary are not.
+    shown: bool,
+    /// The text that has arrived, if the answer can be stopped.
+    said: Option<Mutex<String>>,
+}
+
+impl Sink<'_> {
+    /// What has arrived of an answer that was stopped. The provider does not tell what it cost, so its tokens are
+    /// estimated, `input` as those of the request.
+    fn cut_off(&self, input: u64) -> ModelResponse {
+        let said = self.said.as_ref().map(|said| said.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let text = said.unwrap_or_default();
+        let usage = Usage {
+            input_tokens: Some(input),
+            output_tokens: Some(estimate_text(text.len())),
+            ..Usage::default()
+        };
+        ModelResponse { parts: vec![Part::text(text)], finish: FinishReason::Stopped, usage }
+    }
+}
+
+impl DeltaSink for Sink<'_> {
+    fn delta(&self, delta: Delta) {
+        if let (Some(said), Delta::Text { text }) = (&self.said, &delta) {
+            said.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+        }
+        if self.shown && self.engine.host().driver.listens() {
+            self.engine.emit(Event::Delta { path: self.path.clone(), turn: self.turn, delta });
+        }
+    }
+}
