@@ -4,7 +4,7 @@ use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
     interpreter::{self, Candidate, Environment, Interpreter, InterpreterError, venv},
-    pool::{Key, Lease, Pool, Room, State},
+    pool::{Key, Lease, Pool, Room},
     prepared::{Preparing, Wanted},
     turns::Turns,
     view::{self, Given, Reach},
@@ -284,11 +284,6 @@ impl Python {
 
     fn pool(&self, reach: &Reach) -> Arc<Pool> {
         Arc::clone(self.pools().entry(reach.run.clone()).or_default())
-    }
-
-    /// The values that the functions of the reach's package share in its run.
-    pub(crate) fn state(&self, reach: &Reach) -> Arc<State> {
-        self.pool(reach).state(&reach.package)
     }
 
     /// The view of the processes of a reach, as the last of them got it.
