@@ -528,7 +528,7 @@ async fn a_declared_endpoint_gets_its_headers_and_its_key_or_none() {
             let server = TestServer::start(Script::new().turn(Reply::text("Hi.")));
             let mut custom = CustomProvider::new(format!("{}/x/v1/", server.url()));
             custom.api = api;
-            custom.stream = stream;
+            custom.stream = Some(stream);
             custom.api_key_env = with_key.then(|| "ANTHROPIC_API_KEY".to_owned());
             custom.headers.insert("x-team".into(), "blue".into());
             let providers = providers(server.url()).custom("gw", custom);

@@ -114,8 +114,8 @@ pub struct Provider {
     pub api_key_env: Option<String>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
-    /// Whether answers are streamed.
-    pub stream: bool,
+    /// Whether answers are streamed. `None`: the default of its protocol.
+    pub stream: Option<bool>,
     /// Where it is declared.
     pub span: Span,
 }
@@ -575,7 +575,7 @@ pub(crate) fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) ->
             .iter()
             .filter_map(|entry| Some((entry.key.clone(), entry.value.as_text()?.to_owned())))
             .collect(),
-        stream: node.get("stream").and_then(Node::as_flag).unwrap_or(true),
+        stream: node.get("stream").and_then(Node::as_flag),
         span: span.clone(),
     })
 }
