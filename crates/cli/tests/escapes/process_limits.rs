@@ -364,7 +364,7 @@ fn planted(world: &World) -> Tried {
         let script = "os.makedirs(RW + '/.git/hooks')\nwrite(RW + '/new.worker')\nreturn write(RW + '/.git/hooks/post-commit')";
         let ran = in_tier(world, tier, script);
         must(ran.verdict() == "ok", format!("it is refused now; change the outcome: {ran:?}"))?;
-        let found = before.planted(&rw).unwrap();
+        let found = before.set_aside_planted(&rw).unwrap();
         let places: Vec<_> = found.iter().map(|planted| &planted.place).collect();
         must(
             places == [&world.project("rw/.git"), &world.project("rw/new.worker")],
