@@ -360,7 +360,7 @@ impl Manifest {
     }
 }
 
-/// The finding for a manifest of an older form. What it restricts would not hold, so nothing is loaded without it.
+/// The finding for a manifest of an older form. Its restrictions would not hold, so nothing is loaded without them.
 fn older(tree: &dyn SourceTree, name: &str) -> Diagnostic {
     let new = MANIFESTS[0];
     Diagnostic::error(

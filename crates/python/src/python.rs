@@ -319,7 +319,7 @@ impl Python {
                 HostError(format!("the folders that processes could write can't be searched: {error}"))
             })?;
         }
-        // The view is made anew for each process: a name that must not be seen may have appeared since the last one.
+        // Each process gets a view of its own: a name that must not be seen may have appeared since the last one.
         let given = Arc::new(self.look(reach)?);
         self.views
             .lock()

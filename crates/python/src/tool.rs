@@ -470,7 +470,7 @@ impl<'a> Orchestration<'a, '_> {
         })
     }
 
-    /// Gives the code the answer to a call or a step, or ends the function where the code can't go on.
+    /// Gives the code the answer to a call or a step, or ends the function where the code can't continue.
     fn answer(&mut self, answered: Answered, waiting: &mut Vec<Waiting>) -> Result<Option<End>, Halt> {
         match answered {
             Answered::Step { cb, result } => match result {

@@ -104,7 +104,7 @@ impl Conversation {
         }
     }
 
-    /// Takes the user's next message. The limits of an answer begin anew.
+    /// Takes the user's next message. The limits of an answer start from zero.
     fn said(&mut self, number: u32, parts: Vec<Part>) {
         self.listen();
         let (at, turn, trail) = (self.messages.len(), self.turn, self.trail.clone());
