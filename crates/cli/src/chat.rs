@@ -85,7 +85,7 @@ fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotRea
         if !past.invocation().chat {
             let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
             return Err(Complaint::wrong(format!("run {id} is no chat"))
-                .hint(format!("`llm-do runs resume {id}` goes on with it"))
+                .hint(format!("`llm-do runs resume {id}` continues it"))
                 .into());
         }
         past.admits(&Decisions::default()).map_err(Problem::from)?;
@@ -101,12 +101,12 @@ fn ready(args: &ChatArgs, asked: &Asked, output: &Output) -> Result<Chat, NotRea
             Complaint::wrong(format!("`{}` is code, and holds no conversation", session.entry().id)).into()
         );
     }
-    // What is piped in are the turns.
+    // The lines of a pipe are the turns.
     let input = given(&args.run, &session, false)?;
     Ok(Chat { session, input, past: None })
 }
 
-/// The folder of the chat to go on with.
+/// The folder of the chat to continue.
 fn past(args: &ChatArgs) -> Result<Option<PathBuf>, NotReady> {
     let (Some(_) | None, last) = (&args.resume, args.r#continue);
     let project = args.run.program.project.as_deref();

@@ -1,4 +1,4 @@
-//! Our own pages on a terminal: headings, code and examples set off, and nothing else. What a model writes goes another
+//! Our own pages on a terminal: headings, code and examples set off, and nothing else. The text of a model goes another
 //! way.
 
 use crate::paint::Paint;

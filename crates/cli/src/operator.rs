@@ -202,7 +202,7 @@ impl Dialogue {
                         Edited::Unchanged => self.terminal.show("  nothing was changed\n"),
                         Edited::Wrong { text, problem } => {
                             self.problem("not usable:", &problem);
-                            self.terminal.show("  press e to go on editing\n");
+                            self.terminal.show("  press e to continue editing\n");
                             self.draft = Some(text);
                         }
                         Edited::Failed(problem) => self.problem("cannot edit:", &problem),

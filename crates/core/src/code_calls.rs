@@ -12,7 +12,7 @@ use crate::{
     journal::{RecordKind, UsedDefinition},
     ledger::reserve,
     model::{Blob, Usage},
-    origin::{Content, Trail},
+    origin::{Content, ContentKind, Origins, Trail},
     outcome::Ending,
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     question::Settlement,
@@ -26,6 +26,7 @@ use crate::{
 use serde_json::Value;
 use std::{
     collections::HashMap,
+    future::ready,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering},
@@ -42,6 +43,8 @@ const MOST_NESTED: usize = 64;
 const MOST_EFFECTS: u32 = 20_000;
 /// Maximum size of the results of its steps, all together, in bytes of JSON.
 const MOST_BYTES: u64 = 64 << 20;
+/// Maximum size of one value of the state of a package, in bytes of JSON.
+const MOST_STATE_BYTES: u64 = 1 << 20;
 
 /// The calls that one execution of a function of code makes. The key of each consists of the function, the arguments
 /// and an occurrence count, so that threads may interleave and a resumed run finds its records
@@ -60,6 +63,15 @@ pub struct CodeCalls<'a> {
     effects: AtomicU32,
     /// Size of the results of its steps so far.
     bytes: AtomicU64,
+}
+
+/// The result of a step, as its record has it.
+struct Kept {
+    path: CallPath,
+    value: Arc<Value>,
+    origins: Origins,
+    /// The time of the record.
+    at_ms: u64,
 }
 
 /// One call that code is about to make.
@@ -288,6 +300,66 @@ impl<'a> CodeCalls<'a> {
         name: &str,
         run: BoxFuture<'_, Result<Value, String>>,
     ) -> Result<Arc<Value>, Stop> {
+        let run = Box::pin(async move { run.await.map(|value| (value, Origins::TRUSTED)) });
+        Ok(self.keyed(function, name, run).await?.value)
+    }
+
+    /// Reads a value that the functions of the code's package share in this run, as a step; null if there is none. A
+    /// value that follows from untrusted content makes the code's own words untrusted.
+    ///
+    /// # Errors
+    /// As [`CodeCalls::step`].
+    pub async fn state(&self, function: &FunctionMeta, name: &str) -> Result<Arc<Value>, Stop> {
+        let shared = self.engine.host().driver.shared();
+        let step = format!("state get {name}");
+        let run = async {
+            let found = shared.state(&self.package, name).await;
+            let (value, origins) = found.unwrap_or((Arc::new(Value::Null), Origins::TRUSTED));
+            Ok((Value::clone(&value), origins))
+        };
+        let Kept { path, value, origins, .. } =
+            self.keyed(&repeatable(function), &step, Box::pin(run)).await?;
+        let kind = ContentKind::Result;
+        let content = Content { kind, call: path, function: step.into(), value: Arc::clone(&value), origins };
+        self.receive(content.shortened())?;
+        Ok(value)
+    }
+
+    /// Sets a value that the functions of the code's package share in this run, as a step. The value that is recorded
+    /// last counts.
+    ///
+    /// # Errors
+    /// The value is too large; otherwise as [`CodeCalls::step`].
+    pub async fn set_state(
+        &self,
+        function: &FunctionMeta,
+        name: &str,
+        value: Value,
+    ) -> Result<Arc<Value>, Stop> {
+        let bytes = size(&value);
+        if bytes > MOST_STATE_BYTES {
+            let message = format!(
+                "`{name}` was not set: a value of the state has {MOST_STATE_BYTES} bytes of JSON at most, and this one has \
+                 {bytes}. Keep large values in a file and its path in the state"
+            );
+            return Err(Failure::new(FailureKind::Limit, message).into());
+        }
+        let run = Box::pin(ready(Ok((value, Origins::TRUSTED))));
+        let step = format!("state set {name}");
+        let Kept { value, at_ms, .. } = self.keyed(&repeatable(function), &step, run).await?;
+        let origins = self.trail().emits(&value);
+        let shared = self.engine.host().driver.shared();
+        shared.set_state(&self.package, name, Arc::clone(&value), origins, at_ms).await;
+        Ok(value)
+    }
+
+    /// Runs an effect of the code as a step with a key.
+    async fn keyed(
+        &self,
+        function: &FunctionMeta,
+        name: &str,
+        run: BoxFuture<'_, Result<(Value, Origins), String>>,
+    ) -> Result<Kept, Stop> {
         self.effect(name)?;
         let host = self.engine.host();
         let path = self.path.keyed(&self.key(&format!("step-{}", tool_name(name))));
@@ -325,26 +397,22 @@ impl<'a> CodeCalls<'a> {
                 deadline,
                 cut_off,
                 run: Box::pin(async move {
-                    let ending = match run.await {
-                        Ok(value) => self.ending(step, host.redact.value(value)),
+                    let (ending, origins) = match run.await {
+                        Ok((value, origins)) => (self.ending(step, host.redact.value(value)), origins),
                         Err(message) => {
                             let message = host.redact.text(&message).into_owned();
-                            Ending::Failure(Failure::new(FailureKind::Tool, message))
+                            let failure = Failure::new(FailureKind::Tool, message);
+                            (Ending::Failure(failure), Origins::TRUSTED)
                         }
                     };
-                    RecordKind::ToolEnded {
-                        ending,
-                        blobs: Vec::new(),
-                        log: None,
-                        origins: Default::default(),
-                    }
+                    RecordKind::ToolEnded { ending, blobs: Vec::new(), log: None, origins }
                 }),
             })
             .await?;
         match stepped.end {
-            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), .. }) => {
+            StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Output(value), origins, .. }) => {
                 self.bytes.fetch_add(size(&value), Ordering::Relaxed);
-                Ok(value)
+                Ok(Kept { path, value, origins, at_ms: stepped.at_ms })
             }
             StepEnd::Done(RecordKind::ToolEnded { ending: Ending::Failure(failure), .. }) => {
                 Err(failure.into())
@@ -370,6 +438,11 @@ impl<'a> CodeCalls<'a> {
             RecordKind::Note { text: text.into() },
         )
     }
+}
+
+/// The function as a step that can be run again, whatever the function itself does.
+fn repeatable(function: &FunctionMeta) -> FunctionMeta {
+    FunctionMeta { risk: Risk::Read, ..function.clone() }
 }
 
 /// Size of a value as JSON.

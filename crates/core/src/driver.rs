@@ -163,7 +163,7 @@ pub trait Driver: MaybeSend + MaybeSync {
     /// Completes when the run is cancelled, for code that waits for something else at the same time.
     fn cancellation(&self) -> BoxFuture<'_, ()>;
     /// Completes while the user wants the answer under way to stop: the model's answer and the calls of tools end, and
-    /// the conversation goes on with the user's next message. Only steps look at this, and record that they were stopped.
+    /// the conversation continues with the user's next message. Only steps look at this, and record that they were stopped.
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }

@@ -63,7 +63,7 @@ impl<O: Operator> Operator for Deferring<O> {
 }
 
 /// The operator of an unattended run that does not wait: it denies calls and declines inputs. Settlements are left waiting,
-/// since only a person can know whether the effect took place, and so are conversations, which a person can go on with.
+/// since only a person can know whether the effect took place, and so are conversations, which a person can continue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unattended;
 

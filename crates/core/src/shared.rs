@@ -1,5 +1,5 @@
 //! The state that the calls of one run share, wherever they are made: the ledger, remembered answers, generated
-//! workers, and the texts of long results.
+//! workers, the texts of long results, and the state that code keeps.
 //!
 //! The engine reaches all of it through this port, which belongs to the driver. A driver of one process holds it
 //! [in memory](InProcess). A driver that makes calls in several processes holds it in one of them. None of it is the
@@ -16,6 +16,7 @@ use crate::{
     call_path::CallPath,
     origin::{Origins, Trail},
     send::{BoxFuture, MaybeSend, MaybeSync},
+    source::FunctionSource,
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -59,6 +60,24 @@ pub trait Shared: MaybeSend + MaybeSync {
     fn keep_result<'a>(&'a self, conversation: &'a CallPath, text: &'a str) -> BoxFuture<'a, usize>;
     /// The text with that number.
     fn result<'a>(&'a self, conversation: &'a CallPath, number: usize) -> BoxFuture<'a, Option<Arc<str>>>;
+
+    /// The value that code of this package has set under this name, with its origins (`ctx.state` in
+    /// `docs/guides/python-tools.md`).
+    fn state<'a>(
+        &'a self,
+        package: &'a FunctionSource,
+        name: &'a str,
+    ) -> BoxFuture<'a, Option<(Arc<Value>, Origins)>>;
+    /// Sets such a value, whose record was made at `at_ms`. A value that was recorded later stays: a resume sets the
+    /// recorded values again, and those of functions that ran side by side in any order.
+    fn set_state<'a>(
+        &'a self,
+        package: &'a FunctionSource,
+        name: &'a str,
+        value: Arc<Value>,
+        origins: Origins,
+        at_ms: u64,
+    ) -> BoxFuture<'a, ()>;
 
     /// The call at `path` has ended: its accounts, its generated workers and its results are dropped.
     fn ended<'a>(&'a self, path: &'a CallPath) -> BoxFuture<'a, ()>;

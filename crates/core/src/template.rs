@@ -7,7 +7,7 @@
 //! may come from a library (`docs/reference/sandbox.md`).
 //!
 //! Differences from the Python library: `docs/reference/templates.md`, held against that library's own cases by
-//! `tests/templates.rs`.
+//! `tests/templates/`.
 
 mod condition;
 mod error;

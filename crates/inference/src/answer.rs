@@ -65,7 +65,7 @@ impl<'model> Answer<'model> {
         }
     }
 
-    /// Drops what came of a call: it begins anew, by its grammar.
+    /// Drops the part of a call that was written: the call begins again, by its grammar.
     pub(crate) fn restart_call(&mut self) {
         self.call = Some(Vec::new());
     }

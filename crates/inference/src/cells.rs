@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 /// A context and what it holds.
 pub(crate) struct Cells<'model> {
     model: &'model LlamaModel,
-    /// Made by the first decoding, and made anew with more cells or another number of threads.
+    /// Made by the first decoding, and replaced by one with more cells or another number of threads.
     context: Option<LlamaContext<'model>>,
     sequences: Vec<Sequence>,
     /// Most tokens that may be held, of all conversations.
@@ -99,7 +99,7 @@ impl<'model> Cells<'model> {
     /// Lends a sequence for a conversation with these tokens; `None` if all are lent. It holds as many of the first
     /// tokens as possible, but never the last: its logits are needed.
     ///
-    /// A conversation that has only grown goes on in its own sequence. Any other gets a sequence that rests, which
+    /// A conversation that has only grown continues in its own sequence. Any other gets a sequence that rests, which
     /// forgets what it holds, and shares the cells of the conversation that begins alike.
     pub(crate) fn lend(&mut self, tokens: &[LlamaToken]) -> Option<SequenceId> {
         let begin = &tokens[..tokens.len().saturating_sub(1)];
@@ -132,7 +132,7 @@ impl<'model> Cells<'model> {
         Some(SequenceId(target))
     }
 
-    /// Takes a sequence back. What it holds is kept until its cells are needed.
+    /// Takes a sequence back. Its contents are kept until its cells are needed.
     pub(crate) fn take_back(&mut self, sequence: SequenceId) {
         self.sequences[sequence.0].lent = false;
     }
@@ -197,7 +197,7 @@ impl<'model> Cells<'model> {
         Ok(())
     }
 
-    /// Makes the context anew, with what the old one held.
+    /// Replaces the context, and keeps the contents of the old one.
     fn renew(&mut self, room: usize, threads: usize) -> Result<(), NotEvaluated> {
         let state = self.context.take().map(|context| {
             let mut state = vec![0; context.get_state_size()];

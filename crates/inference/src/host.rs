@@ -73,7 +73,7 @@ impl Replies {
         self.last.set(Instant::now());
     }
 
-    /// Tells now and then that work goes on.
+    /// Reports from time to time that work continues.
     pub(crate) fn keep_alive(&self) {
         if self.last.get().elapsed() > SIGN {
             self.send(&FromModel::Busy);

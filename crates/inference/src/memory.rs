@@ -5,8 +5,18 @@ use std::fs;
 /// Bytes of memory that this process may use: the machine's, or the limit of its control group. `None` where the system does
 /// not say.
 pub fn total() -> Option<u64> {
+    reported("MemTotal:")
+}
+
+/// Bytes of that memory that are free. `None` where the system does not say.
+pub(crate) fn free() -> Option<u64> {
+    reported("MemAvailable:")
+}
+
+/// A figure of the machine in bytes, or the limit of the control group of this process, whichever is less.
+fn reported(field: &str) -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = info.lines().find_map(|line| line.strip_prefix(field))?;
     let machine = line.split_whitespace().next()?.parse::<u64>().ok()? * 1024;
     let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
     let limit = limit.and_then(|limit| limit.trim().parse().ok());

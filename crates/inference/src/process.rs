@@ -2,6 +2,7 @@
 
 use crate::{
     host::ROLE,
+    memory,
     model::LoadError,
     wire::{self, Answer, Ask, FromModel, Machine, ToModel},
 };
@@ -36,6 +37,8 @@ const ENDING: Duration = Duration::from_secs(5);
 /// Memory of the process beside the weights and the conversations: the program, its buffers, address space that is
 /// reserved and never used.
 const OVERHEAD: u64 = 3 << 30;
+/// Memory that is taken for free where the system does not say.
+const MODEST_MEMORY: u64 = 4 << 30;
 /// Most bytes of text that one answer may stream. No window has room for more.
 const LONGEST_ANSWER: usize = 64 << 20;
 
@@ -148,7 +151,7 @@ impl Drop for Asked {
 fn prepare(binary: PathBuf, file: &Path, confinement: Confinement) -> io::Result<(Process, Machine)> {
     let file = file.canonicalize()?;
     let size = fs::metadata(&file)?.len();
-    let machine = Machine { cores: cores(), memory: free_memory() / 4 };
+    let machine = Machine { cores: cores(), memory: memory::free().unwrap_or(MODEST_MEMORY) / 4 };
     let view = ProcessView::empty().with_readable([binary.clone(), file.clone()]);
     let limits = Limits {
         // Weights may be repacked into a second copy, and conversations are copied when they need a larger context.
@@ -172,14 +175,6 @@ fn prepare(binary: PathBuf, file: &Path, confinement: Confinement) -> io::Result
 /// One for each core of those that this process is bound to and its control group pays for.
 fn cores() -> usize {
     num_cpus::get_physical().min(num_cpus::get()).max(1)
-}
-
-/// Bytes of free memory, if the system reports it; otherwise a modest estimate.
-fn free_memory() -> u64 {
-    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.map_or(4 << 30, |kilobytes| kilobytes * 1024)
 }
 
 /// A text of the process, without control characters and not too long.
@@ -230,7 +225,7 @@ impl Live {
         let (mut heard, mut seen) = (Instant::now(), 0);
         let reason = loop {
             tokio::select! {
-                // What has arrived counts before the time that has passed.
+                // A message that has arrived counts before the time that has passed.
                 biased;
                 message = messages.recv() => match message {
                     Some(Ok(message)) => {
@@ -264,7 +259,7 @@ impl Live {
                 () = sleep_until(heard + self.patience), if !pending.is_empty() => break self.hang(),
             }
         };
-        // From here on a request starts the process anew.
+        // From here on a request starts another process.
         orders.close();
         while let Some(order) = orders.recv().await {
             if let Order::Ask { id, events, .. } = order {

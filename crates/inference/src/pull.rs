@@ -224,7 +224,7 @@ async fn from_server(
     let resumed = fs::metadata(part).is_ok_and(|meta| meta.len() > 0);
     download(url, token, wanted, part, progress).await?;
     match verify(part, wanted, progress).await {
-        // What lay there may have been of another file: once more from the start.
+        // The earlier part may have been of another file: once more from the start.
         Err(SourceError::Hash { .. }) if resumed => {
             fs::remove_file(part)?;
             download(url, token, wanted, part, progress).await?;
@@ -297,7 +297,7 @@ async fn stream(
             file.rewind()?;
             *done = 0;
         }
-        // What lies here does not fit what they have.
+        // The part here does not fit the file there.
         416 => {
             file.set_len(0)?;
             *done = 0;

@@ -63,7 +63,7 @@ pub(crate) struct Ask {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum FromModel {
-    /// Loading or a long prompt goes on.
+    /// Loading or a long prompt continues.
     Busy,
     /// The model is ready for requests.
     Loaded,

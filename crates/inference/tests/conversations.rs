@@ -104,7 +104,7 @@ async fn children(together: &LocalModel, apart: &LocalModel) {
     let asks =
         ["Longest river?", "A river in France?", "The river of London?"].map(|it| ask(&system, it, 16));
     let answers = at_once_and_one_by_one(together, apart, &asks).await;
-    // What they have in common was evaluated once, although all came at the same time.
+    // The common beginning was evaluated once, although all came at the same time.
     let cached: Vec<u64> = answers.iter().map(|answer| answer.usage.cached_tokens.unwrap()).collect();
     assert_eq!(cached.iter().filter(|cached| **cached == 0).count(), 1, "{cached:?}");
     assert!(cached.iter().filter(|cached| **cached > 80).count() == 2, "{cached:?}");

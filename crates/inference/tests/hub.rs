@@ -123,7 +123,7 @@ async fn a_model_of_the_hub_is_found_pulled_listed_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path().join("models"));
     assert_eq!(store.locate(&file.name), Err(NotInstalled::OnHub("a/m:Q4_K_M".into())));
-    // What an earlier pull left is not fetched again.
+    // The part that an earlier pull left is not fetched again.
     std::fs::create_dir_all(dir.path().join("models/a/m")).unwrap();
     std::fs::write(dir.path().join("models/a/m/Q4_K_M.gguf.part"), &weights("m-Q4_K_M.gguf")[..5000])
         .unwrap();

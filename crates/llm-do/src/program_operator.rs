@@ -94,7 +94,7 @@ struct Open {
 }
 
 impl ProgramOperator {
-    /// Talks over these streams. To be called inside a tokio runtime, which must go on while the operator lives.
+    /// Talks over these streams. To be called inside a tokio runtime, which must run while the operator lives.
     pub fn new(
         reader: impl AsyncRead + Send + Unpin + 'static,
         mut writer: impl AsyncWrite + Send + Unpin + 'static,

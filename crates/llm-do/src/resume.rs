@@ -84,7 +84,7 @@ pub enum ResumeError {
     Halt(#[from] Halt),
 }
 
-/// A run that is to go on, read from its journal.
+/// A run that is to continue, read from its journal.
 #[derive(Debug)]
 pub struct PastRun {
     dir: PathBuf,
@@ -102,7 +102,7 @@ impl From<BadInvocation> for ResumeError {
 }
 
 impl PastRun {
-    /// Reads a run that was suspended, interrupted or cut off. What it was allowed is believed, so it must have been written
+    /// Reads a run that was suspended, interrupted or cut off. Its recorded permissions are believed, so it must have been written
     /// by the llm-do whose folder (`~/.llm-do`) is `home`: a project from somewhere else may bring runs along.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl PastRun {
         self.history().waiting()
     }
 
-    /// Whether it can go on with these decisions.
+    /// Whether it can continue with these decisions.
     ///
     /// # Errors
     /// A decision is about nothing that waits, or the run has an end.

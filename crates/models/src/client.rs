@@ -9,7 +9,8 @@ use reqwest::{Url, redirect};
 use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::{
-    sync::{Arc, OnceLock},
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -20,6 +21,8 @@ const CONNECT: Duration = Duration::from_secs(15);
 #[derive(Default)]
 pub(crate) struct Clients {
     made: [OnceLock<genai::Client>; 4],
+    /// The base addresses of endpoints whose streams have lost their first event.
+    unstreamed: Mutex<HashSet<String>>,
 }
 
 /// The requirements of an endpoint on its client.
@@ -61,6 +64,20 @@ impl Clients {
         }
         let client = build(needs)?;
         Ok(slot.get_or_init(|| client))
+    }
+
+    /// Whether the endpoint at this base address may stream its answers.
+    pub(crate) fn may_stream(&self, endpoint: &str) -> bool {
+        !self.unstreamed().contains(endpoint)
+    }
+
+    /// Asks the endpoint at this base address for whole answers from now on.
+    pub(crate) fn stop_streaming(&self, endpoint: &str) {
+        self.unstreamed().insert(endpoint.to_owned());
+    }
+
+    fn unstreamed(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.unstreamed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,24 +19,21 @@ pub struct CustomProvider {
     /// Headers sent with each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// False for an endpoint that can't stream: the answer then arrives in one piece.
-    #[serde(default = "yes")]
-    pub stream: bool,
-}
-
-fn yes() -> bool {
-    true
+    /// Whether answers are streamed; otherwise an answer arrives in one piece. `None`: they are, except in Gemini's
+    /// interface at an address that is not Google's (`docs/client-library.md`).
+    #[serde(default)]
+    pub stream: Option<bool>,
 }
 
 impl CustomProvider {
-    /// An endpoint that speaks OpenAI's chat completions, streams, and needs no key.
+    /// An endpoint that speaks OpenAI's chat completions and needs no key.
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
             api: Api::OpenAi,
             api_key_env: None,
             headers: BTreeMap::new(),
-            stream: true,
+            stream: None,
         }
     }
 }

@@ -88,6 +88,18 @@ impl Whom {
         self.error(ModelErrorKind::Network, &format!("the answer is garbled: {cause}"))
     }
 
+    /// The first event of a stream is lost. The next attempt, at once, asks for a whole answer.
+    pub(crate) fn no_start(&self) -> ModelError {
+        let what = format!(
+            "the first event of the stream is lost, as happens behind a byte order mark; the next request asks {} for the \
+             answer in one piece. `stream: false` in `providers` saves the first request",
+            self.host
+        );
+        let mut error = self.error(ModelErrorKind::Network, &what);
+        error.retry_after_ms = Some(0);
+        error
+    }
+
     /// No data arrived within the idle timeout.
     pub(crate) fn timeout(&self) -> ModelError {
         let what = format!("{} sent nothing for {} seconds", self.host, self.idle.as_secs_f32());

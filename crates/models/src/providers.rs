@@ -75,7 +75,8 @@ struct Access {
     key: Option<String>,
     key_var: Option<Arc<str>>,
     headers: BTreeMap<String, String>,
-    stream: bool,
+    /// Whether answers are streamed, if the program says so.
+    stream: Option<bool>,
 }
 
 impl Models for Providers {
@@ -261,7 +262,7 @@ impl Providers {
             key,
             key_var: key_var.map(Arc::from),
             headers: BTreeMap::new(),
-            stream: true,
+            stream: None,
         })
     }
 
@@ -303,7 +304,7 @@ impl Providers {
             },
             whom,
             official,
-            stream: stream && self.streaming,
+            stream: self.streaming && stream.unwrap_or(wire != Wire::Gemini || is_google(&url)),
         })
     }
 }
@@ -351,6 +352,12 @@ fn host(url: &Url) -> String {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     }
+}
+
+/// Whether Google answers at this address. Gateways may send a finish reason with each event of a Gemini stream, of which
+/// `genai` reads the first only.
+fn is_google(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| host.ends_with(".googleapis.com"))
 }
 
 fn same_host(own: &str, other: &str) -> bool {

@@ -53,7 +53,52 @@ pub(crate) struct Reader {
     torn: String,
     /// The number of pieces of that event.
     pieces: u32,
+    start: Start,
     draft: Draft,
+}
+
+/// Whether the first event of a stream has arrived.
+///
+/// `genai` takes a byte order mark for a part of the first line, and passes over lines that it does not know. The first
+/// frame is then empty, or lacks its first line, and looks like a comment, which loses nothing. The next event shows
+/// which of both it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// No frame has arrived.
+    Awaited,
+    /// The first frame had neither a name nor data.
+    Doubtful,
+    /// The first event is there.
+    Seen,
+    /// The first event is lost.
+    Lost,
+}
+
+impl Start {
+    /// Takes a frame, as `genai` shows it.
+    fn frame(&mut self, name: Option<&str>, data: &str) {
+        // Every event of these wires is an object, so an event that begins otherwise has lost its first line.
+        let lacks_a_line = name.is_none() && !data.is_empty() && !data.starts_with('{') && data != "[DONE]";
+        match self {
+            Self::Awaited | Self::Doubtful if lacks_a_line => *self = Self::Lost,
+            Self::Awaited if name.is_none() && data.is_empty() => *self = Self::Doubtful,
+            Self::Awaited => *self = Self::Seen,
+            Self::Doubtful | Self::Seen | Self::Lost => {}
+        }
+    }
+
+    /// Takes an event. `is_first` says whether the wire's answers begin with it; `None` if that can't be said of it.
+    /// Returns whether to read it.
+    fn event(&mut self, is_first: impl FnOnce() -> Option<bool>) -> bool {
+        if *self == Self::Doubtful {
+            *self = match is_first() {
+                Some(true) => Self::Seen,
+                Some(false) => Self::Lost,
+                None => Self::Doubtful,
+            };
+        }
+        *self != Self::Lost
+    }
 }
 
 /// An answer so far.
@@ -85,6 +130,8 @@ pub(crate) enum Failure {
     Garbled(String),
     /// The answer is longer than one may be.
     TooLong,
+    /// The first event of the stream is lost, or its first line.
+    NoStart,
 }
 
 impl Reader {
@@ -97,6 +144,7 @@ impl Reader {
                 size: Size::default(),
                 torn: String::new(),
                 pieces: 0,
+                start: Start::Awaited,
                 draft: Draft::default(),
             }),
             Wire::Ollama | Wire::Cohere | Wire::Bedrock => None,
@@ -109,7 +157,11 @@ impl Reader {
     /// wherever an event is cut, its parts make JSON again once they are joined.
     pub(crate) fn event(&mut self, name: Option<&str>, data: &str) {
         let data = data.trim();
-        if data.is_empty() || self.draft.ended || self.draft.failure.is_some() {
+        if self.torn.is_empty() {
+            self.start.frame(name, data);
+        }
+        let is_over = self.draft.ended || self.draft.failure.is_some() || self.start == Start::Lost;
+        if data.is_empty() || is_over {
             return;
         }
         if !self.size.add(data) || self.draft.blocks.len() > MOST_BLOCKS {
@@ -143,13 +195,40 @@ impl Reader {
     fn read(&mut self, name: Option<&str>, data: &str) -> serde_json::Result<()> {
         let draft = &mut self.draft;
         match self.wire {
-            Wire::OpenAi => openai::event(draft, self.kind, &serde_json::from_str(data)?),
-            Wire::Responses => responses::event(draft, name, serde_json::from_str(data)?),
-            Wire::Anthropic => anthropic::event(draft, name, serde_json::from_str(data)?),
-            Wire::Gemini => gemini::event(draft, serde_json::from_str(data)?),
+            Wire::OpenAi => {
+                let event = serde_json::from_str(data)?;
+                if self.start.event(|| openai::is_first(&event)) {
+                    openai::event(draft, self.kind, &event);
+                }
+            }
+            Wire::Responses => {
+                let event = serde_json::from_str(data)?;
+                if self.start.event(|| responses::is_first(name, &event)) {
+                    responses::event(draft, name, event);
+                }
+            }
+            Wire::Anthropic => {
+                let event = serde_json::from_str(data)?;
+                if self.start.event(|| anthropic::is_first(name, &event)) {
+                    anthropic::event(draft, name, event);
+                }
+            }
+            Wire::Gemini => {
+                let event = serde_json::from_str(data)?;
+                if self.start.event(|| gemini::is_first(&event)) {
+                    gemini::event(draft, event);
+                }
+            }
             Wire::Ollama | Wire::Cohere | Wire::Bedrock => {}
         }
         Ok(())
+    }
+
+    /// The stream has ended. A first event that no later one has shown to be there is lost.
+    pub(crate) fn end(&mut self) {
+        if self.start == Start::Doubtful {
+            self.start = Start::Lost;
+        }
     }
 
     /// Takes an answer that came in one body.
@@ -170,9 +249,10 @@ impl Reader {
         std::mem::take(&mut self.draft.deltas)
     }
 
-    /// The failure that a server has reported, or a garbled event.
+    /// The reason why there will be no answer: an error that the server reports, a garbled event, or a lost one.
     pub(crate) fn failure(&mut self) -> Option<Failure> {
-        self.draft.failure.take()
+        let lost = (self.start == Start::Lost).then_some(Failure::NoStart);
+        self.draft.failure.take().or(lost)
     }
 
     /// Whether the answer is whole: the server has given a finish reason, or has said that nothing follows.

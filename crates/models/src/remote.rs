@@ -46,6 +46,7 @@ pub(crate) struct Remote {
     pub(crate) whom: Whom,
     /// The endpoint is the provider's own, so its capabilities are known.
     pub(crate) official: bool,
+    /// Answers are streamed, unless a stream of this endpoint has lost its first event.
     pub(crate) stream: bool,
 }
 
@@ -107,7 +108,7 @@ impl Model for Remote {
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             // To ask takes more room than to wait for what comes, and thousands may wait.
-            let answer = if self.stream {
+            let answer = if self.stream && self.clients.may_stream(self.target.endpoint.base_url()) {
                 let asked = Box::pin(self.ask(&request)).await?;
                 self.streamed(asked, deltas).await?
             } else {
@@ -159,16 +160,16 @@ impl Remote {
         }
     }
 
-    fn prepare(&self, request: &ModelRequest<'_>) -> Result<Prepared, ModelError> {
+    fn prepare(&self, request: &ModelRequest<'_>, stream: bool) -> Result<Prepared, ModelError> {
         let chat = self
             .form
             .request(request)
             .map_err(|what| self.whom.error(ModelErrorKind::Unsupported, &what.0))?;
-        let (options, wrapped) = self.options(request, &chat);
+        let (options, wrapped) = self.options(request, &chat, stream);
         Ok(Prepared { chat, options, wrapped })
     }
 
-    fn options(&self, request: &ModelRequest<'_>, chat: &ChatRequest) -> (ChatOptions, bool) {
+    fn options(&self, request: &ModelRequest<'_>, chat: &ChatRequest, stream: bool) -> (ChatOptions, bool) {
         let ModelSettings { temperature, top_p, max_tokens, seed, stop, reasoning_effort } = request.settings;
         let effort = reasoning_effort.as_ref().and_then(|effort| effort.parse().ok());
         let (body, wrapped) = self.extra_body(request, chat);
@@ -187,7 +188,7 @@ impl Remote {
             // On OpenAI's wire `genai` makes room for as many calls as the number of one says.
             capture_tool_calls: Some(by_genai),
             capture_reasoning_content: Some(self.captures_reasoning()),
-            capture_raw_body: Some(!self.stream && !by_genai),
+            capture_raw_body: Some(!stream && !by_genai),
             response_format: output.map(|schema| JsonSpec::new("answer", schema.as_ref().clone()).into()),
             stream_header_timeout: Some(self.whom.idle),
             stream_read_timeout: Some(self.whom.idle),
@@ -277,7 +278,7 @@ impl Remote {
 
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<Asked, ModelError> {
         let client = self.clients.get(self.needs)?;
-        let Prepared { chat, mut options, wrapped } = self.prepare(request)?;
+        let Prepared { chat, mut options, wrapped } = self.prepare(request, true)?;
         let reader = self.reader().map(|reader| Arc::new(Mutex::new(reader)));
         if let Some(reader) = &reader {
             let reader = Arc::clone(reader);
@@ -322,6 +323,9 @@ impl Remote {
         loop {
             let event = events.next().await;
             let mut reader = lock(reader);
+            if matches!(event, Some(Ok(ChatStreamEvent::End(_))) | None) {
+                reader.end();
+            }
             for delta in reader.deltas() {
                 deltas.delta(match delta {
                     Delta::Call { name } => Delta::Call { name: self.form.meant(&name).into() },
@@ -394,7 +398,7 @@ impl Remote {
 
     async fn whole(&self, request: &ModelRequest<'_>) -> Result<Answer, ModelError> {
         let client = self.clients.get(self.needs)?;
-        let Prepared { chat, options, wrapped } = self.prepare(request)?;
+        let Prepared { chat, options, wrapped } = self.prepare(request, false)?;
         let blank = Answer { turn: request.turn, wrapped, ..Answer::default() };
         // No data arrives before the whole answer is ready, so the idle timeout between pieces does not apply.
         let patience = self.whom.idle * 5;
@@ -434,6 +438,10 @@ impl Remote {
             Failure::Reported(body) => self.whom.event(&body),
             Failure::Garbled(cause) => self.whom.garbled(&cause),
             Failure::TooLong => self.too_long(),
+            Failure::NoStart => {
+                self.clients.stop_streaming(self.target.endpoint.base_url());
+                self.whom.no_start()
+            }
         }
     }
 

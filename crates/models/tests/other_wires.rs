@@ -40,10 +40,10 @@ async fn ask_way(
     stream: bool,
 ) -> (Result<ModelResponse, ModelError>, String, Value) {
     let kind = if stream { "text/event-stream" } else { "application/json" };
-    let (url, served) = one_answer::serve(kind, [body.into_bytes()]);
+    let (url, served) = one_answer::serve([(kind, [body.into_bytes()])]);
     let mut custom = CustomProvider::new(url);
     custom.api = api;
-    custom.stream = stream;
+    custom.stream = Some(stream);
     custom.api_key_env = (api != Api::Ollama).then(|| "KEY".to_owned());
     let providers =
         Providers::new(|name| (name == "KEY").then(|| "key-of-tests".to_owned())).custom("gw", custom);
@@ -81,7 +81,7 @@ async fn ask_way(
         output: None,
     };
     let response = model.respond(request, &Nobody).await;
-    let (path, sent) = served.join().unwrap();
+    let (path, sent) = served.join().unwrap().remove(0);
     (response, path, sent)
 }
 

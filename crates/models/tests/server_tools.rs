@@ -44,9 +44,10 @@ impl Talk {
     /// Asks; the server gives these events of a stream. Keeps the answer, and returns it with what was sent.
     async fn ask(&mut self, events: &[Value]) -> (ModelResponse, Value) {
         let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-        let (url, served) = one_answer::serve("text/event-stream", [body.into_bytes()]);
+        let (url, served) = one_answer::serve([("text/event-stream", [body.into_bytes()])]);
         let mut custom = CustomProvider::new(url);
         custom.api = self.api;
+        custom.stream = Some(true);
         custom.api_key_env = Some("KEY".to_owned());
         let providers = Providers::new(|_| Some("key-of-tests".to_owned())).custom("gw", custom);
         let name: ModelName = format!("gw:{}", self.model).parse().unwrap();
@@ -72,7 +73,7 @@ impl Talk {
             output: None,
         };
         let response = model.respond(request, &Nobody).await.unwrap();
-        let (_, sent) = served.join().unwrap();
+        let (_, sent) = served.join().unwrap().remove(0);
         self.say(Role::Assistant, response.parts.clone());
         (response, sent)
     }

@@ -18,6 +18,8 @@ use std::{
 
 mod one_answer;
 
+use one_answer::Answered;
+
 /// The wires with event streams that a program can name, each with a model.
 const WIRES: [(Api, &str); 4] = [
     (Api::OpenAi, "gpt-test"),
@@ -48,17 +50,29 @@ impl Deltas {
 
 /// Asks a model whose server sends these pieces.
 async fn ask(
-    (api, model): (Api, &str),
+    wire: (Api, &str),
     pieces: impl IntoIterator<Item = Vec<u8>> + Send + 'static,
     told: &Deltas,
 ) -> Result<ModelResponse, ModelError> {
-    let (url, served) = one_answer::serve("text/event-stream", pieces);
+    let (url, served) = one_answer::serve([("text/event-stream", pieces)]);
+    let response = ask_of(&providers(wire.0, url), wire.1, told).await;
+    served.join().unwrap();
+    response
+}
+
+/// The endpoint `gw` at this address.
+fn providers(api: Api, url: String) -> Providers {
     let mut custom = CustomProvider::new(url);
     custom.api = api;
     custom.api_key_env = Some("KEY".to_owned());
-    let providers = Providers::new(|name| (name == "KEY").then(|| "key-of-tests".to_owned()))
+    custom.stream = Some(true);
+    Providers::new(|name| (name == "KEY").then(|| "key-of-tests".to_owned()))
         .custom("gw", custom)
-        .idle_timeout(Duration::from_secs(10));
+        .idle_timeout(Duration::from_secs(10))
+}
+
+/// Asks a model of the endpoint `gw`.
+async fn ask_of(providers: &Providers, model: &str, told: &Deltas) -> Result<ModelResponse, ModelError> {
     let name: ModelName = format!("gw:{model}").parse().unwrap();
     let parts = vec![Part::text("Hello.")];
     let messages = [Arc::new(Message { id: MessageId(0), parent: None, role: Role::User, parts })];
@@ -77,9 +91,7 @@ async fn ask(
         settings: &ModelSettings::default(),
         output: None,
     };
-    let response = model.respond(request, told).await;
-    served.join().unwrap();
-    response
+    model.respond(request, told).await
 }
 
 async fn ask_all(wire: (Api, &str), stream: &str) -> Result<ModelResponse, ModelError> {
@@ -181,6 +193,7 @@ fn events(api: Api) -> Vec<(&'static str, Value)> {
             let response =
                 json!({"id": "r", "model": "m", "status": "completed", "output": [], "usage": usage});
             vec![
+                event("response.created", json!({"response": {"id": "r", "status": "in_progress"}})),
                 text(one),
                 text(two),
                 event("response.output_item.added", json!({"output_index": 1, "item": item})),
@@ -292,7 +305,8 @@ fn style() -> impl Strategy<Value = Style> {
     })
 }
 
-/// The same answer, however the events are written and the bytes are cut.
+/// The same answer, however the events are written and the bytes are cut. In Gemini's format nothing precedes the first
+/// event, because a frame without data could be a lost one.
 #[test]
 fn an_answer_does_not_depend_on_how_its_bytes_are_cut() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -300,7 +314,11 @@ fn an_answer_does_not_depend_on_how_its_bytes_are_cut() {
         let cuts = prop::collection::vec(any::<prop::sample::Index>(), 0..12);
         let mut runner = TestRunner::new(ProptestConfig { cases: 48, ..ProptestConfig::default() });
         let outcome = runner.run(&(style(), cuts, any::<bool>()), |(style, cuts, after_returns)| {
-            let stream = write(&events(wire.0), style, wire.0 == Api::OpenAi).into_bytes();
+            let (mut stream, all) = (String::new(), events(wire.0));
+            let first = usize::from(wire.0 == Api::Gemini);
+            stream += &write(&all[..first], Style { comments: false, unknown: false, ..style }, false);
+            stream += &write(&all[first..], style, wire.0 == Api::OpenAi);
+            let stream = stream.into_bytes();
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
             if after_returns {
                 // The hardest place: between the two characters that end a line.
@@ -326,11 +344,142 @@ fn an_answer_does_not_depend_on_how_its_bytes_are_cut() {
     }
 }
 
+const PLAIN: Style = Style { line_end: "\n", comments: false, spread: false, tight: false, unknown: false };
+
+/// The same answer as that of [`events`], in one body.
+fn whole(api: Api) -> Value {
+    let (said, arguments) = (" Grüße, 世界 🌍.\n ", json!({"path": "ä b"}));
+    match api {
+        Api::OpenAi => {
+            let call = json!({"id": "c1", "type": "function",
+                "function": {"name": "f", "arguments": arguments.to_string()}});
+            let message = json!({"role": "assistant", "content": said, "tool_calls": [call]});
+            json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+                "usage": {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}})
+        }
+        Api::OpenAiResponses => {
+            let text = json!({"type": "message", "content": [{"type": "output_text", "text": said}]});
+            let call = json!({"type": "function_call", "call_id": "c1", "name": "f",
+                "arguments": arguments.to_string()});
+            json!({"id": "r", "model": "m", "status": "completed", "output": [text, call],
+                "usage": {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}})
+        }
+        Api::Anthropic => {
+            let call = json!({"type": "tool_use", "id": "c1", "name": "f", "input": arguments});
+            json!({"type": "message", "content": [{"type": "text", "text": said}, call],
+                "stop_reason": "tool_use", "usage": {"input_tokens": 9, "output_tokens": 4}})
+        }
+        Api::Gemini | Api::Ollama => {
+            let parts =
+                json!([{"text": said}, {"functionCall": {"id": "c1", "name": "f", "args": arguments}}]);
+            json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+                "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 4}})
+        }
+    }
+}
+
+/// Asks until the answer is there, at most twice, of a server that sends this stream and then a whole answer. Returns the
+/// answer and the number of requests.
+async fn ask_twice(wire: (Api, &str), stream: Vec<Vec<u8>>) -> (ModelResponse, usize) {
+    let body = vec![whole(wire.0).to_string().into_bytes()];
+    let answers = [("text/event-stream", stream), ("application/json", body)];
+    let (url, served) = one_answer::serve(answers);
+    let (providers, told) = (providers(wire.0, url), Deltas::default());
+    let error = match ask_of(&providers, wire.1, &told).await {
+        // The server still waits for a second request.
+        Ok(response) => return (response, 1),
+        Err(error) => error,
+    };
+    assert!(error.message.contains("the first event of the stream is lost"), "{wire:?}: {error}");
+    assert!(error.is_transient() && error.retry_after() == Some(Duration::ZERO), "{error:?}");
+    assert_eq!(told.0.into_inner().unwrap(), [], "no text of an answer that is asked for again");
+    let response = ask_of(&providers, wire.1, &Deltas::default()).await.unwrap();
+    let served = served.join().unwrap();
+    let streamed = |(path, sent): &Answered| sent["stream"] == true || path.contains("stream");
+    assert_eq!(served.iter().map(streamed).collect::<Vec<_>>(), [true, false], "{wire:?}");
+    (response, 2)
+}
+
+/// `genai` ignores the first line behind a byte order mark, so that it looks like a comment. Where the answer's first event
+/// was in that line, llm-do asks for a whole answer; otherwise it reads the stream.
+#[tokio::test]
+async fn the_beginning_of_an_answer_is_never_lost() {
+    const MARK: &str = "\u{feff}";
+    for wire in WIRES {
+        let all = events(wire.0);
+        let nameless: Vec<(&str, Value)> = all.iter().map(|(_, event)| ("", event.clone())).collect();
+        let (named, unnamed) = (write(&all, PLAIN, true), write(&nameless, PLAIN, true));
+        let spread = write(&nameless, Style { spread: true, ..PLAIN }, true);
+        let has_names = !all[0].0.is_empty();
+        let is_gemini = wire.0 == Api::Gemini;
+        for (stream, requests) in [
+            (format!("{MARK}{unnamed}"), 2),
+            (format!("{MARK}{spread}"), 2),
+            (format!("{MARK}{named}"), if has_names { 1 } else { 2 }),
+            (format!("{MARK}: keepalive\n{unnamed}"), 1),
+            (format!("{MARK}: keepalive\n\n{unnamed}"), if is_gemini { 2 } else { 1 }),
+            (format!("{MARK}\n\n{unnamed}"), if is_gemini { 2 } else { 1 }),
+            (format!(": keepalive\n\n{unnamed}"), if is_gemini { 2 } else { 1 }),
+            (format!(": keepalive\n\n:\n\n{spread}"), if is_gemini { 2 } else { 1 }),
+            (unnamed.clone(), 1),
+        ] {
+            let stream = stream.into_bytes();
+            for cut in 0..40 {
+                let (first, rest) = stream.split_at(cut);
+                let (response, asked) = ask_twice(wire, vec![first.to_vec(), rest.to_vec()]).await;
+                let context = format!("{wire:?}, cut at {cut}: {}", String::from_utf8_lossy(&stream[..60]));
+                assert_eq!(asked, requests, "{context}");
+                assert_eq!(text(&response), " Grüße, 世界 🌍.\n ", "{context}");
+                assert_eq!(calls(&response), [("f".to_owned(), json!({"path": "ä b"}))], "{context}");
+                assert_eq!(response.finish, FinishReason::ToolCalls, "{context}");
+                let usage = (response.usage.input_tokens, response.usage.output_tokens);
+                assert_eq!(usage, (Some(9), Some(4)), "{context}");
+            }
+        }
+    }
+}
+
+/// A comment and a first piece without a role look like a byte order mark before the first piece.
+#[tokio::test]
+async fn an_answer_without_its_usual_beginning_is_asked_for_again() {
+    let stream = format!(": keepalive\n\n{}", openai(&[says("Hi."), finishes("stop")]));
+    assert_eq!(ask_twice(OPENAI, vec![stream.into_bytes()]).await.1, 2);
+    let answer =
+        json!({"index": 0, "delta": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"});
+    let only = format!("\u{feff}{}data: [DONE]\n\n", openai(&[answer]));
+    assert_eq!(
+        ask_twice(OPENAI, vec![only.into_bytes()]).await.1,
+        2,
+        "the whole answer is in the lost event"
+    );
+    let error = json!({"type": "error", "error": {"message": "overloaded", "type": "server_error"}});
+    let error = format!("\u{feff}\n\ndata: {error}\n\n");
+    for wire in WIRES {
+        let error = ask_all(wire, &error).await.unwrap_err();
+        assert!(error.message.contains("overloaded"), "{wire:?}: {error}");
+    }
+}
+
+/// In Gemini's format a gateway may give a finish reason with each event, of which `genai` reads the first only.
+#[tokio::test]
+async fn gateways_that_speak_geminis_format_are_not_streamed_unless_the_program_says_so() {
+    let wire = WIRES[3];
+    let body = vec![whole(wire.0).to_string().into_bytes()];
+    let (url, served) = one_answer::serve([("application/json", body)]);
+    let mut custom = CustomProvider::new(url);
+    custom.api = wire.0;
+    let providers = Providers::new(|_| None).custom("gw", custom);
+    let response = ask_of(&providers, wire.1, &Deltas::default()).await.unwrap();
+    assert_eq!(text(&response), " Grüße, 世界 🌍.\n ");
+    assert_eq!(served.join().unwrap()[0].0, "/models/gemini-2.5-flash:generateContent");
+}
+
 #[tokio::test]
 async fn a_comment_is_no_event() {
     for wire in WIRES {
-        let plain = Style { line_end: "\n", comments: true, spread: false, tight: false, unknown: false };
-        let response = ask_all(wire, &write(&events(wire.0), plain, false)).await;
+        let (all, commented) = (events(wire.0), Style { comments: true, ..PLAIN });
+        let stream = write(&all[..1], PLAIN, false) + &write(&all[1..], commented, false);
+        let response = ask_all(wire, &stream).await;
         assert_eq!(response.unwrap().finish, FinishReason::ToolCalls, "{wire:?}");
     }
 }
@@ -368,18 +517,16 @@ async fn an_answer_ends_with_its_finish_reason_or_with_done() {
     );
 
     let anthropic = events(Api::Anthropic);
-    let plain = Style { line_end: "\n", comments: false, spread: false, tight: false, unknown: false };
-    let response = ask_all(WIRES[2], &write(&anthropic[..anthropic.len() - 1], plain, false)).await.unwrap();
+    let response = ask_all(WIRES[2], &write(&anthropic[..anthropic.len() - 1], PLAIN, false)).await.unwrap();
     assert_eq!(response.finish, FinishReason::ToolCalls, "no message_stop");
 }
 
 #[tokio::test]
 async fn a_garbled_event_is_never_passed_over() {
     for wire in WIRES {
-        let plain = Style { line_end: "\n", comments: false, spread: false, tight: false, unknown: false };
         let all = events(wire.0);
         let garbled =
-            write(&all[..1], plain, false) + "data: {\"type\": \"resp\n\n" + &write(&all[1..], plain, true);
+            write(&all[..1], PLAIN, false) + "data: {\"type\": \"resp\n\n" + &write(&all[1..], PLAIN, true);
         let error = ask_all(wire, &garbled).await.unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Network, "{wire:?}: {error}");
         assert!(error.message.contains("garbled"), "{wire:?}: {error}");

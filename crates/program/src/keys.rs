@@ -362,5 +362,9 @@ pub const PROVIDER: &[Key] = &[
     ),
     Key::new("api_key_env", Shape::Text, "the environment variable that holds the key"),
     Key::new("headers", Shape::Map(&Shape::Text), "further headers"),
-    Key::new("stream", Shape::Flag, "whether answers are streamed; default true"),
+    Key::new(
+        "stream",
+        Shape::Flag,
+        "whether answers are streamed; default true, for `gemini` only at Google's own address",
+    ),
 ];

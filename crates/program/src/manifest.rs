@@ -116,8 +116,8 @@ pub struct Provider {
     pub api_key_env: Option<String>,
     /// Further headers.
     pub headers: Vec<(String, String)>,
-    /// Whether answers are streamed.
-    pub stream: bool,
+    /// Whether answers are streamed. `None`: the default of its protocol.
+    pub stream: Option<bool>,
     /// Where it is declared.
     pub span: Span,
 }
@@ -364,7 +364,7 @@ impl Manifest {
     }
 }
 
-/// The finding for a manifest of an older form. What it restricts would not hold, so nothing is loaded without it.
+/// The finding for a manifest of an older form. Its restrictions would not hold, so nothing is loaded without them.
 fn older(tree: &dyn SourceTree, name: &str) -> Diagnostic {
     let new = MANIFESTS[0];
     Diagnostic::error(
@@ -579,7 +579,7 @@ pub(crate) fn provider(span: &Span, node: &Node, found: &mut Vec<Diagnostic>) ->
             .iter()
             .filter_map(|entry| Some((entry.key.clone(), entry.value.as_text()?.to_owned())))
             .collect(),
-        stream: node.get("stream").and_then(Node::as_flag).unwrap_or(true),
+        stream: node.get("stream").and_then(Node::as_flag),
         span: span.clone(),
     })
 }

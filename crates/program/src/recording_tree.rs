@@ -50,7 +50,7 @@ impl RecordingTree {
     }
 
     fn note(&self, path: &str, found: bool) {
-        // What is no path of this tree is not read either.
+        // A name that is no path of this tree is not read either.
         if let Ok(path) = plain(path) {
             self.sought.lock().unwrap_or_else(PoisonError::into_inner).insert(path, found);
         }

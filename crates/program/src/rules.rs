@@ -243,7 +243,7 @@ fn matches_text(rule: &FileRule, example: &str) -> bool {
     }
 }
 
-/// Whether a rule would apply to these arguments, by its conditions. What only a run knows is left out: where words come from, and
+/// Whether a rule would apply to these arguments, by its conditions. Facts that only a run knows are left out: where words come from, and
 /// sets from tools.
 fn matches_arguments(rule: &FileRule, arguments: &Value) -> bool {
     let known = |test: &&Test| match &test.check {

@@ -12,7 +12,7 @@ pub use disk::DiskTree;
 pub use memory::MemoryTree;
 
 use llm_do_core::authority::Place;
-use std::fmt;
+use std::{fmt, io};
 
 /// Largest definition file that is read, in bytes. A prompt of a megabyte fits no model.
 pub const LARGEST_DEFINITION: u64 = 1 << 20;
@@ -80,6 +80,21 @@ pub enum SourceError {
     /// Any other error of the operating system.
     #[error("{0}")]
     Io(String),
+}
+
+impl From<io::Error> for SourceError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::NotFound,
+            // `cap-std` returns this error without an OS code if a path would leave the folder.
+            io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => Self::Escapes,
+            io::ErrorKind::PermissionDenied => Self::Io("permission denied".into()),
+            kind => Self::Io(match error.raw_os_error() {
+                Some(_) => kind.to_string(),
+                None => error.to_string(),
+            }),
+        }
+    }
 }
 
 /// The real place of a path in a definition.

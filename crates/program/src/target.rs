@@ -258,7 +258,7 @@ fn file(
     let shown = path.display();
     // The real place of the file determines its project.
     let path = fs::canonicalize(path)
-        .map_err(|error| no_target(format!("`{shown}` cannot be read: {}", error.kind())))?;
+        .map_err(|error| no_target(format!("`{shown}` cannot be read: {}", SourceError::from(error))))?;
     let own = path.parent().unwrap_or(Path::new("/"));
     let (root, manifest) = match (project, request.no_project) {
         (Some(_), true) => {
@@ -267,7 +267,8 @@ fn file(
         (None, true) => (workers_parent(own).unwrap_or(own).to_owned(), false),
         (Some(project), false) => {
             let root = fs::canonicalize(project).map_err(|error| {
-                no_target(format!("the project `{}` cannot be opened: {}", project.display(), error.kind()))
+                let reason = SourceError::from(error);
+                no_target(format!("the project `{}` cannot be opened: {reason}", project.display()))
             })?;
             (root, true)
         }
@@ -373,8 +374,9 @@ fn open(path: &Path) -> Result<DiskTree, Diagnostics> {
 }
 
 fn place(path: &Path) -> Result<Place, Diagnostics> {
-    let real = fs::canonicalize(path)
-        .map_err(|error| no_target(format!("the current directory cannot be opened: {}", error.kind())))?;
+    let real = fs::canonicalize(path).map_err(|error| {
+        no_target(format!("the current directory cannot be opened: {}", SourceError::from(error)))
+    })?;
     let text = real.to_str().ok_or_else(|| no_target("the current directory's path is not UTF-8".into()))?;
     Ok(Place::new(text))
 }

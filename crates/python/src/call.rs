@@ -102,7 +102,7 @@ impl Drop for InFlight {
             }
             match (ongoing.stop(GRACE).await, &seat) {
                 (true, _) => lease.give_back(),
-                // The others in its host can go on.
+                // The others in its host can continue.
                 (false, Seat::Beside) => lease.leave(&reason),
                 (false, Seat::Turn(_) | Seat::Alone) => lease.discard(&reason),
             }

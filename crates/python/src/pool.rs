@@ -11,7 +11,6 @@ use crate::{
     turns::Turns,
 };
 use llm_do_core::worker::CodePackage;
-use serde_json::Value;
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -45,32 +44,10 @@ pub(crate) enum Room {
 pub(crate) struct Pool {
     hosts: Mutex<HashMap<Key, Vec<Slot>>>,
     queues: Mutex<HashMap<Key, Arc<Queues>>>,
-    /// `ctx.state` of each package.
-    states: Mutex<HashMap<Arc<CodePackage>, Arc<State>>>,
     /// Hosts that are started before the first call.
     warming: Mutex<HashMap<Key, Arc<Notify>>>,
     /// Calls that were given up and are being stopped.
     stopping: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// The values that the functions of one package share in a run.
-#[derive(Default)]
-pub(crate) struct State(Mutex<HashMap<String, Value>>);
-
-impl State {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Value>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The value of that name, or null.
-    pub(crate) fn get(&self, name: &str) -> Value {
-        self.lock().get(name).cloned().unwrap_or_default()
-    }
-
-    /// Sets a value.
-    pub(crate) fn set(&self, name: String, value: Value) {
-        self.lock().insert(name, value);
-    }
 }
 
 /// What the calls of a key wait for.
@@ -158,12 +135,6 @@ impl Pool {
         let slot = Slot { calls: 1, ..Slot::new(Arc::clone(&host), room) };
         self.lock().entry(key.clone()).or_default().push(slot);
         Ok(lease(host))
-    }
-
-    /// The state of a package.
-    pub(crate) fn state(&self, package: &Arc<CodePackage>) -> Arc<State> {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(states.entry(Arc::clone(package)).or_default())
     }
 
     /// Starts the home before the first call, unless there is one. If it can't be started, the first call reports the error.

@@ -4,7 +4,7 @@ use crate::{
     discovery::{self, CacheEntry, Described, DiscoveryError},
     host::{Host, HostError, START},
     interpreter::{self, Candidate, Environment, Interpreter, InterpreterError, venv},
-    pool::{Key, Lease, Pool, Room, State},
+    pool::{Key, Lease, Pool, Room},
     prepared::{Preparing, Wanted},
     turns::Turns,
     view::{self, Given, Reach},
@@ -286,11 +286,6 @@ impl Python {
         Arc::clone(self.pools().entry(reach.run.clone()).or_default())
     }
 
-    /// The values that the functions of the reach's package share in its run.
-    pub(crate) fn state(&self, reach: &Reach) -> Arc<State> {
-        self.pool(reach).state(&reach.package)
-    }
-
     /// The view of the processes of a reach, as the last of them got it.
     pub(crate) fn given(&self, reach: &Reach) -> Result<Arc<Given>, HostError> {
         let lock = || self.views.lock().unwrap_or_else(PoisonError::into_inner);
@@ -324,7 +319,7 @@ impl Python {
                 HostError(format!("the folders that processes could write can't be searched: {error}"))
             })?;
         }
-        // The view is made anew for each process: a name that must not be seen may have appeared since the last one.
+        // Each process gets a view of its own: a name that must not be seen may have appeared since the last one.
         let given = Arc::new(self.look(reach)?);
         self.views
             .lock()

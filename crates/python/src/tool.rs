@@ -18,8 +18,8 @@ use llm_do_core::{
     code_calls::{CodeCall, CodeCalls},
     engine::{End, Failure, FailureKind, Halt, Outcome, Stop},
     function::{
-        Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, MainArgument, Risk, ToolError,
-        ToolOutput, Touch, Turn,
+        Composite, CompositeCall, Effects, FunctionMeta, Leaf, LeafCall, MainArgument, ToolError, ToolOutput,
+        Touch, Turn,
     },
     gate::Mode,
     model::{Blob, Usage},
@@ -458,27 +458,19 @@ impl<'a> Orchestration<'a, '_> {
         })
     }
 
-    /// Reads or sets a value of the package's state, as a step: a resume reads what was read, and sets what was set.
+    /// Reads or sets a value of the package's state.
     fn state(&self, cb: u64, name: String, value: Option<Value>) -> BoxFuture<'a, Answered> {
-        let state = self.tool.python.state(&self.tool.reach);
-        let calls = self.calls;
-        // It can be done again, whatever the function itself may do.
-        let meta = FunctionMeta { risk: Risk::Read, ..self.tool.meta.clone() };
+        let (calls, meta) = (self.calls, &self.tool.meta);
         Box::pin(async move {
-            let (step, sets) = match &value {
-                Some(_) => (format!("state set {name}"), true),
-                None => (format!("state get {name}"), false),
+            let result = match value {
+                Some(value) => calls.set_state(meta, &name, value).await,
+                None => calls.state(meta, &name).await,
             };
-            let found = value.unwrap_or_else(|| state.get(&name));
-            let result = calls.step(&meta, &step, Box::pin(ready(Ok(found)))).await;
-            if let (true, Ok(value)) = (sets, &result) {
-                state.set(name, Value::clone(value));
-            }
             Answered::Step { cb, result }
         })
     }
 
-    /// Gives the code the answer to a call or a step, or ends the function where the code can't go on.
+    /// Gives the code the answer to a call or a step, or ends the function where the code can't continue.
     fn answer(&mut self, answered: Answered, waiting: &mut Vec<Waiting>) -> Result<Option<End>, Halt> {
         match answered {
             Answered::Step { cb, result } => match result {

@@ -1,8 +1,8 @@
 //! The order in which calls that don't say `parallel` use the home of their key.
 //!
 //! One call at a time has the turn. A function that waits for a call of its own gives its turn up, and takes it back before it
-//! goes on. The main thread of a host serves the calls of waiting functions above these on its stack, so of the functions that
-//! are not `async` only the one that began last can go on. A function that can go on comes before one that wants to begin.
+//! continues. The main thread of a host serves the calls of waiting functions above these on its stack, so of the functions that
+//! are not `async` only the one that began last can continue. A function that can continue comes before one that wants to begin.
 
 use std::{
     collections::VecDeque,
@@ -34,7 +34,7 @@ struct State {
 #[derive(Clone, Copy)]
 struct Waiting {
     ticket: u64,
-    /// The call that wants to go on. `None` wants to begin.
+    /// The call that wants to continue. `None` wants to begin.
     goes_on: Option<u64>,
 }
 
@@ -136,7 +136,7 @@ impl Hold {
         self.turns.changed.notify_waiters();
     }
 
-    /// Waits until the function may go on.
+    /// Waits until the function may continue.
     pub(crate) async fn take_back(&self) {
         let has = self.turns.lock().holder == Some(self.call);
         if !has {

@@ -30,7 +30,7 @@ impl Waits {
         }
     }
 
-    /// A call of `function` has ended. The last waits until the function may go on. This is no step, and no limit holds for
+    /// A call of `function` has ended. The last waits until the function may continue. This is no step, and no limit holds for
     /// it.
     pub(crate) async fn end(&self, function: &CompositeCall<'_>) {
         let is_last = self.open.load(Ordering::Relaxed) == 1;

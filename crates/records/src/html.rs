@@ -176,7 +176,7 @@ fn result(m: &mut Markup, run: &WholeRun) {
         m.class("p", "notice", |m| {
             m.ours(match tree.state {
                 RunState::Ended(RunStatus::Suspended) => "The run waits for an approval.",
-                RunState::Open(Open::Running) => "The run was going on when this page was made.",
+                RunState::Open(Open::Running) => "The run had not ended when this page was made.",
                 RunState::Open(Open::CutOff) => "The run was cut off.",
                 RunState::Ended(_) => "The run ended without an output.",
             });

@@ -138,7 +138,7 @@ fn the_page_tells_everything_and_needs_nothing() {
     let (policy, _) = page.split_once("<style>").unwrap();
     assert!(policy.contains("default-src &#39;none&#39;") && !policy.contains("unsafe"), "{policy}");
     assert!(page.contains("<div class=\"tools\" hidden>"), "what needs the script is not there without it");
-    // What a call made stands below it, one step further in.
+    // The calls that a call made stand below it, one step further in.
     let rows: Vec<&str> =
         tags(&page).into_iter().filter(|tag| tag.starts_with("details class=\"call")).collect();
     assert!(rows[0].contains(" d0 done") && rows[1].contains(" d1 ended-badly"), "{rows:?}");

@@ -222,7 +222,7 @@ fn attributes_are_those_of_the_conventions() {
     assert_eq!((of["gen_ai.tool.name"], of["gen_ai.tool.call.id"]), (&json!("write_file"), &json!("call_b")));
     assert_eq!((of["error.type"], &tool["status"]["message"]), (&json!("tool"), &json!("disk full")));
     assert_eq!(attributes(approval)["llm_do.answer"], "approve");
-    // What is not known is not zero.
+    // An unknown figure is not zero.
     assert!(!attributes(spans[4]).contains_key("gen_ai.usage.input_tokens"));
 }
 
@@ -248,7 +248,7 @@ fn what_was_said_is_left_out_unless_it_is_asked_for() {
 #[test]
 fn a_run_keeps_its_trace_and_its_spans() {
     assert_eq!(otlp(&run(), false), otlp(&run(), false));
-    // Sent while it went on and once more later, it is the same trace.
+    // Sent during the run and once more later, it is the same trace.
     let trace = otlp(&run(), false);
     assert_eq!(spans(&trace)[0]["traceId"], "615abc38ef55be647e913a757ed3185b");
     let half = run_of(vec![(0, call("0", "main"))]);

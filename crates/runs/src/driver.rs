@@ -95,7 +95,7 @@ impl Canceller {
     fn new() -> Self {
         Self(Arc::new(watch::Sender::new(false)))
     }
-    /// Cuts off what is under way; nothing new begins. What has been cut off is recorded.
+    /// Cuts off what is under way; nothing new begins. Each step that was cut off is recorded.
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }
@@ -335,7 +335,7 @@ impl LocalDriver {
         future: impl Future<Output = T> + Unpin,
     ) -> Result<T, Halt> {
         let value = tokio::select! {
-            // What has come to its end counts, even if the run was ended at the same moment.
+            // A step that has ended counts, even if the run was ended at the same moment.
             biased;
             value = future => Some(value),
             () = self.canceller.cancelled() => None,

@@ -78,7 +78,7 @@ fn a_run_that_goes_on_stays() {
     assert_eq!(stored[0].state, RunState::Open(Open::Running));
     let everything = Cleaning { keep: Some(0), suspended: true, ..Cleaning::default() };
     assert!(everything.choose(stored.clone(), SystemTime::now() + 999 * DAY).is_empty());
-    // Even if it was not going on when it was looked at.
+    // Even if it was not running when it was looked at.
     let taken_for = StoredRun { state: RunState::Open(Open::CutOff), ..stored[0].clone() };
     assert!(!remove_run(&taken_for).unwrap());
     assert!(journal.dir().join("journal.jsonl").exists());

@@ -137,7 +137,7 @@ async fn an_intent_is_on_disk_before_the_step_runs() {
     let records = run.records();
     assert_eq!(run.kinds(), ["tool_started", "tool_ended"]);
     assert!(records.iter().all(|record| record.path == path && record.step == StepName::Tool(0)));
-    // What the engine learns of the time is what the records say.
+    // The engine learns the time from the records.
     assert_eq!(stepped.took, Duration::from_millis(records[1].at_ms - records[0].at_ms));
     assert_eq!((stepped.took, stepped.at_ms), (Duration::from_millis(250), records[1].at_ms));
     assert_eq!(run.driver.now_ms(), stepped.at_ms);

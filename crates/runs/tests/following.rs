@@ -75,7 +75,7 @@ fn a_journal_is_read_on_as_it_grows() {
     assert_eq!(follow.state(), RunState::Ended(RunStatus::Done), "an end stays one");
     story.tell("run", RecordKind::RunResumed { version: "0.1.0".into(), idle_ms: 0 });
     assert_eq!(follow.more().unwrap().len(), 1);
-    assert_eq!(follow.state(), RunState::Open(Open::Running), "until the run goes on");
+    assert_eq!(follow.state(), RunState::Open(Open::Running), "until the run continues");
 }
 
 #[test]

@@ -155,7 +155,7 @@ async fn what_was_done_is_not_done_again() {
     assert_eq!(run.kinds(), [&before[..], &["run_resumed".to_owned()]].concat());
     let recorded = read_journal(&run.dir).unwrap().records;
     assert!(recorded.iter().any(|record| record.body == RecordKind::Random { value: drawn }));
-    // What is new is done, and recorded behind.
+    // New steps are taken, and recorded at the end.
     driver.step(step(&call(1), started("look", Risk::Read), async { ended(json!(2)) })).await.unwrap();
     assert_eq!(run.kinds()[before.len() + 1..], ["tool_started", "tool_ended"]);
     assert!(run.home.path().exists());
@@ -299,7 +299,7 @@ async fn a_question_stays_open_until_somebody_answers_and_the_wait_counts_for_no
     })
     .await;
     assert_eq!(run.kinds(), ["asked"]);
-    // The clock of the journal goes on with the tests' clock only within one process; between two the wall's counts.
+    // The clock of the journal follows the tests' clock only within one process; between two processes the wall clock counts.
     let driver = run.resume(&[]);
     let before = driver.now_ms();
     let answered = driver.exchange(&place, StepName::Ask(0), ask(), Known::Nothing).await.unwrap();

@@ -19,7 +19,7 @@ pub(crate) const FOCUS: Key = Key::control('g');
 pub struct Question {
     /// Names it in [`crate::Action::Answered`].
     pub id: String,
-    /// What is asked. What does not fit above the composer is left out, so a long text belongs into the transcript.
+    /// What is asked. Rows that do not fit above the composer are left out, so a long text belongs into the transcript.
     pub text: Vec<Line>,
     /// How it can be answered.
     pub kind: Kind,

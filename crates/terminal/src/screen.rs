@@ -242,7 +242,7 @@ impl<W: Write> Screen<W> {
         self.flush()
     }
 
-    /// Writes the live rows again, wherever others have left the cursor. What they wrote stays above.
+    /// Writes the live rows again, wherever others have left the cursor. Their text stays above.
     ///
     /// # Errors
     /// The terminal can't be written to.

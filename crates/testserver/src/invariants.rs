@@ -131,7 +131,7 @@ fn walk(schema: &Value, at: &str, visit: &mut impl FnMut(&Value, &str)) {
 ///
 /// A provider's prompt cache serves a request whose beginning it has seen, so request n+1 must be
 /// request n, then the answer to it, then more. Which conversation a request belongs to is told by
-/// its beginning alone: a request that goes on where no earlier one of that beginning stopped has
+/// its beginning alone: a request that continues where no earlier one of that beginning stopped has
 /// rewritten it.
 #[derive(Default)]
 pub(crate) struct Histories {

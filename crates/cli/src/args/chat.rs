@@ -11,7 +11,7 @@ Every line is a message. A line that begins with a slash is a command: /help sho
 Examples:
   llm-do chat greeter.worker                      talk with a worker
   llm-do chat my-project \"What is in notes?\"     begin with a message
-  llm-do chat --continue                          go on with the last chat here
+  llm-do chat --continue                          continue the last chat here
   printf 'hello\\nand now?\\n' | llm-do chat greeter.worker")]
 pub(crate) struct ChatArgs {
     #[command(flatten)]

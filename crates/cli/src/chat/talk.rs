@@ -202,7 +202,7 @@ impl<'a> Talk<'a> {
                 }
             }
         }
-        self.face.note(&format!("chat {} goes on", started.id));
+        self.face.note(&format!("chat {} continues", started.id));
         self.run = Some(started);
         self.since = Some(Instant::now());
     }
@@ -320,7 +320,7 @@ impl<'a> Talk<'a> {
             && leaving == Leaving::Chat
             && (self.since.is_some() || !self.queue.is_empty())
         {
-            // What was piped is answered before the end.
+            // Messages from a pipe are answered before the end.
             self.leaving = Some(leaving);
             return;
         }
@@ -683,7 +683,7 @@ impl<'a> Talk<'a> {
             _ => {}
         }
         if left || interrupted || report.status == RunStatus::Suspended {
-            self.face.note(&format!("llm-do chat --resume {} goes on with this chat", report.run));
+            self.face.note(&format!("llm-do chat --resume {} continues this chat", report.run));
         }
         let next = self.leaving.take();
         if let Some(next @ (Leaving::ForNew | Leaving::ForFork | Leaving::For(_))) = next {

@@ -18,7 +18,7 @@ struct Finding {
     found: String,
 }
 
-/// Carries out the command. What is missing is said and no error: not every program needs it.
+/// Carries out the command. It reports missing things, which are no error: not every program needs them.
 pub(crate) fn run(target: Option<&Path>, output: &Output) -> Result<(), Complaint> {
     let folder = target.unwrap_or(Path::new("."));
     let project =

@@ -12,7 +12,7 @@ use crate::{
 use llm_do::program::{
     manifest::is_project,
     migrate::{Change, Content, KEPT, Note, Plan, Scope, Weight, plan},
-    source::{DiskTree, SourceTree},
+    source::{DiskTree, SourceError, SourceTree},
 };
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -133,8 +133,9 @@ fn shown_in(folder: &Path, name: &str) -> String {
 /// The folder to look at, and how much of it is meant.
 fn scope(path: &Path) -> Result<(PathBuf, Scope), Complaint> {
     let shown = path.display();
-    let found = fs::metadata(path)
-        .map_err(|error| Complaint::wrong(format!("`{shown}` can't be opened: {}", error.kind())))?;
+    let found = fs::metadata(path).map_err(|error| {
+        Complaint::wrong(format!("`{shown}` can't be opened: {}", SourceError::from(error)))
+    })?;
     if found.is_dir() {
         return Ok((path.to_owned(), Scope::Folder));
     }

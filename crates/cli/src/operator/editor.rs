@@ -31,7 +31,7 @@ pub(super) enum Edited {
     Unchanged,
     /// With a text that can't be arguments.
     Wrong {
-        /// The text, to go on from.
+        /// The text, to continue from.
         text: String,
         /// What is wrong, and where.
         problem: String,

@@ -18,7 +18,7 @@ use llm_do_records::{duration, thousands};
 use serde_json::{Value, json};
 use std::{env, fs};
 
-/// Shows what came of a run: the result on stdout, how it went on stderr. `streamed` is the text that stands on the
+/// Shows the end of a run: the result on stdout, the rest on stderr. `streamed` is the text that stands on the
 /// screen already.
 pub(crate) fn show_report(output: &Output, report: &Report, streamed: Option<&str>) {
     match output.format {
@@ -162,7 +162,7 @@ fn summary(output: &Output, report: &Report) {
         return;
     }
     let counts = &report.counts;
-    // What ended the run itself has been told.
+    // The cause that ended the run itself has been shown.
     let below = |count: u32, status: RunStatus| count.saturating_sub(u32::from(report.status == status));
     let refused = below(counts.refused, RunStatus::Refused);
     let refused = (refused > 0).then(|| format!("{} refused", were(refused, "call")));

@@ -94,7 +94,7 @@ pub(crate) fn group() -> Group {
                     .expect("a key");
                     let outcome = refused(world, &world.run(RESUME))?;
                     theirs(RESUME).ended(0)?;
-                    must(world.project("rw/new.txt").exists(), "the control: their own does not go on")?;
+                    must(world.project("rw/new.txt").exists(), "the control: their own does not continue")?;
                     Ok(outcome)
                 },
             ),

@@ -200,6 +200,49 @@ pub(crate) fn group() -> Group {
                     asked(&report, &path)
                 },
             ),
+            row(
+                "a function keeps the mail in `ctx.state`, and another function hands it on",
+                "a value of `ctx.state` keeps its origins",
+                |world| {
+                    let returns = "returns: {found: boolean}\n";
+                    // Its Python can read neither the mail nor what the function could have written.
+                    let courier = "sandbox: {restrict: /notes}\n";
+                    program(
+                        world,
+                        &[
+                            ("main", "allow_workers: [reader, courier]\n"),
+                            ("workers/reader", returns),
+                            ("workers/courier", courier),
+                        ],
+                    );
+                    world.put("project.yaml", MANIFEST.replace("notes, mode: rw", "notes, mode: ro"));
+                    let state = "\n@tool(risk='read')\ndef keep(ctx: ToolContext, words: str) -> bool:\n    \
+                                 ctx.state.set('words', words)\n    return True\n\n\
+                                 @tool(risk='read')\ndef recall(ctx: ToolContext) -> str:\n    \
+                                 return ctx.state.get('words', '')\n";
+                    world.put("tools.py", format!("{TOOLS}{state}"));
+                    world.answers(&json!({"answers": [
+                        {"when": {"worker": "main", "turn": 0}, "calls": [call("reader", json!({"input": "the mail"}))]},
+                        {"when": {"worker": "main", "turn": 1}, "calls": [call("courier", json!({"input": "go"}))]},
+                        {"when": {"worker": "main"}, "text": "done"},
+                        {"when": {"worker": "courier", "turn": 0}, "calls": [send()]},
+                        {"when": {"worker": "courier", "turn": 1}, "calls": [call("recall", json!({}))]},
+                        {"when": {"worker": "courier", "turn": 2}, "calls": [send()]},
+                        {"when": {"worker": "courier"}, "text": "done"},
+                        {"when": {"worker": "reader", "turn": 0}, "calls": [read("/inbox/1.txt")]},
+                        {"when": {"worker": "reader", "turn": 1}, "calls": [call("keep", json!({"words": MAIL}))]},
+                        {"when": {"worker": "reader"}, "text": "{\"found\": true}"},
+                    ]}));
+                    let report = world.run(&["."]);
+                    must(
+                        report.ending("0/1.0/0.0")?.is_ok(),
+                        format!("the control: a flag taints nothing: {report:?}"),
+                    )?;
+                    let recalled = report.ending("0/1.0/1.0")?;
+                    must(recalled == Ok(MAIL.to_owned()), format!("the mail is recalled: {recalled:?}"))?;
+                    asked(&report, "0/1.0/2.0")
+                },
+            ),
             Attempt::new(
                 Project,
                 Journal,

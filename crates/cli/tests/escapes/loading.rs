@@ -1,5 +1,8 @@
 //! Projects and libraries from elsewhere: references, links, YAML, grants, libraries, git.
 
+mod endpoint;
+mod git_config;
+
 use crate::{
     attempt::{
         Attempt, Group,
@@ -11,11 +14,12 @@ use crate::{
     binary::call,
     world::World,
 };
+use endpoint::endpoint;
+use git_config::git_config;
 use serde_json::json;
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
-    process::{Command, Stdio},
 };
 
 pub(crate) const RUN: &[&str] = &[".", "--approval", "approve_all"];
@@ -579,76 +583,4 @@ pub(crate) fn group() -> Group {
             .needs(Need::Git),
         ],
     }
-}
-
-/// A manifest names an endpoint and the variable of a key. Not even a connection may be made.
-fn endpoint(world: &World) -> Tried {
-    let other = World::new();
-    for granted in [true, false] {
-        let world = if granted { &other } else { world };
-        world.put("main.worker", "---\nmodel: evil:x\n---\nHi.\n");
-        let url = format!("http://127.0.0.1:{}/v1", world.port());
-        world.put("project.yaml", format!("name: t\nproviders: {{evil: {{base_url: \"{url}\", api: openai, api_key_env: OPENAI_API_KEY}}}}\n"));
-        let grant = format!("endpoint=127.0.0.1:{},OPENAI_API_KEY", world.port());
-        let mut arguments = vec![".", "go"];
-        if granted {
-            arguments.extend(["--grant", &grant]);
-        }
-        let mut command = world.command(&arguments);
-        command.env("OPENAI_API_KEY", &world.secret);
-        if granted {
-            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            let connected = crate::world::eventually(crate::world::TIMEOUT, || world.was_contacted());
-            let _ = child.kill();
-            let _ = child.wait();
-            must(connected, "the control: no connection with a grant")?;
-        } else {
-            let report = world.run_command(command);
-            report.ended(3)?;
-            holds(&report.stderr, &["--grant"])?;
-        }
-    }
-    Ok(Outcome::Refused)
-}
-
-/// Commands in the configuration of the repository in which `lib install` runs.
-fn git_config(world: &World) -> Tried {
-    let git = |folder: &std::path::Path, arguments: &[&str]| {
-        let mut command = Command::new("git");
-        command
-            .args(["-c", "user.name=A", "-c", "user.email=a@example.org"])
-            .args(arguments)
-            .current_dir(folder);
-        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &world.top).output().expect("git starts")
-    };
-    let repository = world.top.join("repository");
-    fs::create_dir_all(repository.join("workers")).unwrap();
-    fs::write(repository.join("lib.yaml"), "name: foreign\nversion: \"1.0.0\"\nexports: [a]\n").unwrap();
-    fs::write(repository.join("workers/a.worker"), "---\n---\nHi.\n").unwrap();
-    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-qm", "x"]] {
-        assert!(git(&repository, arguments).status.success());
-    }
-    let touched = world.outside("new");
-    let touch = format!("touch {}", touched.display());
-    fs::remove_dir_all(world.project(".git")).unwrap();
-    assert!(git(&world.project(""), &["init", "-q"]).status.success());
-    let hook = world.put(".git/hooks/post-checkout", format!("#!/bin/sh\n{touch}\n"));
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    for (key, value) in [
-        ("core.fsmonitor", touch.as_str()),
-        ("core.sshCommand", &touch),
-        ("credential.helper", &format!("!{touch}")),
-        ("core.pager", &touch),
-        ("core.editor", &touch),
-    ] {
-        git(&world.project(""), &["config", key, value]);
-    }
-    // The control: git runs them in the project.
-    git(&world.project(""), &["status"]);
-    must(touched.exists(), "the control: git runs no such command")?;
-    fs::remove_file(&touched).unwrap();
-    world.rearm();
-    let report = world.run(&["lib", "install", &format!("git+file://{}", repository.display())]);
-    report.ended(0)?;
-    Ok(Outcome::NotThere)
 }

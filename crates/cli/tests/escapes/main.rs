@@ -28,6 +28,7 @@ mod domain_lists;
 mod foreign_runs;
 mod generated_workers;
 mod injected_words;
+mod journal;
 mod kernel;
 mod links;
 mod loading;
@@ -35,6 +36,7 @@ mod operator;
 mod paths;
 mod probe;
 mod process_files;
+mod process_limits;
 mod processes;
 mod project_code;
 mod python_environments;
@@ -95,7 +97,7 @@ groups! {
     other_processes: processes::others,
     kernel: kernel::group,
     sockets: processes::sockets,
-    process_limits: processes::limits,
+    process_limits: process_limits::group,
     domain_lists: domain_lists::group,
     command_words: command_words::group,
     command_processes: command_processes::group,
@@ -112,7 +114,7 @@ groups! {
     loading: loading::group,
     weights: weights::group,
     templates: templates::group,
-    journal: project_code::journal,
+    journal: journal::group,
     foreign_runs: foreign_runs::group,
 }
 

@@ -46,7 +46,7 @@ fn a_pipe_gives_one_turn_a_line() {
 fn a_chat_is_left_resumed_and_replayed() {
     let scenario = greeter();
     let first = scenario.run_with_stdin(&["chat", "hi.worker"], "I am Ann.\n");
-    assert!(first.stderr.contains("goes on with this chat"), "{}", first.stderr);
+    assert!(first.stderr.contains("continues this chat"), "{}", first.stderr);
     let again = scenario.run_with_stdin(&["chat", "--continue"], "Who am I?\n");
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert_eq!(again.stdout, "you: I am Ann.\nhi: Hello **Ann**.\nhi: You are Ann.\n");
@@ -121,7 +121,7 @@ fn on_a_terminal_the_composer_stays_below_the_transcript() {
     session.type_keys("Who am I?\r");
     session.expect("You are Ann.");
     session.type_keys("\u{4}");
-    session.expect("goes on with this chat");
+    session.expect("continues this chat");
     assert_eq!(session.end().0, Some(0));
 }
 

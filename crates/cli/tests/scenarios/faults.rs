@@ -196,6 +196,13 @@ fn no_folder() -> Met {
     Met { sees: seen(&told), holds: "there is none".into(), resume: seen(&scenario.run(&["runs", "resume"])) }
 }
 
+/// Puts a byte order mark before the data of a stream's first event.
+fn mark(chunks: &mut Vec<Vec<u8>>) {
+    let first = String::from_utf8_lossy(&chunks[0]);
+    let data = first.find("data:").expect("a stream begins with an event");
+    chunks[0] = format!("\u{feff}{}", &first[data..]).into_bytes();
+}
+
 const FAULTS: &[Fault] = &[
     Fault {
         name: "429 with `Retry-After: 1`",
@@ -226,6 +233,10 @@ const FAULTS: &[Fault] = &[
         meet: || {
             on_the_wire(|| vec![Reply::text("an answer that never comes to its end").malformed_after(2)])
         },
+    },
+    Fault {
+        name: "a byte order mark, behind which the first event of a stream is lost",
+        meet: || on_the_wire(|| vec![Reply::text("an answer without its beginning").edit_chunks(mark)]),
     },
     Fault {
         name: "invalid UTF-8 in a stream",

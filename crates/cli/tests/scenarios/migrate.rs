@@ -374,3 +374,10 @@ fn older_approvals_of_file_tools_hold() {
     assert!(!refused(worker(", write_approval: false"), ""));
     assert!(refused(worker(", write_approval: true"), "approval: {default: preApproved}"));
 }
+
+#[test]
+fn a_folder_that_does_not_exist_is_said_to_be_missing() {
+    let told = Scenario::new().run(&["migrate", "old-project"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    assert!(told.stderr.contains("`old-project` can't be opened: it does not exist"), "{told}");
+}

@@ -301,7 +301,7 @@ fn an_answer_without_end_fails_after_64_mib() {
     assert_eq!((told.code, told.stdout.as_str()), (Some(1), ""), "{told}");
     assert!(told.stderr.contains("longer than an answer may be"), "{told}");
     let mib = sent.load(Ordering::Relaxed) >> 20;
-    // What lies in buffers of the system comes on top.
+    // The contents of system buffers come on top.
     assert!((64..96).contains(&mib), "{mib} MiB were sent");
 }
 

@@ -172,7 +172,7 @@ impl Conversation {
         self.push(message);
     }
 
-    /// Takes the user's next message, with what joins it. The limits of an answer begin anew.
+    /// Takes the user's next message, with what joins it. The limits of an answer start from zero.
     fn said(&mut self, number: u32, text: Part, joined: Vec<Joining>) {
         self.listen();
         let (at, turn, trail) = (self.history.len(), self.turn, self.trail.clone());

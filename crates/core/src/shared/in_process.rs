@@ -6,8 +6,10 @@ use crate::{
     budget::Reserved,
     call_path::CallPath,
     operator::Recall,
+    origin::Origins,
     question::{Answer, Given, Known, MEMORY},
     send::{BoxFuture, MaybeSend},
+    source::FunctionSource,
 };
 use serde_json::Value;
 use std::{
@@ -25,6 +27,16 @@ pub struct InProcess {
     answers: Mutex<HashMap<Arc<str>, Given>>,
     generated: Mutex<HashMap<CallPath, Generated>>,
     results: Mutex<HashMap<CallPath, Vec<Arc<str>>>>,
+    /// The state of each package, by name.
+    state: Mutex<HashMap<FunctionSource, HashMap<String, Set>>>,
+}
+
+/// A value of the state of a package.
+#[derive(Debug)]
+struct Set {
+    at_ms: u64,
+    value: Arc<Value>,
+    origins: Origins,
 }
 
 /// Generated workers: the name and the arguments of each.
@@ -235,6 +247,32 @@ impl Shared for InProcess {
         done(kept.cloned())
     }
 
+    fn state<'a>(
+        &'a self,
+        package: &'a FunctionSource,
+        name: &'a str,
+    ) -> BoxFuture<'a, Option<(Arc<Value>, Origins)>> {
+        let state = lock(&self.state);
+        let set = state.get(package).and_then(|values| values.get(name));
+        done(set.map(|set| (Arc::clone(&set.value), set.origins.clone())))
+    }
+
+    fn set_state<'a>(
+        &'a self,
+        package: &'a FunctionSource,
+        name: &'a str,
+        value: Arc<Value>,
+        origins: Origins,
+        at_ms: u64,
+    ) -> BoxFuture<'a, ()> {
+        let mut state = lock(&self.state);
+        let values = state.entry(package.clone()).or_default();
+        if values.get(name).is_none_or(|before| before.at_ms <= at_ms) {
+            values.insert(name.to_owned(), Set { at_ms, value, origins });
+        }
+        done(())
+    }
+
     fn ended<'a>(&'a self, path: &'a CallPath) -> BoxFuture<'a, ()> {
         lock(&self.generated).remove(path);
         lock(&self.results).remove(path);
@@ -243,5 +281,35 @@ impl Shared for InProcess {
         ledger.answers.remove(path);
         ledger.calls.remove(path);
         done(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+
+    #[test]
+    fn the_value_that_was_recorded_last_counts_in_any_order() {
+        let shared = InProcess::default();
+        let package = FunctionSource::Program;
+        let set = |value: u32, at_ms| {
+            let set = shared.set_state(&package, "n", Arc::new(json!(value)), Origins::TRUSTED, at_ms);
+            set.now_or_never().expect("it is ready at once");
+        };
+        let now = || {
+            let found = shared.state(&package, "n").now_or_never().expect("it is ready at once");
+            found.map(|(value, _)| Value::clone(&value))
+        };
+        assert_eq!(now(), None);
+        set(1, 10);
+        set(2, 10);
+        assert_eq!(now(), Some(json!(2)), "within a millisecond the order of the calls counts");
+        set(3, 30);
+        set(4, 20);
+        assert_eq!(now(), Some(json!(3)));
+        let library = FunctionSource::Library("lib".into());
+        assert!(shared.state(&library, "n").now_or_never().expect("it is ready at once").is_none());
     }
 }

@@ -102,7 +102,7 @@ fn delegation_ends_at_the_depth_limit() {
         *is_error && told.contains("`c` would stand at depth 3 of the call tree; at most 2 is allowed"),
         "{told}"
     );
-    assert_eq!(ran.output(), &json!("main is done"), "the others go on");
+    assert_eq!(ran.output(), &json!("main is done"), "the others continue");
 }
 
 #[test]

@@ -153,6 +153,10 @@ impl InProcesses {
             Ask::Generated(path) => later(async move { shared.generated(&path).await }),
             Ask::KeepResult(path, text) => later(async move { shared.keep_result(&path, &text).await }),
             Ask::Result(path, number) => later(async move { shared.result(&path, number).await }),
+            Ask::State(package, name) => later(async move { shared.state(&package, &name).await }),
+            Ask::SetState(package, name, value, origins, at_ms) => {
+                later(async move { shared.set_state(&package, &name, value, origins, at_ms).await })
+            }
             Ask::Forget(path) => later(async move { shared.ended(&path).await }),
         }
     }

@@ -1,8 +1,5 @@
 //! A program whose calls are made by Python code: a function that takes a `ToolContext`, a worker that is code, and plain
-//! functions that they call.
-//!
-//! `ctx.state` is not part of it. The values of the state are in the records, but between two calls the process that runs
-//! the functions keeps them, so functions in other processes do not see them.
+//! functions that they call. The functions run in different processes and share `ctx.state`.
 
 use llm_do_sandbox::confine;
 use serde_json::{Value, json};
@@ -22,6 +19,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         "workers/flow.py",
         "from llm_do import ToolContext\n\n\
          def flow(ctx: ToolContext, topic: str) -> list:\n    \
+             ctx.state.set('topics', ctx.state.get('topics', []) + [topic])\n    \
              return ctx.call_all([('talker', topic), ('talker', topic)])\n",
     ),
     (
@@ -35,11 +33,16 @@ def count(words: str) -> int:
 
 def gather(ctx: ToolContext, topic: str) -> dict:
     """Asks workers, reads a file and counts."""
+    ctx.state.set("topics", ["first"])
     number = ctx.step("take a number", lambda: 7)
     said = ctx.call_all([("talker", topic), ("flow", {"topic": topic})])
     note = ctx.call_tool("read_file", path="/notes/a.txt")
     ctx.log("gathered")
     return {"number": number, "said": said, "note": note, "count": ctx.call_tool("count", words=topic)}
+
+def topics(ctx: ToolContext) -> list:
+    """Lists what the workflows were about."""
+    return ctx.state.get("topics")
 
 def fail(ctx: ToolContext) -> str:
     """Makes a call that fails, and fails."""
@@ -61,16 +64,23 @@ pub(crate) fn script() -> Value {
             {"tool": "fail", "arguments": {}},
             {"tool": "count", "arguments": {"words": "a b c"}},
         ]},
+        {"when": {"worker": "main", "turn": 2}, "calls": [{"tool": "topics", "arguments": {}}]},
         {"when": {"worker": "main"}, "text": "All is done."},
         {"when": {"worker": "talker"}, "text": "talked"},
     ]})
 }
 
 /// What each call of code returns, by its path. One call fails.
-pub(crate) fn outputs() -> [(&'static str, Value); 4] {
+pub(crate) fn outputs() -> [(&'static str, Value); 5] {
     let gathered =
         json!({"number": 7, "said": ["talked", ["talked", "talked"]], "note": "alpha", "count": 2});
-    [("0/0.0", gathered), ("0/1.0", json!(["talked", "talked"])), ("0/1.1", Value::Null), ("0/1.2", json!(3))]
+    [
+        ("0/0.0", gathered),
+        ("0/1.0", json!(["talked", "talked"])),
+        ("0/1.1", Value::Null),
+        ("0/1.2", json!(3)),
+        ("0/2.0", json!(["first", "two words", "bees"])),
+    ]
 }
 
 /// Lets this process start confined ones. A test binary can't supervise them itself.

@@ -9,8 +9,9 @@ use llm_do::core::{
     driver::{Caller, Driver, Exchanged, Known, Step, StepName, Stepped},
     engine::{Halt, Outcome},
     event::Event,
+    function::FunctionSource,
     journal::RecordKind,
-    origin::{UntrustedPlaces, UntrustedSet},
+    origin::{Origins, UntrustedPlaces, UntrustedSet},
     question::Question,
     send::BoxFuture,
     shared::Shared,
@@ -249,6 +250,25 @@ impl Shared for RemoteDriver {
 
     fn result<'a>(&'a self, conversation: &'a CallPath, number: usize) -> BoxFuture<'a, Option<Arc<str>>> {
         self.ask(Ask::Result(conversation.clone(), number))
+    }
+
+    fn state<'a>(
+        &'a self,
+        package: &'a FunctionSource,
+        name: &'a str,
+    ) -> BoxFuture<'a, Option<(Arc<Value>, Origins)>> {
+        self.ask(Ask::State(package.clone(), name.to_owned()))
+    }
+
+    fn set_state<'a>(
+        &'a self,
+        package: &'a FunctionSource,
+        name: &'a str,
+        value: Arc<Value>,
+        origins: Origins,
+        at_ms: u64,
+    ) -> BoxFuture<'a, ()> {
+        self.ask(Ask::SetState(package.clone(), name.to_owned(), value, origins, at_ms))
     }
 
     fn ended<'a>(&'a self, path: &'a CallPath) -> BoxFuture<'a, ()> {

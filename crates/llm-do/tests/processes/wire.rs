@@ -7,7 +7,9 @@ use llm_do::core::{
     call_spec::{CallSpec, FrameSpec},
     driver::{CutOff, Exchanged, Known, StepEnd, StepName, Stepped},
     engine::{Halt, Outcome},
+    function::FunctionSource,
     journal::RecordKind,
+    origin::Origins,
     question::{Question, Reply},
 };
 use serde::{Deserialize, Serialize};
@@ -69,6 +71,8 @@ pub(crate) enum Ask {
     Generated(CallPath),
     KeepResult(CallPath, String),
     Result(CallPath, usize),
+    State(FunctionSource, String),
+    SetState(FunctionSource, String, Arc<Value>, Origins, u64),
     Forget(CallPath),
 }
 

@@ -5,11 +5,24 @@ use crate::response::arguments_text;
 use llm_do_core::model::{Delta, Usage};
 use serde_json::Value;
 
+/// Whether an answer begins with this event.
+pub(super) fn is_first(name: Option<&str>, event: &Value) -> Option<bool> {
+    match kind(name, event) {
+        "message_start" => Some(true),
+        kind if kind.starts_with("message_") || kind.starts_with("content_block_") => Some(false),
+        _ => None,
+    }
+}
+
+fn kind<'a>(name: Option<&'a str>, event: &'a Value) -> &'a str {
+    match text(event, "/type") {
+        "" => name.unwrap_or_default(),
+        kind => kind,
+    }
+}
+
 pub(super) fn event(draft: &mut Draft, name: Option<&str>, mut event: Value) {
-    let kind = match text(&event, "/type") {
-        "" => name.unwrap_or_default().to_owned(),
-        kind => kind.to_owned(),
-    };
+    let kind = kind(name, &event).to_owned();
     let key = count(&event, "/index").unwrap_or_else(|| draft.next().saturating_sub(1));
     match kind.as_str() {
         "message_start" => draft.usage = usage(event.pointer("/message/usage"), draft.usage),

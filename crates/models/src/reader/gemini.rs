@@ -5,6 +5,12 @@ use crate::response::{arguments_text, blocked};
 use llm_do_core::model::Usage;
 use serde_json::Value;
 
+/// Whether an answer begins with this event: all events have the same form, so that none shows it. One that reports an
+/// error begins no answer.
+pub(super) fn is_first(event: &Value) -> Option<bool> {
+    event.get("error").is_none().then_some(false)
+}
+
 pub(super) fn event(draft: &mut Draft, mut event: Value) {
     if let Some(error) = event.get_mut("error").map(Value::take) {
         return draft.fail(error);

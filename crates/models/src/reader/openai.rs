@@ -12,6 +12,12 @@ const TEXT: u64 = 0;
 /// Providers count a handful of calls. A number beyond this is nonsense, and its call is added at the end.
 const MOST_CALLS: u64 = 1 << 20;
 
+/// Whether an answer begins with this event: the first piece of a message has its role. Some servers repeat the role.
+pub(super) fn is_first(event: &Json<'_>) -> Option<bool> {
+    let choice = event.at("/choices/0")?;
+    Some(!choice.text("/delta/role").is_empty())
+}
+
 pub(super) fn event(draft: &mut Draft, kind: AdapterKind, event: &Json<'_>) {
     if let Some(error) = event.present("error") {
         return draft.fail(error.into());

@@ -1,15 +1,34 @@
 //! OpenAI responses.
 
-use super::{Block, Draft, count, some_count, text};
+use super::{Block, Draft, at, count, some_count, text};
 use crate::response::arguments_text;
 use llm_do_core::model::Usage;
 use serde_json::{Value, json};
 
-pub(super) fn event(draft: &mut Draft, name: Option<&str>, event: Value) {
-    let kind = match text(&event, "/type") {
+/// Whether nothing is lost if the answer begins with this event: no text precedes the first three kinds, and an event
+/// with the whole response repeats what preceded it.
+pub(super) fn is_first(name: Option<&str>, event: &Value) -> Option<bool> {
+    match kind(name, event) {
+        "response.created" | "response.queued" | "response.in_progress" => Some(true),
+        "response.completed" | "response.incomplete" => {
+            let items = at(event, "/response/output").and_then(Value::as_array);
+            Some(items.is_some_and(|items| !items.is_empty()))
+        }
+        "response.failed" => None,
+        kind if kind.starts_with("response.") => Some(false),
+        _ => None,
+    }
+}
+
+fn kind<'a>(name: Option<&'a str>, event: &'a Value) -> &'a str {
+    match text(event, "/type") {
         "" => name.unwrap_or_default(),
         kind => kind,
-    };
+    }
+}
+
+pub(super) fn event(draft: &mut Draft, name: Option<&str>, event: Value) {
+    let kind = kind(name, &event);
     let key = count(&event, "/output_index").unwrap_or(0);
     let delta = text(&event, "/delta");
     match kind {

@@ -171,7 +171,7 @@ async fn an_entry_with_times_answers_each_conversation_that_often() {
         assert_eq!(text(&ask_at(&*model, place, "w", 0, Part::text("x"), &told).await.unwrap()), "done");
     }
     model.forget("run", &CallPath::from("0"));
-    assert!(ask(&*model, "w", 0, "x").await.is_err(), "a forgotten conversation begins anew");
+    assert!(ask(&*model, "w", 0, "x").await.is_err(), "a forgotten conversation begins again");
 }
 
 #[tokio::test(start_paused = true)]

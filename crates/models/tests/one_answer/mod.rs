@@ -1,4 +1,4 @@
-//! A server that answers one request with given bytes.
+//! A server that answers requests with given bytes.
 
 use serde_json::Value;
 use std::{
@@ -10,14 +10,14 @@ use std::{
 /// The request that was answered: its path and its JSON.
 pub(crate) type Answered = (String, Value);
 
-/// Serves one request. Each of `pieces` is sent as a chunk of its own, as soon as the iterator gives it.
-pub(crate) fn serve(
-    content_type: &'static str,
-    pieces: impl IntoIterator<Item = Vec<u8>> + Send + 'static,
-) -> (String, JoinHandle<Answered>) {
+/// Answers one request after another, each with a content type and a body. Each of the body's pieces is sent as a chunk of
+/// its own, as soon as the iterator gives it.
+pub(crate) fn serve<P: IntoIterator<Item = Vec<u8>>>(
+    answers: impl IntoIterator<Item = (&'static str, P)> + Send + 'static,
+) -> (String, JoinHandle<Vec<Answered>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let served = std::thread::spawn(move || {
+    let answer = move |(content_type, pieces): (&'static str, P)| {
         let (stream, _) = listener.accept().unwrap();
         stream.set_nodelay(true).unwrap();
         let mut reader = BufReader::new(stream);
@@ -53,6 +53,7 @@ pub(crate) fn serve(
             send(b"0\r\n\r\n");
         }
         (path, serde_json::from_slice(&request).unwrap())
-    });
+    };
+    let served = std::thread::spawn(move || answers.into_iter().map(answer).collect());
     (url, served)
 }

@@ -18,7 +18,7 @@ pub(super) fn check(scope: &Scope<'_>, found: &mut Vec<Diagnostic>) {
         let package = scope.packages.get(effective.located.package);
         let Some(model) = model(effective, program) else { return };
         let Some(host) = host(&model, &package.manifest, &program.manifest) else { return };
-        // What is wrong with the list itself was found when the worker was loaded.
+        // The load of the worker has found the errors of the list itself.
         for (tool, item) in server_tools::read(&effective.keys, &mut Vec::new()) {
             if let Some(refused) = tool.refused_by(host, model.provider()) {
                 found.push(

@@ -29,7 +29,7 @@ fn all_keys_are_read() {
     assert_eq!(&*m.approval.lines[0].written_at, "llm-do.yaml:6");
     assert_eq!(m.approval.risks[&Risk::Exec], Rule::Blocked);
     assert_eq!(m.delegation, Delegation { max_depth: 3, allow_recursion: true });
-    assert!(!m.providers["mine"].stream);
+    assert_eq!(m.providers["mine"].stream, Some(false));
     assert_eq!(m.bindings[0].0, "n");
     assert_eq!(m.defining(), ["w", "prompts", "templates", "more", "tools", "toolsets", "tools.py"]);
 }

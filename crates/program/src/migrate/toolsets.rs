@@ -13,7 +13,7 @@ use crate::{
 
 /// The toolset kinds.
 const KINDS: [&str; 5] = ["filesystem", "workers", "shell", "custom", "mcp"];
-/// The file tools that the old `write_approval` was about; deleting and moving are newer, and go on asking.
+/// The file tools that the old `write_approval` was about; deleting and moving are newer, and still ask.
 const WRITING: [&str; 3] = ["write_file", "edit_file", "append_file"];
 /// The file tools that change nothing.
 const READING: [&str; 5] = ["list_files", "read_file", "search_files", "file_info", "file_exists"];

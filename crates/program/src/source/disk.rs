@@ -27,8 +27,8 @@ impl DiskTree {
     /// # Errors
     /// If the folder does not exist or cannot be opened.
     pub fn open(root: &Path) -> Result<Self, SourceError> {
-        let path = std::fs::canonicalize(root).map_err(|error| explain(&error))?;
-        let dir = Dir::open_ambient_dir(&path, ambient_authority()).map_err(|error| explain(&error))?;
+        let path = std::fs::canonicalize(root)?;
+        let dir = Dir::open_ambient_dir(&path, ambient_authority())?;
         Ok(Self { root: place(&path)?, path, dir, opened: AtomicU64::new(0), elsewhere: false })
     }
 
@@ -58,7 +58,7 @@ impl SourceTree for DiskTree {
         match self.dir.metadata(&path) {
             Ok(metadata) => Ok(Some(kind(metadata.is_file(), metadata.is_dir()))),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(explain(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -70,8 +70,8 @@ impl SourceTree for DiskTree {
             Some(_) => return Err(SourceError::NotAFile),
             None => return Err(SourceError::NotFound),
         }
-        let file = self.dir.open(&path).map_err(|error| explain(&error))?;
-        let metadata = file.metadata().map_err(|error| explain(&error))?;
+        let file = self.dir.open(&path)?;
+        let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(SourceError::NotAFile);
         }
@@ -81,7 +81,7 @@ impl SourceTree for DiskTree {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let mut bytes = Vec::with_capacity(metadata.len() as usize);
         // Files in /proc report a size of zero, so limit the bytes that are read.
-        file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| explain(&error))?;
+        file.take(limit + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > limit {
             return Err(SourceError::TooLarge { size: bytes.len() as u64, limit });
         }
@@ -92,9 +92,9 @@ impl SourceTree for DiskTree {
         let path = plain(path)?;
         let folder = if path.is_empty() { "." } else { &path };
         let mut entries = Vec::new();
-        for entry in self.dir.read_dir(folder).map_err(|error| explain(&error))? {
-            let entry = entry.map_err(|error| explain(&error))?;
-            let file_type = entry.file_type().map_err(|error| explain(&error))?;
+        for entry in self.dir.read_dir(folder)? {
+            let entry = entry?;
+            let file_type = entry.file_type()?;
             // A name that is not UTF-8 can't be written in a definition.
             if let Ok(name) = entry.file_name().into_string() {
                 entries.push((name, kind(file_type.is_file(), file_type.is_dir())));
@@ -112,7 +112,7 @@ impl SourceTree for DiskTree {
         loop {
             match std::fs::canonicalize(existing) {
                 Ok(real) => {
-                    let metadata = std::fs::metadata(&real).map_err(|error| explain(&error))?;
+                    let metadata = std::fs::metadata(&real)?;
                     let found = missing.is_empty().then(|| kind(metadata.is_file(), metadata.is_dir()));
                     let mut real = place(&real)?.as_str().to_owned();
                     for part in missing.iter().rev() {
@@ -139,7 +139,7 @@ impl SourceTree for DiskTree {
                         _ => return Err(SourceError::NotFound),
                     }
                 }
-                Err(error) => return Err(explain(&error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -160,19 +160,6 @@ fn kind(is_file: bool, is_folder: bool) -> Kind {
 /// A canonical path as a place.
 fn place(path: &Path) -> Result<Place, SourceError> {
     path.to_str().map(Place::new).ok_or_else(|| SourceError::Io("its path is not UTF-8".into()))
-}
-
-fn explain(error: &std::io::Error) -> SourceError {
-    match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => SourceError::NotFound,
-        // `cap-std` returns this error without an OS code if a path would leave the folder.
-        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => SourceError::Escapes,
-        ErrorKind::PermissionDenied => SourceError::Io("permission denied".into()),
-        kind => SourceError::Io(match error.raw_os_error() {
-            Some(_) => kind.to_string(),
-            None => error.to_string(),
-        }),
-    }
 }
 
 #[cfg(unix)]

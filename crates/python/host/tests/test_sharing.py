@@ -112,7 +112,7 @@ def runs(ctx: ToolContext):
         two = self.host.receive()
         third = self.host.start_call(module, "late")
         three = self.host.receive()
-        # Async calls go on while the sync one waits.
+        # Async calls continue while the sync one waits.
         self.reply(one, 1)
         self.assertEqual(self.host.finish_call(first)["value"], 1)
         self.reply(three, 3)

@@ -219,7 +219,7 @@ fn files_are_their_owners_and_ignored_by_git() {
         let blob = fs::read_dir(journal.dir().join("blobs")).unwrap().next().unwrap().unwrap().path();
         assert_eq!(mode(&blob), 0o600);
     }
-    // What somebody has put there stays.
+    // A file that is already there stays.
     fs::write(home.join(".gitignore"), "runs/\n").unwrap();
     JournalWriter::create(&home.join("runs"), Arc::default(), None).unwrap();
     assert_eq!(fs::read_to_string(home.join(".gitignore")).unwrap(), "runs/\n");

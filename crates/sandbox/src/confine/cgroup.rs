@@ -74,7 +74,7 @@ impl ControlGroup {
         if memory { Ok(groups) } else { Err(reason) }
     }
 
-    /// Moves the calling process into the groups. What it starts stays in them.
+    /// Moves the calling process into the groups. The processes that it starts stay in them.
     pub(super) fn join(&self) -> io::Result<()> {
         // 0 is the process that writes.
         self.0.iter().try_for_each(|group| (&group.members).write_all(b"0"))

@@ -7,7 +7,7 @@
 //!
 //! The rules reflect the files at the start of the process. A `.env` that is created in a given folder later is an
 //! ordinary file to the process, and the process can create a `.git` in a writable folder that has none. See
-//! [`ProcessView::planted`].
+//! [`ProcessView::set_aside_planted`].
 
 use super::{
     Tier,
@@ -217,14 +217,14 @@ impl ProcessView {
         self.given.iter().any(|given| given.write)
     }
 
-    /// The special names in the writable places that are not what they were when this view was made for `authority`,
-    /// sorted. The kernel doesn't know names: a process can create a `.git` in a writable folder, or move a folder with
-    /// one away and create another. Entries are compared by inode. Those that would define the
-    /// program are renamed. Scans the writable places.
+    /// Finds the special names in the writable places that are not what they were when this view was made for
+    /// `authority`, renames those that would define the program, and returns all of them, sorted. The kernel doesn't know
+    /// names: a process can create a `.git` in a writable folder, or move a folder with one away and create another.
+    /// Entries are compared by inode. Scans the writable places.
     ///
     /// # Errors
     /// Any system error during the scan.
-    pub fn planted(&self, authority: &Authority) -> io::Result<Vec<Planted>> {
+    pub fn set_aside_planted(&self, authority: &Authority) -> io::Result<Vec<Planted>> {
         let rules = Rules::new(authority);
         let mut found = Vec::new();
         for given in self.given.iter().filter(|given| given.write) {

@@ -1,5 +1,5 @@
 //! What the processes of a run leave behind in the folders that they may write: special names that the kernel can't keep
-//! them from creating ([`ProcessView::planted`]).
+//! them from creating ([`ProcessView::set_aside_planted`]).
 
 use super::{Planted, ProcessView};
 use llm_do_core::authority::Authority;
@@ -61,8 +61,8 @@ impl Watch {
         Watching { _running: Some(watched.running.clone()) }
     }
 
-    /// What has appeared in the folders of a view since [`Watch::begin`]. Call it after a process with that view has
-    /// ended. It scans these folders.
+    /// Looks at the folders of a view as [`ProcessView::set_aside_planted`] does, and keeps what it finds for the end of the
+    /// run. Call it after a process with that view has ended.
     ///
     /// # Errors
     /// Any system error during the scan.
@@ -70,7 +70,7 @@ impl Watch {
         if !view.can_write() {
             return Ok(Vec::new());
         }
-        let planted = view.planted(authority)?;
+        let planted = view.set_aside_planted(authority)?;
         if let Some(watched) = self.runs().get_mut(run) {
             watched.found.extend(planted.iter().cloned());
         }
@@ -100,7 +100,10 @@ impl Watch {
         let _ = tokio::time::timeout(ENDING, ended.recv()).await;
         let mut notices = Vec::new();
         let looked = tokio::task::spawn_blocking(move || {
-            views.into_values().map(|(view, authority)| view.planted(&authority)).collect::<Vec<_>>()
+            views
+                .into_values()
+                .map(|(view, authority)| view.set_aside_planted(&authority))
+                .collect::<Vec<_>>()
         });
         match looked.await {
             Ok(looked) => {

@@ -93,8 +93,8 @@ impl ShellTool {
         made.map_err(|error| failed(error.to_string()))?.map_err(|error: io::Error| failed(error.to_string()))
     }
 
-    /// What the ended command has planted in the folders that it could write.
-    async fn planted(
+    /// Sets aside the names that the ended command has planted in the folders that it could write, and returns them.
+    async fn set_aside_planted(
         &self,
         run: &str,
         view: &ProcessView,
@@ -176,7 +176,7 @@ impl ShellTool {
         let watching = self.confiner.watch().begin(call.run, &view, &authority);
         let ran = run::run(process, asked.min(self.timeout), watching).await;
         let ran = ran.map_err(|error| ToolError::new(format!("`{program}` can't be run: {error}")))?;
-        let planted = self.planted(call.run, &view, authority).await;
+        let planted = self.set_aside_planted(call.run, &view, authority).await;
         Ok(ToolOutput::new(self.result(ran, &view, planted)))
     }
 

@@ -245,7 +245,7 @@ os.mkdir(here + "/closed"); write(here + "/closed/x")
 print("here: ok", here)
 print("others: ok", sorted(set(os.listdir(here)) - set(sys.argv[1:])))
 "#;
-    // What leads to the tests' own folder is seen, where that lies in the machine's temporary folder.
+    // The folders above the tests' own folder are seen, where it lies in the machine's temporary folder.
     let above: Vec<String> = bench.in_temporary().into_iter().collect();
     let above: Vec<&Path> = above.iter().map(Path::new).collect();
     let ran = bench.run(tier, script, &above).await;

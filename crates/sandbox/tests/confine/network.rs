@@ -356,7 +356,7 @@ attempt("hosts", lambda: read("/etc/hosts"))
 attempt("resolver", lambda: read("/etc/resolv.conf"))
 "#;
     let mut process = probe(&bench, script, &[], listed(&["example.org".into()]));
-    // What the caller has in its environment does not lead around.
+    // The caller's environment opens no way around it.
     process.env.push(("HTTPS_PROXY".into(), "http://10.0.0.1:8080".into()));
     process.env.push(("no_proxy".into(), "*".into()));
     let ran = finish(process.start().await.unwrap()).await;

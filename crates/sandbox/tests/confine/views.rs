@@ -213,7 +213,7 @@ async fn what_a_process_plants_is_found() {
             let bench = Bench::new();
             let authority = bench.authority(&[("/rw", "project/rw", Access::Write)]);
             let before = ProcessView::of(&authority, tier_of(tier)).unwrap();
-            assert!(before.planted(&authority).unwrap().is_empty());
+            assert!(before.set_aside_planted(&authority).unwrap().is_empty());
             let script = format!(
                 "cd {} && mkdir -p .git/hooks bare/objects bare/refs .vscode .hg && echo x > new.worker && \
                  echo x > bare/HEAD && ln -s mine.txt linked.worker && echo y > free && mkdir objects refs",
@@ -229,11 +229,11 @@ async fn what_a_process_plants_is_found() {
                     name.ends_with(".worker").then(|| place.with_file_name(format!("{name}.set-aside")));
                 Planted { place, replaced: false, set_aside: aside }
             };
-            assert_eq!(before.planted(&authority).unwrap(), names.map(planted));
+            assert_eq!(before.set_aside_planted(&authority).unwrap(), names.map(planted));
             assert!(!bench.path("project/rw/new.worker").exists());
             // The mount itself becomes a repository.
             fs::write(bench.path("project/rw/HEAD"), "ref: refs/heads/x").unwrap();
-            let again = before.planted(&authority).unwrap();
+            let again = before.set_aside_planted(&authority).unwrap();
             assert!(again.contains(&planted("")) && !again.iter().any(|planted| planted.set_aside.is_some()));
         })
         .await;
@@ -260,7 +260,7 @@ async fn a_special_name_that_was_moved_away_and_made_again_is_found() {
             set_aside: None,
         };
         assert_eq!(
-            before.planted(&authority).unwrap(),
+            before.set_aside_planted(&authority).unwrap(),
             [planted(false, "away/.git"), planted(true, "sub/.git")]
         );
         assert_eq!(bench.read("project/rw/away/.git"), "gitdir: ../../.git/modules/sub\n");
@@ -268,7 +268,7 @@ async fn a_special_name_that_was_moved_away_and_made_again_is_found() {
     .await;
 }
 
-/// What the operator's editor replaces stays. What a process has put in the place of a file that it moved away is set aside.
+/// A file that the operator's editor replaces stays. A file that a process has put in the place of one that it moved away is set aside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_definition_that_an_editor_replaces_stays() {
     in_tier(A, |tier| async move {
@@ -286,7 +286,7 @@ async fn a_definition_that_an_editor_replaces_stays() {
         run(shell(before.clone(), tier, &script)).await;
         fs::write(bench.path("project/rw/saved"), "after").unwrap();
         fs::rename(bench.path("project/rw/saved"), bench.path("project/rw/mine.worker")).unwrap();
-        let planted = before.planted(&authority).unwrap();
+        let planted = before.set_aside_planted(&authority).unwrap();
         let aside: Vec<(&str, bool)> = planted
             .iter()
             .map(|it| (it.place.file_name().unwrap().to_str().unwrap(), it.set_aside.is_some()))

@@ -73,7 +73,7 @@ async fn a_rules_places_hold_the_process(tier: Confinement) {
     assert_eq!(worker.rule("cat theirs.txt"), Rule::PreApproved);
     let result = worker.run("cat theirs.txt").await;
     assert_ne!(result["exit_code"], 0, "{result}");
-    // What leads out asks, and who approves it approves it as it is.
+    // A link that leads out asks, and the approval covers the link as it is.
     assert_eq!(worker.rule("cat /ro/theirs.txt"), Rule::Ask);
     assert_eq!(worker.printed("cat /ro/theirs.txt").await, "to be read");
     let found = worker.run("cat bare inner/x.txt /rw/mine.txt").await;

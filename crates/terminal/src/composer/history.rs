@@ -65,7 +65,7 @@ impl History {
         }
     }
 
-    /// The user edits what is shown: going on begins at the newest again.
+    /// The user edits the text that is shown: the next step begins at the newest entry again.
     pub(super) fn rest(&mut self) {
         self.place = None;
     }

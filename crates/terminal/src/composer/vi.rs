@@ -18,7 +18,7 @@ pub(super) struct Vi {
     awaiting: Option<char>,
     /// The last search in a line: the command and the character.
     found: Option<(char, char)>,
-    /// What was killed or copied last was whole lines.
+    /// The text that was killed or copied last was whole lines.
     lines: bool,
 }
 

@@ -73,7 +73,7 @@ impl Events {
             handlers: Vec::new(),
             closed: false,
         };
-        // The flag before the pipe, so that it is set when that wakes. What was registered goes with `events`.
+        // The flag before the pipe, so that it is set when that wakes. The registrations end with `events`.
         events.handlers.push(flag::register(SIGCONT, Arc::clone(&events.tty.continued))?);
         events.handlers.push(pipe::register(SIGCONT, writer.try_clone()?)?);
         events.handlers.push(pipe::register(SIGWINCH, writer)?);

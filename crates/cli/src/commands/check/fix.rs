@@ -116,7 +116,7 @@ fn write(root: &Path, path: &str, fix: &Fix) -> Result<(), String> {
             false => Err("it has changed since it was read".into()),
         });
     if written.is_err() {
-        // What matters is the reason; a leftover is told by its name.
+        // The reason matters; the name shows a leftover.
         let _ = folder.remove_file(&temporary);
     }
     written

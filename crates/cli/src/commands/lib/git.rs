@@ -342,7 +342,7 @@ fn run(mut command: Command) -> Result<Result<(), String>, Trouble> {
     let mut child = Running(command.spawn().map_err(|error| not_started(&error))?);
     let mut said = Vec::new();
     if let Some(mut stderr) = child.0.stderr.take() {
-        // What is more than anyone reads is dropped, but read, so that git does not wait.
+        // Longer output is read and dropped, so that git does not wait.
         let _ = stderr.by_ref().take(LONGEST_COMPLAINT).read_to_end(&mut said);
         let _ = io::copy(&mut stderr, &mut io::sink());
     }

@@ -185,7 +185,7 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     }
     let written = write_new(&waiting, text).and_then(|()| fs::rename(&waiting, path));
     if written.is_err() {
-        // What matters is the first error.
+        // The first error counts.
         let _ = fs::remove_file(&waiting);
     }
     written.and_then(|()| sync(folder))

@@ -98,7 +98,7 @@ fn headers(text: &str) -> Result<HeaderMap, Complaint> {
             value.set_sensitive(true);
             Some((name, value))
         });
-        // What is wrong may be a key: it is not repeated.
+        // The wrong value may be a key, so it is not repeated.
         let (name, value) =
             parsed.ok_or_else(|| Complaint::wrong(format!("{HEADERS} is not NAME=VALUE,NAME=VALUE")))?;
         headers.insert(name, value);

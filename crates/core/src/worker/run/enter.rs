@@ -114,7 +114,7 @@ fn narrow(
     narrowing.foreign |= worker.source.is_foreign();
     for Handed { name, place, .. } in handed {
         let at = VirtualPath::root().join(name);
-        // What the caller sees over a part of it comes along: its rules hold there under the new name too.
+        // Mounts of the caller over a part of it come along: their rules hold there under the new name too.
         for over in call.frame.authority().view().mounts() {
             if let Some(rest) = over.at.rest(&place.path).filter(|rest| !rest.is_empty()) {
                 let access = over.access.min(place.access);
@@ -149,7 +149,7 @@ fn narrow(
 }
 
 /// Makes the functions of a worker's toolsets, whether a model is shown them or not, and offers them to the calls of its
-/// frame. What stops it is a failure of the worker's call, so the step that calls this records it.
+/// frame. An error is a failure of the worker's call, so the step that calls this records it.
 ///
 /// # Errors
 /// A toolset can't be made.

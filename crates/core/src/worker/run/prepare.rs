@@ -173,7 +173,7 @@ pub(super) async fn prepare(
         Some(functions) => functions,
         None => tools_again(call.engine, worker, &frame, call.path, StepName::Conversation).await?,
     };
-    // What the record offers is what the model may call, in its order: on a resume too.
+    // The model may call the tools of the record, in its order, also on a resume.
     let mut offered = Vec::with_capacity(specs.len());
     for spec in specs.iter().filter(|spec| Some(&*spec.name) != output.final_tool_name()) {
         let Some(function) = functions.iter().find(|f| f.meta.tool_name == spec.name) else {
@@ -400,7 +400,7 @@ async fn begin(
         // Providers refuse a conversation without a first message.
         parts.push(Part::text("Begin."));
     }
-    // What is recorded is what was sent, so the secrets in it go before either (`docs/reference/journal.md`).
+    // The record is what was sent, so secrets are removed before both (`docs/reference/journal.md`).
     for part in &mut parts {
         if let Part::Text { text } | Part::Attachment { text, .. } = part
             && let Cow::Owned(clean) = host.redact.text(text)

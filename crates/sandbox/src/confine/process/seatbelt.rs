@@ -156,7 +156,7 @@ impl Running {
         self.stderr.take()
     }
 
-    /// What it has asked of the network and was refused: there are no lists of domains here.
+    /// The requests to the network that were refused: none, since there are no lists of domains here.
     pub fn denials(&self) -> Option<Denials> {
         None
     }

@@ -1,0 +1,148 @@
+//! Templates without end, limits, and templates of random pieces.
+
+use crate::*;
+
+#[test]
+fn endless_loops_and_deep_recursion_end_in_an_error() {
+    let files = Files::of([
+        ("self.jinja", "{% include 'self.jinja' %}"),
+        ("twice.jinja", "x{% include 'twice.jinja' %}{% include 'twice.jinja' %}"),
+        ("a.jinja", "{% extends 'b.jinja' %}"),
+        ("b.jinja", "{% extends 'a.jinja' %}"),
+    ]);
+    let chain = "a ~ ".repeat(100_000);
+    let branches = "{% elif a %}".repeat(100_000);
+    for text in [
+        "{% for a in range(100000) %}{% for b in range(100000) %}x{% endfor %}{% endfor %}",
+        "{% for a in range(10 ** 9) %}{% endfor %}",
+        "{{ range(9223372036854775807, -9223372036854775807, -1) }}",
+        "{% include 'self.jinja' %}",
+        "{% include 'twice.jinja' %}",
+        "{% extends 'a.jinja' %}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{% macro m(n) %}{{ m(n) }}{{ m(n) }}{% endmacro %}{{ m(1) }}",
+        "{% block b %}{{ self.b() }}{% endblock %}",
+        "{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+        "{% set n = namespace(x='xxxxxxxx') %}{% for i in range(99) %}{% set y %}{{ n.x }}{{ n.x }}{% endset %}{% set n.x = y %}{% endfor %}",
+        "{% set n = namespace(x=[]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}",
+        "{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}",
+        "{{ 'x' * 5000000 }}",
+        "{{ '%1000000000d'|format(1) }}{{ '{:>1000000000}'.format(1) }}",
+        "{{ [1]|batch(1000000000, 'x') }}{{ [1]|slice(1000000000, 'x') }}{{ 'x'|center(1000000000) }}",
+        "{{ [1]|tojson(indent=1000000000) }}",
+        &format!("{{{{ {chain}a }}}}"),
+        &format!("{{% if a %}}{branches}{{% endif %}}"),
+        &format!("{{{{ {}a{} }}}}", "(".repeat(100_000), ")".repeat(100_000)),
+        &"{% if a %}".repeat(100_000),
+    ] {
+        let error = refused(text, &json!({"a": 1}), &files);
+        assert!(!error.message.is_empty() && error.to_string().len() < 400, "{error}");
+    }
+}
+
+#[test]
+fn limits_are_those_of_the_settings() {
+    let render = |text: &str, settings| {
+        let files = Files::of([("t", "{{ 1 }}")]);
+        render_with(text, &instructions(), &json!({}), files, settings).map(Cow::into_owned)
+    };
+    let small = Settings { output: 100, steps: 100, depth: 1, ..Settings::default() };
+    for text in [
+        "{{ 'x' * 101 }}",
+        "{% for i in range(60) %}{% endfor %}",
+        "{% include 't' %}{% for i in range(99) %}abc{% endfor %}",
+    ] {
+        assert_eq!(render(text, small).unwrap_err().kind, TemplateErrorKind::Limit, "{text}");
+    }
+    assert_eq!(
+        render(&format!("{{{{ 1 }}}}{}", "x".repeat(101)), small).unwrap_err().kind,
+        TemplateErrorKind::Limit
+    );
+    assert_eq!(render("{{ 'x' * 100 }}", small).unwrap().len(), 100);
+}
+
+proptest! {
+    /// Rendering ends without a panic for any text.
+    #[test]
+    fn any_text_renders_or_is_an_error(parts in prop::collection::vec(prop::sample::select(FRAGMENTS), 0..12)) {
+        let text = parts.concat();
+        let source = Files::of([("t", "{{ a }}")]);
+        let inspected = inspect(&text, &instructions());
+        if let Err(error) = render(&text, &instructions(), &json!({"a": [1, "é"], "b": {"c": "x"}}), source) {
+            prop_assert!(error.place.line >= 5 || error.place.file != "workers/greeter.worker");
+            // What is no template at all is found before a run.
+            prop_assert!(error.kind != TemplateErrorKind::Syntax || inspected.is_err());
+        }
+    }
+
+    /// No name leaves its root.
+    #[test]
+    fn a_confined_name_is_relative(name in "[a./:\\\\\\x00 é-]{0,12}") {
+        if let Ok(confined) = confine(&name) {
+            let path = std::path::Path::new(confined.path());
+            prop_assert!(path.components().all(|part| matches!(part, std::path::Component::Normal(_))));
+        }
+    }
+}
+
+/// Pieces of templates, whole and broken.
+const FRAGMENTS: &[&str] = &[
+    "{{",
+    "}}",
+    "{%",
+    "%}",
+    "{#",
+    "#}",
+    " a ",
+    "b.c",
+    "[0]",
+    "|upper",
+    "|join(',')",
+    " for ",
+    " in ",
+    "{% if a %}",
+    "{% endif %}",
+    "{% else %}",
+    "{% for x in a %}",
+    "{% endfor %}",
+    "{{ x }}",
+    "{{ a }}",
+    "{% include 't' %}",
+    "{% block q %}",
+    "{% endblock %}",
+    "{% macro m(a, b=1) %}",
+    "{% endmacro %}",
+    "{{ m(1) }}",
+    "{% set z = [a, b] %}",
+    "{{ z ~ b }}",
+    "'",
+    "\"",
+    "(",
+    ")",
+    "{",
+    "}",
+    "-",
+    "\n",
+    "é",
+    "\\",
+    "{% raw %}",
+    "{% endraw %}",
+    "{%- ",
+    " -%}",
+    "0x",
+    "1e999",
+    "{{ a[::-1] }}",
+    "{{ 'é'[5:] }}",
+    "{{ a|batch(2) }}",
+    "{{ 'é<b> (x.org) - 1'|indent('é') }}",
+    "{{ 'é<b> (x.org) - 1'|truncate(3) }}",
+    "{{ 'é<b> (x.org) - 1'|wordwrap(1) }}",
+    "{{ 'é<b> (x.org) - 1'|urlize }}",
+    "{{ a|pprint }}",
+    "{{ a|xmlattr }}",
+    "{{ a|groupby('c') }}",
+    "{{ 'é<b> (x.org) - 1'|striptags }}",
+    "{{ 'é<b> (x.org) - 1'|center(4) }}",
+    "{{ 'é<b> (x.org) - 1'|filesizeformat }}",
+    "{{ a|tojson }}",
+];

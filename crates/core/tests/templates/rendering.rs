@@ -1,0 +1,104 @@
+//! Values, methods and inheritance.
+
+use crate::*;
+
+#[test]
+fn a_text_without_jinja_syntax_is_not_touched() {
+    let text = "Line } one\r\n{ not a tag }\n\n";
+    let result = render(text, &instructions(), &json!({}), Files::of([])).unwrap();
+    assert!(matches!(result, Cow::Borrowed(same) if std::ptr::eq(same, text)));
+}
+
+#[test]
+fn a_rendered_text_loses_one_newline_at_its_end() {
+    assert_eq!(rendered("Hello {{ name }}\n\n", &json!({"name": "Ada"}), &Files::of([])), "Hello Ada\n");
+}
+
+#[test]
+fn values_print_as_in_python() {
+    let variables = json!({"v": {"a": [1, 2.0, true, null, "it's"], "b": 1e100, "c": {}}});
+    assert_eq!(
+        rendered("{{ v.a }} {{ v.b }} {{ v.c }} {{ true }} {{ none }}", &variables, &Files::of([])),
+        "[1, 2.0, True, None, \"it's\"] 1e+100 {} True None"
+    );
+}
+
+#[test]
+fn html_is_not_escaped() {
+    let files = Files::of([("page.html", "{{ text }}")]);
+    assert_eq!(
+        rendered("{{ text }} {% include 'page.html' %}", &json!({"text": "<a&b>"}), &files),
+        "<a&b> <a&b>"
+    );
+}
+
+#[test]
+fn python_methods_of_values_work() {
+    let variables = json!({"name": "ada lovelace", "map": {"b": 1, "a": 2}, "list": ["x", "y"]});
+    for (text, expected) in [
+        ("{{ name.title() }}", "Ada Lovelace"),
+        ("{{ name.split(' ')[0].upper() }}", "ADA"),
+        ("{{ ', '.join(list) }}", "x, y"),
+        ("{{ '{} of {n}'.format(1, n=2) }}", "1 of 2"),
+        ("{{ '%s-%02d'|format('a', 7) }}", "a-07"),
+        ("{% for key, value in map.items() %}{{ key }}={{ value }};{% endfor %}", "b=1;a=2;"),
+        ("{{ map.get('zzz', 'none') }}", "none"),
+        ("{{ name.removeprefix('ada ') }}|{{ name.partition(' ') }}", "lovelace|('ada', ' ', 'lovelace')"),
+        (
+            "{{ '7'.zfill(3) }}|{{ '-7'.zfill(3) }}|{{ 'x'.rjust(3, '.') }}|{{ list.index('y') }}",
+            "007|-07|..x|1",
+        ),
+        ("{{ name.replace('a', 'o', 1) }}|{{ name|replace('a', 'o', 1) }}", "oda lovelace|oda lovelace"),
+        ("{{ [[1], [2, 3]]|sum(start=[]) }}|{{ [1, 2]|sum }}", "[1, 2, 3]|3"),
+    ] {
+        assert_eq!(rendered(text, &variables, &Files::of([])), expected, "{text}");
+    }
+}
+
+#[test]
+fn changing_a_list_says_what_to_write_instead() {
+    let error = refused("{% set _ = list.append(1) %}", &json!({"list": []}), &Files::of([]));
+    assert_eq!(error.kind, TemplateErrorKind::Failed);
+    assert!(error.message.contains("`old + [item]`"), "{error}");
+}
+
+#[test]
+fn names_may_be_computed_and_name_libraries() {
+    let files =
+        Files::of([("locales/de.jinja", "Hallo {{ name }}"), ("lib:tone.jinja", "höflich"), ("b", "B")]);
+    let variables = json!({"locale": "de", "name": "Ada"});
+    assert_eq!(rendered("{% include 'locales/' + locale + '.jinja' %}", &variables, &files), "Hallo Ada");
+    assert_eq!(rendered("{% include \"lib:tone.jinja\" %}", &variables, &files), "höflich");
+    assert_eq!(
+        rendered("{% include ['a', './b'] %}{% include 'c' ignore missing %}", &variables, &files),
+        "BB"[..1]
+    );
+}
+
+#[test]
+fn inheritance_imports_and_macros_work_across_files() {
+    let files = Files::of([
+        ("base.jinja", "[{% block body %}base{% endblock %}]"),
+        ("macros.jinja", "{% macro item(text, mark='-') %}{{ mark }} {{ text }}{% endmacro %}"),
+    ]);
+    assert_eq!(
+        rendered(
+            "{% extends 'base.jinja' %}{% from 'macros.jinja' import item %}{% block body %}{{ super() }} {{ item('x') }}{% endblock %}",
+            &json!({}),
+            &files
+        ),
+        "[base - x]"
+    );
+    assert_eq!(
+        rendered("{% import 'macros.jinja' as m %}{{ m.item('y', mark='*') }}", &json!({}), &files),
+        "* y"
+    );
+}
+
+#[test]
+fn a_file_is_inserted_as_it_is() {
+    let files = Files::of([("notes.txt", "{{ not_rendered }}\r\n")]);
+    assert_eq!(rendered("<{{ file(\"notes.txt\") }}>", &json!({}), &files), "<{{ not_rendered }}\r\n>");
+    rendered("{% for i in range(10) %}{{ file('notes.txt') }}{% endfor %}", &json!({}), &files);
+    assert_eq!(files.asked.lock().unwrap().len(), 2, "each rendering reads a file once");
+}
