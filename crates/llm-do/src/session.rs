@@ -11,6 +11,7 @@ use crate::{
     missing,
     model_choice::{self, DetectedModel},
     problem::Problem,
+    reach::Reach,
     resume::{Decisions, PastRun},
     run::{Run, counted},
     settings::{Input, RunOptions, Settings},
@@ -24,6 +25,7 @@ use llm_do_core::{
     launch::{Launch, RunRecords, RunStart},
     model::{Blob, Models},
     operator::{Deferring, Operator, Unattended},
+    origin::Origins,
     toolset::ToolsetRegistry,
     vfs::FileSystem,
     worker::{BoundPath, ModelChoice, WorkerDefinition},
@@ -150,6 +152,28 @@ impl Session {
     /// The program asks for what these options don't grant, or a model can't be used.
     pub fn with_options(&self, options: RunOptions) -> Result<Self, Problem> {
         self.loaded.grant(options, self.opened.source.clone())?.open()
+    }
+
+    /// The workers that others may call, each as the entry of a session: those that the manifest exports. The entry alone
+    /// where it exports none, or where the operator has named a worker.
+    ///
+    /// # Errors
+    /// As [`Session::worker`].
+    pub fn exported(&self) -> Result<Vec<Self>, Problem> {
+        let exports = match self.loaded.names_worker() {
+            true => Vec::new(),
+            false => self.program().exports(),
+        };
+        if exports.is_empty() {
+            return Ok(vec![self.clone()]);
+        }
+        exports.iter().map(|id| self.worker(id)).collect()
+    }
+
+    /// The most that a run can do outside of its conversations.
+    pub fn reach(&self) -> Reach {
+        let workers = self.program().loaded();
+        Reach::of(self.entry(), &workers, self.toolsets(), &self.authority())
     }
 
     /// The program.
@@ -366,6 +390,10 @@ impl Session {
             context,
             entry: limited::worker(self.entry(), self.opened.options.limits),
             input: Arc::new(input),
+            input_origins: match self.opened.options.untrusted_input {
+                true => Origins::untrusted(),
+                false => Origins::TRUSTED,
+            },
             attachments,
             authority,
             budget: self.opened.options.budget,
