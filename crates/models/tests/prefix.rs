@@ -55,7 +55,7 @@ fn history(turn: u32) -> Vec<Arc<Message>> {
 
 /// The body of the request for that turn.
 async fn body(api: Api, model: &str, turn: u32) -> Value {
-    let (url, served) = one_answer::serve("text/event-stream", [Vec::new()]);
+    let (url, served) = one_answer::serve([("text/event-stream", [Vec::new()])]);
     let mut custom = CustomProvider::new(url);
     custom.api = api;
     custom.api_key_env = Some("KEY".to_owned());
@@ -83,7 +83,7 @@ async fn body(api: Api, model: &str, turn: u32) -> Value {
     };
     // The answer is empty, which is an error. Only what was sent counts here.
     let _ = providers.open(&name).unwrap().respond(request, &Nobody).await;
-    served.join().unwrap().1
+    served.join().unwrap().remove(0).1
 }
 
 /// What a provider reads, in the order in which it does: the constant parts, then the history. The order of keys in the
