@@ -325,6 +325,16 @@ pub enum RecordKind {
         /// Why.
         reason: Arc<str>,
     },
+    /// Another model answers from here on, because the user has chosen it.
+    ModelChosen {
+        /// Which.
+        model: ModelName,
+    },
+    /// The model that the user has chosen can't answer. The one before goes on.
+    ModelNotChosen {
+        /// Why.
+        reason: Arc<str>,
+    },
     /// A message of the harness that follows from nothing else recorded (a repair turn).
     MessageAdded {
         /// The message.

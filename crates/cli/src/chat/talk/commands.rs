@@ -6,6 +6,7 @@ mod copy;
 mod cost;
 mod help;
 mod leave;
+mod model;
 mod now;
 mod other_runs;
 mod rules;
@@ -25,6 +26,7 @@ pub(in crate::chat) const COMMANDS: &[&Command] = &[
     &help::HELP,
     &tools::TOOLS,
     &cost::COST,
+    &model::MODEL,
     &rules::RULES,
     &run::RUN,
     &run::KEEP,
