@@ -328,6 +328,19 @@ pub enum RecordKind {
         /// Why.
         reason: Arc<str>,
     },
+    /// Another model answers from here on, because the user has chosen it.
+    ModelChosen {
+        /// Which.
+        model: ModelName,
+        /// Most tokens of one request to it, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_context_tokens: Option<u64>,
+    },
+    /// The model that the user has chosen can't answer. The one before goes on.
+    ModelNotChosen {
+        /// Why.
+        reason: Arc<str>,
+    },
     /// A message of the harness that follows from nothing else recorded (a repair turn).
     MessageAdded {
         /// The message.

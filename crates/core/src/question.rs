@@ -3,7 +3,8 @@
 //! Approvals, inputs and settlements are one exchange: a question, identified by call and step, and one answer.
 
 use crate::{
-    call_path::CallPath, origin::Steering, outcome::Failure, risk::Risk, rule::DecidedBy, step_name::StepName,
+    call_path::CallPath, model::ModelName, origin::Steering, outcome::Failure, risk::Risk, rule::DecidedBy,
+    step_name::StepName,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -248,6 +249,11 @@ pub enum Answer {
         /// The number of the [`Answer::Run`].
         message: u32,
     },
+    /// To a conversation: another model answers from the next message on.
+    Model {
+        /// Which.
+        model: ModelName,
+    },
     /// To a conversation: the user calls a worker of the program. The result is shown to the user, and the model does not
     /// see it.
     Run {
@@ -294,6 +300,7 @@ impl Answer {
             | Self::Detach { .. }
             | Self::End
             | Self::Keep { .. }
+            | Self::Model { .. }
             | Self::Run { .. }
             | Self::Undo { .. }
             | Self::UndoCompaction => {

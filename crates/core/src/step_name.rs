@@ -64,6 +64,8 @@ pub enum StepName {
     Message(u32),
     /// `attach.N`: the file is read that the user attaches with the message of that number.
     Attach(u32),
+    /// `model_choice.N`: the user chooses another model with the message of that number.
+    ModelChoice(u32),
     /// `now.T`: what the user says while the answer is made, delivered before the request of that turn.
     Now(u32),
     /// `conversation`: a worker's conversation begins.
@@ -190,6 +192,7 @@ impl fmt::Display for StepName {
             Self::Lease => f.write_str("lease"),
             Self::Message(number) => write!(f, "message.{number}"),
             Self::Attach(number) => write!(f, "attach.{number}"),
+            Self::ModelChoice(number) => write!(f, "model_choice.{number}"),
             Self::Now(turn) => write!(f, "now.{turn}"),
             Self::Conversation => f.write_str("conversation"),
             Self::Tools => f.write_str("tools"),
@@ -303,6 +306,7 @@ fn parse(text: &str) -> Option<StepName> {
         "input" => Some(S::Input(number)),
         "message" => Some(S::Message(number)),
         "attach" => Some(S::Attach(number)),
+        "model_choice" => Some(S::ModelChoice(number)),
         "now" => Some(S::Now(number)),
         "compact" => Some(S::Compact(number)),
         "repair" => Some(S::Repair(number)),
@@ -361,6 +365,7 @@ mod tests {
             (S::Lease, "lease"),
             (S::Message(1), "message.1"),
             (S::Attach(2), "attach.2"),
+            (S::ModelChoice(4), "model_choice.4"),
             (S::Now(3), "now.3"),
             (S::Conversation, "conversation"),
             (S::Reserve(of), "reserve.3.12"),

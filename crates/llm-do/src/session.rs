@@ -206,6 +206,11 @@ impl Session {
         self.loaded.warnings()
     }
 
+    /// The names of the providers that models can have, sorted.
+    pub fn providers(&self) -> Vec<String> {
+        self.loaded.machinery.providers.names().into_iter().map(str::to_owned).collect()
+    }
+
     /// The rules of its runs, beside those of their workers.
     pub fn gate(&self) -> &Gate {
         &self.opened.gate

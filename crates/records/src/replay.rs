@@ -440,6 +440,10 @@ fn same(recorded: &RecordKind, now: &RecordKind) -> bool {
         (RecordKind::Note { .. }, RecordKind::Note { .. }) => true,
         // A text may change without changing anything that is sent.
         (RecordKind::Definition(before), RecordKind::Definition(now)) => before.worker == now.worker,
+        // How much it takes follows from the model, and the conversation takes the recorded number.
+        (RecordKind::ModelChosen { model: before, .. }, RecordKind::ModelChosen { model: now, .. }) => {
+            before == now
+        }
         (RecordKind::ConversationStarted { .. }, RecordKind::ConversationStarted { .. }) => {
             comparable(recorded) == comparable(now)
         }

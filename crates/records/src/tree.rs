@@ -276,7 +276,9 @@ impl Building {
             // The timeout of a model request does not end the call: the engine decides how to proceed.
             RecordKind::TimedOut { .. } if record.step.is_tool() => end(node, CallState::TimedOut),
             RecordKind::Cancelled => end(node, CallState::Cancelled),
-            RecordKind::ConversationStarted { model, .. } => node.model = Some(model.clone()),
+            RecordKind::ConversationStarted { model, .. } | RecordKind::ModelChosen { model, .. } => {
+                node.model = Some(model.clone());
+            }
             RecordKind::ModelRequested { .. } => node.requests += 1,
             RecordKind::ModelAnswered { usage, .. } if node.state == CallState::Open => {
                 // Its own tokens, until the record of its end has the sum.

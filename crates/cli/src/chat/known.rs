@@ -28,6 +28,7 @@ const FRESH: Duration = Duration::from_secs(5);
 pub(super) struct Known {
     program: Arc<Program>,
     root: PathBuf,
+    providers: Vec<String>,
     runs_dir: PathBuf,
     workers: OnceLock<Vec<Arc<WorkerDefinition>>>,
     files: Mutex<Option<(Instant, Arc<[String]>)>>,
@@ -41,6 +42,7 @@ impl Known {
         Self {
             program,
             root,
+            providers: session.providers(),
             runs_dir: session.runs_dir().to_owned(),
             workers: OnceLock::new(),
             files: Mutex::default(),
@@ -66,6 +68,11 @@ impl Known {
     /// The worker that the chat is held with.
     pub(super) fn entry(&self) -> &Arc<WorkerDefinition> {
         self.program.entry()
+    }
+
+    /// The names of the providers, sorted.
+    pub(super) fn providers(&self) -> &[String] {
+        &self.providers
     }
 
     /// The exported worker of that name.

@@ -2,13 +2,14 @@
 
 pub(super) mod commands;
 mod context;
+mod records;
+mod saying;
 
 use super::{
     face::{Face, Status, Wish},
     known::Known,
     signal::Signal,
-    transcript::{Part, Transcript, attached_name},
-    words,
+    transcript::{Part, Transcript},
 };
 use crate::{exit::Exit, opening::NotReady};
 use commands::Typed;
@@ -16,16 +17,11 @@ use llm_do::{Report, Run, output_text};
 use llm_do_core::{
     call_path::CallPath,
     engine::End,
-    event::Event,
     gate::Gate,
-    journal::{Ending, Record, RecordKind, RunStatus},
-    model::{Delta, ModelName, Part as ModelPart, Purpose, Usage},
-    origin::Origin,
+    journal::{Record, RunStatus},
+    model::{ModelName, Usage},
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
-    results::show,
-    step_name::StepName,
 };
-use llm_do_records::duration;
 use llm_do_runs::{Canceller, Interjector, Stopper};
 use serde_json::Value;
 use std::{
@@ -349,271 +345,14 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Says something to the worker, or queues it while an answer is made.
-    fn say(&mut self, text: String) {
-        let files = words::mentioned(&text).into_iter().filter(|file| self.known.is_file(file));
-        let mut files: Vec<String> = files.collect();
-        if self.pending.is_none() {
-            if self.run.is_some() {
-                self.queue.push_back(text);
-                self.show_queue();
-                return;
-            }
-            self.face.user(&text);
-            files.retain(|file| !self.first_files.contains(file));
-            let files = [self.first_files.clone(), files].concat();
-            match self.starter.start(text.clone(), &files) {
-                Ok(started) => {
-                    self.first_files.clear();
-                    self.run = Some(started);
-                    self.since = Some(Instant::now());
-                }
-                Err(problem) => {
-                    self.exit = Exit::Wrong;
-                    self.face.problem(&problem.text());
-                    self.face.compose(&text);
-                    if self.face.is_piped() {
-                        self.leaving = Some(Leaving::Chat);
-                    }
-                }
-            }
-            return;
-        }
-        self.face.user(&text);
-        self.working();
-        let joins = self.current().map(|conversation| conversation.transcript.joining()).unwrap_or_default();
-        files.retain(|file| !joins.iter().any(|joined| joined.path.as_deref() == Some(file)));
-        self.next.extend(files.into_iter().map(|file| Answer::Attach { file: file.into() }));
-        self.next.push_back(Answer::Give { value: Arc::new(Value::String(text)) });
-        self.give_next();
-    }
-
-    /// Gives the next of the answers that belong together.
-    fn give_next(&mut self) {
-        if let Some(answer) = self.next.pop_front() {
-            self.aside(answer);
-        }
-    }
-
-    /// Gives an answer to the conversation that waits for the user. `false`: none waits, and the user is told.
-    fn aside(&mut self, answer: Answer) -> bool {
-        let Some(Pending { reply, .. }) = self.pending.take() else {
-            self.face.problem(match self.run {
-                Some(_) => "an answer is being made: Ctrl-C stops it",
-                None => "the chat begins with your first message",
-            });
-            return false;
-        };
-        self.aside = !matches!(answer, Answer::Give { .. });
-        // A run that is over needs no answer.
-        let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
-        true
-    }
-
     /// Shows that something is being done.
     fn working(&mut self) {
         self.since = Some(Instant::now());
     }
 
-    /// Lets a file join the first message.
-    fn attach_first(&mut self, file: &str) {
-        if !self.known.is_file(file) {
-            self.face.problem(&format!("there is no file {file} in the program's folder"));
-        } else if !self.first_files.iter().any(|known| known == file) {
-            self.first_files.push(file.to_owned());
-            self.face.note(&format!("{file} joins your next message; /detach takes it back"));
-        }
-    }
-
-    /// Says something to the answer under way, or as the next message if there is none.
-    fn say_now(&mut self, text: String) {
-        match &self.run {
-            Some(run) if self.pending.is_none() => {
-                let under_way = self.conversations.keys().filter(|path| self.open.contains_key(path));
-                // A chat that has just begun has no record yet.
-                let path = under_way.max_by_key(|path| path.depth()).cloned();
-                run.interjector.say(path.unwrap_or_else(CallPath::root), text);
-                self.face.note("it is said with the next request of this answer");
-            }
-            _ => self.say(text),
-        }
-    }
-
     fn show_queue(&mut self) {
         let queue: Vec<String> = self.queue.iter().cloned().collect();
         self.face.queue(&queue);
-    }
-
-    fn event(&mut self, event: &Event) {
-        match event {
-            Event::Record { record } => {
-                self.show_record(record);
-                self.note_record(record);
-            }
-            Event::Delta { path, delta: Delta::Text { text }, .. } => {
-                if let Some(conversation) = self.conversations.get(path) {
-                    self.face.delta(&conversation.worker, text);
-                }
-            }
-            Event::Delta { .. } => {}
-            Event::Discard { path, .. } => {
-                if self.conversations.contains_key(path) {
-                    self.face.discard();
-                }
-            }
-        }
-    }
-
-    /// Keeps what later commands need of a record.
-    fn note_record(&mut self, record: &Record) {
-        let path = &record.path;
-        match &record.body {
-            RecordKind::CallStarted { function, input, .. } => {
-                let (function, input) = (Arc::clone(function), Arc::clone(input));
-                let at_ms = record.at_ms;
-                let open =
-                    Open { function, input, began_ms: at_ms, asked_ms: at_ms, worker: None, model: None };
-                self.open.insert(path.clone(), open);
-            }
-            RecordKind::ConversationStarted { worker, model, tools, with_user, .. } => {
-                if let Some(open) = self.open.get_mut(path) {
-                    (open.worker, open.model) = (Some(Arc::clone(worker)), Some(model.clone()));
-                }
-                if *with_user {
-                    let tools =
-                        tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
-                    let conversation = Conversation {
-                        worker: Arc::clone(worker),
-                        tools: tools.collect(),
-                        transcript: Transcript::default(),
-                    };
-                    self.conversations.insert(path.clone(), conversation);
-                }
-            }
-            RecordKind::Asked(_) => {
-                if let Some(open) = self.open.get_mut(path) {
-                    open.asked_ms = record.at_ms;
-                }
-            }
-            RecordKind::Answered(given) => {
-                let Some(open) = self.open.get_mut(path) else { return self.note_turn(record) };
-                open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
-                let says = match given.answer {
-                    Answer::Approve { remember: true } => "allow",
-                    Answer::Deny { remember: true, .. } => "deny",
-                    _ => return self.note_turn(record),
-                };
-                if !given.is_remembered() {
-                    let call = start(&format!("{}{}", open.function, arguments(&open.input)), CALL);
-                    self.remembered.push(format!("{says:<5}  {call}"));
-                }
-            }
-            RecordKind::ModelAnswered { usage, .. } => {
-                if let Some(Open { worker: Some(worker), model: Some(model), .. }) = self.open.get(path) {
-                    let used = self.used.entry((Arc::clone(worker), model.to_string())).or_default();
-                    *used = used.plus(*usage);
-                }
-            }
-            RecordKind::ToolEnded { .. } | RecordKind::CallEnded { .. } if *path != CallPath::root() => {
-                self.open.remove(path);
-            }
-            _ => {}
-        }
-        self.note_turn(record);
-    }
-
-    /// Keeps what a record tells of its own conversation.
-    fn note_turn(&mut self, record: &Record) {
-        if let Some(conversation) = self.conversations.get_mut(&record.path) {
-            conversation.transcript.record(record);
-        }
-    }
-
-    /// Shows what a record tells.
-    fn show_record(&mut self, record: &Record) {
-        let path = &record.path;
-        match &record.body {
-            RecordKind::Answered(Given { answer: Answer::Give { value }, .. })
-                if matches!(record.step, StepName::Now(_)) =>
-            {
-                self.face.said(&show(value));
-            }
-            RecordKind::Answered(Given { answer: Answer::Detach { .. }, .. }) => {
-                self.face.note("it does not join your next message any more");
-            }
-            RecordKind::Answered(Given { answer: Answer::Keep { .. }, .. }) => {
-                self.face.note("the result joins your next message; /detach takes it back");
-            }
-            RecordKind::Attached { part, bytes, .. } => {
-                let name = attached_name(part);
-                self.face
-                    .note(&format!("{name} ({bytes} bytes) joins your next message; /detach takes it back"));
-            }
-            RecordKind::NotAttached { reason } => {
-                self.face.problem(&format!("not attached: {reason}"));
-                // The message that named it is not sent without it.
-                if let Some(Answer::Give { value }) = self.next.pop_back() {
-                    self.next.clear();
-                    self.face.compose(&show(&value));
-                }
-            }
-            RecordKind::ModelAnswered { message, finish, .. }
-                if record.step.request() == Some(Purpose::Answer) =>
-            {
-                let Some(conversation) = self.conversations.get(path) else { return };
-                let text = message.text();
-                let has_text = message
-                    .parts
-                    .iter()
-                    .any(|part| matches!(part, ModelPart::Text { text } if !text.trim().is_empty()));
-                if has_text {
-                    let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
-                    let worker = Arc::clone(&conversation.worker);
-                    self.face.answer(&worker, &text, cut_off);
-                }
-            }
-            RecordKind::ConversationStarted { worker, origin, with_user: true, .. }
-                if *path != CallPath::root() =>
-            {
-                let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
-                let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
-                let chain = [chain, vec![worker]].concat().join(" → ");
-                let library =
-                    worker.split_once(':').map(|(library, _)| format!(" (of the library {library})"));
-                let library = library.unwrap_or_default();
-                let tainted = match origin {
-                    Origin::Untrusted => "; it has read untrusted content, so others may steer what it says",
-                    Origin::Trusted | Origin::Typed => "",
-                };
-                self.face
-                    .note(&format!("{chain}{library} talks to you; /done ends this conversation{tainted}"));
-            }
-            RecordKind::Compacted(compaction) if self.conversations.contains_key(path) => {
-                self.compacted(compaction);
-            }
-            RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
-            RecordKind::Note { text } => self.face.note(text),
-            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
-                if *path != CallPath::root() =>
-            {
-                let Some(open) = self.open.get(path) else { return };
-                let took = duration(record.at_ms.saturating_sub(open.began_ms));
-                let what = start(&format!("{}{}", open.function, arguments(&open.input)), CALL);
-                let (line, done) = match ending {
-                    Ending::Output(_) => (format!("{what}  {took}"), true),
-                    Ending::Suspended => return,
-                    Ending::Failure(failure) => (format!("{what}  {}", start(&failure.message, CALL)), false),
-                };
-                let by_user = path.is_by_user();
-                if let (true, Ending::Output(value)) = (by_user, ending) {
-                    let name = Arc::clone(&open.function);
-                    self.face.answer(&name, &output_text(value, true), false);
-                    self.face.note("/keep lets this result join your next message");
-                }
-                self.face.call(path.depth().saturating_sub(1), &line, done);
-            }
-            _ => {}
-        }
     }
 
     fn ask(&mut self, waiting: Waiting, reply: oneshot::Sender<Reply>) {

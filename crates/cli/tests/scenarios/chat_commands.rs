@@ -152,7 +152,7 @@ fn now_is_said_with_the_next_request_of_the_answer() {
     session.expect("I heard nothing");
     session.type_keys("\u{4}");
     assert_eq!(session.end().0, Some(0));
-    let journal = scenario.journal_of_home();
+    let journal = scenario.journal();
     let said: Vec<&Value> =
         journal.iter().filter(|record| record["kind"] == "answered").map(|record| &record["step"]).collect();
     assert_eq!(said, [&json!("now.1"), &json!("message.1")]);
@@ -206,7 +206,7 @@ fn a_chat_goes_on_with_another_one() {
     let first = chats(&scenario).remove(0);
     let done = chat(&scenario, &format!("the second\n/resume\n/resume {first}\nback\n/resume nothing\n"));
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    assert!(done.stderr.contains(&format!("{first}  ")), "{}", done.stderr);
+    assert!(done.stderr.contains("[RUN]  20"), "{}", done.stderr);
     assert!(
         done.stdout.ends_with("you: the first\nmain: I see nothing\nmain: I see nothing\n"),
         "{}",
@@ -276,6 +276,38 @@ fn a_link_in_the_place_of_the_history_is_not_followed() {
 }
 
 #[test]
+fn another_model_answers_from_the_next_message_on() {
+    let scenario = Scenario::new()
+        .file(
+            "main.worker",
+            "---\nmodel: script:a.yaml\ncompatible_models: [\"script:*.yaml\"]\n---\nTalk.\n",
+        )
+        .file("a.yaml", "answers:\n  - text: from a\n")
+        .file("b.yaml", "answers:\n  - text: from b\n");
+    let lines = "one\n/model\n/model nothing\n/model openai:gpt-4\n/model script:b.yaml\ntwo\n/cost\n";
+    let done = scenario.run_with_stdin(&["chat", "main.worker"], lines);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (Some(0), "main: from a\nmain: from b\n"),
+        "{}",
+        done.stderr
+    );
+    for shown in
+        ["now: script:a.yaml", "compatible_models of main", "the model stays", "script:b.yaml answers from"]
+    {
+        assert!(done.stderr.contains(shown), "{shown}: {}", done.stderr);
+    }
+    let resumed = scenario.run_with_stdin(&["chat", "--continue"], "three\n");
+    assert!(resumed.stdout.ends_with("main: from b\nmain: from b\n"), "{}{}", resumed.stdout, resumed.stderr);
+    let replayed = scenario.run(&["runs", "replay", "last"]);
+    assert_eq!(replayed.code, Some(0), "{}{}", replayed.stdout, replayed.stderr);
+    let locked = scenario.file("main.worker", "---\nmodel: script:a.yaml\nlocked: true\n---\nTalk.\n");
+    let done = locked.run_with_stdin(&["chat", "main.worker"], "one\n/model script:b.yaml\ntwo\n");
+    assert_eq!(done.stdout, "main: from a\nmain: from a\n");
+    assert!(done.stderr.contains("is locked to its model"), "{}", done.stderr);
+}
+
+#[test]
 fn rules_are_shown_with_their_places_and_what_is_remembered() {
     let scenario = Scenario::new()
         .file("project.yaml", "entry: main\napproval: {tools: {delete_file: blocked}}\n")
@@ -287,17 +319,27 @@ fn rules_are_shown_with_their_places_and_what_is_remembered() {
             "s.yaml",
             "answers:\n  - when: {turn: 0}\n    calls: [{tool: write_file, arguments: {path: a.txt, content: a}}]\n  - text: done\n",
         );
-    let lines = "go\nr\n/rules\n";
-    let done = scenario
-        .run_with_stdin(&["chat", "--project", ".", "--deny", "move_file", "--ask", "write_file"], lines);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let arguments = ["chat", "--project", ".", "--deny", "move_file", "--ask", "write_file"];
+    let mut session = Session::start(scenario.command_on_terminal(&arguments));
+    session.expect("/help");
+    session.type_keys("go\r");
+    session.expect("wants to call write_file");
+    session.type_keys("\u{7}r");
+    session.expect("done");
+    session.type_keys("/rules\r");
     for shown in [
         "mode: interactive",
-        "command line:\n  deny   move_file  (",
-        "tool_rules of main:\n  ask    read_file  (main.worker:",
-        "project:\n  deny   delete_file  (project.yaml",
-        "remembered in this chat:\n  allow  write_file path=\"a.txt\"",
+        "command line:",
+        "deny   move_file  (--deny move_file)",
+        "tool_rules of main:",
+        "ask    read_file  (main.worker:",
+        "project:",
+        "deny   delete_file  (project.yaml:",
+        "remembered in this chat:",
+        "allow  write_file",
     ] {
-        assert!(done.stderr.contains(shown), "{shown}: {}", done.stderr);
+        session.expect(shown);
     }
+    session.type_keys("\u{4}");
+    assert_eq!(session.end().0, Some(0));
 }

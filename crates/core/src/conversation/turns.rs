@@ -121,7 +121,7 @@ impl Conversation {
                 self.said(number, Part::text(show(value)), joining);
                 Heard::Message
             }
-            Answer::Attach { .. } | Answer::Run { .. } => Heard::Aside,
+            Answer::Attach { .. } | Answer::Model { .. } | Answer::Run { .. } => Heard::Aside,
             Answer::Detach { message } => {
                 self.joining.retain(|joining| joining.number != *message);
                 Heard::Aside

@@ -236,6 +236,10 @@ fn answered(m: &mut Markup, given: &Given) {
             m.ours("<b class=\"notice\">kept</b>");
             m.text(&format!(" the result of the call of message {message}"));
         }
+        Answer::Model { model } => {
+            m.ours("<b class=\"notice\">chose the model</b> ");
+            m.text(&model.to_string());
+        }
         Answer::Run { worker, input } => {
             m.ours("<b class=\"notice\">called</b> ");
             m.text(worker);

@@ -240,6 +240,9 @@ impl Text {
             Answer::Keep { message } => {
                 self.line(Tone::Notice, &format!("{who} kept the result of message {message}"));
             }
+            Answer::Model { model } => {
+                self.line(Tone::Notice, &format!("{who} chose {}", shown(&model.to_string())));
+            }
             Answer::Run { worker, input } => {
                 self.line(Tone::Notice, &format!("{who} called {}", shown(worker)));
                 self.value(input);

@@ -98,6 +98,9 @@ impl Following {
                     Answer::Keep { message } => {
                         (Tone::Notice, format!("{name}: the user kept the result of message {message}"))
                     }
+                    Answer::Model { model } => {
+                        (Tone::Notice, format!("{name}: the user chose {}", shown(&model.to_string())))
+                    }
                     Answer::Run { worker, .. } => {
                         (Tone::Notice, format!("{name}: the user called {}", shown(worker)))
                     }

@@ -7,6 +7,7 @@ mod copy;
 mod cost;
 mod help;
 mod leave;
+mod model;
 mod now;
 mod other_runs;
 mod rules;
@@ -26,6 +27,7 @@ pub(in crate::chat) const COMMANDS: &[&Command] = &[
     &help::HELP,
     &tools::TOOLS,
     &cost::COST,
+    &model::MODEL,
     &rules::RULES,
     &run::RUN,
     &run::KEEP,

@@ -3,7 +3,7 @@
 //! Everything that the user says or does is the answer to a question of kind *input*, so a conversation is suspended,
 //! resumed and replayed like any other call that waits for the operator.
 
-use super::{Answer as Answered, Prepared, Talk, asides, begin};
+use super::{Answer as Answered, Forget, Prepared, Talk, asides, begin};
 use crate::{
     call_path::CallPath,
     conversation::Heard,
@@ -91,6 +91,8 @@ pub(super) async fn hold(
     let mut conversation = begin(prepared);
     let mut estimate = Estimate::default();
     let mut number = 0;
+    // The models that were chosen.
+    let mut forget = Vec::new();
     loop {
         prepared.frame = frame.for_answer(call.path, conversation.turn(), driver).await;
         let answer = Talk::new(prepared, call, usage, trail, &mut estimate).answer(&mut conversation).await;
@@ -117,6 +119,12 @@ pub(super) async fn hold(
             match &heard {
                 Answer::Attach { file } => {
                     asides::attach(worker, prepared, call, &mut conversation, number, file).await?;
+                }
+                Answer::Model { model } => {
+                    if asides::choose_model(worker, prepared, call, number, model).await? {
+                        let model = Arc::clone(&prepared.model);
+                        forget.push(Forget { model, run: &call.engine.host().run, path: call.path });
+                    }
                 }
                 Answer::Run { worker, input } => {
                     asides::run(call, &mut conversation, number, worker, input, usage).await?;

@@ -2,7 +2,7 @@
 
 use super::{
     attachments,
-    context::ContextLimit,
+    context::{ContextLimit, most_tokens},
     conversation::holds_conversation,
     ensures::{self, Judging},
     enter::{Entered, Handed, enter, tools, tools_again, translate_back},
@@ -75,7 +75,6 @@ pub(super) async fn prepare(
             return Err(without_price(worker, &model_name, &whose, limit).into());
         }
     }
-    let declared = worker.limits.max_context_tokens;
     let granted = server_tools::granted(worker, call, &frame).await?;
     server_tools::check(worker, &granted, &*model)?;
     let with_user = holds_conversation(worker, call);
@@ -135,7 +134,7 @@ pub(super) async fn prepare(
                                 all: Arc::clone(&worker.ensures),
                             }),
                             can_read_on,
-                            max_context_tokens: declared.or(terms.context).or_else(|| model.context()),
+                            max_context_tokens: most_tokens(worker, &terms, &*model),
                             can,
                             message: Conversation::first_message(parts),
                             origin,
@@ -212,7 +211,7 @@ pub(super) async fn prepare(
         native_output,
         can_read_on,
         terms,
-        context: context.map(|tokens| ContextLimit { tokens, declared: declared.is_some() }),
+        context: ContextLimit::of(worker, context),
         handed,
         returned_paths: worker.returned_paths.clone(),
     }))

@@ -1,0 +1,67 @@
+//! `/model`.
+
+use super::{Arguments, Command, Talk, candidate};
+use crate::chat::known::Known;
+use llm_do_core::{call_path::CallPath, model::ModelName, question::Answer};
+use llm_do_terminal::{Candidate, fuzzy};
+
+pub(super) const MODEL: Command = Command {
+    name: "/model",
+    alias: None,
+    arguments: Arguments::Optional { shown: "[MODEL]", complete },
+    does: "change the model of this chat from the next message on; without MODEL, show what there is",
+    more: "MODEL is PROVIDER:MODEL. The worker's `locked` and `compatible_models` hold, and so do grants.",
+    run: |talk, name| match name {
+        "" => {
+            let text = list(talk);
+            talk.face.page(&text);
+        }
+        name => switch(talk, name),
+    },
+};
+
+fn switch(talk: &mut Talk<'_>, name: &str) {
+    let model: ModelName = match name.parse() {
+        Ok(model) => model,
+        Err(error) => {
+            talk.face.problem(&format!("{name}: {error}"));
+            return;
+        }
+    };
+    match &talk.pending {
+        Some(pending) if pending.id.call != CallPath::root() => {
+            talk.face.problem("/model is for the chat itself: /done ends this conversation first");
+        }
+        _ => {
+            talk.aside(Answer::Model { model });
+        }
+    }
+}
+
+fn list(talk: &Talk<'_>) -> String {
+    let entry = talk.known.entry();
+    let model = talk.open.get(&CallPath::root()).and_then(|open| open.model.as_ref());
+    let mut lines: Vec<String> = model.map(|model| format!("now: {model}")).into_iter().collect();
+    if entry.locked {
+        lines.push(format!("{} is locked to its model", entry.id));
+    }
+    if !entry.compatible_models.is_empty() {
+        lines.push(format!("compatible_models of {}: {}", entry.id, entry.compatible_models.join(", ")));
+    }
+    lines.push(format!("providers: {}", talk.known.providers().join(", ")));
+    lines.push(
+        "`llm-do models list` shows the local models, `llm-do doctor` the providers with a key".to_owned(),
+    );
+    lines.join("\n")
+}
+
+/// Compatible models that are no patterns, and providers.
+fn complete(known: &Known, before: &str, word: &str) -> Vec<Candidate> {
+    if !before.is_empty() {
+        return Vec::new();
+    }
+    let names = known.entry().compatible_models.iter().filter(|name| !name.contains(['*', '?', '[']));
+    let providers = known.providers().iter().map(|provider| format!("{provider}:"));
+    let all = names.map(ToString::to_string).chain(providers);
+    fuzzy::rank(word, all, |name| name).into_iter().map(|name| candidate(&name, "")).collect()
+}

@@ -1,0 +1,200 @@
+//! What the records of the run say: it is shown, and kept as far as commands need it.
+
+use super::{CALL, Conversation, Open, Talk, arguments, start};
+use crate::chat::transcript::{Transcript, attached_name};
+use llm_do::output_text;
+use llm_do_core::{
+    call_path::CallPath,
+    event::Event,
+    journal::{Ending, Record, RecordKind},
+    model::{Delta, Part as ModelPart, Purpose},
+    origin::Origin,
+    question::{Answer, Given},
+    results::show,
+    step_name::StepName,
+};
+use llm_do_records::duration;
+use std::sync::Arc;
+
+impl Talk<'_> {
+    pub(super) fn event(&mut self, event: &Event) {
+        match event {
+            Event::Record { record } => {
+                self.show_record(record);
+                self.note_record(record);
+            }
+            Event::Delta { path, delta: Delta::Text { text }, .. } => {
+                if let Some(conversation) = self.conversations.get(path) {
+                    self.face.delta(&conversation.worker, text);
+                }
+            }
+            Event::Delta { .. } => {}
+            Event::Discard { path, .. } => {
+                if self.conversations.contains_key(path) {
+                    self.face.discard();
+                }
+            }
+        }
+    }
+
+    /// Keeps what later commands need of a record.
+    pub(super) fn note_record(&mut self, record: &Record) {
+        let path = &record.path;
+        match &record.body {
+            RecordKind::CallStarted { function, input, .. } => {
+                let (function, input) = (Arc::clone(function), Arc::clone(input));
+                let at_ms = record.at_ms;
+                let open =
+                    Open { function, input, began_ms: at_ms, asked_ms: at_ms, worker: None, model: None };
+                self.open.insert(path.clone(), open);
+            }
+            RecordKind::ConversationStarted { worker, model, tools, with_user, .. } => {
+                if let Some(open) = self.open.get_mut(path) {
+                    (open.worker, open.model) = (Some(Arc::clone(worker)), Some(model.clone()));
+                }
+                if *with_user {
+                    let tools =
+                        tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
+                    let conversation = Conversation {
+                        worker: Arc::clone(worker),
+                        tools: tools.collect(),
+                        transcript: Transcript::default(),
+                    };
+                    self.conversations.insert(path.clone(), conversation);
+                }
+            }
+            RecordKind::ModelChosen { model, .. } => {
+                if let Some(open) = self.open.get_mut(path) {
+                    open.model = Some(model.clone());
+                }
+            }
+            RecordKind::Asked(_) => {
+                if let Some(open) = self.open.get_mut(path) {
+                    open.asked_ms = record.at_ms;
+                }
+            }
+            RecordKind::Answered(given) => {
+                let Some(open) = self.open.get_mut(path) else { return self.note_turn(record) };
+                open.began_ms += record.at_ms.saturating_sub(open.asked_ms);
+                let says = match given.answer {
+                    Answer::Approve { remember: true } => "allow",
+                    Answer::Deny { remember: true, .. } => "deny",
+                    _ => return self.note_turn(record),
+                };
+                if !given.is_remembered() {
+                    let call = start(&format!("{}{}", open.function, arguments(&open.input)), CALL);
+                    self.remembered.push(format!("{says:<5}  {call}"));
+                }
+            }
+            RecordKind::ModelAnswered { usage, .. } => {
+                if let Some(Open { worker: Some(worker), model: Some(model), .. }) = self.open.get(path) {
+                    let used = self.used.entry((Arc::clone(worker), model.to_string())).or_default();
+                    *used = used.plus(*usage);
+                }
+            }
+            RecordKind::ToolEnded { .. } | RecordKind::CallEnded { .. } if *path != CallPath::root() => {
+                self.open.remove(path);
+            }
+            _ => {}
+        }
+        self.note_turn(record);
+    }
+
+    /// Keeps what a record tells of its own conversation.
+    pub(super) fn note_turn(&mut self, record: &Record) {
+        if let Some(conversation) = self.conversations.get_mut(&record.path) {
+            conversation.transcript.record(record);
+        }
+    }
+
+    /// Shows what a record tells.
+    pub(super) fn show_record(&mut self, record: &Record) {
+        let path = &record.path;
+        match &record.body {
+            RecordKind::Answered(Given { answer: Answer::Give { value }, .. })
+                if matches!(record.step, StepName::Now(_)) =>
+            {
+                self.face.said(&show(value));
+            }
+            RecordKind::Answered(Given { answer: Answer::Detach { .. }, .. }) => {
+                self.face.note("it does not join your next message any more");
+            }
+            RecordKind::Answered(Given { answer: Answer::Keep { .. }, .. }) => {
+                self.face.note("the result joins your next message; /detach takes it back");
+            }
+            RecordKind::Attached { part, bytes, .. } => {
+                let name = attached_name(part);
+                self.face
+                    .note(&format!("{name} ({bytes} bytes) joins your next message; /detach takes it back"));
+            }
+            RecordKind::ModelChosen { model, .. } => {
+                self.face.note(&format!("{model} answers from your next message on"));
+            }
+            RecordKind::ModelNotChosen { reason } => self.face.problem(&format!("the model stays: {reason}")),
+            RecordKind::NotAttached { reason } => {
+                self.face.problem(&format!("not attached: {reason}"));
+                // The message that named it is not sent without it.
+                if let Some(Answer::Give { value }) = self.next.pop_back() {
+                    self.next.clear();
+                    self.face.compose(&show(&value));
+                }
+            }
+            RecordKind::ModelAnswered { message, finish, .. }
+                if record.step.request() == Some(Purpose::Answer) =>
+            {
+                let Some(conversation) = self.conversations.get(path) else { return };
+                let text = message.text();
+                let has_text = message
+                    .parts
+                    .iter()
+                    .any(|part| matches!(part, ModelPart::Text { text } if !text.trim().is_empty()));
+                if has_text {
+                    let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
+                    let worker = Arc::clone(&conversation.worker);
+                    self.face.answer(&worker, &text, cut_off);
+                }
+            }
+            RecordKind::ConversationStarted { worker, origin, with_user: true, .. }
+                if *path != CallPath::root() =>
+            {
+                let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
+                let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
+                let chain = [chain, vec![worker]].concat().join(" → ");
+                let library =
+                    worker.split_once(':').map(|(library, _)| format!(" (of the library {library})"));
+                let library = library.unwrap_or_default();
+                let tainted = match origin {
+                    Origin::Untrusted => "; it has read untrusted content, so others may steer what it says",
+                    Origin::Trusted | Origin::Typed => "",
+                };
+                self.face
+                    .note(&format!("{chain}{library} talks to you; /done ends this conversation{tainted}"));
+            }
+            RecordKind::Compacted(compaction) if self.conversations.contains_key(path) => {
+                self.compacted(compaction);
+            }
+            RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
+            RecordKind::Note { text } => self.face.note(text),
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
+                if *path != CallPath::root() =>
+            {
+                let Some(open) = self.open.get(path) else { return };
+                let took = duration(record.at_ms.saturating_sub(open.began_ms));
+                let what = start(&format!("{}{}", open.function, arguments(&open.input)), CALL);
+                let (line, done) = match ending {
+                    Ending::Output(_) => (format!("{what}  {took}"), true),
+                    Ending::Suspended => return,
+                    Ending::Failure(failure) => (format!("{what}  {}", start(&failure.message, CALL)), false),
+                };
+                let by_user = path.is_by_user();
+                if let (true, Ending::Output(value)) = (by_user, ending) {
+                    let name = Arc::clone(&open.function);
+                    self.face.answer(&name, &output_text(value, true), false);
+                    self.face.note("/keep lets this result join your next message");
+                }
+                self.face.call(path.depth().saturating_sub(1), &line, done);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What the user says to the worker, and what joins it.
+
+use super::{Leaving, Pending, Talk, VIA};
+use crate::{chat::words, exit::Exit};
+use llm_do_core::{
+    call_path::CallPath,
+    question::{Answer, Given, Reply},
+};
+use serde_json::Value;
+use std::{sync::Arc, time::Instant};
+
+impl Talk<'_> {
+    /// Says something to the worker, or queues it while an answer is made.
+    pub(super) fn say(&mut self, text: String) {
+        let files = words::mentioned(&text).into_iter().filter(|file| self.known.is_file(file));
+        let mut files: Vec<String> = files.collect();
+        if self.pending.is_none() {
+            if self.run.is_some() {
+                self.queue.push_back(text);
+                self.show_queue();
+                return;
+            }
+            self.face.user(&text);
+            files.retain(|file| !self.first_files.contains(file));
+            let files = [self.first_files.clone(), files].concat();
+            match self.starter.start(text.clone(), &files) {
+                Ok(started) => {
+                    self.first_files.clear();
+                    self.run = Some(started);
+                    self.since = Some(Instant::now());
+                }
+                Err(problem) => {
+                    self.exit = Exit::Wrong;
+                    self.face.problem(&problem.text());
+                    self.face.compose(&text);
+                    if self.face.is_piped() {
+                        self.leaving = Some(Leaving::Chat);
+                    }
+                }
+            }
+            return;
+        }
+        self.face.user(&text);
+        self.working();
+        let joins = self.current().map(|conversation| conversation.transcript.joining()).unwrap_or_default();
+        files.retain(|file| !joins.iter().any(|joined| joined.path.as_deref() == Some(file)));
+        self.next.extend(files.into_iter().map(|file| Answer::Attach { file: file.into() }));
+        self.next.push_back(Answer::Give { value: Arc::new(Value::String(text)) });
+        self.give_next();
+    }
+
+    /// Gives the next of the answers that belong together.
+    pub(super) fn give_next(&mut self) {
+        if let Some(answer) = self.next.pop_front() {
+            self.aside(answer);
+        }
+    }
+
+    /// Gives an answer to the conversation that waits for the user. `false`: none waits, and the user is told.
+    pub(super) fn aside(&mut self, answer: Answer) -> bool {
+        let Some(Pending { reply, .. }) = self.pending.take() else {
+            self.face.problem(match self.run {
+                Some(_) => "an answer is being made: Ctrl-C stops it",
+                None => "the chat begins with your first message",
+            });
+            return false;
+        };
+        self.aside = !matches!(answer, Answer::Give { .. });
+        // A run that is over needs no answer.
+        let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
+        true
+    }
+
+    /// Lets a file join the first message.
+    pub(super) fn attach_first(&mut self, file: &str) {
+        if !self.known.is_file(file) {
+            self.face.problem(&format!("there is no file {file} in the program's folder"));
+        } else if !self.first_files.iter().any(|known| known == file) {
+            self.first_files.push(file.to_owned());
+            self.face.note(&format!("{file} joins your next message; /detach takes it back"));
+        }
+    }
+
+    /// Says something to the answer under way, or as the next message if there is none.
+    pub(super) fn say_now(&mut self, text: String) {
+        match &self.run {
+            Some(run) if self.pending.is_none() => {
+                let under_way = self.conversations.keys().filter(|path| self.open.contains_key(path));
+                // A chat that has just begun has no record yet.
+                let path = under_way.max_by_key(|path| path.depth()).cloned();
+                run.interjector.say(path.unwrap_or_else(CallPath::root), text);
+                self.face.note("it is said with the next request of this answer");
+            }
+            _ => self.say(text),
+        }
+    }
+}
