@@ -143,7 +143,9 @@ impl Reader {
     fn read(&mut self, name: Option<&str>, data: &str) -> serde_json::Result<()> {
         let draft = &mut self.draft;
         match self.wire {
-            Wire::OpenAi => openai::event(draft, self.kind, &serde_json::from_str(data)?),
+            Wire::OpenAi => {
+                openai::event(draft, self.kind, &Json::with_members(data, openai::MEMBERS)?);
+            }
             Wire::Responses => responses::event(draft, name, serde_json::from_str(data)?),
             Wire::Anthropic => anthropic::event(draft, name, serde_json::from_str(data)?),
             Wire::Gemini => gemini::event(draft, serde_json::from_str(data)?),
