@@ -306,6 +306,11 @@ impl Authority {
     /// This authority, in which these files are protected as well. Only the grant resolver calls this.
     #[must_use]
     pub fn protecting(self, files: impl IntoIterator<Item = Place>) -> Self {
+        let mut files = files.into_iter().peekable();
+        // Usually there are none, and then all runs share what is protected.
+        if files.peek().is_none() {
+            return self;
+        }
         let protection = Protection::clone(&self.protection).with_defining(files);
         Self { protection: Arc::new(protection), ..self }
     }

@@ -154,14 +154,15 @@ impl Engine {
                 origins: origins.clone(),
             },
         )?;
-        let admitted = match self.admit(&call, &origins).await {
+        // Boxed, like the leaf: a call of a worker waits for its models nearly all of its time, and keeps no room for these.
+        let admitted = match Box::pin(self.admit(&call, &origins)).await {
             Ok(admitted) => admitted,
             Err(stop) => {
                 return self.ended(&call, unmade(stop.end()?, &origins));
             }
         };
         match &call.function.body {
-            Implementation::Leaf(leaf) => self.leaf(&call, leaf.as_ref(), &admitted).await,
+            Implementation::Leaf(leaf) => Box::pin(self.leaf(&call, leaf.as_ref(), &admitted)).await,
             Implementation::Composite(composite) => {
                 let timeout = timeout(&call, &admitted);
                 let limited = match timeout {

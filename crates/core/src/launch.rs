@@ -14,6 +14,7 @@ use crate::{
     call_path::CallPath,
     definition::WorkerDefinition,
     engine::{Call, Engine, Explained, Frame, RunContext},
+    function::Function,
     journal::{FORMAT, RecordKind, RunStatus, Runtime, UsedDefinition},
     ledger::{self, Account, Left},
     model::{Blob, Usage},
@@ -96,16 +97,16 @@ pub struct LaunchReport {
 
 impl Launch {
     /// Makes the call and writes the records around it. Every toolset is told when the call has ended, however it ends.
-    pub async fn run(self) -> LaunchReport {
-        self.run_within(|call| call).await
+    pub fn run(self) -> impl Future<Output = LaunchReport> {
+        self.run_within(|call| call)
     }
 
     /// Like [`Launch::run`], with the call polled inside `within`. A host whose driver can stop polling a run (because
     /// the journal can't be written) passes that driver's wrapper; the end of the run stays outside of it.
-    pub async fn run_within<F>(
+    pub fn run_within<F>(
         self,
         within: impl FnOnce(BoxFuture<'static, Result<Outcome, Halt>>) -> F,
-    ) -> LaunchReport
+    ) -> impl Future<Output = LaunchReport>
     where
         F: Future<Output = Result<Outcome, Halt>>,
     {
@@ -113,52 +114,58 @@ impl Launch {
         let toolsets = Arc::clone(&self.context.toolsets);
         let run = Arc::clone(&self.context.run);
         let tally = Arc::clone(&self.tally);
+        let budget = self.budget;
         let has_end_record = !matches!(self.records, RunRecords::None);
-        let started_ms = driver.now_ms();
-        let account = ledger::open_run(self.budget, &*driver).await;
-        // Boxed: a run spends nearly all of its time in this future, and the rest need not be as large.
-        let result = within(Box::pin(self.start_and_call(account.clone()))).await;
-        let notices = toolsets.ended(&run).await;
+        // A run spends nearly all of its time in the call, and thousands may wait at once. What the call needs is therefore
+        // moved into one box before the future exists: a future keeps room for everything that was moved through it.
+        let entry = self.entry();
+        async move {
+            let started_ms = driver.now_ms();
+            let account = ledger::open_run(budget, &*driver).await;
+            let result = within(Box::pin(entry.start_and_call(account.clone()))).await;
+            let notices = toolsets.ended(&run).await;
 
-        let (status, end, usage, mut halt) = match result {
-            Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
-            Err(halt) => {
-                let status = match halt {
-                    Halt::Cancelled => RunStatus::Interrupted,
-                    _ => RunStatus::Failed,
+            let (status, end, usage, mut halt) = match result {
+                Ok(Outcome { end, usage, .. }) => (status_of(&end), end, usage, None),
+                Err(halt) => {
+                    let status = match halt {
+                        Halt::Cancelled => RunStatus::Interrupted,
+                        _ => RunStatus::Failed,
+                    };
+                    let failure = Failure::new(FailureKind::Tool, halt.to_string());
+                    (status, End::Failed(failure), tally.counts().usage, Some(halt))
+                }
+            };
+            if has_end_record {
+                for text in notices {
+                    // Named by its text: a resumed run does not repeat a notice.
+                    let step = StepName::Other(format!("notice.{}", &sha256(text.as_bytes())[..16]).into());
+                    let written =
+                        driver.record(&CallPath::root(), step, RecordKind::Note { text: text.into() });
+                    halt = halt.or(written.err());
+                }
+                // The operator can remove the cause of a halt (a full disk, a changed program). Then the run can be resumed.
+                let recorded = match &halt {
+                    Some(Halt::Journal(_) | Halt::Diverged { .. }) => RunStatus::Interrupted,
+                    Some(Halt::Cancelled | Halt::Aborted { .. }) | None => status,
                 };
-                let failure = Failure::new(FailureKind::Tool, halt.to_string());
-                (status, End::Failed(failure), tally.counts().usage, Some(halt))
-            }
-        };
-        if has_end_record {
-            for text in notices {
-                // Named by its text: a resumed run does not repeat a notice.
-                let step = StepName::Other(format!("notice.{}", &sha256(text.as_bytes())[..16]).into());
-                let written = driver.record(&CallPath::root(), step, RecordKind::Note { text: text.into() });
+                let ended = RecordKind::RunEnded { status: recorded, ending: end.to_ending(), usage };
+                let written = driver.record(&CallPath::root(), StepName::Run, ended);
                 halt = halt.or(written.err());
             }
-            // The operator can remove the cause of a halt (a full disk, a changed program). Then the run can be resumed.
-            let recorded = match &halt {
-                Some(Halt::Journal(_) | Halt::Diverged { .. }) => RunStatus::Interrupted,
-                Some(Halt::Cancelled | Halt::Aborted { .. }) | None => status,
+            let left = match &account {
+                Some(account) => Some(driver.shared().left(account).await),
+                None => None,
             };
-            let ended = RecordKind::RunEnded { status: recorded, ending: end.to_ending(), usage };
-            let written = driver.record(&CallPath::root(), StepName::Run, ended);
-            halt = halt.or(written.err());
-        }
-        let left = match &account {
-            Some(account) => Some(driver.shared().left(account).await),
-            None => None,
-        };
-        LaunchReport {
-            status,
-            end,
-            usage,
-            counts: tally.counts(),
-            took: Duration::from_millis(driver.now_ms().saturating_sub(started_ms)),
-            left,
-            halt,
+            LaunchReport {
+                status,
+                end,
+                usage,
+                counts: tally.counts(),
+                took: Duration::from_millis(driver.now_ms().saturating_sub(started_ms)),
+                left,
+                halt,
+            }
         }
     }
 
@@ -169,45 +176,39 @@ impl Launch {
     /// Only what stops the run.
     pub async fn call(self) -> Result<Outcome, Halt> {
         let account = ledger::open_run(self.budget, &*self.context.driver).await;
-        self.call_within(account).await
+        self.entry().call(account).await
     }
 
-    async fn start_and_call(self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
-        if let RunRecords::New(start) = &self.records {
-            let RunStart { version, target, definitions, runtimes, invocation } = start.clone();
-            let started = RecordKind::RunStarted {
-                format: FORMAT,
-                run: Arc::clone(&self.context.run),
-                version,
-                target,
-                entry: Arc::clone(&self.entry.id),
-                chat: self.context.chat,
-                approval: self.context.gate.mode,
-                date: Arc::clone(&self.context.date),
-                definitions,
-                runtimes,
-                invocation,
-            };
-            self.context.driver.record(&CallPath::root(), StepName::Run, started)?;
-        }
-        self.call_within(account).await
-    }
-
-    async fn call_within(self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
-        let function = worker::function(&self.entry, &self.entry.id, false, None);
-        let frame = Frame::operator(Arc::new(self.authority))
-            .with_input(&self.input, self.input_origins)
-            .within(account);
-        let engine = Engine::new(self.context);
-        let call = Call {
-            path: CallPath::root(),
-            function: &function,
-            input: self.input,
-            frame: &frame,
-            attachments: &self.attachments,
-            by_operator: true,
+    /// The parts of the call. `start` is the record before it, if this launch writes one.
+    fn entry(self) -> Box<Entry> {
+        let Self { context, entry, input, input_origins, attachments, authority, records, .. } = self;
+        let start = match records {
+            RunRecords::Resumed | RunRecords::None => None,
+            RunRecords::New(RunStart { version, target, definitions, runtimes, invocation }) => {
+                Some(RecordKind::RunStarted {
+                    format: FORMAT,
+                    run: Arc::clone(&context.run),
+                    version,
+                    target,
+                    entry: Arc::clone(&entry.id),
+                    chat: context.chat,
+                    approval: context.gate.mode,
+                    date: Arc::clone(&context.date),
+                    definitions,
+                    runtimes,
+                    invocation,
+                })
+            }
         };
-        engine.call(call).await
+        Box::new(Entry {
+            function: worker::function(&entry, &entry.id, false, None),
+            authority: Arc::new(authority),
+            engine: Engine::new(context),
+            input,
+            input_origins,
+            attachments,
+            start,
+        })
     }
 
     /// What the entry's model would be sent first: the record that begins the conversation, with the rendered
@@ -239,6 +240,40 @@ impl Launch {
             }
             Stop::Halt(halt) => Failure::new(FailureKind::Tool, halt.to_string()),
         })
+    }
+}
+
+/// The parts of the top-level call.
+struct Entry {
+    engine: Engine,
+    function: Function,
+    authority: Arc<Authority>,
+    input: Arc<Value>,
+    input_origins: Origins,
+    attachments: Vec<Blob>,
+    /// The record that begins the run, until it is written.
+    start: Option<RecordKind>,
+}
+
+impl Entry {
+    async fn start_and_call(mut self: Box<Self>, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
+        if let Some(start) = self.start.take() {
+            self.engine.host().driver.record(&CallPath::root(), StepName::Run, start)?;
+        }
+        self.call(account).await
+    }
+
+    async fn call(&self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
+        let frame = Frame::operator(Arc::clone(&self.authority)).with_input(&self.input, self.input_origins.clone()).within(account);
+        let call = Call {
+            path: CallPath::root(),
+            function: &self.function,
+            input: Arc::clone(&self.input),
+            frame: &frame,
+            attachments: &self.attachments,
+            by_operator: true,
+        };
+        self.engine.call(call).await
     }
 }
 

@@ -79,11 +79,14 @@ impl Run {
     }
 
     /// Runs it to its end, and closes the journal however it ends.
-    pub async fn finish(self) -> Report {
+    pub fn finish(self) -> impl Future<Output = Report> {
         let Self { driver, launch, id, dir } = self;
-        let report = launch.run_within(|call| driver.gathering(call)).await;
-        let LaunchReport { status, end, usage, counts, took, left, halt } = report;
-        Report { run: id, dir, status, end, usage, took, counts, left, halt }
+        // Boxed for the sake of futures that await this one: see `Launch::run_within`.
+        let running = Box::pin(launch.run_within(|call| async move { driver.gathering(call).await }));
+        async move {
+            let LaunchReport { status, end, usage, counts, took, left, halt } = running.await;
+            Report { run: id, dir, status, end, usage, took, counts, left, halt }
+        }
     }
 }
 

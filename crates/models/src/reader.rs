@@ -196,7 +196,7 @@ impl Reader {
         let draft = &mut self.draft;
         match self.wire {
             Wire::OpenAi => {
-                let event = serde_json::from_str(data)?;
+                let event = Json::with_members(data, openai::MEMBERS)?;
                 if self.start.event(|| openai::is_first(&event)) {
                     openai::event(draft, self.kind, &event);
                 }

@@ -13,6 +13,7 @@ use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
     path::Path,
+    sync::Arc,
 };
 
 use crate::files::{open_regular, private_dir, private_file};
@@ -26,9 +27,9 @@ const LETTERS: usize = 22;
 /// Bytes of the seal at the end of a line.
 const TAIL_BYTES: usize = FIELD.len() + LETTERS + 2;
 
-/// The key that authenticates this user's journals.
+/// The key that authenticates this user's journals. Clones share it: each journal that is open has two of them.
 #[derive(Clone)]
-pub struct SealKey(Hmac<Sha256>);
+pub struct SealKey(Arc<Hmac<Sha256>>);
 
 impl SealKey {
     /// The key in the user's folder (`~/.llm-do`); created if there is none.
@@ -95,7 +96,8 @@ impl SealKey {
 impl From<[u8; 32]> for SealKey {
     fn from(key: [u8; 32]) -> Self {
         #[expect(clippy::expect_used, reason = "an HMAC takes keys of any length")]
-        Self(Hmac::new_from_slice(&key).expect("an HMAC takes keys of any length"))
+        let hmac = Hmac::new_from_slice(&key).expect("an HMAC takes keys of any length");
+        Self(Arc::new(hmac))
     }
 }
 
@@ -136,7 +138,7 @@ impl Chain {
             return false;
         };
         let Ok(mac) = STANDARD_NO_PAD.decode(letters) else { return false };
-        let mut own = self.key.0.clone();
+        let mut own = Hmac::clone(&self.key.0);
         own.update(&self.before);
         own.update(record);
         own.update(b"}");
@@ -148,7 +150,7 @@ impl Chain {
     }
 
     fn mac(&self, line: &[u8]) -> [u8; 16] {
-        let mut mac = self.key.0.clone();
+        let mut mac = Hmac::clone(&self.key.0);
         mac.update(&self.before);
         mac.update(line);
         let whole: [u8; 32] = mac.finalize().into_bytes().into();

@@ -115,8 +115,11 @@ impl Protection {
     pub fn with_defining(mut self, places: impl IntoIterator<Item = Place>) -> Self {
         let root = fold(self.known.root.as_str());
         let places = places.into_iter().map(|place| fold(place.as_str()));
+        let before = self.known.defining.len();
         self.known.defining.extend(places.filter(|place| !holds(&root, place)));
-        innermost_removed(&mut self.known.defining);
+        if self.known.defining.len() > before {
+            innermost_removed(&mut self.known.defining);
+        }
         self
     }
 
@@ -338,22 +341,32 @@ fn holds(path: &str, folder: &str) -> bool {
 
 /// Removes the paths that lie within another one, and sorts the others.
 fn innermost_removed(paths: &mut Vec<String>) {
-    // Each path comes after those that contain it, but not directly: `a`, `a-b`, `a/c`.
-    paths.sort_by(|a, b| a.split('/').cmp(b.split('/')));
+    // The separator comes before every character of a name, so that each folder stands directly before all that is in
+    // it: `a`, `a/c`, `a-b`.
+    let in_order =
+        |path: &String| -> Vec<u8> { path.bytes().map(|byte| if byte == b'/' { 0 } else { byte }).collect() };
+    paths.sort_by_cached_key(in_order);
     paths.dedup_by(|next, kept| holds(next, kept));
 }
 
 /// A name as case-insensitive file systems compare it. To them `ſ` equals `s`, which upper-casing maps and
 /// lower-casing does not. Some also ignore trailing dots and spaces, and zero-width characters.
 fn fold(path: &str) -> String {
-    let folded: String = path
-        .chars()
+    let folded = if path.is_ascii() { path.to_ascii_lowercase() } else { fold_characters(path) };
+    let ends_of_parts = folded.as_bytes().windows(2).filter(|pair| pair[1] == b'/').map(|pair| pair[0]);
+    if !ends_of_parts.chain(folded.bytes().last()).any(|end| matches!(end, b'.' | b' ')) {
+        return folded;
+    }
+    let parts: Vec<&str> = folded.split('/').map(|part| part.trim_end_matches(['.', ' '])).collect();
+    parts.join("/")
+}
+
+fn fold_characters(path: &str) -> String {
+    path.chars()
         .filter(|c| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'))
         .flat_map(char::to_uppercase)
         .flat_map(char::to_lowercase)
-        .collect();
-    let parts: Vec<&str> = folded.split('/').map(|part| part.trim_end_matches(['.', ' '])).collect();
-    parts.join("/")
+        .collect()
 }
 
 #[cfg(test)]
@@ -440,6 +453,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn plain_paths_are_folded_as_all_are(path in "[aA./ ſ~-]{0,12}") {
+            let parts = fold_characters(&path);
+            let parts: Vec<&str> = parts.split('/').map(|part| part.trim_end_matches(['.', ' '])).collect();
+            prop_assert_eq!(fold(&path), parts.join("/"));
+        }
+
         /// The invariant of walks: they do not check the path of a name that decides nothing.
         #[test]
         fn an_ordinary_name_is_what_its_folder_is(

@@ -185,12 +185,13 @@ async fn answer(
     if conversation::needs_lease(worker, call) {
         conversation::lease(worker, call).await?;
     }
-    let mut prepared = prepare::prepare(worker, call).await?;
-    sets::read(call, &prepared.frame, usage).await?;
+    // Boxed: what is done before the first request needs much room, which the conversation would keep.
+    let mut prepared = Box::pin(prepare::prepare(worker, call)).await?;
+    Box::pin(sets::read(call, &prepared.frame, usage)).await?;
     let _forget =
         Forget { model: Arc::clone(&prepared.model), run: &call.engine.host().run, path: call.path };
     let value = match prepared.setup.with_user {
-        true => conversation::hold(worker, &mut prepared, call, usage, trail).await?,
+        true => Box::pin(conversation::hold(worker, &mut prepared, call, usage, trail)).await?,
         false => {
             let mut conversation = begin(&prepared);
             let mut estimate = Estimate::default();

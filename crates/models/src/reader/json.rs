@@ -3,7 +3,9 @@
 //! A stream has many small events, and `serde_json`'s own value makes a hash table of every object and copies every
 //! string. This one keeps the members of an object in a list and borrows the strings that have no escapes.
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Number, Value};
 use std::{borrow::Cow, fmt};
 
@@ -18,31 +20,47 @@ pub(super) enum Json<'t> {
     Object(Vec<(Cow<'t, str>, Json<'t>)>),
 }
 
+/// The room for the members of an object. Few objects of an event have more.
+const MEMBERS: usize = 8;
+
 impl<'t> Json<'t> {
+    /// Reads a text. Of an object only the members with these names are kept, since most of an event is not needed.
+    pub(super) fn with_members(text: &'t str, names: &[&str]) -> serde_json::Result<Self> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let json = Reading { names: Some(names) }.deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(json)
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         let Self::Object(members) = self else { return None };
         members.iter().rev().find(|(name, _)| name == key).map(|(_, member)| member)
     }
 
-    /// The value at a pointer without escapes.
-    pub(super) fn at(&self, pointer: &str) -> Option<&Self> {
-        pointer.split('/').skip(1).try_fold(self, |value, key| match value {
-            Self::List(items) => items.get(key.parse::<usize>().ok()?),
-            value => value.get(key),
-        })
+    /// The member of a member.
+    pub(super) fn below(&self, key: &str, inner: &str) -> Option<&Self> {
+        self.get(key)?.get(inner)
     }
 
-    /// The text at a pointer; empty if there is none.
-    pub(super) fn text(&self, pointer: &str) -> &str {
-        match self.at(pointer) {
-            Some(Self::Text(text)) => text,
-            _ => "",
+    /// The text with this key; empty if there is none.
+    pub(super) fn text(&self, key: &str) -> &str {
+        self.get(key).and_then(Self::as_text).unwrap_or_default()
+    }
+
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
         }
     }
 
-    pub(super) fn count(&self, pointer: &str) -> Option<u64> {
-        match self.at(pointer) {
-            Some(Self::Number(number)) => number.as_u64(),
+    pub(super) fn count(&self, key: &str) -> Option<u64> {
+        self.get(key)?.as_count()
+    }
+
+    pub(super) fn as_count(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) => number.as_u64(),
             _ => None,
         }
     }
@@ -93,7 +111,7 @@ impl<'t> From<&'t Value> for Json<'t> {
 
 impl<'de> Deserialize<'de> for Json<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reading)
+        Reading { names: None }.deserialize(deserializer)
     }
 }
 
@@ -102,16 +120,27 @@ struct Name<'t>(Cow<'t, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match deserializer.deserialize_str(Reading)? {
+        match deserializer.deserialize_str(Reading { names: None })? {
             Json::Text(name) => Ok(Self(name)),
             _ => Err(D::Error::custom("a name is expected")),
         }
     }
 }
 
-struct Reading;
+struct Reading<'n> {
+    /// The names of the members to keep, if not all are.
+    names: Option<&'n [&'n str]>,
+}
 
-impl<'de> Visitor<'de> for Reading {
+impl<'de> DeserializeSeed<'de> for Reading<'_> {
+    type Value = Json<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reading<'_> {
     type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,9 +188,13 @@ impl<'de> Visitor<'de> for Reading {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json<'de>, A::Error> {
-        let mut object = Vec::new();
-        while let Some((Name(name), member)) = members.next_entry()? {
-            object.push((name, member));
+        let mut object = Vec::with_capacity(MEMBERS);
+        while let Some(Name(name)) = members.next_key()? {
+            if self.names.is_none_or(|names| names.contains(&&*name)) {
+                object.push((name, members.next_value()?));
+            } else {
+                members.next_value::<IgnoredAny>()?;
+            }
         }
         Ok(Json::Object(object))
     }
@@ -189,13 +222,26 @@ mod tests {
     }
 
     #[test]
-    fn pointers_reach_into_lists_and_the_last_of_two_members_counts() {
+    fn the_last_of_two_members_counts() {
         let text = r#"{"choices": [{"delta": {"content": "a\"b"}}], "n": 1, "n": 2}"#;
         let json: Json<'_> = serde_json::from_str(text).unwrap();
-        assert_eq!(json.text("/choices/0/delta/content"), "a\"b");
-        assert_eq!(json.text("/choices/1/delta/content"), "");
-        assert_eq!(json.count("/n"), Some(2));
         assert_eq!(json.items("choices").len(), 1);
+        let content = json.items("choices")[0].below("delta", "content");
+        assert_eq!(content.and_then(Json::as_text), Some("a\"b"));
+        assert_eq!(json.text("content"), "");
+        assert_eq!(json.count("n"), Some(2));
         assert_eq!(Value::from(&json)["n"], json!(2));
+    }
+
+    #[test]
+    fn only_the_members_of_these_names_are_kept() {
+        let read = |text| Json::with_members(text, &["a", "b"]).map(|json| Value::from(&json));
+        let text = r#"{"x": {"a": [1, "\u00e9"]}, "a": {"x": 1, "a": 2}, "b\u0020": 3, "b": null} "#;
+        assert_eq!(read(text).unwrap(), json!({"a": {"x": 1, "a": 2}, "b": null}));
+        assert_eq!(read("[{\"x\": 1}]").unwrap(), json!([{"x": 1}]));
+        assert_eq!(read("7").unwrap(), json!(7));
+        for bad in [r#"{"x": [1}"#, r#"{"a": 1"#, r#"{"a": 1} {}"#, ""] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -18,15 +18,18 @@ pub(super) fn is_first(event: &Json<'_>) -> Option<bool> {
     Some(!choice.text("/delta/role").is_empty())
 }
 
+/// The members of an event that are read.
+pub(super) const MEMBERS: &[&str] = &["choices", "error", "usage", "x_groq"];
+
 pub(super) fn event(draft: &mut Draft, kind: AdapterKind, event: &Json<'_>) {
     if let Some(error) = event.present("error") {
         return draft.fail(error.into());
     }
     let usage = event.get("usage").filter(|usage| matches!(usage, Json::Object(_)));
-    if let Some(usage) = usage.or_else(|| event.at("/x_groq/usage")) {
+    if let Some(usage) = usage.or_else(|| event.below("x_groq", "usage")) {
         draft.usage = usage_of(usage, kind);
     }
-    let Some(choice) = event.at("/choices/0") else { return };
+    let Some(choice) = event.items("choices").first() else { return };
     if let Some(delta) = choice.get("delta") {
         message(draft, delta);
         for call in delta.items("tool_calls") {
@@ -43,7 +46,7 @@ pub(super) fn body(draft: &mut Draft, kind: AdapterKind, body: &Json<'_>) {
     if let Some(usage) = body.get("usage") {
         draft.usage = usage_of(usage, kind);
     }
-    let Some(choice) = body.at("/choices/0") else {
+    let Some(choice) = body.items("choices").first() else {
         return draft.fail("the answer has no choices".into());
     };
     if let Some(said) = choice.get("message") {
@@ -55,8 +58,8 @@ pub(super) fn body(draft: &mut Draft, kind: AdapterKind, body: &Json<'_>) {
         for call in said.items("tool_calls") {
             let key = draft.next();
             if let Some(new) = draft.call(key) {
-                new.id = call.text("/id").to_owned();
-                new.name = call.text("/function/name").to_owned();
+                new.id = call.text("id").to_owned();
+                new.name = name(call).to_owned();
                 new.arguments = arguments(call).into_owned();
             }
         }
@@ -65,18 +68,18 @@ pub(super) fn body(draft: &mut Draft, kind: AdapterKind, body: &Json<'_>) {
 }
 
 fn message(draft: &mut Draft, message: &Json<'_>) {
-    let reasoning = [message.text("/reasoning_content"), message.text("/reasoning")];
+    let reasoning = [message.text("reasoning_content"), message.text("reasoning")];
     draft.think(reasoning.into_iter().find(|text| !text.is_empty()).unwrap_or_default());
-    draft.refusal.push_str(message.text("/refusal"));
+    draft.refusal.push_str(message.text("refusal"));
     match message.get("content") {
         Some(Json::Text(said)) => draft.say(TEXT, said),
         // Mistral's reasoning models.
         Some(Json::List(pieces)) => {
             for piece in pieces {
                 for thought in piece.items("thinking") {
-                    draft.think(thought.text("/text"));
+                    draft.think(thought.text("text"));
                 }
-                draft.say(TEXT, piece.text("/text"));
+                draft.say(TEXT, piece.text("text"));
             }
         }
         _ => {}
@@ -84,9 +87,9 @@ fn message(draft: &mut Draft, message: &Json<'_>) {
 }
 
 fn add_to_call(draft: &mut Draft, piece: &Json<'_>) {
-    let id = piece.text("/id");
-    let name = piece.text("/function/name");
-    let key = match piece.count("/index") {
+    let id = piece.text("id");
+    let name = name(piece);
+    let key = match piece.count("index") {
         Some(index) if index < MOST_CALLS => index + 1,
         // Without a usable number, a piece with a name begins a call and one without belongs to the last.
         _ if !name.is_empty() => draft.next().max(1),
@@ -107,9 +110,14 @@ fn add_to_call(draft: &mut Draft, piece: &Json<'_>) {
     }
 }
 
+/// The name of the called function; empty if this piece has none.
+fn name<'a>(call: &'a Json<'_>) -> &'a str {
+    call.below("function", "name").and_then(Json::as_text).unwrap_or_default()
+}
+
 /// Arguments as text. Providers send them as text or as a value.
 fn arguments<'a>(call: &'a Json<'_>) -> Cow<'a, str> {
-    match call.at("/function/arguments") {
+    match call.below("function", "arguments") {
         None | Some(Json::Null) => "".into(),
         Some(Json::Text(text)) => text.as_ref().into(),
         Some(value) => Value::from(value).to_string().into(),
@@ -118,31 +126,35 @@ fn arguments<'a>(call: &'a Json<'_>) -> Cow<'a, str> {
 
 /// Some servers send an empty reason with every event.
 fn finish(draft: &mut Draft, choice: &Json<'_>) {
-    let reason = choice.text("/finish_reason");
+    let reason = choice.text("finish_reason");
     if !reason.is_empty() {
         draft.stop = Some(reason.to_owned());
     }
 }
 
 fn usage_of(usage: &Json<'_>, kind: AdapterKind) -> Usage {
-    let output = usage.count("/completion_tokens");
+    let output = usage.count("completion_tokens");
     let apart = match kind {
         // xAI counts the tokens of reasoning apart.
-        AdapterKind::Xai => usage.count("/completion_tokens_details/reasoning_tokens").unwrap_or(0),
+        AdapterKind::Xai => count_below(usage, "completion_tokens_details", "reasoning_tokens").unwrap_or(0),
         _ => 0,
     };
     Usage {
-        input_tokens: usage.count("/prompt_tokens"),
-        cached_tokens: some_count(usage, "/prompt_tokens_details/cached_tokens")
-            .or(some_count(usage, "/prompt_cache_hit_tokens")),
-        cache_write_tokens: some_count(usage, "/prompt_tokens_details/cache_creation_tokens"),
+        input_tokens: usage.count("prompt_tokens"),
+        cached_tokens: some(count_below(usage, "prompt_tokens_details", "cached_tokens"))
+            .or(some(usage.count("prompt_cache_hit_tokens"))),
+        cache_write_tokens: some(count_below(usage, "prompt_tokens_details", "cache_creation_tokens")),
         output_tokens: output.map(|tokens| tokens.saturating_add(apart)),
         server_uses: None,
         cost_usd: None,
     }
 }
 
+fn count_below(usage: &Json<'_>, key: &str, inner: &str) -> Option<u64> {
+    usage.below(key, inner).and_then(Json::as_count)
+}
+
 /// Providers send a zero for counts that they do not make.
-fn some_count(usage: &Json<'_>, pointer: &str) -> Option<u64> {
-    usage.count(pointer).filter(|count| *count > 0)
+fn some(count: Option<u64>) -> Option<u64> {
+    count.filter(|count| *count > 0)
 }
