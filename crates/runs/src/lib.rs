@@ -23,7 +23,7 @@ pub use driver::{Canceller, LocalDriver, Stopper};
 pub use event_sink::EventSink;
 pub use follow::Follow;
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, ReopenError, Written};
-pub use list::{FindError, RunSummary, find_run, is_running, keeps_running, list_runs};
+pub use list::{FindError, RunSummary, find_run, is_running, keeps_running, list_runs, writer_of};
 pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};
 pub use run_id::is_run_id;
 pub use seal::SealKey;
