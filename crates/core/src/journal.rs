@@ -20,6 +20,7 @@ use crate::{
     server_tool::ServerTool,
     source::FunctionSource,
     step_name::StepName,
+    undo::UndoneFile,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -389,4 +390,17 @@ pub enum RecordKind {
     /// Code that makes calls has reached its next call or its end within its time limit, or the functions of a worker
     /// that is code were made in time. A resume doesn't measure that time again.
     Worked,
+    /// The user has taken a message back. This is what the turns since then have done.
+    Undone {
+        /// The files that file tools have changed, if they are not as they were before.
+        files: Vec<UndoneFile>,
+        /// The functions that may have done something else, which can't be restored.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<Arc<str>>,
+    },
+    /// The files of undone turns were restored, as the user wanted.
+    Restored {
+        /// The files that could be restored before, and what became of each.
+        files: Vec<UndoneFile>,
+    },
 }

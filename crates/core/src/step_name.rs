@@ -48,6 +48,12 @@ pub enum StepName {
     Lease,
     /// `message.N`: the user's next message of a conversation. N counts within the call, from 1.
     Message(u32),
+    /// `undone.N`: what the turns have done that message N takes back.
+    Undone(u32),
+    /// `restore.N`: the user is asked whether to restore the files that those turns changed.
+    Restore(u32),
+    /// `restored.N`: these files are restored.
+    Restored(u32),
     /// `conversation`: a worker's conversation begins.
     Conversation,
     /// `tools`: the functions of a worker that is code are made.
@@ -134,6 +140,9 @@ impl fmt::Display for StepName {
             Self::Input(number) => write!(f, "input.{number}"),
             Self::Lease => f.write_str("lease"),
             Self::Message(number) => write!(f, "message.{number}"),
+            Self::Undone(number) => write!(f, "undone.{number}"),
+            Self::Restore(number) => write!(f, "restore.{number}"),
+            Self::Restored(number) => write!(f, "restored.{number}"),
             Self::Conversation => f.write_str("conversation"),
             Self::Tools => f.write_str("tools"),
             Self::Reserve(of) => attempt(f, "reserve", of),
@@ -225,6 +234,9 @@ fn parse(text: &str) -> Option<StepName> {
         "tool" if number > 0 => Some(S::Tool(number)),
         "input" => Some(S::Input(number)),
         "message" => Some(S::Message(number)),
+        "undone" => Some(S::Undone(number)),
+        "restore" => Some(S::Restore(number)),
+        "restored" => Some(S::Restored(number)),
         "repair" => Some(S::Repair(number)),
         "work" => Some(S::Work(number)),
         "log" => Some(S::Log(number)),
@@ -280,6 +292,9 @@ mod tests {
             (S::Input(0), "input.0"),
             (S::Lease, "lease"),
             (S::Message(1), "message.1"),
+            (S::Undone(2), "undone.2"),
+            (S::Restore(2), "restore.2"),
+            (S::Restored(2), "restored.2"),
             (S::Conversation, "conversation"),
             (S::Reserve(of), "reserve.3.12"),
             (S::ReserveCalls(3), "reserve.3.calls"),

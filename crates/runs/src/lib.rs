@@ -12,6 +12,7 @@ mod event_sink;
 mod files;
 mod follow;
 mod journal;
+mod kept;
 mod list;
 mod read;
 mod run_id;

@@ -12,11 +12,12 @@ use crate::{exit::Exit, opening::NotReady};
 use llm_do::{Report, Run, output_text};
 use llm_do_core::{
     call_path::CallPath,
-    engine::End,
+    engine::{End, Halt},
     event::Event,
     journal::{Ending, Record, RecordKind, RunStatus},
     model::{Delta, ModelName, Part as ModelPart, Usage},
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
+    undo::Restoration,
 };
 use llm_do_records::duration;
 use llm_do_runs::{Canceller, Stopper};
@@ -97,6 +98,8 @@ pub(super) struct Talk<'a> {
     pending: Option<Pending>,
     asked: HashMap<QuestionId, (Question, oneshot::Sender<Reply>)>,
     queue: VecDeque<String>,
+    /// A message that was taken back and is said once more, before those of the queue.
+    again: Option<String>,
     /// Conversations with the user, by their call.
     conversations: HashMap<CallPath, Conversation>,
     open: BTreeMap<CallPath, Open>,
@@ -140,6 +143,7 @@ impl<'a> Talk<'a> {
             pending: None,
             asked: HashMap::new(),
             queue: VecDeque::new(),
+            again: None,
             conversations: HashMap::new(),
             open: BTreeMap::new(),
             used: BTreeMap::new(),
@@ -438,6 +442,17 @@ impl<'a> Talk<'a> {
             }
             RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
+            RecordKind::Undone { files, others } => {
+                // The question shows those that can be restored.
+                let left = files.iter().filter(|file| file.state != Restoration::Restorable);
+                left.for_each(|file| self.face.note(&file.to_string()));
+                if !others.is_empty() {
+                    self.face.note(&format!("what these have done is not undone: {}", others.join(", ")));
+                }
+            }
+            RecordKind::Restored { files } => {
+                files.iter().for_each(|file| self.face.note(&file.to_string()));
+            }
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
                 if *path != CallPath::root() =>
             {
@@ -459,11 +474,8 @@ impl<'a> Talk<'a> {
         let Question::Input(Input { conversation: Some(turn), .. }) = &waiting.question else {
             self.asked.insert(waiting.id.clone(), (waiting.question.clone(), reply));
             self.face.ask(&waiting);
-            if self.face.is_piped()
-                && let Some(line) = self.queue.pop_front()
-                && let Some(wish) = self.face.line(Some(line))
-            {
-                self.wish(wish);
+            if self.face.is_piped() {
+                self.answer_from_pipe();
             }
             return;
         };
@@ -479,9 +491,24 @@ impl<'a> Talk<'a> {
         self.go_on();
     }
 
+    /// Answers the question with the next piped line. A pipe that is at its end leaves it unanswered.
+    fn answer_from_pipe(&mut self) {
+        let line = self.queue.pop_front();
+        if line.is_none() && self.leaving.is_none() {
+            return;
+        }
+        if let Some(wish) = self.face.line(line) {
+            self.wish(wish);
+        }
+    }
+
     /// Leaves, or takes what waits, now that the conversation waits for the user.
     fn go_on(&mut self) {
         while self.pending.is_some() && self.leaving != Some(Leaving::ForNew) {
+            if let Some(text) = self.again.take() {
+                self.say(text);
+                break;
+            }
             let Some(next) = self.queue.pop_front() else { break };
             self.show_queue();
             self.typed(&next);
@@ -511,7 +538,9 @@ impl<'a> Talk<'a> {
             End::Failed(failure) if !interrupted => self.face.problem(&failure.message),
             _ => {}
         }
-        if left || interrupted || report.status == RunStatus::Suspended {
+        // The user can remove the cause of a halt, such as a full disk.
+        let halted = matches!(report.halt, Some(Halt::Journal(_)));
+        if left || interrupted || halted || report.status == RunStatus::Suspended {
             self.face.note(&format!("llm-do chat --resume {} goes on with this chat", report.run));
         }
         if self.leaving == Some(Leaving::ForNew) {

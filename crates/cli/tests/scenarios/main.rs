@@ -5,6 +5,7 @@ mod approval_prompts;
 mod atomic_changes;
 mod budget;
 mod chat;
+mod chat_undo;
 mod check;
 mod conditions;
 mod faults;

@@ -30,7 +30,10 @@ pub enum Heard {
     /// The model answers.
     Message,
     /// The user is listened to again.
-    Undone,
+    Undone {
+        /// The first turn that was taken back; `None` if there is no such message.
+        since: Option<u32>,
+    },
     /// The conversation is over.
     End,
 }
@@ -95,10 +98,7 @@ impl Conversation {
                 self.said(number, vec![Part::text(show(value))]);
                 Heard::Message
             }
-            Answer::Undo { message } => {
-                self.undo(*message);
-                Heard::Undone
-            }
+            Answer::Undo { message } => Heard::Undone { since: self.undo(*message) },
             _ if self.close(number) => Heard::Message,
             _ => Heard::End,
         }
@@ -132,19 +132,18 @@ impl Conversation {
         self.closing
     }
 
-    /// Goes back to before the user's message of that number. `false`: the history has no such message.
-    fn undo(&mut self, number: u32) -> bool {
-        let Some(position) = self.user.iter().position(|message| message.number == number) else {
-            return false;
-        };
-        let UserMessage { at, trail, .. } = self.user.swap_remove(position);
+    /// Goes back to before the user's message of that number. Returns the first turn after it; `None`: the history has no
+    /// such message.
+    fn undo(&mut self, number: u32) -> Option<u32> {
+        let position = self.user.iter().position(|message| message.number == number)?;
+        let UserMessage { at, trail, turn, .. } = self.user.swap_remove(position);
         self.user.truncate(position);
         let kept: Vec<_> = self.messages.drain(..).take(at).collect();
         (self.digest, self.tokens, self.trail) = ("".into(), 0, trail);
         kept.into_iter().for_each(|message| self.push(message));
         self.repeats.clear();
         self.state = State::Listening(self.said_by_model(false));
-        true
+        Some(turn)
     }
 }
 

@@ -22,13 +22,13 @@ impl Talk<'_> {
             }
             Command::Retry => {
                 if let Some(text) = self.undo() {
-                    self.queue.push_front(text);
+                    self.again = Some(text);
                 }
             }
             Command::Edit(new) => {
                 if let Some(text) = self.undo() {
                     match new {
-                        Some(new) => self.queue.push_front(new),
+                        Some(new) => self.again = Some(new),
                         None => self.face.compose(&text),
                     }
                 }
@@ -78,6 +78,7 @@ impl Talk<'_> {
             self.face.problem("an answer is being made: Ctrl-C stops it");
             return None;
         };
+        self.since = Some(Instant::now());
         let _ = pending.reply.send(Reply::Given(Given::operator(Answer::Undo { message }, VIA)));
         Some(text)
     }

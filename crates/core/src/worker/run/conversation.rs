@@ -106,7 +106,12 @@ pub(super) async fn hold(
             let heard = call.engine.listen(&frame, call.path, said.clone(), turn).await?;
             match conversation.heard(number, &heard) {
                 Heard::Message => break,
-                Heard::Undone => (said, failure) = (conversation.listen(), None),
+                Heard::Undone { since } => {
+                    if let Some(since) = since {
+                        call.engine.take_back(&frame, call.path, number, since).await?;
+                    }
+                    (said, failure) = (conversation.listen(), None);
+                }
                 // Without a result of its own, it is what was said last.
                 Heard::End => {
                     let last = || Ok(Arc::new(Value::String(said.text.to_string())));
