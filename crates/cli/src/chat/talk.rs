@@ -159,10 +159,21 @@ impl<'a> Talk<'a> {
         for record in records {
             self.note_record(record);
         }
-        if let Some(conversation) = self.conversations.get(&CallPath::root()) {
-            let worker = Arc::clone(&conversation.worker);
-            for part in conversation.transcript.parts().to_vec() {
+        let is_open = |path: &&CallPath| self.open.contains_key(*path);
+        let mut open: Vec<CallPath> = self.conversations.keys().filter(is_open).cloned().collect();
+        open.sort();
+        for path in open {
+            let Some(conversation) = self.conversations.get(&path) else { continue };
+            let (worker, parts) =
+                (Arc::clone(&conversation.worker), conversation.transcript.parts().to_vec());
+            let is_root = path == CallPath::root();
+            if !is_root {
+                self.introduce(&path, &worker);
+            }
+            for part in parts {
                 match part {
+                    // The first message of a conversation in the middle of a run is its caller's.
+                    Part::User(0, _) if !is_root => {}
                     Part::User(_, text) => self.face.said(&text),
                     Part::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
                 }
@@ -407,7 +418,10 @@ impl<'a> Talk<'a> {
                     *used = used.plus(*usage);
                 }
             }
-            RecordKind::ToolEnded { .. } | RecordKind::CallEnded { .. } if *path != CallPath::root() => {
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
+                // A call that was suspended goes on when the run is resumed.
+                if *path != CallPath::root() && *ending != Ending::Suspended =>
+            {
                 self.open.remove(path);
             }
             _ => {}
@@ -415,6 +429,14 @@ impl<'a> Talk<'a> {
         if let Some(conversation) = self.conversations.get_mut(path) {
             conversation.transcript.record(record);
         }
+    }
+
+    /// Says that a worker talks to the user in the middle of the run.
+    fn introduce(&mut self, path: &CallPath, worker: &str) {
+        let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
+        let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
+        let chain = [chain, vec![worker]].concat().join(" → ");
+        self.face.note(&format!("{chain} talks to you; /done ends this conversation"));
     }
 
     /// Shows what a record tells.
@@ -435,10 +457,7 @@ impl<'a> Talk<'a> {
                 }
             }
             RecordKind::ConversationStarted { worker, with_user: true, .. } if *path != CallPath::root() => {
-                let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
-                let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
-                let chain = [chain, vec![worker]].concat().join(" → ");
-                self.face.note(&format!("{chain} talks to you; /done ends this conversation"));
+                self.introduce(path, worker);
             }
             RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
