@@ -137,10 +137,10 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
             ResumeError::Read(ReadError::Line { problem: Line::Foreign, .. })
             | ResumeError::Reopen(ReopenError::Read(ReadError::Line { problem: Line::Foreign, .. })),
         ) => foreign_run(problem),
-        Problem::Resume(ResumeError::Reopen(ReopenError::Running)) => Complaint::wrong(problem.to_string())
-            .hint(
-                "wait for its end, or stop that process; `llm-do runs show --follow RUN` shows what it does",
-            ),
+        Problem::Resume(ResumeError::Reopen(ReopenError::Running { .. })) => Complaint::wrong(
+            problem.to_string(),
+        )
+        .hint("wait for its end, or stop that process; `llm-do runs show --follow RUN` shows what it does"),
         Problem::Resume(ResumeError::Halt(_) | ResumeError::Reopen(_) | ResumeError::Read(_)) => {
             Complaint::failed(problem.to_string())
         }

@@ -108,6 +108,15 @@ pub trait Driver: MaybeSend + MaybeSync {
         calls: Vec<CallSpec>,
         caller: &'a dyn Caller,
     ) -> BoxFuture<'a, Vec<Result<Outcome, Halt>>>;
+    /// Keeps the content of a file from before a call changes it, under its SHA-256, for the user who owns the run alone. It
+    /// is no record: it is never exported. `false`: it was not kept.
+    fn keep_content(&self, _sha256: &str, _content: &[u8]) -> bool {
+        false
+    }
+    /// The content kept under that SHA-256, if it is whole.
+    fn kept_content(&self, _sha256: &str) -> Option<Vec<u8>> {
+        None
+    }
     /// What the calls of this run share.
     fn shared(&self) -> &dyn Shared;
     /// The places that hold what was written from untrusted words, in this run and earlier ones.

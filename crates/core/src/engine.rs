@@ -14,6 +14,7 @@ mod offer;
 mod origins;
 mod recheck;
 mod touched;
+mod undo;
 
 pub use crate::outcome::{End, Failure, FailureKind, Halt, Outcome, Principal, Stop};
 pub use explain::Explained;
@@ -31,6 +32,7 @@ use crate::{
     model::{Blob, Models},
     origin::Origins,
     redact::Redact,
+    risk::Risk,
     rule::Rule,
     source::FunctionSource,
     step_name::StepName,
@@ -187,6 +189,10 @@ impl Engine {
                     .await?;
                 if limited.is_some() {
                     driver.shared().ended(&call.path).await;
+                }
+                // What a worker does, its calls do.
+                if !matches!(meta.risk, Risk::Delegate) {
+                    self.did(&call, &admitted, None, &outcome.end).await;
                 }
                 let (outcome, fits) = match outcome.end {
                     End::Done(value) => {

@@ -1,6 +1,11 @@
 //! The expected effects of a call on files. A resumed run compares the files with them to learn whether an
 //! interrupted call succeeded.
 
+use crate::{
+    authority::Located,
+    schema::sha256,
+    vfs::{EntryKind, FileSystem},
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -15,6 +20,31 @@ pub enum FileState {
     Folder,
     /// A file with this content: SHA-256 in hexadecimal.
     File(Arc<str>),
+}
+
+/// Larger files are not hashed, in bytes. In the rare case that it matters, the operator is asked.
+pub(crate) const HASHED: u64 = 4 * 1024 * 1024;
+
+impl FileState {
+    /// The state of a file with that content.
+    pub(crate) fn of(content: &[u8]) -> Self {
+        Self::File(sha256(content).into())
+    }
+
+    /// The state of the path now; `None` if it is too large to be hashed, can't be read, or is neither a file nor a folder.
+    pub(crate) async fn at(files: &dyn FileSystem, at: &Located) -> Option<Self> {
+        match files.stat(at).await.ok()? {
+            None => Some(Self::Absent),
+            Some(entry) => match entry.kind {
+                EntryKind::Directory => Some(Self::Folder),
+                EntryKind::File if entry.size <= HASHED => {
+                    let (bytes, size) = files.read(at, 0, HASHED).await.ok()?;
+                    (size <= HASHED).then(|| Self::of(&bytes))
+                }
+                EntryKind::File | EntryKind::Other => None,
+            },
+        }
+    }
 }
 
 /// The state of a path before and after a call.

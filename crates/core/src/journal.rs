@@ -22,6 +22,7 @@ use crate::{
     server_tool::ServerTool,
     source::FunctionSource,
     step_name::StepName,
+    undo::UndoneFile,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -425,4 +426,17 @@ pub enum RecordKind {
     /// A conversation was compacted, or could not be. From here on the model is sent what this record says in place of what
     /// it names.
     Compacted(Compaction),
+    /// The user has taken a message back. This is what the turns since then have done.
+    Undone {
+        /// The files that file tools have changed, if they are not as they were before.
+        files: Vec<UndoneFile>,
+        /// The functions that may have done something else, which can't be restored.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<Arc<str>>,
+    },
+    /// The files of undone turns were restored, as the user wanted.
+    Restored {
+        /// The files that could be restored before, and what became of each.
+        files: Vec<UndoneFile>,
+    },
 }

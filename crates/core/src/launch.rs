@@ -264,7 +264,9 @@ impl Entry {
     }
 
     async fn call(&self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
-        let frame = Frame::operator(Arc::clone(&self.authority)).with_input(&self.input, self.input_origins.clone()).within(account);
+        let frame = Frame::operator(Arc::clone(&self.authority))
+            .with_input(&self.input, self.input_origins.clone())
+            .within(account);
         let call = Call {
             path: CallPath::root(),
             function: &self.function,

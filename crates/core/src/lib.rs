@@ -45,5 +45,6 @@ pub mod step_name;
 pub mod template;
 pub mod toolset;
 pub mod toolsets;
+pub mod undo;
 pub mod vfs;
 pub mod worker;

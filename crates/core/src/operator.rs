@@ -50,6 +50,22 @@ impl<O: Operator + ?Sized> Operator for Arc<O> {
 /// can't be resumed without their answers.
 pub struct Deferring<O>(pub O);
 
+/// Defers the approvals of a chat in mode `defer`. What is said in it, and other words that it wants, come from the user,
+/// who is there.
+pub struct DeferringApprovals<O>(pub O);
+
+impl<O: Operator> Operator for DeferringApprovals<O> {
+    fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        match waiting.question {
+            Question::Approval(_) => Box::pin(async { Reply::Later }),
+            Question::Input(_) | Question::Settlement(_) => self.0.exchange(waiting, recall),
+        }
+    }
+    fn conversation_ended(&self, call: &CallPath) {
+        self.0.conversation_ended(call);
+    }
+}
+
 impl<O: Operator> Operator for Deferring<O> {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, recall: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         match waiting.question {
@@ -224,6 +240,7 @@ mod tests {
                 chain: Vec::new(),
                 prompt: "?".into(),
                 schema: None,
+                changes: Vec::new(),
                 conversation: None,
             }),
         }
@@ -293,7 +310,7 @@ mod tests {
         let known = Given::operator(Answer::Decline { reason: None }, crate::question::MEMORY);
         let (shared, recall) = (InProcess::default(), Known::Answer(known.clone()));
         let waiting = question(0);
-        let reply = futures_executor(line.exchange(&waiting, &shared.known(&recall)));
+        let reply = futures_executor(line.exchange(&waiting, &shared.known(&recall, &waiting.id.call)));
         assert_eq!(reply, Reply::Given(known));
         assert!(line.operator.seen.lock().unwrap().is_empty());
     }

@@ -81,6 +81,9 @@ pub struct Input {
     /// JSON Schema of the answer; absent for free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Value>>,
+    /// The changes to files that one of the answers makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Preview>,
     /// Set if a conversation waits for the user's next message. `prompt` is what the worker has said last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<Turn>,

@@ -12,11 +12,13 @@ pub use in_process::{InProcess, KnownHere};
 
 use crate::{
     account::{Account, Amount, Left, Spent, Wanted},
+    authority::Place,
     budget::Reserved,
     call_path::CallPath,
     origin::{Origins, Trail},
     send::{BoxFuture, MaybeSend, MaybeSync},
     source::FunctionSource,
+    undo::SideEffect,
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -44,6 +46,20 @@ pub trait Shared: MaybeSend + MaybeSync {
     /// Whether the operator's answer to such a question is remembered. The driver's exchange uses the answer itself
     /// ([`Known::Remembered`](crate::question::Known)).
     fn remembers<'a>(&'a self, question: &'a str) -> BoxFuture<'a, bool>;
+
+    /// Notes what the call at `call`, below a conversation with the user, has done, in case the user takes its turn back.
+    fn did<'a>(&'a self, call: &'a CallPath, effect: SideEffect) -> BoxFuture<'a, ()>;
+    /// The user takes the turns from `since` on of that conversation back: the answers that were remembered in them are
+    /// forgotten. Returns what the calls of these turns have done, in order.
+    fn undo<'a>(&'a self, conversation: &'a CallPath, since: u32) -> BoxFuture<'a, Vec<SideEffect>>;
+    /// These places hold again what they held before the turns from `since` on of that conversation: the changes that
+    /// these turns made there are forgotten.
+    fn restored<'a>(
+        &'a self,
+        conversation: &'a CallPath,
+        since: u32,
+        places: Vec<Place>,
+    ) -> BoxFuture<'a, ()>;
 
     /// Keeps a worker that the worker's call at `creator` has generated, as the arguments from which it was made.
     fn generate<'a>(

@@ -68,6 +68,12 @@ pub enum StepName {
     ModelChoice(u32),
     /// `now.T`: what the user says while the answer is made, delivered before the request of that turn.
     Now(u32),
+    /// `undone.N`: what the turns have done that message N takes back.
+    Undone(u32),
+    /// `restore.N`: the user is asked whether to restore the files that those turns changed.
+    Restore(u32),
+    /// `restored.N`: these files are restored.
+    Restored(u32),
     /// `conversation`: a worker's conversation begins.
     Conversation,
     /// `tools`: the functions of a worker that is code are made.
@@ -194,6 +200,9 @@ impl fmt::Display for StepName {
             Self::Attach(number) => write!(f, "attach.{number}"),
             Self::ModelChoice(number) => write!(f, "model_choice.{number}"),
             Self::Now(turn) => write!(f, "now.{turn}"),
+            Self::Undone(number) => write!(f, "undone.{number}"),
+            Self::Restore(number) => write!(f, "restore.{number}"),
+            Self::Restored(number) => write!(f, "restored.{number}"),
             Self::Conversation => f.write_str("conversation"),
             Self::Tools => f.write_str("tools"),
             Self::Reserve(of) => attempt(f, "reserve", of),
@@ -309,6 +318,9 @@ fn parse(text: &str) -> Option<StepName> {
         "model_choice" => Some(S::ModelChoice(number)),
         "now" => Some(S::Now(number)),
         "compact" => Some(S::Compact(number)),
+        "undone" => Some(S::Undone(number)),
+        "restore" => Some(S::Restore(number)),
+        "restored" => Some(S::Restored(number)),
         "repair" => Some(S::Repair(number)),
         "work" => Some(S::Work(number)),
         "log" => Some(S::Log(number)),
@@ -367,6 +379,9 @@ mod tests {
             (S::Attach(2), "attach.2"),
             (S::ModelChoice(4), "model_choice.4"),
             (S::Now(3), "now.3"),
+            (S::Undone(2), "undone.2"),
+            (S::Restore(2), "restore.2"),
+            (S::Restored(2), "restored.2"),
             (S::Conversation, "conversation"),
             (S::Reserve(of), "reserve.3.12"),
             (S::ReserveCalls(3), "reserve.3.calls"),

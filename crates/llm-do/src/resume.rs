@@ -15,7 +15,7 @@ use llm_do_core::{
 };
 use llm_do_records::{History, Redactor};
 use llm_do_runs::{
-    JournalWriter, LocalDriver, ReadError, ReopenError, SealKey, keeps_running, read_own_journal,
+    JournalWriter, LocalDriver, ReadError, ReopenError, SealKey, keeps_running, read_own_journal, writer_of,
 };
 use serde::Deserialize;
 use std::{
@@ -110,7 +110,7 @@ impl PastRun {
     pub fn open(dir: &Path, home: &Path) -> Result<Self, ResumeError> {
         // Its questions and unfinished calls are those of the other process.
         if keeps_running(dir) {
-            return Err(ReopenError::Running.into());
+            return Err(ReopenError::Running { holder: writer_of(dir) }.into());
         }
         let key = SealKey::read(home).map_err(|error| ResumeError::Key(error.to_string()))?;
         let records = read_own_journal(dir, &key)?.records;

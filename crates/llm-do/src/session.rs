@@ -24,7 +24,7 @@ use llm_do_core::{
     journal::{RecordKind, Runtime},
     launch::{Launch, RunRecords, RunStart},
     model::{Blob, Models},
-    operator::{Deferring, Operator, Unattended},
+    operator::{Deferring, DeferringApprovals, Operator, Unattended},
     origin::Origins,
     toolset::ToolsetRegistry,
     vfs::FileSystem,
@@ -461,8 +461,10 @@ impl Session {
 
     /// Who answers questions: the run waits where its mode defers them.
     fn answering(&self, operator: Option<Arc<dyn Operator>>) -> Arc<dyn Operator> {
+        let is_chat = self.opened.options.chat && operator.is_some();
         let operator = operator.unwrap_or_else(|| Arc::new(Unattended));
         match self.opened.gate.mode {
+            Mode::Defer if is_chat => Arc::new(DeferringApprovals(operator)),
             Mode::Defer => Arc::new(Deferring(operator)),
             _ => operator,
         }

@@ -348,7 +348,7 @@ impl Driver for ReplayDriver {
             }
             let (reply, began_ms, at_ms) = match self.history.find(path, &name) {
                 Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
-                    self.shared.known(&known).answered(given);
+                    self.shared.known(&known, path).answered(given);
                     (Reply::Given(given.clone()), began_ms, at_ms)
                 }
                 Found::Begun(_, at_ms) => (Reply::Later, at_ms, at_ms),

@@ -19,7 +19,12 @@ pub(crate) struct BlobDir {
 impl BlobDir {
     /// The folder `blobs` of a run. The first value that is stored creates it.
     pub(crate) fn of_run(dir: &Path) -> Self {
-        Self { path: dir.join("blobs"), bytes: 0 }
+        Self::at(dir.join("blobs"))
+    }
+
+    /// Another folder of contents named by their hashes.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { path, bytes: 0 }
     }
 
     /// Bytes of the stored values.

@@ -4,6 +4,7 @@ use crate::{
     deltas::Deltas,
     event_sink::EventSink,
     journal::{JournalWriter, Written},
+    kept::Kept,
 };
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use llm_do_core::{
@@ -116,6 +117,7 @@ pub struct LocalDriver {
     /// Answers that were given with the command to resume.
     decisions: HashMap<QuestionId, Given>,
     shared: InProcess,
+    kept: Kept,
     events: Option<Arc<dyn EventSink>>,
     deltas: Deltas,
     canceller: Canceller,
@@ -156,6 +158,7 @@ impl LocalDriver {
         let now_ms = AtomicU64::new(history.began_ms);
         let canceller = Canceller::new();
         let (decisions, shared) = (HashMap::new(), InProcess::default());
+        let kept = Kept::of_run(journal.dir());
         let untrusted = Arc::new(UntrustedSet::default());
         Self {
             journal,
@@ -169,6 +172,7 @@ impl LocalDriver {
             untrusted,
             history,
             shared,
+            kept,
             now_ms,
         }
     }
@@ -405,6 +409,14 @@ impl Driver for LocalDriver {
         Box::pin(calls.into_iter().map(|call| caller.make(call)).collect::<FuturesOrdered<_>>().collect())
     }
 
+    fn keep_content(&self, sha256: &str, content: &[u8]) -> bool {
+        self.kept.store(sha256, content)
+    }
+
+    fn kept_content(&self, sha256: &str) -> Option<Vec<u8>> {
+        self.kept.read(sha256)
+    }
+
     fn shared(&self) -> &dyn Shared {
         &self.shared
     }
@@ -426,7 +438,7 @@ impl Driver for LocalDriver {
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
             self.unless_ended()?;
-            let recall = self.shared.known(&known);
+            let recall = self.shared.known(&known, path);
             let id = QuestionId::new(path, &name);
             let (question, asked_ms) = match self.history.find(path, &name) {
                 Found::Ended { body: RecordKind::Answered(given), began_ms, at_ms } => {
@@ -459,13 +471,15 @@ impl Driver for LocalDriver {
                 Some(given) => (given, asked_ms.map(|_| question)),
                 None => {
                     self.journal.flush()?;
-                    if matches!(&question, Question::Input(Input { conversation: Some(_), .. })) {
-                        self.stopper.0.send_replace(false);
-                    }
                     let waiting = Waiting { id, question };
                     // An answer is remembered in the same poll in which it arrives, before the next in line is served.
                     let reply = self.operator.exchange(&waiting, &recall);
-                    match self.unless_cancelled(path, &name, reply).await? {
+                    let reply = self.unless_cancelled(path, &name, reply).await?;
+                    if matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. })) {
+                        // A stop that came while nothing was done does not stop the next answer.
+                        self.stopper.0.send_replace(false);
+                    }
+                    match reply {
                         Reply::Given(given) if given.answer.fits(&waiting.question) => {
                             (given, Some(waiting.question))
                         }

@@ -34,6 +34,29 @@ pub(crate) fn private_file(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
+/// The process that holds the lock of a file, where the system tells it.
+pub(crate) fn holder(path: &Path) -> Option<u32> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let file = fs::metadata(path).ok()?.ino().to_string();
+        // `1: FLOCK  ADVISORY  WRITE 4711 08:01:1048577 0 EOF` (proc_locks(5)). The device's number differs from that of
+        // stat(2) on some file systems, so only the file's is compared.
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let of_file = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, "FLOCK", _, "WRITE", process, place, ..] = fields[..] else { return None };
+            (place.rsplit(':').next() == Some(&file)).then(|| process.parse().ok())?
+        };
+        locks.lines().find_map(of_file)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = path;
+        None
+    }
+}
+
 /// Whether something is so within a tenth of a second.
 pub(crate) fn soon(so: impl Fn() -> bool) -> bool {
     const PAUSE: Duration = Duration::from_millis(5);

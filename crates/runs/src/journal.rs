@@ -7,7 +7,7 @@ pub use fork::fork;
 use crate::{
     blob::BlobDir,
     event_sink::EventSink,
-    files::{open_regular, private_dir, private_file, soon},
+    files::{holder, open_regular, private_dir, private_file, soon},
     read::{ReadError, read_sealed, run_id_of},
     run_id,
     seal::{Chain, SealKey},
@@ -124,8 +124,11 @@ pub struct Written {
 #[derive(Debug, thiserror::Error)]
 pub enum ReopenError {
     /// A process is writing it.
-    #[error("the run is running in another process")]
-    Running,
+    #[error("the run is running in {}", holder.map_or("another process".into(), |id| format!("process {id}")))]
+    Running {
+        /// The process's number, where the system tells it.
+        holder: Option<u32>,
+    },
     /// The file can't be opened or written.
     #[error("cannot open {}: {source}", path.display())]
     Io {
@@ -197,7 +200,7 @@ impl JournalWriter {
         // Not every file system has locks.
         let is_free = || !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
         if !soon(is_free) {
-            return Err(ReopenError::Running);
+            return Err(ReopenError::Running { holder: holder(&path) });
         }
         let (Journal { records, torn, whole_bytes }, seals) = read_sealed(run_dir, key)?;
         if torn {

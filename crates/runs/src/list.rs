@@ -1,7 +1,7 @@
 //! The runs in a folder, each from the first and the last line of its journal.
 
 use crate::{
-    files::{open_regular, soon},
+    files::{holder, open_regular, soon},
     journal::JOURNAL_FILE,
     run_id::is_run_id,
 };
@@ -120,6 +120,11 @@ pub fn is_running(run_dir: &Path) -> bool {
 /// holds the lock of the journal until it executes its own program.
 pub fn keeps_running(run_dir: &Path) -> bool {
     !soon(|| !is_running(run_dir))
+}
+
+/// The process that writes the run's journal, where the system tells it.
+pub fn writer_of(run_dir: &Path) -> Option<u32> {
+    holder(&run_dir.join(JOURNAL_FILE))
 }
 
 /// The state of the run in that folder. A run whose journal can't be read counts as cut off.

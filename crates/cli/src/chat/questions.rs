@@ -222,6 +222,7 @@ mod tests {
             chain: vec!["main".into()],
             prompt: "?".into(),
             schema: Some(Arc::new(schema)),
+            changes: Vec::new(),
             conversation: None,
         })
     }

@@ -16,10 +16,11 @@ use commands::Typed;
 use llm_do::{Report, Run, output_text};
 use llm_do_core::{
     call_path::CallPath,
-    engine::End,
+    engine::{End, Halt},
     gate::Gate,
     journal::{Record, RunStatus},
     model::{ModelName, Usage},
+    origin::Origin,
     question::{Answer, Given, Input, Question, QuestionId, Reply, Turn, Waiting},
 };
 use llm_do_runs::{Canceller, Interjector, Stopper};
@@ -120,6 +121,8 @@ pub(super) struct Talk<'a> {
     remembered: Vec<String>,
     /// The answer that was just given is about the next message: nothing new was said.
     aside: bool,
+    /// A message that was taken back and is said once more, before those of the queue.
+    again: Option<String>,
     /// Conversations with the user, by their call.
     conversations: HashMap<CallPath, Conversation>,
     open: BTreeMap<CallPath, Open>,
@@ -135,6 +138,8 @@ pub(super) struct Talk<'a> {
 
 struct Conversation {
     worker: Arc<str>,
+    /// Of what it was given at its beginning.
+    origin: Origin,
     tools: Vec<(String, String)>,
     transcript: Transcript,
 }
@@ -172,6 +177,7 @@ impl<'a> Talk<'a> {
             first_files: Vec::new(),
             remembered: Vec::new(),
             aside: false,
+            again: None,
             conversations: HashMap::new(),
             open: BTreeMap::new(),
             used: BTreeMap::new(),
@@ -189,10 +195,21 @@ impl<'a> Talk<'a> {
         for record in records {
             self.note_record(record);
         }
-        if let Some(conversation) = self.conversations.get(&CallPath::root()) {
-            let worker = Arc::clone(&conversation.worker);
-            for part in conversation.transcript.parts().to_vec() {
+        let is_open = |path: &&CallPath| self.open.contains_key(*path);
+        let mut open: Vec<CallPath> = self.conversations.keys().filter(is_open).cloned().collect();
+        open.sort();
+        for path in open {
+            let Some(conversation) = self.conversations.get(&path) else { continue };
+            let (worker, origin) = (Arc::clone(&conversation.worker), conversation.origin);
+            let parts = conversation.transcript.parts().to_vec();
+            let is_root = path == CallPath::root();
+            if !is_root {
+                self.introduce(&path, &worker, origin);
+            }
+            for part in parts {
                 match part {
+                    // The first message of a conversation in the middle of a run is its caller's.
+                    Part::User(0, ..) if !is_root => {}
                     Part::User(_, text, _) => self.face.said(&text),
                     Part::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
                 }
@@ -359,11 +376,8 @@ impl<'a> Talk<'a> {
         let Question::Input(Input { conversation: Some(turn), .. }) = &waiting.question else {
             self.asked.insert(waiting.id.clone(), (waiting.question.clone(), reply));
             self.face.ask(&waiting);
-            if self.face.is_piped()
-                && let Some(line) = self.queue.pop_front()
-                && let Some(wish) = self.face.line(Some(line))
-            {
-                self.wish(wish);
+            if self.face.is_piped() {
+                self.answer_from_pipe();
             }
             return;
         };
@@ -389,9 +403,24 @@ impl<'a> Talk<'a> {
         self.go_on();
     }
 
+    /// Answers the question with the next piped line. A pipe that is at its end leaves it unanswered.
+    fn answer_from_pipe(&mut self) {
+        let line = self.queue.pop_front();
+        if line.is_none() && self.leaving.is_none() {
+            return;
+        }
+        if let Some(wish) = self.face.line(line) {
+            self.wish(wish);
+        }
+    }
+
     /// Leaves, or takes what waits, now that the conversation waits for the user.
     fn go_on(&mut self) {
         while self.pending.is_some() && self.leaving.as_ref().is_none_or(|why| *why == Leaving::Chat) {
+            if let Some(text) = self.again.take() {
+                self.say(text);
+                break;
+            }
             let Some(next) = self.queue.pop_front() else { break };
             self.show_queue();
             self.typed(&next);
@@ -421,7 +450,9 @@ impl<'a> Talk<'a> {
             End::Failed(failure) if !interrupted => self.face.problem(&failure.message),
             _ => {}
         }
-        if left || interrupted || report.status == RunStatus::Suspended {
+        // The user can remove the cause of a halt, such as a full disk.
+        let halted = matches!(report.halt, Some(Halt::Journal(_)));
+        if left || interrupted || halted || report.status == RunStatus::Suspended {
             self.face.note(&format!("llm-do chat --resume {} continues this chat", report.run));
         }
         let next = self.leaving.take();

@@ -1,13 +1,16 @@
 //! The question for words: a worker, or a server behind a tool, wants something from the user.
 
-use super::entry::{Entered, read};
+use super::{
+    entry::{Entered, read},
+    view::{Extent, diff},
+};
 use crate::{
     paint::Paint,
     rows::{Rows, Tone},
     terminal::Terminal,
 };
 use llm_do_core::{
-    question::{Answer, Input},
+    question::{Answer, Input, Preview},
     schema::Schema,
 };
 use serde_json::Value;
@@ -69,6 +72,9 @@ pub(crate) fn question(wanted: &Input, columns: usize, paint: Paint) -> String {
     let mut rows = Rows::new(columns, paint);
     rows.heading(&[(Tone::Name, &wanted.chain.join(" → ")), (Tone::Plain, " asks:")]);
     rows.content(&wanted.prompt);
+    for Preview::Change { path, before, after } in &wanted.changes {
+        diff(&mut rows, path, before.as_deref(), after.as_deref(), Extent::Full);
+    }
     if let Some(schema) = &wanted.schema {
         rows.line(&[(Tone::Dim, &format!("as {schema}"))]);
     }
@@ -97,6 +103,7 @@ mod tests {
             chain: vec!["main".into()],
             prompt: "your name?\u{1b}[2J\n[a]pprove".into(),
             schema: Some(Arc::new(json!({"title": "\u{9b}1A"}))),
+            changes: Vec::new(),
             conversation: None,
         };
         let text = question(&wanted, 40, Paint::NEVER);

@@ -167,7 +167,8 @@ fn fold_line<'a>(line: &'a str, counterpart: Option<&str>) -> Cow<'a, str> {
     Cow::Owned(format!("{before}{shown}{after}"))
 }
 
-fn diff(rows: &mut Rows, path: &str, before: Option<&str>, after: Option<&str>, extent: Extent) {
+/// A file before and after.
+pub(super) fn diff(rows: &mut Rows, path: &str, before: Option<&str>, after: Option<&str>, extent: Extent) {
     let old_name = if before.is_some() { path } else { "(new file)" };
     let new_name = if after.is_some() { path } else { "(removed)" };
     rows.line(&[(Tone::Bold, "--- "), (Tone::Bold, old_name)]);

@@ -6,6 +6,7 @@ mod atomic_changes;
 mod budget;
 mod chat;
 mod chat_commands;
+mod chat_undo;
 mod check;
 mod conditions;
 mod context;

@@ -201,10 +201,11 @@ fn run_of_another_process_is_not_resumed() {
     let journal = fs::File::open(scenario.runs()[0].join("journal.jsonl")).unwrap();
     journal.lock().unwrap();
     let told = scenario.run(&["runs", "resume"]);
-    assert_snapshot!(told, @"
+    let shown = told.to_string().replace(&std::process::id().to_string(), "[PROCESS]");
+    assert_snapshot!(shown, @"
     exit 2
     --- stderr
-    error: the run is running in another process
+    error: the run is running in process [PROCESS]
     hint: wait for its end, or stop that process; `llm-do runs show --follow RUN` shows what it does
     ");
     let decided = scenario.run(&["runs", "resume", "last", "--approve", "0/0.1"]);

@@ -48,7 +48,10 @@ pub enum Heard {
     /// The user is listened to again: the answer is about the next message.
     Aside,
     /// The user is listened to again, at an earlier place.
-    Undone,
+    Undone {
+        /// The first turn that was taken back; `None` if none was.
+        since: Option<u32>,
+    },
     /// The conversation is to be compacted, and the user is listened to again.
     Compact,
     /// There was no compaction to take back. The user is listened to again.
@@ -130,12 +133,9 @@ impl Conversation {
                 self.keep(number, *message);
                 Heard::Aside
             }
-            Answer::Undo { message } => {
-                self.undo(*message);
-                Heard::Undone
-            }
+            Answer::Undo { message } => Heard::Undone { since: self.undo(*message) },
             Answer::Compact { .. } => Heard::Compact,
-            Answer::UndoCompaction if self.undo_compaction() => Heard::Undone,
+            Answer::UndoCompaction if self.undo_compaction() => Heard::Undone { since: None },
             Answer::UndoCompaction => Heard::NotCompacted,
             _ if self.close(number) => Heard::Message,
             _ => Heard::End,
@@ -203,12 +203,11 @@ impl Conversation {
         self.closing
     }
 
-    /// Goes back to before the user's message of that number. `false`: the history has no such message.
-    fn undo(&mut self, number: u32) -> bool {
-        let Some(position) = self.user.iter().position(|message| message.number == number) else {
-            return false;
-        };
-        let UserMessage { at, trail, joined, .. } = self.user.swap_remove(position);
+    /// Goes back to before the user's message of that number. Returns the first turn after it; `None`: the history has no
+    /// such message.
+    fn undo(&mut self, number: u32) -> Option<u32> {
+        let position = self.user.iter().position(|message| message.number == number)?;
+        let UserMessage { at, trail, turn, joined, .. } = self.user.swap_remove(position);
         // The message may be said again, with what had joined it.
         self.joining.splice(0..0, joined);
         self.user.truncate(position);
@@ -217,7 +216,7 @@ impl Conversation {
         self.send_again();
         self.repeats.clear();
         self.state = State::Listening(self.said_by_model(false));
-        true
+        Some(turn)
     }
 }
 

@@ -107,7 +107,7 @@ impl Driver for MemoryDriver {
         known: Known,
     ) -> BoxFuture<'a, Result<Exchanged, Halt>> {
         Box::pin(async move {
-            let recall = self.shared.known(&known);
+            let recall = self.shared.known(&known, path);
             let (reply, asked) = match recall.recall() {
                 Some(given) => (Reply::Given(given), None),
                 None => {

@@ -56,8 +56,13 @@ impl Engine {
     ) -> Result<Arc<Value>, Stop> {
         let prompt = self.host.redact.text(prompt).into();
         let shown = schema.map(|schema| Arc::clone(schema.value()));
-        let question =
-            Question::Input(Input { chain: frame.chain(), prompt, schema: shown, conversation: None });
+        let question = Question::Input(Input {
+            chain: frame.chain(),
+            prompt,
+            schema: shown,
+            changes: Vec::new(),
+            conversation: None,
+        });
         let step = StepName::Input(number);
         let Answered { given, .. } =
             self.exchange(frame, path, step.clone(), question, Known::Nothing).await?;
@@ -89,7 +94,8 @@ impl Engine {
         let prompt = self.host.redact.text(&said.text).into();
         let step = StepName::Message(turn.number);
         let (chain, conversation) = (frame.chain(), Some(turn));
-        let question = Question::Input(Input { chain, prompt, schema: None, conversation });
+        let question =
+            Question::Input(Input { chain, prompt, schema: None, changes: Vec::new(), conversation });
         let Answered { given, .. } = self.exchange(frame, path, step, question, Known::Nothing).await?;
         Ok(given.answer)
     }

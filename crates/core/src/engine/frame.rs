@@ -7,7 +7,7 @@ use crate::{
     budget::Budget,
     call_path::CallPath,
     call_spec::{FrameSpec, WorkerCall},
-    definition::{CallOverride, WorkerDefinition},
+    definition::{CallOverride, WorkerDefinition, WorkerMode},
     driver::Driver,
     function::Function,
     gate::{RuleLine, Subject, ToolSets},
@@ -210,6 +210,17 @@ impl Frame {
     #[must_use]
     pub fn on_behalf(&self, tool: FunctionId) -> Self {
         Self { on_behalf: Some(Arc::new(tool)), ..self.clone() }
+    }
+
+    /// Whether a conversation with the user is among the workers above; `chat` if that of the entry is one.
+    pub(super) fn is_in_conversation(&self, chat: bool) -> bool {
+        let talks = |link: &Arc<Link>| link.worker.interactive && link.worker.mode == WorkerMode::Chat;
+        chat || self.links().any(talks)
+    }
+
+    /// The authority of calls from here, shared.
+    pub(super) fn shared_authority(&self) -> &Arc<Authority> {
+        &self.authority
     }
 
     /// The authority of calls from here.

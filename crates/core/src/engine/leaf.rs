@@ -3,6 +3,7 @@
 use super::{Admitted, Call, Engine, LEAF_TIMEOUT, examine::list, overridden, timeout};
 use crate::{
     driver::{CutOff, Step, StepEnd},
+    foreseen::Foreseen,
     function::{FunctionMeta, LeafCall, OutputSchema, ToolError, ToolOutput},
     journal::RecordKind,
     origin::Origins,
@@ -44,8 +45,8 @@ impl Engine {
         let meta = &call.function.meta;
         // The same for every attempt, now and after a resume: it is the path in this run's call tree.
         let key: Arc<str> = format!("{}:{}", self.host.run, call.path).into();
-        let mut cut_off = match self.before_leaf(call, leaf, admitted).await {
-            Ok(cut_off) => cut_off,
+        let (mut cut_off, foreseen) = match self.before_leaf(call, leaf, admitted).await {
+            Ok(before) => before,
             Err(stop) => return self.ended(call, Outcome::free(stop.end()?)),
         };
         self.list_written(call, admitted)?;
@@ -57,6 +58,7 @@ impl Engine {
             let cut_off = std::mem::replace(&mut cut_off, CutOff::Again);
             let outcome = self.attempt(call, leaf, admitted, &key, attempt, cut_off).await?;
             if attempt == retries || !matches!(outcome.end, End::Failed(_)) {
+                self.did(call, admitted, foreseen.as_ref(), &outcome.end).await;
                 return Ok(outcome);
             }
             attempt += 1;
@@ -152,16 +154,17 @@ impl Engine {
         }
     }
 
-    /// Determines the changes that the leaf will make, and settles an interrupted attempt.
+    /// Determines the changes that the leaf will make, and keeps what they replace if the user could take the call back.
+    /// Settles an interrupted attempt.
     pub(super) async fn before_leaf(
         &self,
         call: &Call<'_>,
         leaf: &dyn crate::function::Leaf,
         admitted: &Admitted,
-    ) -> Result<CutOff, Stop> {
+    ) -> Result<(CutOff, Option<Foreseen>), Stop> {
         let meta = &call.function.meta;
         if meta.risk == Risk::Read {
-            return Ok(CutOff::Again);
+            return Ok((CutOff::Again, None));
         }
         let leaf_call = || self.leaf_call(call, admitted, "");
         let foreseen = match leaf.foresees() {
@@ -174,7 +177,11 @@ impl Engine {
                     deadline: Some(LEAF_TIMEOUT),
                     cut_off: CutOff::Again,
                     run: Box::pin(async {
-                        RecordKind::Foreseen { foreseen: leaf.foresee(leaf_call()).await }
+                        let foreseen = leaf.foresee(leaf_call()).await;
+                        if let Some(foreseen) = &foreseen {
+                            self.keep_contents(call, admitted, foreseen).await;
+                        }
+                        RecordKind::Foreseen { foreseen }
                     }),
                 };
                 match self.host.driver.step(step).await?.end {
@@ -193,7 +200,8 @@ impl Engine {
             input: Arc::clone(&admitted.input),
         };
         let found = async || leaf.look_back(leaf_call(), foreseen.as_ref()?).await;
-        self.settle(call.frame, &call.path, question, found).await
+        let cut_off = self.settle(call.frame, &call.path, question, found).await?;
+        Ok((cut_off, foreseen))
     }
 }
 

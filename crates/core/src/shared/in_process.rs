@@ -3,6 +3,7 @@
 use super::{Shared, deadline::Deadline};
 use crate::{
     account::{Account, Amount, Decision, Left, Owner, Spent, Wanted},
+    authority::Place,
     budget::Reserved,
     call_path::CallPath,
     operator::Recall,
@@ -10,6 +11,7 @@ use crate::{
     question::{Answer, Given, Known, MEMORY},
     send::{BoxFuture, MaybeSend},
     source::FunctionSource,
+    undo::SideEffect,
 };
 use serde_json::Value;
 use std::{
@@ -20,11 +22,17 @@ use std::{
     time::Duration,
 };
 
+/// Whether a turn from `since` on of that conversation has made the call.
+fn is_since(call: &CallPath, conversation: &CallPath, since: u32) -> bool {
+    call.turn_below(conversation).is_some_and(|turn| turn >= since)
+}
+
 /// Shared state in memory. Every future but that of a reservation is ready at once.
 #[derive(Debug, Default)]
 pub struct InProcess {
     ledger: Mutex<Ledger>,
-    answers: Mutex<HashMap<Arc<str>, Given>>,
+    answers: Mutex<HashMap<Arc<str>, Remembered>>,
+    effects: Mutex<Vec<(CallPath, SideEffect)>>,
     generated: Mutex<HashMap<CallPath, Generated>>,
     results: Mutex<HashMap<CallPath, Vec<Arc<str>>>>,
     /// The state of each package, by name.
@@ -37,6 +45,13 @@ struct Set {
     at_ms: u64,
     value: Arc<Value>,
     origins: Origins,
+}
+
+/// An answer, and the call that asked for it.
+#[derive(Debug)]
+struct Remembered {
+    given: Given,
+    call: CallPath,
 }
 
 /// Generated workers: the name and the arguments of each.
@@ -99,9 +114,9 @@ fn done<'a, T: MaybeSend + 'a>(value: T) -> BoxFuture<'a, T> {
 }
 
 impl InProcess {
-    /// The answer that is known, for an operator's queue and for the driver that gets the answer.
-    pub fn known<'a>(&'a self, known: &'a Known) -> KnownHere<'a> {
-        KnownHere { known, shared: self }
+    /// The answer that is known to a question of that call, for an operator's queue and for the driver that gets the answer.
+    pub fn known<'a>(&'a self, known: &'a Known, call: &'a CallPath) -> KnownHere<'a> {
+        KnownHere { known, call, shared: self }
     }
 
     /// What an account has spent. Nothing, if it is not open.
@@ -114,6 +129,7 @@ impl InProcess {
 #[derive(Clone, Copy)]
 pub struct KnownHere<'a> {
     known: &'a Known,
+    call: &'a CallPath,
     shared: &'a InProcess,
 }
 
@@ -123,7 +139,8 @@ impl KnownHere<'_> {
         if let Known::Remembered(key) = self.known
             && let Answer::Approve { remember: true } | Answer::Deny { remember: true, .. } = given.answer
         {
-            lock(&self.shared.answers).insert(Arc::clone(key), given.clone());
+            let remembered = Remembered { given: given.clone(), call: self.call.clone() };
+            lock(&self.shared.answers).insert(Arc::clone(key), remembered);
         }
     }
 }
@@ -135,7 +152,7 @@ impl Recall for KnownHere<'_> {
             Known::Answer(given) => Some(given.clone()),
             Known::Remembered(key) => {
                 let answers = lock(&self.shared.answers);
-                answers.get(key).map(|given| Given { via: MEMORY.into(), ..given.clone() })
+                answers.get(key).map(|found| Given { via: MEMORY.into(), ..found.given.clone() })
             }
         }
     }
@@ -218,6 +235,34 @@ impl Shared for InProcess {
 
     fn remembers<'a>(&'a self, question: &'a str) -> BoxFuture<'a, bool> {
         done(lock(&self.answers).contains_key(question))
+    }
+
+    fn did<'a>(&'a self, call: &'a CallPath, effect: SideEffect) -> BoxFuture<'a, ()> {
+        lock(&self.effects).push((call.clone(), effect));
+        done(())
+    }
+
+    fn undo<'a>(&'a self, conversation: &'a CallPath, since: u32) -> BoxFuture<'a, Vec<SideEffect>> {
+        lock(&self.answers).retain(|_, found| !is_since(&found.call, conversation, since));
+        let effects = lock(&self.effects);
+        let undone = effects.iter().filter(|(call, _)| is_since(call, conversation, since));
+        done(undone.map(|(_, effect)| effect.clone()).collect())
+    }
+
+    fn restored<'a>(
+        &'a self,
+        conversation: &'a CallPath,
+        since: u32,
+        places: Vec<Place>,
+    ) -> BoxFuture<'a, ()> {
+        let mut effects = lock(&self.effects);
+        for (_, effect) in effects.iter_mut().filter(|(call, _)| is_since(call, conversation, since)) {
+            if let SideEffect::Files { files, .. } = effect {
+                files.retain(|(place, _)| !places.contains(place));
+            }
+        }
+        effects.retain(|(_, effect)| !matches!(effect, SideEffect::Files { files, .. } if files.is_empty()));
+        done(())
     }
 
     fn generate<'a>(

@@ -147,6 +147,11 @@ impl InProcesses {
             }
             Ask::Left(account) => later(async move { shared.left(&account).await }),
             Ask::Remembers(key) => later(async move { shared.remembers(&key).await }),
+            Ask::Did(path, effect) => later(async move { shared.did(&path, effect).await }),
+            Ask::Undo(path, since) => later(async move { shared.undo(&path, since).await }),
+            Ask::Restored(path, since, places) => {
+                later(async move { shared.restored(&path, since, places).await })
+            }
             Ask::Generate(path, name, arguments) => {
                 later(async move { shared.generate(&path, name, arguments).await })
             }

@@ -3,6 +3,7 @@
 use crate::wire::{Ask, ToCall, ToRun, WireExchanged, WireStepped, done, line, stepped_from_wire};
 use llm_do::core::{
     account::{Account, Amount, Left, Spent, Wanted},
+    authority::Place,
     budget::Reserved,
     call_path::CallPath,
     call_spec::CallSpec,
@@ -15,6 +16,7 @@ use llm_do::core::{
     question::Question,
     send::BoxFuture,
     shared::Shared,
+    undo::SideEffect,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -229,6 +231,23 @@ impl Shared for RemoteDriver {
 
     fn remembers<'a>(&'a self, question: &'a str) -> BoxFuture<'a, bool> {
         self.ask(Ask::Remembers(question.to_owned()))
+    }
+
+    fn did<'a>(&'a self, call: &'a CallPath, effect: SideEffect) -> BoxFuture<'a, ()> {
+        self.ask(Ask::Did(call.clone(), effect))
+    }
+
+    fn undo<'a>(&'a self, conversation: &'a CallPath, since: u32) -> BoxFuture<'a, Vec<SideEffect>> {
+        self.ask(Ask::Undo(conversation.clone(), since))
+    }
+
+    fn restored<'a>(
+        &'a self,
+        conversation: &'a CallPath,
+        since: u32,
+        places: Vec<Place>,
+    ) -> BoxFuture<'a, ()> {
+        self.ask(Ask::Restored(conversation.clone(), since, places))
     }
 
     fn generate<'a>(

@@ -2,6 +2,7 @@
 
 use llm_do::core::{
     account::{Account, Amount, Spent, Wanted},
+    authority::Place,
     budget::Reserved,
     call_path::CallPath,
     call_spec::{CallSpec, FrameSpec},
@@ -11,6 +12,7 @@ use llm_do::core::{
     journal::RecordKind,
     origin::Origins,
     question::{Question, Reply},
+    undo::SideEffect,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,6 +69,9 @@ pub(crate) enum Ask {
     Waited(Account, u64, u64),
     Left(Account),
     Remembers(String),
+    Did(CallPath, SideEffect),
+    Undo(CallPath, u32),
+    Restored(CallPath, u32, Vec<Place>),
     Generate(CallPath, Arc<str>, Arc<Value>),
     Generated(CallPath),
     KeepResult(CallPath, String),

@@ -14,8 +14,8 @@ const MOST_CALLS: u64 = 1 << 20;
 
 /// Whether an answer begins with this event: the first piece of a message has its role. Some servers repeat the role.
 pub(super) fn is_first(event: &Json<'_>) -> Option<bool> {
-    let choice = event.at("/choices/0")?;
-    Some(!choice.text("/delta/role").is_empty())
+    let role = event.items("choices").first()?.below("delta", "role");
+    Some(role.and_then(Json::as_text).is_some_and(|role| !role.is_empty()))
 }
 
 /// The members of an event that are read.

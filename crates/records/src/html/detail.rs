@@ -109,6 +109,8 @@ fn approvals(m: &mut Markup, records: &[&Record]) {
                 | RecordKind::Verdict { .. }
                 | RecordKind::Asked(_)
                 | RecordKind::Answered(_)
+                | RecordKind::Undone { .. }
+                | RecordKind::Restored { .. }
         )
     };
     let mut said = records.iter().filter(about_it).peekable();
@@ -143,6 +145,15 @@ fn approvals(m: &mut Markup, records: &[&Record]) {
             }
             RecordKind::Asked(question) => asked(m, question),
             RecordKind::Answered(given) => answered(m, given),
+            RecordKind::Undone { files, others } => {
+                files.iter().for_each(|file| m.worded("p", "notice", &file.to_string()));
+                if !others.is_empty() {
+                    m.worded("p", "notice", &format!("not undone: {}", others.join(", ")));
+                }
+            }
+            RecordKind::Restored { files } => {
+                files.iter().for_each(|file| m.worded("p", "notice", &file.to_string()));
+            }
             _ => {}
         });
     }
@@ -178,6 +189,7 @@ fn asked(m: &mut Markup, question: &Question) {
             m.text(&input.chain.join(" → "));
             m.ours(": ");
             m.text(&input.prompt);
+            input.changes.iter().for_each(|change| preview(m, change));
         }
         Question::Settlement(_) => {
             m.ours(

@@ -170,6 +170,15 @@ impl Text {
             }
             RecordKind::Asked(question) => self.question(question),
             RecordKind::Answered(given) => self.answer(given),
+            RecordKind::Undone { files, others } => {
+                files.iter().for_each(|file| self.line(Tone::Notice, &file.to_string()));
+                if !others.is_empty() {
+                    self.line(Tone::Notice, &format!("not undone: {}", others.join(", ")));
+                }
+            }
+            RecordKind::Restored { files } => {
+                files.iter().for_each(|file| self.line(Tone::Notice, &file.to_string()));
+            }
             _ => {}
         }
     }
@@ -197,6 +206,9 @@ impl Text {
             Question::Input(input) => {
                 let chain = input.chain.join(" → ");
                 self.line(Tone::Notice, &format!("{chain} asked for input: {}", input.prompt));
+                for Preview::Change { path, before, after } in &input.changes {
+                    self.diff(path, before.as_deref(), after.as_deref());
+                }
             }
             Question::Settlement(_) => {
                 self.line(

@@ -12,6 +12,7 @@ use llm_do_core::{
     question::{Answer, Given},
     results::show,
     step_name::StepName,
+    undo::Restoration,
 };
 use llm_do_records::duration;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ impl Talk<'_> {
                     Open { function, input, began_ms: at_ms, asked_ms: at_ms, worker: None, model: None };
                 self.open.insert(path.clone(), open);
             }
-            RecordKind::ConversationStarted { worker, model, tools, with_user, .. } => {
+            RecordKind::ConversationStarted { worker, model, tools, with_user, origin, .. } => {
                 if let Some(open) = self.open.get_mut(path) {
                     (open.worker, open.model) = (Some(Arc::clone(worker)), Some(model.clone()));
                 }
@@ -57,6 +58,7 @@ impl Talk<'_> {
                         tools.iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
                     let conversation = Conversation {
                         worker: Arc::clone(worker),
+                        origin: *origin,
                         tools: tools.collect(),
                         transcript: Transcript::default(),
                     };
@@ -92,7 +94,10 @@ impl Talk<'_> {
                     *used = used.plus(*usage);
                 }
             }
-            RecordKind::ToolEnded { .. } | RecordKind::CallEnded { .. } if *path != CallPath::root() => {
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
+                // A call that was suspended continues when the run is resumed.
+                if *path != CallPath::root() && *ending != Ending::Suspended =>
+            {
                 self.open.remove(path);
             }
             _ => {}
@@ -105,6 +110,20 @@ impl Talk<'_> {
         if let Some(conversation) = self.conversations.get_mut(&record.path) {
             conversation.transcript.record(record);
         }
+    }
+
+    /// Says that a worker talks to the user in the middle of the run.
+    pub(super) fn introduce(&mut self, path: &CallPath, worker: &str, origin: Origin) {
+        let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
+        let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
+        let chain = [chain, vec![worker]].concat().join(" → ");
+        let library = worker.split_once(':').map(|(library, _)| format!(" (of the library {library})"));
+        let library = library.unwrap_or_default();
+        let tainted = match origin {
+            Origin::Untrusted => "; it has read untrusted content, so others may steer what it says",
+            Origin::Trusted | Origin::Typed => "",
+        };
+        self.face.note(&format!("{chain}{library} talks to you; /done ends this conversation{tainted}"));
     }
 
     /// Shows what a record tells.
@@ -157,24 +176,24 @@ impl Talk<'_> {
             RecordKind::ConversationStarted { worker, origin, with_user: true, .. }
                 if *path != CallPath::root() =>
             {
-                let above = self.open.iter().filter(|(other, _)| *other != path && path.is_within(other));
-                let chain: Vec<&str> = above.filter_map(|(_, open)| open.worker.as_deref()).collect();
-                let chain = [chain, vec![worker]].concat().join(" → ");
-                let library =
-                    worker.split_once(':').map(|(library, _)| format!(" (of the library {library})"));
-                let library = library.unwrap_or_default();
-                let tainted = match origin {
-                    Origin::Untrusted => "; it has read untrusted content, so others may steer what it says",
-                    Origin::Trusted | Origin::Typed => "",
-                };
-                self.face
-                    .note(&format!("{chain}{library} talks to you; /done ends this conversation{tainted}"));
+                self.introduce(path, worker, *origin);
             }
             RecordKind::Compacted(compaction) if self.conversations.contains_key(path) => {
                 self.compacted(compaction);
             }
             RecordKind::ModelFailed { error } => self.face.note(&format!("↻ {}", error.message)),
             RecordKind::Note { text } => self.face.note(text),
+            RecordKind::Undone { files, others } => {
+                // The question shows those that can be restored.
+                let left = files.iter().filter(|file| file.state != Restoration::Restorable);
+                left.for_each(|file| self.face.note(&file.to_string()));
+                if !others.is_empty() {
+                    self.face.note(&format!("what these have done is not undone: {}", others.join(", ")));
+                }
+            }
+            RecordKind::Restored { files } => {
+                files.iter().for_each(|file| self.face.note(&file.to_string()));
+            }
             RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. }
                 if *path != CallPath::root() =>
             {

@@ -10,35 +10,30 @@ use super::{
 };
 use crate::{
     authority::Located,
-    foreseen::{FileChange, FileState, Foreseen},
+    foreseen::{FileChange, FileState, Foreseen, HASHED},
     function::LeafCall,
     question::Answer,
-    schema::sha256,
-    vfs::EntryKind,
 };
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Larger files are not hashed. In the rare case that it matters, the operator is asked.
-const HASHED: u64 = 4 * 1024 * 1024;
-
 /// The predicted changes of the call; `None` if it will fail anyway or they can't be predicted.
 pub(super) async fn foresee(tool: Tool, call: LeafCall<'_>) -> Option<Foreseen> {
     let first = place(&call, 0).ok()?;
-    let before = state(&call, first).await?;
+    let before = FileState::at(call.files, first).await?;
     let content = argument(call.input, "content");
     let (changes, result) = match tool {
         Tool::Write => {
-            let after = hash(content.as_bytes());
+            let after = FileState::of(content.as_bytes());
             (vec![change(first, before, after)], change::written(first, content))
         }
         Tool::Append => {
             let after = match &before {
-                FileState::Absent => hash(content.as_bytes()),
+                FileState::Absent => FileState::of(content.as_bytes()),
                 FileState::File(_) => {
                     let (mut bytes, _) = call.files.read(first, 0, HASHED).await.ok()?;
                     bytes.extend_from_slice(content.as_bytes());
-                    hash(&bytes)
+                    FileState::of(&bytes)
                 }
                 FileState::Folder => return None,
             };
@@ -47,18 +42,21 @@ pub(super) async fn foresee(tool: Tool, call: LeafCall<'_>) -> Option<Foreseen> 
         Tool::Edit => {
             let Ok(Content::Text(text)) = whole(&call, first).await else { return None };
             let edited = edited(&call, &text).ok()?;
-            (vec![change(first, before, hash(edited.text.as_bytes()))], change::replaced(first, edited.line))
+            (
+                vec![change(first, before, FileState::of(edited.text.as_bytes()))],
+                change::replaced(first, edited.line),
+            )
         }
         Tool::Delete => (vec![change(first, before, FileState::Absent)], change::deleted(first)),
         Tool::Move => {
             let to = place(&call, 1).ok()?;
-            let there = state(&call, to).await?;
+            let there = FileState::at(call.files, to).await?;
             let changes = vec![change(first, before.clone(), FileState::Absent), change(to, there, before)];
             (changes, change::moved(first, to))
         }
         Tool::Copy => {
             let to = place(&call, 1).ok()?;
-            let there = state(&call, to).await?;
+            let there = FileState::at(call.files, to).await?;
             (vec![change(to, there, before)], change::copied(first, to))
         }
         Tool::Read | Tool::List | Tool::Search | Tool::Info | Tool::Exists => return None,
@@ -71,7 +69,7 @@ pub(super) async fn look_back(call: LeafCall<'_>, foreseen: &Foreseen) -> Option
     let (mut undone, mut done) = (true, true);
     for change in &foreseen.changes {
         let at = call.places.iter().find(|at| at.path.as_str() == &*change.path)?;
-        let now = state(&call, at).await?;
+        let now = FileState::at(call.files, at).await?;
         undone &= now == change.before;
         done &= now == change.after;
     }
@@ -85,22 +83,4 @@ pub(super) async fn look_back(call: LeafCall<'_>, foreseen: &Foreseen) -> Option
 
 fn change(at: &Located, before: FileState, after: FileState) -> FileChange {
     FileChange { path: at.path.as_str().into(), before, after }
-}
-
-fn hash(bytes: &[u8]) -> FileState {
-    FileState::File(sha256(bytes).into())
-}
-
-async fn state(call: &LeafCall<'_>, at: &Located) -> Option<FileState> {
-    match call.files.stat(at).await.ok()? {
-        None => Some(FileState::Absent),
-        Some(entry) => match entry.kind {
-            EntryKind::Directory => Some(FileState::Folder),
-            EntryKind::File if entry.size <= HASHED => {
-                let (bytes, size) = call.files.read(at, 0, HASHED).await.ok()?;
-                (size <= HASHED).then(|| hash(&bytes))
-            }
-            EntryKind::File | EntryKind::Other => None,
-        },
-    }
 }

@@ -134,7 +134,12 @@ pub(super) async fn hold(
             match conversation.heard(number, &heard) {
                 Heard::Message => break,
                 Heard::Aside => {}
-                Heard::Undone => (said, failure) = (conversation.listen(), None),
+                Heard::Undone { since } => {
+                    if let Some(since) = since {
+                        call.engine.take_back(&frame, call.path, number, since).await?;
+                    }
+                    (said, failure) = (conversation.listen(), None);
+                }
                 Heard::Compact => {
                     let keep = match &heard {
                         Answer::Compact { keep } => keep.as_deref(),

@@ -3,13 +3,15 @@
 use super::{Arguments, Command, Talk, no_completion};
 use crate::chat::talk::VIA;
 use llm_do_core::question::{Answer, Given, Reply};
+use std::time::Instant;
 
 pub(super) const UNDO: Command = Command {
     name: "/undo",
     alias: None,
     arguments: Arguments::None,
     does: "take your last message back, with all that followed it",
-    more: "The message returns to the composer. What tools have done stays done, and the tokens stay paid.",
+    more: "The message returns to the composer. llm-do offers to restore the files that file tools changed since. What other tools \
+           have done stays done, and the tokens stay paid.",
     run: |talk, _| {
         if let Some(text) = undo(talk) {
             talk.face.note("your last message and what followed it are taken back");
@@ -26,7 +28,7 @@ pub(super) const RETRY: Command = Command {
     more: "",
     run: |talk, _| {
         if let Some(text) = undo(talk) {
-            talk.queue.push_front(text);
+            talk.again = Some(text);
         }
     },
 };
@@ -41,7 +43,7 @@ pub(super) const EDIT: Command = Command {
         if let Some(text) = undo(talk) {
             match new {
                 "" => talk.face.compose(&text),
-                new => talk.queue.push_front(new.to_owned()),
+                new => talk.again = Some(new.to_owned()),
             }
         }
     },
@@ -58,6 +60,7 @@ fn undo(talk: &mut Talk<'_>) -> Option<String> {
         talk.face.problem("an answer is being made: Ctrl-C stops it");
         return None;
     };
+    talk.since = Some(Instant::now());
     let _ = pending.reply.send(Reply::Given(Given::operator(Answer::Undo { message }, VIA)));
     Some(text)
 }

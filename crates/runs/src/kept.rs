@@ -1,0 +1,69 @@
+//! Contents of files from before calls changed them, so that the user can have them back: `before/HEX` in a run's folder.
+//!
+//! They are no records: nothing redacts, exports or shows them. They go with the run's folder.
+
+use crate::blob::BlobDir;
+use llm_do_core::schema::sha256;
+use llm_do_records::BlobSource as _;
+use std::{
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// The most bytes that one run keeps.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The contents that one run keeps.
+pub(crate) struct Kept {
+    dir: Mutex<BlobDir>,
+    most: u64,
+}
+
+impl Kept {
+    /// Those of the run in that folder. The first content that is stored creates their folder.
+    pub(crate) fn of_run(dir: &Path) -> Self {
+        let mut dir = BlobDir::at(dir.join("before"));
+        dir.measure();
+        Self { dir: Mutex::new(dir), most: MOST_BYTES }
+    }
+
+    fn dir(&self) -> MutexGuard<'_, BlobDir> {
+        self.dir.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores a content under its SHA-256. `false`: there is too much already, or it can't be written.
+    pub(crate) fn store(&self, hash: &str, content: &[u8]) -> bool {
+        let mut dir = self.dir();
+        dir.bytes() + content.len() as u64 <= self.most && dir.store(hash, content).is_ok()
+    }
+
+    /// The content with that SHA-256; `None` if it was not stored or something has changed it.
+    pub(crate) fn read(&self, hash: &str) -> Option<Vec<u8>> {
+        let content = self.dir().read(hash, self.most).ok()?;
+        (sha256(&content) == hash).then_some(content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn contents_are_kept_for_their_owner_up_to_a_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Kept { most: 10, ..Kept::of_run(dir.path()) };
+        let hash = sha256(b"before");
+        assert!(kept.store(&hash, b"before"));
+        assert_eq!(kept.read(&hash).as_deref(), Some(&b"before"[..]));
+        assert!(!kept.store(&sha256(b"too much"), b"too much"));
+        let file = dir.path().join("before").join(&hash);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        fs::write(&file, "forged").unwrap();
+        assert_eq!(kept.read(&hash), None);
+    }
+}
