@@ -10,6 +10,7 @@ pub mod catalogue;
 mod cells;
 mod chat;
 mod flow;
+mod gguf;
 mod grammar;
 mod host;
 pub mod hub;

@@ -1,8 +1,9 @@
 //! A GGUF file as a [`Model`].
 
 use crate::{
-    chat, llama,
+    chat, gguf, llama,
     process::{Event, ModelProcess, PATIENCE},
+    session::MOST_CONTEXT,
     wire::{Answer, Ask},
 };
 use llm_do_core::{
@@ -39,6 +40,8 @@ pub struct LocalModel {
     process: Mutex<Option<Arc<ModelProcess>>>,
     evaluated: Arc<AtomicU64>,
     patience: Duration,
+    /// The tokens of its window, if its header says so.
+    window: Option<u64>,
 }
 
 /// Why a file can't be used as a model.
@@ -115,6 +118,7 @@ impl LocalModel {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(unreadable(error)),
             Ok(()) if &magic == MAGIC => Ok(Self {
                 path,
+                window: gguf::context_length(file).map(|trained| trained.min(MOST_CONTEXT)),
                 confiner,
                 process: Mutex::default(),
                 evaluated: Arc::default(),
@@ -210,6 +214,10 @@ fn response(answer: Answer, call_id: &str) -> ModelResponse {
 impl Model for LocalModel {
     fn capabilities(&self) -> Capabilities {
         Capabilities { native_schema: true, tools: true, sees: Sees::default() }
+    }
+
+    fn context(&self) -> Option<u64> {
+        self.window
     }
 
     fn refused_settings(&self, settings: &ModelSettings) -> Vec<String> {

@@ -82,7 +82,7 @@ enum End {
 /// Default maximum tokens of an answer, so that a rambling small model ends.
 const MAX_TOKENS: u32 = 512;
 /// Maximum tokens of a conversation, regardless of the model's training.
-const MOST_CONTEXT: u64 = 32_768;
+pub(crate) const MOST_CONTEXT: u64 = 32_768;
 /// Minimum of the same, regardless of memory.
 const LEAST_CONTEXT: u64 = 2048;
 /// A request waits for another that is evaluating at least this many tokens of its own prompt.

@@ -71,6 +71,21 @@ fn steered(world: &World, calls: Vec<Value>) -> Tried {
     asked(&world.run(&["."]), &last)
 }
 
+/// `main` has read the mail, and so much after it that the mail is left out of what its model is sent.
+fn compacted(world: &World) -> Tried {
+    program(world, &[("main", "max_context_tokens: 10000\n")]);
+    world.put("inbox/1.txt", &MAIL.repeat(80));
+    world.put("notes/mine.txt", &"Nothing new.\n".repeat(600));
+    let notes = |offset: u32| call("read_file", json!({"path": "/notes/mine.txt", "offset": offset}));
+    let calls = [read("/inbox/1.txt")].into_iter().chain((0..4).map(notes)).chain([send()]);
+    world.script(&[("main", calls.collect())]);
+    let report = world.run(&["."]);
+    let compaction = report.journal.iter().find(|record| record["kind"] == "compacted");
+    let names_it = compaction.is_some_and(|record| record["results"][0]["call_id"] == "call_0_0");
+    must(names_it, format!("the mail is left out: {compaction:?}"))?;
+    asked(&report, "0/5.0")
+}
+
 /// `main` mounts the whole project and reads the mail there, which another worker mounts as untrusted.
 fn around(world: &World, allow_workers: &str) -> Tried {
     program(
@@ -99,6 +114,11 @@ pub(crate) fn group() -> Group {
                 "a mail says where to send",
                 "a conversation that has read untrusted words is tainted",
                 |world| steered(world, vec![read("/inbox/1.txt")]),
+            ),
+            row(
+                "a mail that a compaction left out says where to send",
+                "a conversation stays tainted when it is compacted",
+                compacted,
             ),
             row("the name of a file says where to send", "each row of a listing has an origin", |world| {
                 steered(world, vec![call("list_files", json!({"path": "/inbox"}))])
