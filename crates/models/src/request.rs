@@ -17,7 +17,7 @@ use llm_do_core::{
     server_tool::ToolHost,
 };
 use serde_json::{Map, Value, json};
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 /// The message form of one model.
 #[derive(Clone, Debug)]
@@ -197,7 +197,8 @@ impl Form {
     fn answer(&self, parts: &[Part]) -> Vec<ContentPart> {
         let mut content = Vec::with_capacity(parts.len());
         let mut thought: Option<&str> = None;
-        let mut signatures: HashMap<String, Vec<String>> = HashMap::new();
+        // Few answers have any, and those have one for each call.
+        let mut signatures: Vec<(String, Vec<String>)> = Vec::new();
         for part in parts {
             match part {
                 Part::Text { text } if !text.trim().is_empty() => {
@@ -220,17 +221,20 @@ impl Form {
                         content.push(ContentPart::Custom(CustomPart { model_iden, data }));
                     }
                     Some(Echo::Call { id, signatures: of_call }) => {
-                        signatures.insert(id, of_call);
+                        signatures.push((id, of_call));
                     }
                     Some(Echo::Citations(citations)) => cite(&mut content, &citations),
                     None => {}
                 },
-                Part::Call(call) => content.push(ContentPart::ToolCall(ToolCall {
-                    call_id: call.id.to_string(),
-                    fn_name: self.told(&call.name).into_owned(),
-                    fn_arguments: object(&call.arguments),
-                    thought_signatures: signatures.remove(call.id.as_ref()),
-                })),
+                Part::Call(call) => {
+                    let own = signatures.iter().rposition(|(id, _)| *id == *call.id);
+                    content.push(ContentPart::ToolCall(ToolCall {
+                        call_id: call.id.as_ref().to_owned(),
+                        fn_name: self.told(&call.name).into_owned(),
+                        fn_arguments: object(&call.arguments),
+                        thought_signatures: own.map(|own| signatures.swap_remove(own).1),
+                    }));
+                }
                 _ => {}
             }
         }

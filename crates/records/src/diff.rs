@@ -1,45 +1,146 @@
-//! The difference between two texts, line by line.
+//! The difference between two texts, line by line. All diffs of llm-do are made here, because the code of the algorithm is
+//! large and stands in the program once for each type that it compares.
 
-use similar::{ChangeTag, TextDiff};
+use similar::{
+    DiffOp,
+    algorithms::{Capture, Compact, Replace, myers},
+    group_diff_ops,
+};
+use std::{collections::HashMap, fmt::Write as _, ops::Range, time::Instant};
 
 /// Lines around a change that are shown with it.
 const CONTEXT: usize = 3;
 
-/// The kind of a line in a diff.
+/// The remark on a line that ends without a line break.
+pub(crate) const NO_NEWLINE: &str = "\\ no newline at the end";
+
+/// Which text has a line of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DiffLine {
-    /// The position of the lines below it.
-    Hunk,
+pub enum Side {
     /// Only in the text before.
-    Removed,
+    Before,
     /// Only in the text after.
-    Added,
+    After,
     /// In both.
-    Same,
-    /// A remark on the line above it.
-    Remark,
+    Both,
 }
 
-/// The lines that differ, with context, in the form of `diff -u` without its head. Empty if none differs.
-pub(crate) fn diff(before: &str, after: &str) -> Vec<(DiffLine, String)> {
-    // No timeout, which would need a clock: the library bounds its search, and the diff of long, unlike texts is coarse.
-    let diff = TextDiff::from_lines(before, after);
-    let mut lines = Vec::new();
-    for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
-        lines.push((DiffLine::Hunk, hunk.header().to_string()));
-        for change in hunk.iter_changes() {
-            let (line, sign) = match change.tag() {
-                ChangeTag::Delete => (DiffLine::Removed, '-'),
-                ChangeTag::Insert => (DiffLine::Added, '+'),
-                ChangeTag::Equal => (DiffLine::Same, ' '),
-            };
-            lines.push((line, format!("{sign}{}", change.value().trim_end_matches(['\n', '\r']))));
-            if change.missing_newline() {
-                lines.push((DiffLine::Remark, "\\ no newline at the end".to_owned()));
+/// A line of a diff.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffLine<'t> {
+    /// Which text has it.
+    pub side: Side,
+    /// The line, without the line feed at its end.
+    pub text: &'t str,
+    /// Whether it ends with a line break. Only the last line of a text may end without.
+    pub ended: bool,
+    /// The line as it is.
+    whole: &'t str,
+}
+
+/// Changed lines that are close together, with the lines around them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hunk<'t> {
+    /// Its place in both texts, such as `@@ -1,3 +1,4 @@`.
+    pub header: String,
+    /// Its lines.
+    pub lines: Vec<DiffLine<'t>>,
+}
+
+impl<'t> DiffLine<'t> {
+    fn new(side: Side, whole: &'t str) -> Self {
+        let text = whole.strip_suffix('\n').unwrap_or(whole);
+        Self { side, text, ended: whole.ends_with(['\n', '\r']), whole }
+    }
+}
+
+/// The lines that differ, with context; empty if none differs. After the deadline the diff of what is left becomes coarse.
+/// Without one the search is bounded as well.
+pub fn hunks<'t>(before: &'t str, after: &'t str, deadline: Option<Instant>) -> Vec<Hunk<'t>> {
+    let (before, after) = (lines(before), lines(after));
+    let groups = group_diff_ops(compare(&before, &after, deadline), CONTEXT);
+    let hunk = |group: Vec<DiffOp>| {
+        let (first, last) = (group.first()?, group.last()?);
+        let old = place(first.old_range().start..last.old_range().end);
+        let new = place(first.new_range().start..last.new_range().end);
+        let changes = |side, lines: &[&'t str]| -> Vec<DiffLine<'t>> {
+            lines.iter().map(|line| DiffLine::new(side, line)).collect()
+        };
+        let lines = group.iter().flat_map(|op| match op {
+            DiffOp::Equal { .. } => changes(Side::Both, &before[op.old_range()]),
+            _ => {
+                let mut changed = changes(Side::Before, &before[op.old_range()]);
+                changed.extend(changes(Side::After, &after[op.new_range()]));
+                changed
             }
+        });
+        Some(Hunk { header: format!("@@ -{old} +{new} @@"), lines: lines.collect() })
+    };
+    groups.into_iter().filter_map(hunk).collect()
+}
+
+/// The difference in the form of `diff -u`, between texts of these names. Empty if there is none.
+pub fn unified_diff(old_name: &str, new_name: &str, before: &str, after: &str) -> String {
+    let hunks = hunks(before, after, None);
+    let mut text = String::new();
+    if hunks.is_empty() {
+        return text;
+    }
+    // Writing to a `String` does not fail.
+    let _ = writeln!(text, "--- {old_name}\n+++ {new_name}");
+    for hunk in hunks {
+        let _ = writeln!(text, "{}", hunk.header);
+        for line in hunk.lines {
+            let sign = match line.side {
+                Side::Before => '-',
+                Side::After => '+',
+                Side::Both => ' ',
+            };
+            let hint = if line.ended { "" } else { "\n\\ No newline at end of file\n" };
+            let _ = write!(text, "{sign}{}{hint}", line.whole);
         }
     }
+    text
+}
+
+/// The lines of a text, each with its line break.
+fn lines(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['\n', '\r']) {
+        let end = at + if rest[at..].starts_with("\r\n") { 2 } else { 1 };
+        let (line, after) = rest.split_at(end);
+        lines.push(line);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
     lines
+}
+
+fn compare(before: &[&str], after: &[&str], deadline: Option<Instant>) -> Vec<DiffOp> {
+    // Equal lines have equal numbers, which are faster to compare.
+    let mut numbers: HashMap<&str, u32> = HashMap::new();
+    let mut number = |line| {
+        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        *numbers.entry(line).or_insert(next)
+    };
+    let old: Vec<u32> = before.iter().copied().map(&mut number).collect();
+    let new: Vec<u32> = after.iter().copied().map(&mut number).collect();
+    let mut captured = Compact::new(Replace::new(Capture::new()), &old[..], &new[..]);
+    let Ok(()) =
+        myers::diff_deadline(&mut captured, &old[..], 0..old.len(), &new[..], 0..new.len(), deadline);
+    captured.into_inner().into_inner().into_ops()
+}
+
+/// A range of lines as `diff -u` writes it, from 1. An empty one is after the line with that number.
+fn place(lines: Range<usize>) -> String {
+    match lines.len() {
+        0 => format!("{},0", lines.start),
+        1 => (lines.start + 1).to_string(),
+        count => format!("{},{count}", lines.start + 1),
+    }
 }
 
 #[cfg(test)]
@@ -51,9 +152,27 @@ mod tests {
         let text = |factor: usize| -> String {
             (0..20_000_usize).map(|line| format!("{}\n", line * factor % 7919)).collect()
         };
-        let lines = diff(&text(3), &text(5));
-        let count = |kind| lines.iter().filter(|(line, _)| *line == kind).count();
-        assert_eq!(count(DiffLine::Added), count(DiffLine::Removed));
-        assert!(count(DiffLine::Removed) > 1000);
+        let (before, after) = (text(3), text(5));
+        let hunks = hunks(&before, &after, None);
+        let count = |side| hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| line.side == side).count();
+        assert_eq!(count(Side::After), count(Side::Before));
+        assert!(count(Side::Before) > 1000);
+    }
+
+    #[test]
+    fn the_form_is_that_of_diff() {
+        let before = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl";
+        let after = "a\nB\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\n";
+        assert_eq!(
+            unified_diff("old", "new", before, after),
+            "--- old\n+++ new\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -9,4 +9,4 @@\n i\n j\n k\n-l\n\\ No newline at end of \
+             file\n+l\n"
+        );
+        assert_eq!(
+            unified_diff("old", "new", "", "a\r\nb\rc\n"),
+            "--- old\n+++ new\n@@ -0,0 +1,3 @@\n+a\r\n+b\r+c\n"
+        );
+        assert_eq!(unified_diff("old", "new", "a\n", ""), "--- old\n+++ new\n@@ -1 +0,0 @@\n-a\n");
+        assert_eq!(unified_diff("old", "new", "a\n", "a\n"), "");
     }
 }

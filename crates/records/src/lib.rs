@@ -9,7 +9,7 @@
 mod answers;
 mod blob;
 mod cases;
-mod diff;
+pub mod diff;
 mod harden;
 mod history;
 mod html;

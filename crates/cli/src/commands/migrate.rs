@@ -14,8 +14,8 @@ use llm_do::program::{
     migrate::{Change, Content, KEPT, Note, Plan, Scope, Weight, plan},
     source::{DiskTree, SourceError, SourceTree},
 };
+use llm_do_records::diff::unified_diff;
 use serde_json::{Value, json};
-use similar::TextDiff;
 use std::{
     fmt::Write as _,
     fs, io,
@@ -353,10 +353,7 @@ fn head(text: &mut String, old: &str, new: &str) {
 }
 
 fn hunks(text: &mut String, old: &str, new: &str, before: &str, after: &str) {
-    if before != after {
-        let diff = TextDiff::from_lines(before, after);
-        let _ = write!(text, "{}", diff.unified_diff().context_radius(3).header(old, new));
-    }
+    text.push_str(&unified_diff(old, new, before, after));
 }
 
 fn as_json(plan: &Plan, written: bool, originals: Option<&str>) -> Value {

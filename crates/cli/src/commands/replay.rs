@@ -12,10 +12,9 @@ use crate::{
 use llm_do::{Problem, Recorded, ReplayReport, replay, sections};
 use llm_do_core::journal::Ending;
 use llm_do_core::step_name::StepName;
-use llm_do_records::{Difference, Divergence};
+use llm_do_records::{Difference, Divergence, diff::unified_diff};
 use llm_do_runs::JOURNAL_FILE;
 use serde_json::{Value, json};
-use similar::TextDiff;
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -75,15 +74,10 @@ fn told(recorded: &Recorded, report: &ReplayReport, paint: Paint) -> String {
     // Writing to a `String` does not fail.
     let _ = writeln!(out, "{}", visible::text(&what(divergence)));
     for section in sections(&divergence.what) {
-        let diff = TextDiff::from_lines(&*section.recorded, &*section.now);
         let (before, after) = (format!("recorded {}", section.name), format!("now {}", section.name));
-        let hunks = diff
-            .unified_diff()
-            .context_radius(3)
-            .missing_newline_hint(false)
-            .header(&before, &after)
-            .to_string();
-        for line in hunks.lines() {
+        let diff = unified_diff(&before, &after, &section.recorded, &section.now);
+        // Without the remarks on line breaks at the end, which begin with a backslash.
+        for line in diff.lines().filter(|line| !line.starts_with('\\')) {
             let line = visible::line(line);
             let _ = match line.chars().next() {
                 Some('+') => writeln!(out, "{}", paint.green(line)),

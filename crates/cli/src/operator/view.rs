@@ -9,9 +9,12 @@ use llm_do_core::{
     origin::Steering,
     question::Approval,
 };
+use llm_do_records::diff::{DiffLine, Side, hunks};
 use serde_json::Value;
-use similar::{Change, ChangeTag, TextDiff};
-use std::{borrow::Cow, time::Duration};
+use std::{
+    borrow::Cow,
+    time::{Duration, Instant},
+};
 
 /// Lines of a value, and of a diff, that are shown folded.
 const VALUE_LINES: usize = 8;
@@ -122,30 +125,25 @@ fn fold(text: &str) -> (&str, usize) {
     if left <= 30 && !text[cut..].trim_end().contains('\n') { (text, 0) } else { (&text[..cut], left) }
 }
 
-fn line_of<'a>(change: &Change<&'a str>) -> &'a str {
-    change.value().trim_end_matches('\n')
-}
-
 /// The line that a changed line replaces, or that replaces it: the one at the same place in the neighbouring run of
 /// removed or added lines.
-fn counterpart<'a>(changes: &[Change<&'a str>], at: usize) -> Option<&'a str> {
-    let tag = changes[at].tag();
-    let is = |change: &Change<&str>, wanted: ChangeTag| change.tag() == wanted;
-    let begin = changes[..at].iter().rposition(|change| !is(change, tag)).map_or(0, |before| before + 1);
+fn counterpart<'a>(changes: &[DiffLine<'a>], at: usize) -> Option<&'a str> {
+    let side = changes[at].side;
+    let is = |change: &DiffLine<'_>, wanted: Side| change.side == wanted;
+    let begin = changes[..at].iter().rposition(|change| !is(change, side)).map_or(0, |before| before + 1);
     let place = at - begin;
-    let other = match tag {
-        ChangeTag::Equal => return None,
-        ChangeTag::Delete => {
-            let end = at + changes[at..].iter().position(|change| !is(change, tag))?;
-            changes.get(end + place).filter(|change| is(change, ChangeTag::Insert))
+    let other = match side {
+        Side::Both => return None,
+        Side::Before => {
+            let end = at + changes[at..].iter().position(|change| !is(change, side))?;
+            changes.get(end + place).filter(|change| is(change, Side::After))
         }
-        ChangeTag::Insert => {
-            let deleted =
-                changes[..begin].iter().rev().take_while(|change| is(change, ChangeTag::Delete)).count();
+        Side::After => {
+            let deleted = changes[..begin].iter().rev().take_while(|change| is(change, Side::Before)).count();
             changes[..begin].get(begin - deleted + place)
         }
     };
-    other.map(line_of)
+    other.map(|line| line.text)
 }
 
 /// A long line of a diff from shortly before the first difference to its counterpart, and how much is left out on both
@@ -177,10 +175,8 @@ pub(super) fn diff(rows: &mut Rows, path: &str, before: Option<&str>, after: Opt
     if old == new {
         return rows.line(&[(Tone::Dim, "no change")]);
     }
-    let diff = TextDiff::configure().timeout(Duration::from_millis(300)).diff_lines(old, new);
-    let mut unified = diff.unified_diff();
-    let hunks: Vec<_> = unified.context_radius(3).iter_hunks().collect();
-    let all: usize = hunks.iter().map(|hunk| 1 + hunk.iter_changes().count()).sum();
+    let hunks = hunks(old, new, Instant::now().checked_add(Duration::from_millis(300)));
+    let all: usize = hunks.iter().map(|hunk| 1 + hunk.lines.len()).sum();
     let mut left = if extent == Extent::Full || all <= DIFF_LINES + 3 { all } else { DIFF_LINES };
     let hidden = all - left;
     for hunk in &hunks {
@@ -188,24 +184,23 @@ pub(super) fn diff(rows: &mut Rows, path: &str, before: Option<&str>, after: Opt
             break;
         }
         left -= 1;
-        rows.line(&[(Tone::Name, &hunk.header().to_string())]);
-        let changes: Vec<Change<&str>> = hunk.iter_changes().collect();
+        rows.line(&[(Tone::Name, &hunk.header)]);
+        let changes = &hunk.lines;
         let shown = left.min(changes.len());
         left -= shown;
         for (at, change) in changes.iter().enumerate().take(shown) {
-            let text = line_of(change);
             let text = match extent {
-                Extent::Full => Cow::Borrowed(text),
-                Extent::Folded => fold_line(text, counterpart(&changes, at)),
+                Extent::Full => Cow::Borrowed(change.text),
+                Extent::Folded => fold_line(change.text, counterpart(changes, at)),
             };
             // One column further in than the header, which a changed line could resemble.
-            let (lead, tone) = match change.tag() {
-                ChangeTag::Delete => (" -", Tone::Removed),
-                ChangeTag::Insert => (" +", Tone::Added),
-                ChangeTag::Equal => ("  ", Tone::Plain),
+            let (lead, tone) = match change.side {
+                Side::Before => (" -", Tone::Removed),
+                Side::After => (" +", Tone::Added),
+                Side::Both => ("  ", Tone::Plain),
             };
             rows.content_line(lead, tone, &text);
-            if change.missing_newline() {
+            if !change.ended {
                 rows.line(&[(Tone::Dim, "\\ no newline at the end")]);
             }
         }

@@ -1,7 +1,7 @@
 //! Values, texts and diffs as markup.
 
 use super::markup::Markup;
-use crate::diff::{DiffLine, diff};
+use crate::diff::{DiffLine, NO_NEWLINE, Side, hunks};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use llm_do_core::{function::Preview, model::Blob};
 use serde_json::Value;
@@ -99,22 +99,30 @@ pub(super) fn preview(m: &mut Markup, preview: &Preview) {
                 _ => {}
             }
         });
-        let lines = diff(before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
-        if lines.is_empty() {
+        let (before, after) = (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
+        let hunks = hunks(before, after, None);
+        if hunks.is_empty() {
             m.ours("<p class=\"dim\">no change</p>");
             return;
         }
         m.class("pre", "lines", |m| {
-            for (line, text) in lines {
-                let class = match line {
-                    DiffLine::Hunk => "hunk",
-                    DiffLine::Removed => "removed",
-                    DiffLine::Added => "added",
-                    DiffLine::Same => "same",
-                    DiffLine::Remark => "dim",
-                };
-                m.worded("span", class, &text);
+            let mut line = |class, text: &str| {
+                m.worded("span", class, text);
                 m.ours("\n");
+            };
+            for hunk in hunks {
+                line("hunk", &hunk.header);
+                for DiffLine { side, text, ended, .. } in hunk.lines {
+                    let (class, sign) = match side {
+                        Side::Before => ("removed", '-'),
+                        Side::After => ("added", '+'),
+                        Side::Both => ("same", ' '),
+                    };
+                    line(class, &format!("{sign}{}", text.trim_end_matches('\r')));
+                    if !ended {
+                        line("dim", NO_NEWLINE);
+                    }
+                }
             }
         });
     });

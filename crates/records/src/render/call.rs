@@ -2,7 +2,7 @@
 
 use super::{Line, Tone, caller, compacted, duration, ending, moment, shown, source, thousands, tokens};
 use crate::{
-    diff::{DiffLine, diff},
+    diff::{NO_NEWLINE, Side, hunks},
     whole::{WholeCall, WholeRun},
 };
 use llm_do_core::{
@@ -278,14 +278,19 @@ impl Text {
     fn diff(&mut self, path: &str, before: Option<&str>, after: Option<&str>) {
         self.line(Tone::Strong, &format!("--- {}", before.map_or("(new file)", |_| path)));
         self.line(Tone::Strong, &format!("+++ {}", after.map_or("(removed)", |_| path)));
-        for (line, text) in diff(before.unwrap_or_default(), after.unwrap_or_default()) {
-            let tone = match line {
-                DiffLine::Hunk | DiffLine::Remark => Tone::Dim,
-                DiffLine::Removed => Tone::Bad,
-                DiffLine::Added => Tone::Good,
-                DiffLine::Same => Tone::Plain,
-            };
-            self.line(tone, &text);
+        for hunk in hunks(before.unwrap_or_default(), after.unwrap_or_default(), None) {
+            self.line(Tone::Dim, &hunk.header);
+            for line in hunk.lines {
+                let (tone, sign) = match line.side {
+                    Side::Before => (Tone::Bad, '-'),
+                    Side::After => (Tone::Good, '+'),
+                    Side::Both => (Tone::Plain, ' '),
+                };
+                self.line(tone, &format!("{sign}{}", line.text.trim_end_matches('\r')));
+                if !line.ended {
+                    self.line(Tone::Dim, NO_NEWLINE);
+                }
+            }
         }
     }
 
