@@ -257,18 +257,15 @@ impl<'a> Talk<'a> {
         match &self.run {
             Some(run) if self.pending.is_none() => {
                 run.stopper.stop();
-                // Questions of calls that are being stopped are over, too.
-                let reason = || Some("the user stopped the answer".to_owned());
-                for (id, (question, reply)) in self.asked.drain() {
-                    self.face.withdraw(&id);
-                    let answer = match question {
-                        Question::Approval(_) => Answer::Deny { reason: reason(), remember: false },
-                        Question::Input(_) => Answer::Decline { reason: reason() },
-                        // Only the user knows what became of it. Without an answer the run is suspended.
-                        Question::Settlement(_) => continue,
-                    };
-                    let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
-                }
+                // Questions of the calls that are being stopped are withdrawn. Only the user knows what became of a tool
+                // that was interrupted: without an answer the run is suspended.
+                self.asked.retain(|id, (question, _)| {
+                    let settlement = matches!(question, Question::Settlement(_));
+                    if settlement {
+                        self.face.withdraw(id);
+                    }
+                    !settlement
+                });
             }
             _ => self.face.note("nothing is being done; Ctrl-D or /exit leaves the chat"),
         }

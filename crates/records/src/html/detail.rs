@@ -223,6 +223,7 @@ fn answered(m: &mut Markup, given: &Given) {
             m.ours("<b class=\"bad\">gave no answer</b>");
             because(m, reason.as_deref());
         }
+        Answer::Stop => m.ours("<b class=\"notice\">stopped the answer</b>"),
         Answer::End => m.ours("<b class=\"notice\">ended the conversation</b>"),
         Answer::Undo { message } => {
             m.ours("<b class=\"notice\">went back</b>");
