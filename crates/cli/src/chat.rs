@@ -7,7 +7,6 @@ mod questions;
 mod rich;
 mod signal;
 mod talk;
-mod transcript;
 
 use crate::{
     args::{ChatArgs, Format},

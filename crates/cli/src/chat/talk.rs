@@ -6,10 +6,9 @@ use super::{
     command::{self, Typed},
     face::{Face, Status, Wish},
     signal::Signal,
-    transcript::{Part, Transcript},
 };
 use crate::{exit::Exit, opening::NotReady};
-use llm_do::{Report, Run, output_text};
+use llm_do::{Report, Run, Said, Transcript, output_text};
 use llm_do_core::{
     call_path::CallPath,
     engine::End,
@@ -159,8 +158,8 @@ impl<'a> Talk<'a> {
             let worker = Arc::clone(&conversation.worker);
             for part in conversation.transcript.parts().to_vec() {
                 match part {
-                    Part::User(_, text) => self.face.said(&text),
-                    Part::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
+                    Said::User(_, text) => self.face.said(&text),
+                    Said::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The user's messages and the worker's answers of one conversation, as the records tell.
+//! The messages of the user and the answers of the worker in one conversation, read from the records.
 
 use llm_do_core::{
     journal::{Record, RecordKind},
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 /// A part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub enum Said {
     /// The user's message with its number.
     User(u32, String),
     /// What the worker has said, and whether it was cut off.
@@ -19,26 +19,26 @@ pub(super) enum Part {
 
 /// A conversation up to its head: what was undone is not in it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Transcript {
-    parts: Vec<Part>,
+pub struct Transcript {
+    parts: Vec<Said>,
 }
 
 impl Transcript {
     /// Takes a record of the conversation's call.
-    pub(super) fn record(&mut self, record: &Record) {
+    pub fn record(&mut self, record: &Record) {
         match &record.body {
-            RecordKind::ConversationStarted { message, .. } => self.parts.push(Part::User(0, message.text())),
+            RecordKind::ConversationStarted { message, .. } => self.parts.push(Said::User(0, message.text())),
             RecordKind::ModelAnswered { message, finish, .. } => {
                 let text = message.text();
                 if !text.trim().is_empty() {
                     let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
-                    self.parts.push(Part::Worker(text, cut_off));
+                    self.parts.push(Said::Worker(text, cut_off));
                 }
             }
             RecordKind::Answered(Given { answer, .. }) => {
                 let StepName::Message(number) = record.step else { return };
                 match answer {
-                    Answer::Give { value } => self.parts.push(Part::User(number, show(value))),
+                    Answer::Give { value } => self.parts.push(Said::User(number, show(value))),
                     Answer::Undo { message } => self.undo(*message),
                     _ => {}
                 }
@@ -48,38 +48,38 @@ impl Transcript {
     }
 
     fn undo(&mut self, number: u32) {
-        let at = self.parts.iter().position(|part| matches!(part, Part::User(n, _) if *n == number));
+        let at = self.parts.iter().position(|part| matches!(part, Said::User(n, _) if *n == number));
         self.parts.truncate(at.unwrap_or(self.parts.len()));
     }
 
     /// What was said, oldest first.
-    pub(super) fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[Said] {
         &self.parts
     }
 
     /// The user's last message, with its number.
-    pub(super) fn last_message(&self) -> Option<(u32, &str)> {
+    pub fn last_message(&self) -> Option<(u32, &str)> {
         self.parts.iter().rev().find_map(|part| match part {
-            Part::User(number, text) => Some((*number, text.as_str())),
-            Part::Worker(..) => None,
+            Said::User(number, text) => Some((*number, text.as_str())),
+            Said::Worker(..) => None,
         })
     }
 
     /// The worker's last words.
-    pub(super) fn last_answer(&self) -> Option<&str> {
+    pub fn last_answer(&self) -> Option<&str> {
         self.parts.iter().rev().find_map(|part| match part {
-            Part::Worker(text, _) => Some(text.as_str()),
-            Part::User(..) => None,
+            Said::Worker(text, _) => Some(text.as_str()),
+            Said::User(..) => None,
         })
     }
 
     /// The conversation as Markdown.
-    pub(super) fn markdown(&self, worker: &str) -> String {
+    pub fn markdown(&self, worker: &str) -> String {
         let mut text = String::new();
         for part in &self.parts {
             let (who, said, mark) = match part {
-                Part::User(_, said) => ("You", said, ""),
-                Part::Worker(said, cut_off) => (worker, said, if *cut_off { "\n\n*(cut off)*" } else { "" }),
+                Said::User(_, said) => ("You", said, ""),
+                Said::Worker(said, cut_off) => (worker, said, if *cut_off { "\n\n*(cut off)*" } else { "" }),
             };
             // A String takes everything.
             let _ = write!(text, "## {who}\n\n{}{mark}\n\n", said.trim_end());
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
 
     fn talk() -> Transcript {
-        let user = |number, text: &str| Part::User(number, text.into());
-        let worker = |text: &str| Part::Worker(text.into(), false);
+        let user = |number, text: &str| Said::User(number, text.into());
+        let worker = |text: &str| Said::Worker(text.into(), false);
         Transcript { parts: vec![user(0, "a"), worker("A"), user(1, "b"), worker("B"), user(3, "c")] }
     }
 
@@ -112,7 +112,7 @@ mod tests {
     fn it_is_saved_as_markdown() {
         let mut transcript = talk();
         transcript.parts.truncate(2);
-        transcript.parts.push(Part::Worker("half".into(), true));
+        transcript.parts.push(Said::Worker("half".into(), true));
         assert_eq!(
             transcript.markdown("main"),
             "## You\n\na\n\n## main\n\nA\n\n## main\n\nhalf\n\n*(cut off)*\n\n"
