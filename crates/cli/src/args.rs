@@ -1,5 +1,6 @@
 //! The command line as typed. [`crate::meant`] interprets its values.
 
+mod acp;
 mod chat;
 mod libraries;
 mod looking;
@@ -12,13 +13,15 @@ use crate::paint::ColourChoice;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, builder::styling};
 use std::{ffi::OsString, path::PathBuf};
 
+pub(crate) use acp::AcpArgs;
 pub(crate) use chat::ChatArgs;
 pub(crate) use libraries::{LibArgs, LibCommand};
 pub(crate) use looking::{CleanArgs, ExportArgs, ShowRunArgs};
 pub(crate) use mcp::{McpCommand, ServeArgs};
 pub(crate) use program::{CheckArgs, InitArgs, MigrateArgs, ProgramArgs, ProgramFlags, ShowArgs};
 pub(crate) use run::{
-    ApprovalFlags, ApprovalMode, ExplainArgs, GateCommand, GrantsCommand, InputFlags, ModelFlags, RunArgs,
+    ApprovalFlags, ApprovalMode, BudgetFlags, ExplainArgs, GateCommand, GrantsCommand, InputFlags,
+    ModelFlags, RunArgs,
 };
 pub(crate) use runs::{CompareBy, HardenArgs, ReplayArgs, ResumeArgs, RunsArgs, RunsCommand};
 
@@ -112,6 +115,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Talk with a worker
     Chat(Box<ChatArgs>),
+    /// Be the agent of an editor, over the Agent Client Protocol on stdin and stdout
+    Acp(Box<AcpArgs>),
     /// List the workers of a program
     List(ProgramArgs),
     /// Find mistakes in a program without running it
@@ -253,7 +258,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
 }
 
 /// Commands that later versions have. Their names are never taken for targets, so that no command line changes its meaning.
-const PLANNED: &[&str] = &["acp", "lsp", "map", "serve", "stubs", "test"];
+const PLANNED: &[&str] = &["lsp", "map", "serve", "stubs", "test"];
 
 fn not_yet(name: &str) -> clap::Error {
     let message = format!(

@@ -8,7 +8,6 @@ mod questions;
 mod rich;
 mod signal;
 mod talk;
-mod transcript;
 mod words;
 
 use crate::{

@@ -1,5 +1,6 @@
 //! What the subcommands do, one file each.
 
+pub(crate) mod acp;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod doctor;

@@ -74,6 +74,7 @@ fn carry_out(cli: Cli) -> Exit {
             commands::check::run(&(&chat.run).into(), Wanted::default(), &output)
         }
         Command::Chat(chat) => Ok(chat::run(chat, &output)),
+        Command::Acp(acp) => commands::acp::run(acp, &output),
         Command::List(program) => commands::list::run(program, &output),
         Command::Check(CheckArgs { explain: Some(code), .. }) => commands::check::explain(code, &output),
         Command::Check(CheckArgs { program, fix, flow, .. }) => {

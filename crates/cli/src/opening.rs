@@ -159,8 +159,12 @@ pub(crate) fn surrounded() -> Result<Settings, Complaint> {
 
 /// Settings from the options of a run, without an operator.
 pub(crate) fn settings(args: &RunArgs) -> Result<Settings, Complaint> {
+    settings_in(args, surrounded()?)
+}
+
+/// The same for that environment. Relative paths count from its current directory.
+pub(crate) fn settings_in(args: &RunArgs, base: Settings) -> Result<Settings, Complaint> {
     let model = args.model.name.as_deref().map(str::parse::<ModelName>).transpose();
-    let base = surrounded()?;
     let around = &base.around;
     let mut rules = Vec::new();
     for (flag, given, rule) in [

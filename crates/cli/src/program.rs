@@ -118,14 +118,20 @@ pub(crate) fn findings(found: &[Diagnostic], paint: Paint) -> String {
 
 /// What keeps a run from starting: said on stderr, and on stdout where a program waits for an answer.
 pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
-    let complaint = match problem {
-        Problem::Program(found) => {
-            output.screen.line(&findings(&found.0, output.err));
-            let mut report = not_started(&problem.to_string(), &[]);
-            report["diagnostics"] = to_json(&found.0)["diagnostics"].take();
-            tell(&report, output);
-            return Exit::Wrong;
-        }
+    if let Problem::Program(found) = problem {
+        output.screen.line(&findings(&found.0, output.err));
+        let mut report = not_started(&problem.to_string(), &[]);
+        report["diagnostics"] = to_json(&found.0)["diagnostics"].take();
+        tell(&report, output);
+        return Exit::Wrong;
+    }
+    show_complaint(&complaint(problem), output)
+}
+
+/// What keeps a run from starting, and what to do.
+pub(crate) fn complaint(problem: &Problem) -> Complaint {
+    match problem {
+        Problem::Program(found) => Complaint::wrong(findings(&found.0, Paint::NEVER)),
         Problem::Grants(missing) => missing_grants(missing),
         Problem::GrantsFile(_) => Complaint::wrong(problem.to_string())
             .hint("mend the file, or remove it: then every program asks again"),
@@ -150,8 +156,7 @@ pub(crate) fn show_problem(problem: &Problem, output: &Output) -> Exit {
         Problem::NoModel => Complaint::wrong(problem.to_string())
             .hint("name one with --model PROVIDER:MODEL, or set a provider's key, such as ANTHROPIC_API_KEY"),
         _ => Complaint::wrong(problem.to_string()),
-    };
-    show_complaint(&complaint, output)
+    }
 }
 
 /// A run that was begun elsewhere, as far as can be known.

@@ -16,6 +16,8 @@ pub const OPERATOR: &str = "operator";
 pub use crate::rule::MEMORY;
 /// [`Given::via`] of a settlement that the state of the files decides.
 pub const FILES: &str = "files";
+/// [`Given::via`] of [`Answer::Stop`].
+pub const STOPPED: &str = "stop";
 /// [`Given::via`] in an unattended run that does not wait.
 pub const UNATTENDED: &str = "unattended";
 
@@ -30,6 +32,14 @@ pub enum Question {
     Input(Input),
     /// A tool was interrupted, and only the operator can know whether its effect took place.
     Settlement(Settlement),
+}
+
+impl Question {
+    /// Whether it is over when the user stops the answer that its call is part of. A conversation waits for the user's next
+    /// message, and only the user knows what became of a tool that was interrupted.
+    pub fn ends_with_answer(&self) -> bool {
+        matches!(self, Self::Approval(_) | Self::Input(Input { conversation: None, .. }))
+    }
 }
 
 /// A call that needs the operator's approval.
@@ -245,6 +255,9 @@ pub enum Answer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// To an approval or an input: the user stopped the answer that the call is part of. It decides nothing about the call,
+    /// which is not made.
+    Stop,
     /// To a conversation: it is over. A worker that has a caller gives its result.
     End,
     /// To a conversation: the result of a call that the user has made joins the next message.
@@ -298,6 +311,7 @@ impl Answer {
                 matches!(question, Question::Approval(_))
             }
             Self::Give { .. } | Self::Decline { .. } => matches!(question, Question::Input(_)),
+            Self::Stop => question.ends_with_answer(),
             Self::Attach { .. }
             | Self::Compact { .. }
             | Self::Detach { .. }

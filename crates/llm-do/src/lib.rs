@@ -41,6 +41,7 @@ mod resume;
 mod run;
 mod session;
 mod settings;
+mod transcript;
 
 pub use cases::{BadCases, Cases};
 pub use grant::{
@@ -72,3 +73,4 @@ pub use resume::{Decisions, PastRun, ResumeError};
 pub use run::{Report, Run, output_text};
 pub use session::Session;
 pub use settings::{AddProviders, Environment, Input, RunOptions, Settings};
+pub use transcript::{Joined, Said, Transcript, attached_name};

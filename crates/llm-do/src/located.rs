@@ -1,6 +1,7 @@
 //! The first phase of opening a program: its files are found, and nothing of them is read.
 
 use crate::{problem::Problem, settings::Settings};
+use llm_do_core::authority::Place;
 use llm_do_program::target::{self, Target};
 use llm_do_runs::CreateError;
 use std::{
@@ -27,6 +28,11 @@ impl Located {
             None => own_runs(Path::new(target.source.tree.root().as_str()))?,
         };
         Ok(Self { settings, target, runs_dir })
+    }
+
+    /// The folder that its workers see as their own: a project's root, or for a lone worker file the current directory.
+    pub fn folder(&self) -> &Place {
+        self.target.source.work.as_ref().unwrap_or_else(|| self.target.source.tree.root())
     }
 
     /// Folder of the journals of its runs.

@@ -34,7 +34,7 @@ use llm_do_program::{
     BindError, Diagnostic, Program,
     signature::{self, Given},
 };
-use llm_do_runs::{EventSink, JournalWriter, LocalDriver};
+use llm_do_runs::{EventSink, JournalWriter, LocalDriver, NewRunId};
 use llm_do_sandbox::place_of;
 use serde_json::Value;
 use std::{
@@ -235,6 +235,11 @@ impl Session {
         self.program().loaded().iter().any(asks)
     }
 
+    /// The folder of what belongs to the user and no project.
+    pub fn home(&self) -> &Path {
+        self.loaded.machinery.home()
+    }
+
     /// Folder of the journals.
     pub fn runs_dir(&self) -> &Path {
         self.loaded.machinery.runs_dir()
@@ -268,11 +273,39 @@ impl Session {
     ) -> Result<Run, Problem> {
         let start = self.prepare(input, true)?;
         let machinery = &self.loaded.machinery;
-        let journal = JournalWriter::create(
-            machinery.runs_dir(),
-            Arc::clone(&machinery.redactor),
-            machinery.seal_key(),
-        )?;
+        let redactor = Arc::clone(&machinery.redactor);
+        let journal = JournalWriter::create(machinery.runs_dir(), redactor, machinery.seal_key())?;
+        self.begin(journal, start, input, operator, events)
+    }
+
+    /// The same with the ID that was proposed for the run.
+    ///
+    /// # Errors
+    /// As [`Session::start`], or there is a run with that ID.
+    pub fn start_as(
+        &self,
+        id: &NewRunId,
+        input: &Input,
+        operator: Option<Arc<dyn Operator>>,
+        events: Option<Arc<dyn EventSink>>,
+    ) -> Result<Run, Problem> {
+        let start = self.prepare(input, true)?;
+        let machinery = &self.loaded.machinery;
+        let redactor = Arc::clone(&machinery.redactor);
+        let journal = JournalWriter::create_as(id, machinery.runs_dir(), redactor, machinery.seal_key())?;
+        self.begin(journal, start, input, operator, events)
+    }
+
+    /// The run over a new journal.
+    fn begin(
+        &self,
+        journal: JournalWriter,
+        start: Start,
+        input: &Input,
+        operator: Option<Arc<dyn Operator>>,
+        events: Option<Arc<dyn EventSink>>,
+    ) -> Result<Run, Problem> {
+        let machinery = &self.loaded.machinery;
         let driver = LocalDriver::new(journal, self.answering(operator))
             .with_untrusted_places(machinery.untrusted_places()?);
         let (driver, tally) = counted(driver, events);

@@ -17,7 +17,7 @@ use llm_do_core::{
     ledger::Reserved,
     operator::{Operator, Recall as _},
     origin::{Origins, UntrustedPlaces, UntrustedSet},
-    question::{Answer, Given, Input, Question, QuestionId, Reply, Waiting},
+    question::{Answer, Given, Input, Question, QuestionId, Reply, STOPPED, Waiting},
     send::BoxFuture,
     shared::{InProcess, Shared},
 };
@@ -48,7 +48,7 @@ impl Stopper {
     fn new() -> Self {
         Self(Arc::new(watch::Sender::new(false)))
     }
-    /// Stops the model's answer and the calls of tools, until the conversation waits for the user's next message.
+    /// Stops the model's answer, the calls of tools and their questions, until the conversation waits for the user's next message.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -471,12 +471,27 @@ impl Driver for LocalDriver {
                 Some(given) => (given, asked_ms.map(|_| question)),
                 None => {
                     self.journal.flush()?;
+                    let listens = matches!(&question, Question::Input(Input { conversation: Some(_), .. }));
+                    if listens {
+                        self.stopper.0.send_replace(false);
+                    }
                     let waiting = Waiting { id, question };
                     // An answer is remembered in the same poll in which it arrives, before the next in line is served.
-                    let reply = self.operator.exchange(&waiting, &recall);
-                    let reply = self.unless_cancelled(path, &name, reply).await?;
-                    if matches!(&waiting.question, Question::Input(Input { conversation: Some(_), .. })) {
-                        // A stop that came while nothing was done does not stop the next answer.
+                    let reply = async {
+                        let reply = self.operator.exchange(&waiting, &recall);
+                        if !waiting.question.ends_with_answer() {
+                            return reply.await;
+                        }
+                        tokio::select! {
+                            // An answer that arrived counts, even if the user stopped the answer at the same moment.
+                            biased;
+                            reply = reply => reply,
+                            () = self.stopper.stopped() => Reply::Given(Given::operator(Answer::Stop, STOPPED)),
+                        }
+                    };
+                    let reply = self.unless_cancelled(path, &name, pin!(reply)).await?;
+                    if listens {
+                        // A stop that came after the end of the answer is not one of the next answer.
                         self.stopper.0.send_replace(false);
                     }
                     match reply {

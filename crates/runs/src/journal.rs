@@ -9,7 +9,7 @@ use crate::{
     event_sink::EventSink,
     files::{holder, open_regular, private_dir, private_file, soon},
     read::{ReadError, read_sealed, run_id_of},
-    run_id,
+    run_id::{self, NewRunId},
     seal::{Chain, SealKey},
 };
 use jiff::Timestamp;
@@ -172,6 +172,38 @@ impl JournalWriter {
                 Err(error) => return Err(failed(runs_dir)(error)),
             }
         };
+        Self::begin(id.into(), dir, now, redactor, key)
+    }
+
+    /// The same with the ID that was proposed for it.
+    ///
+    /// # Errors
+    /// As [`JournalWriter::create`], or there is a run with that ID.
+    pub fn create_as(
+        id: &NewRunId,
+        runs_dir: &Path,
+        redactor: Arc<Redactor>,
+        key: Option<&SealKey>,
+    ) -> Result<Self, CreateError> {
+        let dir = runs_dir.join(&**id.as_str());
+        match new_private_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                new_runs_dir(runs_dir)?;
+                new_private_dir(&dir).map_err(failed(&dir))?;
+            }
+            made => made.map_err(failed(&dir))?,
+        }
+        Self::begin(Arc::clone(id.as_str()), dir, Timestamp::now(), redactor, key)
+    }
+
+    /// Begins the journal in that new folder.
+    fn begin(
+        id: Arc<str>,
+        dir: PathBuf,
+        now: Timestamp,
+        redactor: Arc<Redactor>,
+        key: Option<&SealKey>,
+    ) -> Result<Self, CreateError> {
         let path = dir.join(JOURNAL_FILE);
         let file = private_file(OpenOptions::new().append(true).create_new(true))
             .open(&path)
@@ -179,7 +211,7 @@ impl JournalWriter {
         // On a file system without locks the run appears cut off while it is running.
         let _ = file.try_lock();
         let seals = key.map(|key| key.chain(&id));
-        Ok(Self::over(Box::new(file), id.into(), dir, redactor, seals, Clock::new(now)))
+        Ok(Self::over(Box::new(file), id, dir, redactor, seals, Clock::new(now)))
     }
 
     /// Opens the journal in a run's folder to continue it, and returns its records. No process may be writing it, and it

@@ -26,6 +26,6 @@ pub use follow::Follow;
 pub use journal::{CreateError, JOURNAL_FILE, JournalWriter, ReopenError, Written, fork};
 pub use list::{FindError, RunSummary, find_run, is_running, keeps_running, list_runs, writer_of};
 pub use read::{ReadError, read_journal, read_own_journal, read_run, read_tree};
-pub use run_id::is_run_id;
+pub use run_id::{NewRunId, is_run_id};
 pub use seal::SealKey;
 pub use untrusted_list::{UNTRUSTED_FILE, UntrustedList, UntrustedListError};

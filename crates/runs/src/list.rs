@@ -40,6 +40,12 @@ pub struct RunSummary {
     /// Whether it is a chat.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
+    /// The current directory that it was started in, for hosts that look for the chats of a folder.
+    #[serde(skip)]
+    pub here: Option<PathBuf>,
+    /// The message that it was started with.
+    #[serde(skip)]
+    pub message: Option<String>,
     /// Tokens of the whole run, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -165,6 +171,8 @@ struct Glance {
     #[serde(default)]
     chat: bool,
     #[serde(default)]
+    invocation: Value,
+    #[serde(default)]
     status: Value,
     #[serde(default)]
     usage: Value,
@@ -198,6 +206,11 @@ fn summary(runs_dir: &Path, run: String) -> io::Result<RunSummary> {
         target: first.as_ref().map(|first| text(&first.target)).unwrap_or_default(),
         entry: first.as_ref().map(|first| text(&first.entry)).unwrap_or_default(),
         chat: first.as_ref().is_some_and(|first| first.chat),
+        here: first.as_ref().and_then(|first| first.invocation["here"].as_str()).map(PathBuf::from),
+        message: first
+            .as_ref()
+            .and_then(|first| first.invocation["input"]["message"].as_str())
+            .map(str::to_owned),
         usage: ended.and(last).and_then(|last| Usage::deserialize(&last.usage).ok()),
     })
 }

@@ -12,7 +12,7 @@ use llm_do_core::{
     journal::{Ending, Record, RecordKind},
     model::Delta,
     operator::{OneAtATime, Operator, Recall},
-    question::{Answer, Approval, Given, MEMORY, Question, Reply, Waiting},
+    question::{Answer, Approval, Given, Input, MEMORY, Question, Reply, STOPPED, Turn, Waiting},
     rule::DecidedBy,
     send::BoxFuture,
     shared::Results,
@@ -21,12 +21,12 @@ use llm_do_core::{
     vfs::MemoryFileSystem,
 };
 use llm_do_records::Redactor;
-use llm_do_runs::{EventSink, JournalWriter, LocalDriver, read_journal};
+use llm_do_runs::{EventSink, JournalWriter, LocalDriver, Stopper, read_journal};
 use serde_json::json;
 use std::{
     future::pending,
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -225,6 +225,53 @@ async fn cancelling_ends_a_step_an_ask_and_a_wait_with_a_record() {
         run.driver.record(&path, "end".into(), ended()).unwrap();
         assert_eq!(run.records().len(), before + 1);
     }
+}
+
+/// Nobody who answers.
+struct Silent;
+
+impl Operator for Silent {
+    fn exchange<'a>(&'a self, _: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        Box::pin(pending())
+    }
+}
+
+/// Stops the answer that has just ended, and says something.
+struct Late(OnceLock<Stopper>);
+
+impl Operator for Late {
+    fn exchange<'a>(&'a self, _: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
+        self.0.get().unwrap().stop();
+        let answer = Answer::Give { value: Arc::new(json!("and now?")) };
+        Box::pin(async { Reply::Given(Given::operator(answer, "test")) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_the_questions_of_the_answer_without_deciding_them() {
+    let home = tempfile::tempdir().unwrap();
+    let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
+    let driver = LocalDriver::new(journal, Arc::new(Silent));
+    let path = CallPath::root();
+    let stopper = driver.stopper();
+    let asked = driver.exchange(&path, StepName::Ask(0), ask(), Known::Nothing);
+    let (asked, ()) = tokio::join!(asked, async { stopper.stop() });
+    assert_eq!(asked.unwrap().reply, Reply::Given(Given::operator(Answer::Stop, STOPPED)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_comes_after_the_answer_does_not_stop_the_next_one() {
+    let home = tempfile::tempdir().unwrap();
+    let journal = JournalWriter::create(&home.path().join("runs"), Arc::default(), None).unwrap();
+    let late = Arc::new(Late(OnceLock::new()));
+    let driver = LocalDriver::new(journal, late.clone());
+    late.0.set(driver.stopper()).unwrap();
+    let turn = Turn { number: 1, cut_off: false, failure: None };
+    let prompt = "Hello.".into();
+    let listen = Question::Input(Input { chain: Vec::new(), prompt, schema: None, conversation: Some(turn) });
+    driver.exchange(&CallPath::root(), StepName::Message(1), listen, Known::Nothing).await.unwrap();
+    let stopped = tokio::time::timeout(Duration::from_secs(1), driver.stopped()).await;
+    assert!(stopped.is_err(), "the next answer is stopped");
 }
 
 #[tokio::test]

@@ -9,11 +9,10 @@ use super::{
     face::{Face, Status, Wish},
     known::Known,
     signal::Signal,
-    transcript::{Part, Transcript},
 };
 use crate::{exit::Exit, opening::NotReady};
 use commands::Typed;
-use llm_do::{Report, Run, output_text};
+use llm_do::{Report, Run, Said, Transcript, output_text};
 use llm_do_core::{
     call_path::CallPath,
     engine::{End, Halt},
@@ -209,9 +208,9 @@ impl<'a> Talk<'a> {
             for part in parts {
                 match part {
                     // The first message of a conversation in the middle of a run is its caller's.
-                    Part::User(0, ..) if !is_root => {}
-                    Part::User(_, text, _) => self.face.said(&text),
-                    Part::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
+                    Said::User(0, ..) if !is_root => {}
+                    Said::User(_, text, _) => self.face.said(&text),
+                    Said::Worker(text, cut_off) => self.face.answer(&worker, &text, cut_off),
                 }
             }
         }
@@ -311,18 +310,15 @@ impl<'a> Talk<'a> {
         match &self.run {
             Some(run) if self.pending.is_none() => {
                 run.stopper.stop();
-                // Questions of calls that are being stopped are over, too.
-                let reason = || Some("the user stopped the answer".to_owned());
-                for (id, (question, reply)) in self.asked.drain() {
-                    self.face.withdraw(&id);
-                    let answer = match question {
-                        Question::Approval(_) => Answer::Deny { reason: reason(), remember: false },
-                        Question::Input(_) => Answer::Decline { reason: reason() },
-                        // Only the user knows what became of it. Without an answer the run is suspended.
-                        Question::Settlement(_) => continue,
-                    };
-                    let _ = reply.send(Reply::Given(Given::operator(answer, VIA)));
-                }
+                // Questions of the calls that are being stopped are withdrawn. Only the user knows what became of a tool
+                // that was interrupted: without an answer the run is suspended.
+                self.asked.retain(|id, (question, _)| {
+                    let settlement = matches!(question, Question::Settlement(_));
+                    if settlement {
+                        self.face.withdraw(id);
+                    }
+                    !settlement
+                });
             }
             _ => self.face.note("nothing is being done; Ctrl-D or /exit leaves the chat"),
         }

@@ -25,6 +25,10 @@ mod command_words;
 mod definitions;
 mod delegation;
 mod domain_lists;
+#[allow(dead_code, reason = "the scenarios use the rest")]
+#[path = "../scenarios/editor.rs"]
+mod editor;
+mod editors;
 mod foreign_runs;
 mod generated_workers;
 mod injected_words;
@@ -116,6 +120,7 @@ groups! {
     templates: templates::group,
     journal: journal::group,
     foreign_runs: foreign_runs::group,
+    editors: editors::group,
 }
 
 /// Makes the attempts of a group. Fails if any of them escapes or if the page says something else.

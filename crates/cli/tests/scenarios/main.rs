@@ -1,5 +1,6 @@
 //! Scenarios: a project of literal files, the real binary, and its output, files and exit code.
 
+mod acp;
 mod approval_prompts;
 #[cfg(target_os = "linux")]
 mod atomic_changes;
@@ -10,6 +11,7 @@ mod chat_undo;
 mod check;
 mod conditions;
 mod context;
+mod editor;
 mod faults;
 mod gate_explain;
 mod grants;

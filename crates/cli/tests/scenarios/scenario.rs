@@ -68,8 +68,15 @@ impl Scenario {
 
     /// The same, for a [`Session`](crate::terminal_session::Session) to give it a terminal.
     pub(crate) fn command_on_terminal(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-do"));
-        command.args(arguments).current_dir(self.project()).env_clear().stdin(Stdio::null());
+        let mut command = self.command_of(Path::new(env!("CARGO_BIN_EXE_llm-do")));
+        command.args(arguments);
+        command
+    }
+
+    /// Another program, in the same environment.
+    pub(crate) fn command_of(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.project()).env_clear().stdin(Stdio::null());
         command.env("HOME", self.dir.path().join("home")).env("PATH", "/usr/bin:/bin").env("TZ", "UTC");
         // Services of this machine must not affect a test.
         command.env("OLLAMA_HOST", "127.0.0.1:9");

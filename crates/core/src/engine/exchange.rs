@@ -78,6 +78,10 @@ impl Engine {
                 let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
                 Err(Stop::failed(FailureKind::Denied, format!("The user gave no answer{why}")))
             }
+            Answer::Stop => {
+                let message = "The user stopped the answer instead of answering the question".to_owned();
+                Err(Stop::failed(FailureKind::Stopped, message))
+            }
             _ => Err(misfit(path, &step).into()),
         }
     }

@@ -124,6 +124,7 @@ impl Engine {
                 record(Rule::Blocked, who, reason.as_deref())?;
                 Err(Stop::failed(FailureKind::Denied, denied(&meta.name, reason.as_deref())))
             }
+            Answer::Stop => Err(stopped(&meta.name)),
             Answer::Edit { input } => Ok(Judged::Edited { input: Arc::clone(input), by: by(&given, true) }),
             _ => Err(misfit(&call.path, &step).into()),
         }
@@ -239,6 +240,14 @@ pub(super) async fn memory_key(call: &Call<'_>, admitted: &Admitted) -> String {
         "bounds": authority.bounds(),
     });
     sha256(canonical(&key).as_bytes())
+}
+
+/// The end of a call that waited for the operator when the user stopped the answer.
+fn stopped(name: &str) -> Stop {
+    Stop::failed(
+        FailureKind::Stopped,
+        format!("The user stopped the answer before `{name}` was approved. It was not called."),
+    )
 }
 
 pub(super) fn denied(name: &str, reason: Option<&str>) -> String {

@@ -235,6 +235,7 @@ fn answered(m: &mut Markup, given: &Given) {
             m.ours("<b class=\"bad\">gave no answer</b>");
             because(m, reason.as_deref());
         }
+        Answer::Stop => m.ours("<b class=\"notice\">stopped the answer</b>"),
         Answer::End => m.ours("<b class=\"notice\">ended the conversation</b>"),
         Answer::Attach { file } => {
             m.ours("<b class=\"notice\">attached</b> ");

@@ -12,7 +12,7 @@ use llm_do_core::{
     journal::{Record, RecordKind},
     model::{Arguments, Blob, Message, Part, Purpose, Role, Usage},
     origin::Origins,
-    question::{Answer, FILES, Given, Input, OPERATOR, Question},
+    question::{Answer, FILES, Given, Input, OPERATOR, Question, STOPPED},
     server_tool::{ServerTool, Source},
     step_name::StepName,
 };
@@ -225,6 +225,7 @@ impl Text {
         let who = match &*given.via {
             _ if given.is_remembered() => "an earlier answer".to_owned(),
             FILES => "the state of the files".to_owned(),
+            STOPPED => "the user".to_owned(),
             via if *given.by == *OPERATOR => format!("the operator ({via})"),
             via => format!("{} ({via})", given.by),
         };
@@ -244,6 +245,7 @@ impl Text {
             Answer::Decline { reason } => {
                 self.line(Tone::Bad, &format!("{who} gave no answer{}", because(reason)));
             }
+            Answer::Stop => self.line(Tone::Notice, &format!("{who} stopped the answer")),
             Answer::End => self.line(Tone::Notice, &format!("{who} ended the conversation")),
             Answer::Attach { file } => self.line(Tone::Notice, &format!("{who} attached {}", shown(file))),
             Answer::Detach { message } => {

@@ -88,6 +88,7 @@ impl Following {
                     Answer::Decline { reason } => {
                         (Tone::Bad, format!("{name} got no input{}", because(reason)))
                     }
+                    Answer::Stop => (Tone::Notice, format!("{name}: the user stopped the answer")),
                     Answer::End => (Tone::Notice, format!("{name}: the user ended the conversation")),
                     Answer::Attach { file } => {
                         (Tone::Notice, format!("{name}: the user attached {}", shown(file)))

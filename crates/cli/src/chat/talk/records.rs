@@ -1,8 +1,8 @@
 //! What the records of the run say: it is shown, and kept as far as commands need it.
 
 use super::{CALL, Conversation, Open, Talk, arguments, start};
-use crate::chat::transcript::{Transcript, attached_name};
-use llm_do::output_text;
+
+use llm_do::{Transcript, attached_name, output_text};
 use llm_do_core::{
     call_path::CallPath,
     event::Event,

@@ -1,8 +1,8 @@
-//! The user's messages and the worker's answers of one conversation, as the records tell.
+//! The messages of the user and the answers of the worker in one conversation, read from the records.
 
 use llm_do_core::{
     journal::{Record, RecordKind},
-    model::{Part as ModelPart, Purpose},
+    model::{Part, Purpose},
     question::{Answer, Given},
     results::show,
     step_name::StepName,
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// A part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub enum Said {
     /// The user's message with its number, and what joined it.
     User(u32, String, Vec<Joined>),
     /// What the worker has said, and whether it was cut off.
@@ -20,28 +20,28 @@ pub(super) enum Part {
 
 /// A file or a result that joins a message of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Joined {
+pub struct Joined {
     /// The number of the user's answer that chose it.
-    pub(super) number: u32,
+    pub number: u32,
     /// As the user reads it.
-    pub(super) name: String,
+    pub name: String,
     /// The path of the file as the user named it, if it is one.
-    pub(super) path: Option<String>,
+    pub path: Option<String>,
 }
 
 /// The name of a file that the model gets.
-pub(super) fn attached_name(part: &ModelPart) -> &str {
+pub fn attached_name(part: &Part) -> &str {
     match part {
-        ModelPart::Attachment { name, .. } => name,
-        ModelPart::Blob(blob) => &blob.name,
+        Part::Attachment { name, .. } => name,
+        Part::Blob(blob) => &blob.name,
         _ => "a file",
     }
 }
 
 /// A conversation up to its head: what was undone is not in it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Transcript {
-    parts: Vec<Part>,
+pub struct Transcript {
+    parts: Vec<Said>,
     joining: Vec<Joined>,
     /// The calls that the user has made: the number of the message, and the worker.
     ran: Vec<(u32, String)>,
@@ -51,10 +51,10 @@ pub(super) struct Transcript {
 
 impl Transcript {
     /// Takes a record of the conversation's call.
-    pub(super) fn record(&mut self, record: &Record) {
+    pub fn record(&mut self, record: &Record) {
         match &record.body {
             RecordKind::ConversationStarted { message, .. } => {
-                self.parts.push(Part::User(0, message.text(), Vec::new()));
+                self.parts.push(Said::User(0, message.text(), Vec::new()));
             }
             RecordKind::Attached { part, .. } => {
                 let StepName::Attach(number) = record.step else { return };
@@ -67,7 +67,7 @@ impl Transcript {
                 let text = message.text();
                 if !text.trim().is_empty() {
                     let cut_off = *finish == llm_do_core::model::FinishReason::Stopped;
-                    self.parts.push(Part::Worker(text, cut_off));
+                    self.parts.push(Said::Worker(text, cut_off));
                 }
             }
             RecordKind::Answered(Given { answer, .. }) => {
@@ -77,7 +77,7 @@ impl Transcript {
                     Answer::Detach { message } => self.joining.retain(|joined| joined.number != *message),
                     Answer::Give { value } => {
                         let joined = std::mem::take(&mut self.joining);
-                        self.parts.push(Part::User(number, show(value), joined));
+                        self.parts.push(Said::User(number, show(value), joined));
                     }
                     Answer::Keep { message } => {
                         let name = self.ran.iter().find(|(ran, _)| ran == message).map(|(_, name)| name);
@@ -94,56 +94,56 @@ impl Transcript {
     }
 
     fn undo(&mut self, number: u32) {
-        let at = self.parts.iter().position(|part| matches!(part, Part::User(n, ..) if *n == number));
+        let at = self.parts.iter().position(|part| matches!(part, Said::User(n, ..) if *n == number));
         let Some(at) = at else { return };
-        if let Part::User(_, _, joined) = &mut self.parts[at] {
+        if let Said::User(_, _, joined) = &mut self.parts[at] {
             self.joining.splice(0..0, std::mem::take(joined));
         }
         self.parts.truncate(at);
     }
 
     /// What joins the user's next message.
-    pub(super) fn joining(&self) -> &[Joined] {
+    pub fn joining(&self) -> &[Joined] {
         &self.joining
     }
 
     /// The number of the user's last call of a worker.
-    pub(super) fn last_result(&self) -> Option<u32> {
+    pub fn last_result(&self) -> Option<u32> {
         self.ran.last().map(|(number, _)| *number)
     }
 
     /// What was said, oldest first.
-    pub(super) fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[Said] {
         &self.parts
     }
 
     /// The user's last message, with its number.
-    pub(super) fn last_message(&self) -> Option<(u32, &str)> {
+    pub fn last_message(&self) -> Option<(u32, &str)> {
         self.parts.iter().rev().find_map(|part| match part {
-            Part::User(number, text, _) => Some((*number, text.as_str())),
-            Part::Worker(..) => None,
+            Said::User(number, text, _) => Some((*number, text.as_str())),
+            Said::Worker(..) => None,
         })
     }
 
     /// The worker's last words.
-    pub(super) fn last_answer(&self) -> Option<&str> {
+    pub fn last_answer(&self) -> Option<&str> {
         self.parts.iter().rev().find_map(|part| match part {
-            Part::Worker(text, _) => Some(text.as_str()),
-            Part::User(..) => None,
+            Said::Worker(text, _) => Some(text.as_str()),
+            Said::User(..) => None,
         })
     }
 
     /// The conversation as Markdown.
-    pub(super) fn markdown(&self, worker: &str) -> String {
+    pub fn markdown(&self, worker: &str) -> String {
         let mut text = String::new();
         for part in &self.parts {
             let (who, said, mark) = match part {
-                Part::User(_, said, joined) => {
+                Said::User(_, said, joined) => {
                     let names = joined.iter().map(|joined| format!("\n\n*(with {})*", joined.name));
                     ("You", said, names.collect())
                 }
-                Part::Worker(said, true) => (worker, said, "\n\n*(cut off)*".to_owned()),
-                Part::Worker(said, false) => (worker, said, String::new()),
+                Said::Worker(said, true) => (worker, said, "\n\n*(cut off)*".to_owned()),
+                Said::Worker(said, false) => (worker, said, String::new()),
             };
             // A String takes everything.
             let _ = write!(text, "## {who}\n\n{}{mark}\n\n", said.trim_end());
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
 
     fn talk() -> Transcript {
-        let user = |number, text: &str| Part::User(number, text.into(), Vec::new());
-        let worker = |text: &str| Part::Worker(text.into(), false);
+        let user = |number, text: &str| Said::User(number, text.into(), Vec::new());
+        let worker = |text: &str| Said::Worker(text.into(), false);
         let parts = vec![user(0, "a"), worker("A"), user(1, "b"), worker("B"), user(3, "c")];
         Transcript { parts, ..Transcript::default() }
     }
@@ -177,7 +177,7 @@ mod tests {
     fn it_is_saved_as_markdown() {
         let mut transcript = talk();
         transcript.parts.truncate(2);
-        transcript.parts.push(Part::Worker("half".into(), true));
+        transcript.parts.push(Said::Worker("half".into(), true));
         assert_eq!(
             transcript.markdown("main"),
             "## You\n\na\n\n## main\n\nA\n\n## main\n\nhalf\n\n*(cut off)*\n\n"

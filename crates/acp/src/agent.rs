@@ -1,0 +1,384 @@
+//! The agent: which message is for which session.
+
+use crate::{
+    commands,
+    host::Host,
+    lines, opening,
+    opening::{not_found, wrong},
+    options::Options,
+    prompt,
+    signal::Signal,
+    talk::{Stage, Talk},
+};
+use agent_client_protocol::{
+    Agent, Client, Error, on_receive_notification, on_receive_request,
+    schema::ProtocolVersion,
+    v1::{
+        ConnectionTo,
+        schema::{
+            AgentCapabilities, AvailableCommandsUpdate, CancelNotification, CloseSessionRequest,
+            CloseSessionResponse, Implementation, InitializeRequest, InitializeResponse, ListSessionsRequest,
+            ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest,
+            NewSessionResponse, PromptRequest, ResumeSessionRequest, ResumeSessionResponse,
+            SessionCapabilities, SessionCloseCapabilities, SessionId, SessionInfo, SessionListCapabilities,
+            SessionNotification, SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest,
+            SetSessionConfigOptionResponse,
+        },
+    },
+};
+use llm_do::{
+    core::authority::Place,
+    place_of,
+    program::visible,
+    runs::{NewRunId, RunSummary},
+};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
+
+/// Chats in one page of a list.
+const PAGE: usize = 50;
+/// Characters of a chat's title in a list.
+const TITLE: usize = 80;
+
+/// The connection to the client broke.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection to the editor broke: {0}")]
+pub struct Disconnected(String);
+
+/// Answers the client at the other end of these streams until it goes, or until `stopped`. Chats that are under way then are
+/// cut off, and can be resumed. To be called inside a tokio runtime.
+///
+/// # Errors
+/// The connection broke, or the client sent what is no protocol.
+pub async fn serve(
+    host: Arc<dyn Host>,
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+    stopped: impl Future<Output = ()>,
+) -> Result<(), Disconnected> {
+    let sessions = Arc::new(Sessions { host, open: Mutex::default() });
+    let connected = connect(Arc::clone(&sessions), lines::over(reader, writer));
+    let end = tokio::select! {
+        end = connected => end,
+        () = stopped => Ok(()),
+    };
+    sessions.close_all().await;
+    end.map_err(|error| Disconnected(error.message))
+}
+
+async fn connect(
+    sessions: Arc<Sessions>,
+    transport: impl agent_client_protocol::ConnectTo<Agent> + 'static,
+) -> Result<(), Error> {
+    let [new, load, resume, list, close, prompt, cancel, choose] =
+        std::array::from_fn(|_| Arc::clone(&sessions));
+    Agent
+        .v1()
+        .name("llm-do")
+        .on_receive_request(
+            async move |_: InitializeRequest, responder, _| responder.respond(initialized()),
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: NewSessionRequest, responder, client: ConnectionTo<Client>| {
+                let sessions = Arc::clone(&new);
+                let respond_to = client.clone();
+                client.spawn(async move {
+                    let opened = sessions.new_session(request, &respond_to).await;
+                    let id = opened.as_ref().ok().map(|opened| opened.session_id.clone());
+                    responder.respond_with_result(opened)?;
+                    // A client knows the session once it has the response.
+                    id.map_or(Ok(()), |id| show_commands(&respond_to, id))
+                })
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: LoadSessionRequest, responder, client: ConnectionTo<Client>| {
+                let sessions = Arc::clone(&load);
+                let respond_to = client.clone();
+                client.spawn(async move {
+                    let LoadSessionRequest { session_id, cwd, mcp_servers, .. } = request;
+                    let opened =
+                        sessions.past(session_id.clone(), cwd, &mcp_servers, true, &respond_to).await;
+                    responder.respond_with_result(opened.map(|()| LoadSessionResponse::new()))?;
+                    show_commands(&respond_to, session_id)
+                })
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: ResumeSessionRequest, responder, client: ConnectionTo<Client>| {
+                let sessions = Arc::clone(&resume);
+                let respond_to = client.clone();
+                client.spawn(async move {
+                    let ResumeSessionRequest { session_id, cwd, mcp_servers, .. } = request;
+                    let opened =
+                        sessions.past(session_id.clone(), cwd, &mcp_servers, false, &respond_to).await;
+                    responder.respond_with_result(opened.map(|()| ResumeSessionResponse::new()))?;
+                    show_commands(&respond_to, session_id)
+                })
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: ListSessionsRequest, responder, client: ConnectionTo<Client>| {
+                let sessions = Arc::clone(&list);
+                client.spawn(async move { responder.respond_with_result(sessions.list(request).await) })
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: CloseSessionRequest, responder, client: ConnectionTo<Client>| {
+                let sessions = Arc::clone(&close);
+                client.spawn(async move {
+                    responder.respond_with_result(sessions.close(&request.session_id).await)
+                })
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: PromptRequest, responder, _| {
+                let said = prompt.of(&request.session_id).and_then(|session| {
+                    let text = prompt::text(&request.prompt, &session.folder)?;
+                    Ok((session, text))
+                });
+                match said {
+                    Ok((session, text)) => {
+                        session.hear(Signal::Prompt(text, responder));
+                        Ok(())
+                    }
+                    Err(error) => responder.respond_with_error(error),
+                }
+            },
+            on_receive_request!(),
+        )
+        .on_receive_notification(
+            async move |notification: CancelNotification, _| {
+                // One for a session that is not open has nothing to stop.
+                if let Ok(session) = cancel.of(&notification.session_id) {
+                    session.hear(Signal::Cancel);
+                }
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: SetSessionConfigOptionRequest, responder, client: ConnectionTo<Client>| {
+                let sessions = Arc::clone(&choose);
+                client.spawn(async move {
+                    let chosen = sessions.choose(request).await;
+                    responder.respond_with_result(chosen.map(SetSessionConfigOptionResponse::new))
+                })
+            },
+            on_receive_request!(),
+        )
+        .connect_to(transport)
+        .await
+}
+
+fn initialized() -> InitializeResponse {
+    let sessions = SessionCapabilities::new()
+        .list(SessionListCapabilities::new())
+        .resume(SessionResumeCapabilities::new())
+        .close(SessionCloseCapabilities::new());
+    let capabilities = AgentCapabilities::new().load_session(true).session_capabilities(sessions);
+    InitializeResponse::new(ProtocolVersion::V1)
+        .agent_capabilities(capabilities)
+        .agent_info(Implementation::new("llm-do", env!("CARGO_PKG_VERSION")))
+}
+
+fn show_commands(client: &ConnectionTo<Client>, id: SessionId) -> Result<(), Error> {
+    let commands = AvailableCommandsUpdate::new(commands::available());
+    client.send_notification(SessionNotification::new(id, SessionUpdate::AvailableCommandsUpdate(commands)))
+}
+
+/// The sessions of one client.
+struct Sessions {
+    host: Arc<dyn Host>,
+    open: Mutex<HashMap<SessionId, Open>>,
+}
+
+/// A session that is open.
+struct Open {
+    handle: Handle,
+    task: JoinHandle<()>,
+}
+
+/// How to reach a session.
+#[derive(Clone)]
+struct Handle {
+    sender: mpsc::UnboundedSender<Signal>,
+    /// The folder that the program's workers see as their own.
+    folder: Place,
+}
+
+impl Handle {
+    fn hear(&self, signal: Signal) {
+        // A session whose task has ended was closed in this moment. A request in the signal is answered with an error when
+        // it is dropped.
+        let _ = self.sender.send(signal);
+    }
+}
+
+impl Sessions {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, id: &SessionId) -> Result<Handle, Error> {
+        let sessions = self.sessions();
+        sessions.get(id).map(|open| open.handle.clone()).ok_or_else(|| {
+            not_found(format!("no session {id} is open; session/load opens one that was begun before"))
+        })
+    }
+
+    async fn new_session(
+        &self,
+        request: NewSessionRequest,
+        client: &ConnectionTo<Client>,
+    ) -> Result<NewSessionResponse, Error> {
+        self.servers(&request.mcp_servers);
+        let (host, cwd) = (Arc::clone(&self.host), request.cwd.clone());
+        let session = blocking(move || opening::new(&*host, &cwd)).await?;
+        let options = Options::of(session);
+        let shown = options.shown();
+        let folder = own_place(&request.cwd)?;
+        let mut sessions = self.sessions();
+        let run = loop {
+            let run = NewRunId::propose();
+            if !sessions.contains_key(&SessionId::from(Arc::clone(run.as_str()))) {
+                break run;
+            }
+        };
+        let id = SessionId::from(Arc::clone(run.as_str()));
+        let stage = Stage::New { options: Box::new(options), id: run };
+        let open = self.begin(id.clone(), folder, client, stage, |talk| talk);
+        sessions.insert(id.clone(), open);
+        Ok(NewSessionResponse::new(id).config_options(shown))
+    }
+
+    /// Opens a chat that was begun before. With `show`, the client is sent what was said in it.
+    async fn past(
+        &self,
+        id: SessionId,
+        cwd: PathBuf,
+        servers: &[McpServer],
+        show: bool,
+        client: &ConnectionTo<Client>,
+    ) -> Result<(), Error> {
+        self.servers(servers);
+        // One that is open here is left first, and read again.
+        if self.of(&id).is_ok() {
+            self.close(&id).await?;
+        }
+        let (host, run, folder) = (Arc::clone(&self.host), id.to_string(), cwd.clone());
+        let (session, past) = blocking(move || opening::past(&*host, &folder, &run)).await?;
+        let folder = own_place(&cwd)?;
+        let stage = Stage::Left { session: Box::new(session), dir: past.dir().to_owned() };
+        let open = self.begin(id.clone(), folder, client, stage, |talk| talk.with_past(&past, show));
+        self.sessions().insert(id, open);
+        Ok(())
+    }
+
+    fn begin(
+        &self,
+        id: SessionId,
+        folder: Place,
+        client: &ConnectionTo<Client>,
+        stage: Stage,
+        with: impl FnOnce(Talk) -> Talk,
+    ) -> Open {
+        let (sender, signals) = mpsc::unbounded_channel();
+        let talk = Talk::new(id, Arc::clone(&self.host), client.clone(), sender.clone(), stage);
+        let task = tokio::spawn(with(talk).hold(signals));
+        Open { handle: Handle { sender, folder }, task }
+    }
+
+    /// This version passes no servers of the client on.
+    fn servers(&self, servers: &[McpServer]) {
+        if !servers.is_empty() {
+            let text = "MCP servers of the editor are not used: no worker of this program can declare them";
+            self.host.note(text);
+        }
+    }
+
+    async fn list(&self, request: ListSessionsRequest) -> Result<ListSessionsResponse, Error> {
+        let Some(cwd) = request.cwd else {
+            return Err(wrong("`cwd` is missing: chats are kept with their program, so name its folder"));
+        };
+        let (host, folder) = (Arc::clone(&self.host), cwd.clone());
+        let chats = blocking(move || opening::list(&*host, &folder)).await?;
+        // Newest first, so that a page goes on below the last ID of the one before.
+        let after = request.cursor;
+        let mut rest =
+            chats.into_iter().filter(|chat| after.as_ref().is_none_or(|after| chat.run < *after)).peekable();
+        let page: Vec<RunSummary> = rest.by_ref().take(PAGE).collect();
+        let next = rest.peek().and(page.last()).map(|last| last.run.clone());
+        let sessions = page.into_iter().map(|chat| info(chat, &cwd)).collect();
+        Ok(ListSessionsResponse::new(sessions).next_cursor(next))
+    }
+
+    async fn choose(
+        &self,
+        request: SetSessionConfigOptionRequest,
+    ) -> Result<Vec<agent_client_protocol::v1::schema::SessionConfigOption>, Error> {
+        let session = self.of(&request.session_id)?;
+        let (chosen, choice) = oneshot::channel();
+        session.hear(Signal::Option(request, chosen));
+        choice.await.unwrap_or_else(|_| Err(wrong("the session is closed")))
+    }
+
+    async fn close(&self, id: &SessionId) -> Result<CloseSessionResponse, Error> {
+        let open = self.sessions().remove(id);
+        let Some(Open { handle, task }) = open else {
+            return Err(not_found(format!("no session {id} is open")));
+        };
+        handle.hear(Signal::Close);
+        // A task that was aborted is over, too.
+        let _ = task.await;
+        Ok(CloseSessionResponse::new())
+    }
+
+    async fn close_all(&self) {
+        let open: Vec<Open> = self.sessions().drain().map(|(_, open)| open).collect();
+        for Open { handle, .. } in &open {
+            handle.hear(Signal::Close);
+        }
+        for Open { task, .. } in open {
+            let _ = task.await;
+        }
+    }
+}
+
+fn info(chat: RunSummary, cwd: &Path) -> SessionInfo {
+    let title = chat.message.as_deref().map(|text| visible::start(&visible::line(text), TITLE).into_owned());
+    let updated = chat.started_ms.zip(chat.took_ms).and_then(|(began, took)| time(began + took));
+    SessionInfo::new(chat.run, cwd).title(title.unwrap_or(chat.entry)).updated_at(updated)
+}
+
+/// In the form of ISO 8601.
+fn time(ms: u64) -> Option<String> {
+    let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
+    Some(time.to_string())
+}
+
+fn own_place(cwd: &Path) -> Result<Place, Error> {
+    place_of(cwd).map_err(|error| wrong(format!("`cwd` is `{}`: {error}", cwd.display())))
+}
+
+/// Does what reads files, and starts processes, beside the connection.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Error::internal_error().data(error.to_string())))
+}

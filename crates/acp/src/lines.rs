@@ -1,0 +1,53 @@
+//! The transport: one message a line.
+
+use agent_client_protocol::Lines;
+use futures_util::{Sink, Stream, sink, stream};
+use std::io;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+
+/// Longest line that is taken, in bytes. Images come as Base64.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// Lines over a pair of streams.
+pub(crate) fn over(
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+) -> Lines<
+    impl Sink<String, Error = io::Error> + Send + 'static,
+    impl Stream<Item = io::Result<String>> + Send + 'static,
+> {
+    let incoming = stream::unfold(Some(BufReader::new(reader)), async |reader| {
+        let mut reader = reader?;
+        match line(&mut reader).await {
+            Ok(None) => None,
+            Ok(Some(line)) => Some((Ok(line), Some(reader))),
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    let outgoing = sink::unfold(writer, async |mut writer, mut line: String| {
+        line.push('\n');
+        writer.write_all(line.as_bytes()).await?;
+        writer.flush().await?;
+        Ok(writer)
+    });
+    Lines::new(outgoing, incoming)
+}
+
+/// The next line that is not empty, or none at the end.
+async fn line(reader: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut *reader).take(LONGEST_LINE).read_until(b'\n', &mut line).await?;
+        if read == 0 {
+            return Ok(None);
+        }
+        if line.last() != Some(&b'\n') && read as u64 == LONGEST_LINE {
+            return Err(io::Error::other(format!("a line has more than {LONGEST_LINE} bytes")));
+        }
+        let text = line.trim_ascii();
+        if !text.is_empty() {
+            // What is no UTF-8 is no JSON either, and is answered as such.
+            return Ok(Some(String::from_utf8_lossy(text).into_owned()));
+        }
+    }
+}

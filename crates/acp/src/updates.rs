@@ -1,0 +1,241 @@
+//! From what happens in a run to what the client shows.
+
+use crate::tool_call::Call;
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ContentChunk, MessageId, SessionUpdate, TextContent, ToolCall, ToolCallContent,
+    ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+};
+use llm_do::{
+    core::{
+        call_path::CallPath,
+        event::Event,
+        journal::{Ending, Record, RecordKind},
+        model::Delta,
+        question::{Answer, Approval, Given, Question},
+        results::show,
+        step_name::StepName,
+    },
+    output_text,
+    program::visible,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Characters of a result that are shown. The journal has all of them.
+const RESULT: usize = 20_000;
+
+/// Whether what is recorded happens now or happened before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Time {
+    Now,
+    Before,
+}
+
+/// What the client was told, as far as later updates depend on it.
+#[derive(Default)]
+pub(crate) struct Updates {
+    /// Calls under way.
+    calls: BTreeMap<CallPath, Call>,
+    /// Conversations with the user.
+    conversations: BTreeMap<CallPath, Conversation>,
+    /// The worker of each call that has one.
+    workers: BTreeMap<CallPath, Arc<str>>,
+}
+
+struct Conversation {
+    /// Whether text of the answer under way was sent in pieces.
+    streamed: bool,
+    /// Answers so far.
+    answers: u64,
+}
+
+impl Updates {
+    /// The updates of an event, in their order.
+    pub(crate) fn event(&mut self, event: &Event) -> Vec<SessionUpdate> {
+        match event {
+            Event::Record { record } => self.record(record, Time::Now),
+            Event::Delta { path, delta, .. } => match (self.conversations.get_mut(path), delta) {
+                (Some(conversation), Delta::Text { text }) => {
+                    conversation.streamed = true;
+                    vec![SessionUpdate::AgentMessageChunk(conversation.chunk(path, text))]
+                }
+                (Some(conversation), Delta::Reasoning { text }) => {
+                    vec![SessionUpdate::AgentThoughtChunk(conversation.chunk(path, text))]
+                }
+                _ => Vec::new(),
+            },
+            Event::Discard { path, .. } => match self.conversations.get_mut(path) {
+                // What was sent can't be taken back.
+                Some(conversation) if conversation.streamed => {
+                    conversation.streamed = false;
+                    conversation.answers += 1;
+                    vec![message("\n\n*(The answer broke off. It is asked for again.)*\n\n")]
+                }
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// What a chat held up to its head, for a client that has not seen it. What was undone is not in it.
+    pub(crate) fn replay(&mut self, records: &[Record]) -> Vec<SessionUpdate> {
+        let mut updates = Vec::new();
+        // For each conversation the numbers of the user's messages, and where they stand.
+        let mut said: BTreeMap<&CallPath, Vec<(u32, usize)>> = BTreeMap::new();
+        for record in records {
+            let path = &record.path;
+            match &record.body {
+                RecordKind::ConversationStarted { message, with_user: true, .. } => {
+                    self.record(record, Time::Before);
+                    if path.depth() == 0 {
+                        said.entry(path).or_default().push((0, updates.len()));
+                        updates.push(user(&message.text()));
+                    }
+                }
+                RecordKind::Answered(Given { answer, .. }) if self.conversations.contains_key(path) => {
+                    let StepName::Message(number) = record.step else { continue };
+                    let places = said.entry(path).or_default();
+                    match answer {
+                        Answer::Give { value } => {
+                            places.push((number, updates.len()));
+                            updates.push(user(&show(value)));
+                        }
+                        Answer::Undo { message } => {
+                            if let Some(at) = places.iter().position(|(number, _)| number == message) {
+                                updates.truncate(places[at].1);
+                                places.truncate(at);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+                _ => updates.extend(self.record(record, Time::Before)),
+            }
+        }
+        updates
+    }
+
+    /// The call that a question is about, as the client shows it.
+    pub(crate) fn asks(&mut self, path: &CallPath, approval: &Approval) -> Option<&Call> {
+        let call = self.calls.get_mut(path)?;
+        if let Some(preview) = &approval.preview {
+            call.previews(preview);
+        }
+        Some(call)
+    }
+
+    /// The call at that place, if it is under way.
+    pub(crate) fn call(&self, path: &CallPath) -> Option<&Call> {
+        self.calls.get(path)
+    }
+
+    fn record(&mut self, record: &Record, time: Time) -> Vec<SessionUpdate> {
+        let path = &record.path;
+        match &record.body {
+            RecordKind::ConversationStarted { worker, with_user, .. } => {
+                self.workers.insert(path.clone(), Arc::clone(worker));
+                if !with_user {
+                    return Vec::new();
+                }
+                let conversation = Conversation { streamed: false, answers: 0 };
+                self.conversations.insert(path.clone(), conversation);
+                match path.depth() {
+                    0 => Vec::new(),
+                    _ => vec![message(&format!(
+                        "\n\n*{worker} talks to you. `/done` ends this conversation.*\n\n"
+                    ))],
+                }
+            }
+            RecordKind::ModelAnswered { message, .. } => {
+                let Some(conversation) = self.conversations.get_mut(path) else { return Vec::new() };
+                let text = message.text();
+                let unseen = !conversation.streamed && !text.trim().is_empty();
+                let chunk = unseen.then(|| SessionUpdate::AgentMessageChunk(conversation.chunk(path, &text)));
+                conversation.streamed = false;
+                conversation.answers += 1;
+                chunk.into_iter().collect()
+            }
+            RecordKind::CallStarted { function, source, input, .. } if path.depth() > 0 => {
+                let caller = path.parent().filter(|parent| parent.depth() > 0);
+                let caller = caller.and_then(|caller| self.workers.get(&caller).cloned());
+                let call = Call::new(caller, Arc::clone(function), source.clone(), Arc::clone(input));
+                let shown = ToolCall::new(path.to_string(), call.title()).name(function.to_string());
+                let shown = shown.kind(call.kind()).raw_input(call.input()).content(diff(&call));
+                self.calls.insert(path.clone(), call);
+                vec![SessionUpdate::ToolCall(shown)]
+            }
+            RecordKind::LinksFollowed { places, .. } => {
+                let Some(call) = self.calls.get_mut(path) else { return Vec::new() };
+                call.touches(places);
+                let fields = ToolCallUpdateFields::new().locations(call.locations()).content(diff(call));
+                vec![update(path, fields)]
+            }
+            // The question of a call that a resumed run asks again shows the same change.
+            RecordKind::Asked(Question::Approval(approval)) if time == Time::Before => {
+                self.asks(path, approval);
+                Vec::new()
+            }
+            RecordKind::ToolStarted { .. } => {
+                let Some(call) = self.calls.get(path) else { return Vec::new() };
+                let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
+                vec![update(path, fields.title(call.title()).content(diff(call)))]
+            }
+            RecordKind::ToolEnded { ending, .. } | RecordKind::CallEnded { ending, .. } => {
+                self.ended(path, ending)
+            }
+            RecordKind::ModelFailed { error } if time == Time::Now => thought(&error.message),
+            RecordKind::Note { text } if time == Time::Now => thought(text),
+            _ => Vec::new(),
+        }
+    }
+
+    fn ended(&mut self, path: &CallPath, ending: &Ending) -> Vec<SessionUpdate> {
+        let (status, text) = match ending {
+            Ending::Output(value) => (ToolCallStatus::Completed, output_text(value, true)),
+            Ending::Failure(failure) => (ToolCallStatus::Failed, failure.message.clone()),
+            Ending::Suspended => return Vec::new(),
+        };
+        let Some(call) = self.calls.remove(path) else { return Vec::new() };
+        self.conversations.remove(path);
+        let content = match diff(&call) {
+            // A diff says it all, if the change was made.
+            diff if !diff.is_empty() && status == ToolCallStatus::Completed => diff,
+            _ => vec![text_content(&visible::start(&visible::text(&text), RESULT))],
+        };
+        vec![update(path, ToolCallUpdateFields::new().title(call.title()).status(status).content(content))]
+    }
+}
+
+impl Conversation {
+    fn chunk(&self, path: &CallPath, text: &str) -> ContentChunk {
+        chunk(text).message_id(MessageId::new(format!("{path}:{}", self.answers)))
+    }
+}
+
+fn diff(call: &Call) -> Vec<ToolCallContent> {
+    call.diff().map(ToolCallContent::from).into_iter().collect()
+}
+
+/// Text as the content of a call.
+pub(crate) fn text_content(text: &str) -> ToolCallContent {
+    ToolCallContent::from(ContentBlock::Text(TextContent::new(text)))
+}
+
+fn update(path: &CallPath, fields: ToolCallUpdateFields) -> SessionUpdate {
+    SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(path.to_string(), fields))
+}
+
+fn chunk(text: &str) -> ContentChunk {
+    ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
+}
+
+fn user(text: &str) -> SessionUpdate {
+    SessionUpdate::UserMessageChunk(chunk(text))
+}
+
+fn thought(text: &str) -> Vec<SessionUpdate> {
+    vec![SessionUpdate::AgentThoughtChunk(chunk(&format!("{text}\n")))]
+}
+
+/// Words of llm-do itself.
+pub(crate) fn message(text: &str) -> SessionUpdate {
+    SessionUpdate::AgentMessageChunk(chunk(text))
+}
