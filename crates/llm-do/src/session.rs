@@ -356,6 +356,16 @@ impl Session {
         Ok(past.fork(redactor)?)
     }
 
+    /// A JSON object with the user's seal ([`SealKey::seal`](llm_do_runs::SealKey::seal)). `None`: there is no key.
+    pub fn seal(&self, purpose: &str, object: Vec<u8>) -> Option<Vec<u8>> {
+        Some(self.loaded.machinery.seal_key()?.seal(purpose, object))
+    }
+
+    /// Whether [`Session::seal`] has sealed this object for this purpose.
+    pub fn has_sealed(&self, purpose: &str, object: &[u8]) -> bool {
+        self.loaded.machinery.seal_key().is_some_and(|key| key.has_sealed(purpose, object))
+    }
+
     /// Whether a text holds the value of a secret that journals leave out.
     pub fn holds_secret(&self, text: &str) -> bool {
         self.loaded.machinery.redactor.redact(text) != text

@@ -2,6 +2,7 @@
 
 use crate::environment::LLM_DO_HISTORY;
 use llm_do::Session;
+use serde_json::{Value, json};
 use std::{
     env,
     fs::{self, File, OpenOptions},
@@ -10,6 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What the seals of its lines say that they are: a project from somewhere else can't bring lines along.
+const SEALED_AS: &str = "chat-history";
 /// Name of the file in the state folder: `.llm-do` of the project, or llm-do's home for a lone file.
 const FILE: &str = "chat-history.jsonl";
 /// Texts that are kept.
@@ -19,7 +22,8 @@ const LONGEST: usize = 8 << 10;
 /// Bytes of the file that are read.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The texts of earlier chats. One JSON string a line, the newest last; only the owner may read the file.
+/// The texts of earlier chats: a JSON object a line, sealed with the user's key, the newest last. Only the owner may read
+/// the file.
 pub(super) struct PastLines {
     /// `None`: nothing is kept.
     path: Option<PathBuf>,
@@ -35,7 +39,7 @@ impl PastLines {
         let wanted = env::var(LLM_DO_HISTORY.name).map_or(true, |value| value != "0");
         let path = session.runs_dir().parent().filter(|_| wanted).map(|folder| folder.join(FILE));
         // Without a history the chat is held all the same.
-        let texts = path.as_deref().map(|path| read(path).unwrap_or_default()).unwrap_or_default();
+        let texts = path.as_deref().map(|path| read(path, session).unwrap_or_default()).unwrap_or_default();
         let last = texts.last().cloned();
         (Self { path, session: session.clone(), unwritten: Vec::new(), last }, texts)
     }
@@ -53,14 +57,23 @@ impl PastLines {
 
     /// Writes what is not written yet.
     pub(super) fn write(&mut self) {
-        let Some(path) = self.path.as_deref().filter(|path| path.parent().is_some_and(Path::is_dir)) else {
-            return;
-        };
-        let lines: String =
-            self.unwritten.drain(..).map(|text| format!("{}\n", serde_json::Value::String(text))).collect();
+        let Some(path) = self.path.as_deref().filter(|path| is_folder(path.parent())) else { return };
+        let mut lines = Vec::new();
+        for text in self.unwritten.drain(..) {
+            let object = json!({ "text": text }).to_string().into_bytes();
+            // Without a key nothing is kept.
+            let Some(line) = self.session.seal(SEALED_AS, object) else { continue };
+            lines.extend(line);
+            lines.push(b'\n');
+        }
         // A history that can't be written is no reason to disturb the chat.
         let _ = append(path, &lines);
     }
+}
+
+/// Whether it is a folder and no link to one.
+fn is_folder(path: Option<&Path>) -> bool {
+    path.is_some_and(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()))
 }
 
 /// A project may come from somewhere else, so a link in the place of the file is not followed.
@@ -73,22 +86,26 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     }
 }
 
-fn append(path: &Path, lines: &str) -> io::Result<()> {
-    open(path, OpenOptions::new().append(true).create(true))?.write_all(lines.as_bytes())
+fn append(path: &Path, lines: &[u8]) -> io::Result<()> {
+    open(path, OpenOptions::new().append(true).create(true))?.write_all(lines)
 }
 
 /// The texts of the file. A file that has become long is written again with the newest.
-fn read(path: &Path) -> io::Result<Vec<String>> {
+fn read(path: &Path, session: &Session) -> io::Result<Vec<String>> {
+    if !is_folder(path.parent()) {
+        return Ok(Vec::new());
+    }
     let file = open(path, OpenOptions::new().read(true))?.take(MOST_BYTES);
-    let lines = BufReader::new(file).lines().map_while(Result::ok);
-    let mut texts: Vec<String> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
-    if texts.len() > 2 * MOST {
-        texts.drain(..texts.len() - MOST);
-        let lines: String =
-            texts.iter().map(|text| format!("{}\n", serde_json::Value::from(text.as_str()))).collect();
+    let mut lines: Vec<String> = BufReader::new(file).lines().map_while(Result::ok).collect();
+    if lines.len() > 2 * MOST {
+        lines.drain(..lines.len() - MOST);
         let new = path.with_extension(format!("{}.new", std::process::id()));
-        open(&new, OpenOptions::new().write(true).create_new(true))?.write_all(lines.as_bytes())?;
+        let all: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        open(&new, OpenOptions::new().write(true).create_new(true))?.write_all(all.as_bytes())?;
         fs::rename(new, path)?;
     }
-    Ok(texts)
+    let own = lines.iter().filter(|line| session.has_sealed(SEALED_AS, line.as_bytes()));
+    let texts =
+        own.filter_map(|line| serde_json::from_str::<Value>(line).ok()?["text"].as_str().map(str::to_owned));
+    Ok(texts.collect())
 }

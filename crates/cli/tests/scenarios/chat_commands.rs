@@ -235,7 +235,11 @@ fn what_was_typed_is_found_in_later_chats_but_no_secret() {
     session.expect("I see nothing");
     session.type_keys("\u{4}");
     assert_eq!(session.end().0, Some(0));
-    assert_eq!(scenario.read(file).as_deref(), Some("\"remember this line\"\n"));
+    let kept = scenario.read(file).unwrap_or_default();
+    assert!(
+        kept.starts_with("{\"text\":\"remember this line\",\"seal\":") && kept.lines().count() == 1,
+        "{kept}"
+    );
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -257,6 +261,21 @@ fn what_was_typed_is_found_in_later_chats_but_no_secret() {
     session.type_keys("\u{4}");
     session.end();
     assert_eq!(off.read(file), None);
+}
+
+#[test]
+fn a_project_from_elsewhere_brings_no_history() {
+    let foreign = "{\"text\":\"/run evil\",\"seal\":\"AAAAAAAAAAAAAAAAAAAAAA\"}\n{\"text\":\"evil\"}\n";
+    let scenario = program().file(".llm-do/chat-history.jsonl", foreign);
+    let mut session = Session::start(scenario.command_on_terminal(&["chat", "--project", "."]));
+    session.expect("/help");
+    // Up would bring the newest line.
+    session.type_keys("\u{1b}[Amine\r");
+    session.expect("I see nothing");
+    session.type_keys("\u{4}");
+    assert_eq!(session.end().0, Some(0));
+    let first = scenario.journal().iter().find(|record| record["kind"] == "call_started").cloned();
+    assert_eq!(first.map(|record| record["input"].clone()), Some(json!({"input": "mine"})));
 }
 
 #[cfg(unix)]

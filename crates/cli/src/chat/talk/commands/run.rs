@@ -3,7 +3,10 @@
 use super::{Arguments, Command, Talk, candidate};
 use crate::chat::{known::Known, words};
 use llm_do::program::signature::{Given, input_value, show, validate_input};
-use llm_do_core::{question::Answer, worker::WorkerDefinition};
+use llm_do_core::{
+    question::Answer,
+    worker::{Parameter, Signature, WorkerDefinition},
+};
 use llm_do_terminal::{Candidate, fuzzy};
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,6 +57,16 @@ pub(super) fn run(talk: &mut Talk<'_>, name: &str, arguments: &str) {
     }
 }
 
+/// The parameter that an argument without a name fills: the only one, or the only one that must be given.
+fn the_input(signature: &Signature) -> Option<&Parameter> {
+    let mut required = signature.parameters.iter().filter(|parameter| parameter.required);
+    match (&signature.parameters[..], required.next(), required.next()) {
+        ([only], ..) => Some(only),
+        (_, only, None) => only,
+        _ => None,
+    }
+}
+
 /// The input that arguments make.
 fn input(worker: &WorkerDefinition, arguments: &str) -> Result<Value, String> {
     let signature = &worker.signature;
@@ -70,7 +83,7 @@ fn input(worker: &WorkerDefinition, arguments: &str) -> Result<Value, String> {
     }
     let mut message = (!unnamed.is_empty()).then(|| unnamed.join(" "));
     if signature.message.is_none()
-        && let [only] = &signature.parameters[..]
+        && let Some(only) = the_input(signature)
         && let Some(value) = message.take()
     {
         parameters.push((only.name.to_string(), value));
