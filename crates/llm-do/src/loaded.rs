@@ -178,11 +178,6 @@ impl Loaded {
         &self.program
     }
 
-    /// Whether the operator has named the worker that it starts with.
-    pub(crate) fn names_worker(&self) -> bool {
-        !matches!(self.source.start, Start::Entry(None))
-    }
-
     /// Warnings of the loader.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings

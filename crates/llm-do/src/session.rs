@@ -31,7 +31,7 @@ use llm_do_core::{
     worker::{BoundPath, ModelChoice, WorkerDefinition},
 };
 use llm_do_program::{
-    BindError, Diagnostic, Program,
+    BindError, Diagnostic, Program, Start as ProgramStart, exports,
     signature::{self, Given},
 };
 use llm_do_runs::{EventSink, JournalWriter, LocalDriver, NewRunId};
@@ -136,6 +136,30 @@ impl Session {
         loaded.grant(options, ModelSource::Providers)?.open()
     }
 
+    /// Opens the workers of a program that others may call, each as the entry of a session: those that its manifest exports.
+    /// The entry alone where it exports none, or where the settings name a worker.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_exported(settings: Settings) -> Result<Vec<Self>, Problem> {
+        let options = settings.run.clone();
+        let mut located = Located::find(settings)?;
+        let source = &mut located.target.source;
+        let exports = match source.start {
+            ProgramStart::Entry(None) => exports(source),
+            _ => Vec::new(),
+        };
+        if let Some(first) = exports.first() {
+            source.start = ProgramStart::Entry(Some(first.clone()));
+            located.settings.request.entry = Some(first.clone());
+        }
+        let loaded = located.load(Effects::Allowed, &options)?;
+        let first = loaded.grant(options, ModelSource::Providers)?.open()?;
+        let others: Vec<Self> =
+            exports.iter().skip(1).map(|id| first.worker(id)).collect::<Result<_, _>>()?;
+        Ok([vec![first], others].concat())
+    }
+
     /// The same program with another worker as the entry, and the same options.
     ///
     /// # Errors
@@ -152,22 +176,6 @@ impl Session {
     /// The program asks for what these options don't grant, or a model can't be used.
     pub fn with_options(&self, options: RunOptions) -> Result<Self, Problem> {
         self.loaded.grant(options, self.opened.source.clone())?.open()
-    }
-
-    /// The workers that others may call, each as the entry of a session: those that the manifest exports. The entry alone
-    /// where it exports none, or where the operator has named a worker.
-    ///
-    /// # Errors
-    /// As [`Session::worker`].
-    pub fn exported(&self) -> Result<Vec<Self>, Problem> {
-        let exports = match self.loaded.names_worker() {
-            true => Vec::new(),
-            false => self.program().exports(),
-        };
-        if exports.is_empty() {
-            return Ok(vec![self.clone()]);
-        }
-        exports.iter().map(|id| self.worker(id)).collect()
     }
 
     /// The most that a run can do outside of its conversations.

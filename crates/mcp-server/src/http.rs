@@ -4,7 +4,7 @@ use crate::{server::Server, state::NoKey};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, combinators::BoxBody};
 use hyper::{
     Request, Response, StatusCode,
-    body::{Bytes, Incoming},
+    body::{Body as _, Bytes, Incoming},
     header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE},
     server::conn::http1,
     service::service_fn,
@@ -26,6 +26,7 @@ use tokio::{
 const PATH: &str = "/mcp";
 /// Largest body of a request, in bytes.
 const LARGEST_BODY: usize = 16 << 20;
+const TOO_LARGE: &str = "the body is larger than 16 MiB";
 /// How long the head of a request, and its body, may take to arrive.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 const BODY_WITHIN: Duration = Duration::from_secs(30);
@@ -205,10 +206,13 @@ async fn answer(request: Request<Incoming>, service: &Service, token: &Token) ->
         return response;
     }
     let (head, body) = request.into_parts();
+    if body.size_hint().lower() > LARGEST_BODY as u64 {
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE);
+    }
     let body = match timeout(BODY_WITHIN, Limited::new(body, LARGEST_BODY).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 16 MiB");
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE);
         }
         Ok(Err(_)) => return refusal(StatusCode::BAD_REQUEST, "the body can't be read"),
         Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "the body did not arrive within 30 s"),

@@ -11,7 +11,10 @@ use llm_do::{
     runs::Canceller,
 };
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::watch;
@@ -26,6 +29,7 @@ pub(crate) struct LiveRun {
     questions: Arc<OpenQuestions>,
     progress: watch::Receiver<Progress>,
     ended: watch::Receiver<Option<Arc<Report>>>,
+    refused: AtomicUsize,
     attached: Mutex<Attachments>,
 }
 
@@ -53,10 +57,9 @@ impl LiveRun {
     /// As [`Session::start`].
     pub(crate) fn start(session: &Session, input: &Input) -> Result<Arc<Self>, Problem> {
         let questions = Arc::new(OpenQuestions::default());
-        let can_ask = session.options().can_ask;
-        let operator = can_ask.then(|| Arc::new(Putting(Arc::clone(&questions))) as Arc<dyn Operator>);
+        let operator: Arc<dyn Operator> = Arc::new(Putting(Arc::clone(&questions)));
         let (watching, progress) = Watching::new();
-        let run = session.start(input, operator, Some(Arc::new(watching)))?;
+        let run = session.start(input, Some(operator), Some(Arc::new(watching)))?;
         let (ending, ended) = watch::channel(None);
         let live = Self {
             id: Arc::clone(run.id()),
@@ -64,6 +67,7 @@ impl LiveRun {
             questions,
             progress,
             ended,
+            refused: AtomicUsize::new(0),
             attached: Mutex::default(),
         };
         tokio::spawn(async move {
@@ -83,6 +87,16 @@ impl LiveRun {
         &self.questions
     }
 
+    /// Counts a question that was refused because a client can't ask its user.
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of these questions.
+    pub(crate) fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
+    }
+
     /// What it is doing.
     pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
@@ -93,8 +107,8 @@ impl LiveRun {
         self.ended.borrow().is_some()
     }
 
-    /// Waits until it has ended or, if `asks` is set, asks something.
-    pub(crate) async fn next(&self, asks: bool) -> Next {
+    /// Waits until it has ended or asks something.
+    pub(crate) async fn next(&self) -> Next {
         let mut ended = self.ended.clone();
         let mut questions = self.questions.subscribe();
         loop {
@@ -103,7 +117,7 @@ impl LiveRun {
             }
             questions.borrow_and_update();
             let waiting = self.questions.waiting();
-            if asks && !waiting.is_empty() {
+            if !waiting.is_empty() {
                 return Next::Asks(waiting);
             }
             tokio::select! {

@@ -21,7 +21,7 @@ pub(crate) const RUN_META: &str = "llm-do/run";
 pub(crate) fn result(
     report: &Report,
     tool: &ServedTool,
-    refuses: bool,
+    refused: usize,
     project: Option<&Path>,
 ) -> CallToolResult {
     let mut result = match &report.end {
@@ -41,8 +41,8 @@ pub(crate) fn result(
         }
         End::Suspended(waiting) => error(suspended(&report.run, waiting, project)),
     };
-    if refuses && report.counts.refused > 0 {
-        result.content.push(ContentBlock::text(refused(report.counts.refused)));
+    if refused > 0 {
+        result.content.push(ContentBlock::text(refusals(refused)));
     }
     let mut meta = MetaObject::new();
     meta.insert(RUN_META.into(), json!(report.run));
@@ -105,10 +105,10 @@ fn command(what: &str, run: &str, project: Option<&Path>) -> String {
     }
 }
 
-fn refused(count: u32) -> String {
-    let calls = if count == 1 { "1 call was" } else { &format!("{count} calls were") };
+fn refusals(count: usize) -> String {
+    let asked = if count == 1 { "1 question was" } else { &format!("{count} questions were") };
     format!(
-        "{calls} refused. This client can't ask its user for approvals. The operator of the server can start it with \
-         `--approval defer`: then the run waits, and the result says which command answers."
+        "{asked} refused, because this client can't ask its user. The operator of the server can allow calls with `--allow`, or \
+         start it with `--approval defer`: then the run waits, and the result says which command answers."
     )
 }

@@ -11,7 +11,7 @@ use rmcp::{
     model::{ProgressNotificationParam, ProgressToken},
     service::Peer,
 };
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Least time between two notifications of one request.
@@ -83,19 +83,33 @@ impl Progress {
     }
 }
 
-/// Tells a client about the progress of a run until it is dropped. Never ends by itself.
-pub(crate) async fn report(
+/// Does some work, and tells a client meanwhile about the progress of a run. Each notification has been sent before the work
+/// goes on, so that none comes after the result.
+pub(crate) async fn reporting<T>(
     mut progress: watch::Receiver<Progress>,
     token: Option<ProgressToken>,
-    peer: Peer<RoleServer>,
-) {
-    if let Some(token) = token {
-        while progress.changed().await.is_ok() {
-            let notification = progress.borrow_and_update().notification(token.clone());
-            // Without the client there is no one to tell, and the request ends by itself.
-            let _ = peer.notify_progress(notification).await;
-            tokio::time::sleep(PACE).await;
+    peer: &Peer<RoleServer>,
+    work: impl Future<Output = T>,
+) -> T {
+    let Some(token) = token else { return work.await };
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            changed = progress.changed() => {
+                if changed.is_err() {
+                    return work.await;
+                }
+                let notification = progress.borrow_and_update().notification(token.clone());
+                // A client that has gone hears nothing, and its request ends by itself.
+                let _ = peer.notify_progress(notification).await;
+            }
+            done = &mut work => return done,
+        }
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = tokio::time::sleep(PACE) => {}
         }
     }
-    std::future::pending::<()>().await;
 }

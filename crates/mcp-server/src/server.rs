@@ -4,7 +4,7 @@ use crate::{
     ServeError, ask,
     live::{Attached, LiveRun, Next},
     outcome,
-    progress::report,
+    progress::reporting,
     runs::{NotStarted, Runs},
     state::{Fingerprint, Round, Seal},
     tool::ServedTool,
@@ -34,6 +34,8 @@ use std::{
 pub const IDEMPOTENCY_META: &str = "llm-do/idempotency-key";
 /// How often a question is asked whose form comes back wrong. Then it counts as refused.
 const MOST_ATTEMPTS: usize = 3;
+/// Why a question is refused in the place of a user who can't be asked.
+const CANNOT_ASK: &str = "the client that called can't ask its user";
 /// Most characters of a client's name in records.
 const LONGEST_NAME: usize = 60;
 
@@ -80,14 +82,13 @@ impl Asking {
 }
 
 impl Server {
-    /// A server for the workers that the program of this session exports.
+    /// A server for the entries of these sessions, which are of one program, as [`Session::open_exported`] gives them.
     ///
     /// # Errors
     /// A worker can't be opened, or two have the same name as tools.
-    pub fn new(session: &Session, log: Log) -> Result<Self, ServeError> {
-        let exported = session.exported().map_err(|problem| ServeError::Problem(Box::new(problem)))?;
+    pub fn new(sessions: &[Session], log: Log) -> Result<Self, ServeError> {
         let mut tools = BTreeMap::<String, ServedTool>::new();
-        for session in &exported {
+        for session in sessions {
             let tool = ServedTool::new(session)?;
             let name = tool.tool.name.to_string();
             if let Some(other) = tools.get(&name) {
@@ -96,14 +97,10 @@ impl Server {
             }
             tools.insert(name, tool);
         }
-        let root = Path::new(session.program().root().as_str());
-        let is_project = session.runs_dir() == root.join(".llm-do").join("runs");
-        let name = session.program().manifest().name.clone();
-        let name = name.or_else(|| Some(root.file_name()?.to_string_lossy().into_owned()));
         Ok(Self(Arc::new(Inner {
-            name: name.unwrap_or_else(|| "llm-do".into()),
+            name: sessions.first().and_then(name).unwrap_or_else(|| "llm-do".into()),
             tools,
-            project: is_project.then(|| root.to_owned()),
+            project: sessions.first().and_then(project),
             runs: Runs::default(),
             seal: Seal::new()?,
             log,
@@ -125,11 +122,6 @@ impl Server {
         (self.0.log)(line);
     }
 
-    fn result(&self, report: &llm_do::Report, tool: &ServedTool, asking: Asking) -> CallToolResult {
-        let refuses = asking == Asking::No && tool.session(false).denies_unattended();
-        outcome::result(report, tool, refuses, self.0.project.as_deref())
-    }
-
     /// The run of a call: a new one, that of an earlier call with the same key, or the one whose questions it answers.
     fn run(
         &self,
@@ -149,9 +141,8 @@ impl Server {
             return Ok(Ok(run));
         }
         let input = Input { json: Some(call.arguments.clone()), ..Input::default() };
-        let session = call.tool.session(call.asking != Asking::No);
         let start = || {
-            let run = LiveRun::start(session, &input)?;
+            let run = LiveRun::start(&call.tool.session, &input)?;
             self.log(&format!("{}: run {}", call.tool.tool.name, run.id()));
             Ok(run)
         };
@@ -196,9 +187,18 @@ impl Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let mut attempts = 0;
         loop {
-            match run.next(call.asking != Asking::No).await {
-                Next::Ended(report) => return Ok(self.result(&report, call.tool, call.asking).into()),
+            match run.next().await {
+                Next::Ended(report) => {
+                    let project = self.0.project.as_deref();
+                    return Ok(outcome::result(&report, call.tool, run.refused(), project).into());
+                }
                 Next::Lost => return Err(ErrorData::internal_error("the run came to no end", None)),
+                Next::Asks(waiting) if call.asking == Asking::No => {
+                    for waiting in &waiting {
+                        run.count_refused();
+                        self.give(run, waiting, ask::refusal(&waiting.question, Some(CANNOT_ASK)), call);
+                    }
+                }
                 Next::Asks(waiting) if call.asking == Asking::Rounds => {
                     let response = self.round(run, &waiting, call)?;
                     attached.park();
@@ -261,6 +261,19 @@ impl Server {
         });
         Ok(InputRequiredResult::new(Some(requests.collect()), Some(state)).into())
     }
+}
+
+/// The name of a program: its manifest's, else that of its folder.
+fn name(session: &Session) -> Option<String> {
+    let program = session.program();
+    let folder = || Some(Path::new(program.root().as_str()).file_name()?.to_string_lossy().into_owned());
+    program.manifest().name.clone().or_else(folder)
+}
+
+/// The folder that commands about the runs need, if the program is a project.
+fn project(session: &Session) -> Option<PathBuf> {
+    let root = Path::new(session.program().root().as_str());
+    (session.runs_dir() == root.join(".llm-do").join("runs")).then(|| root.to_owned())
 }
 
 /// A `tools/call` request.
@@ -326,16 +339,15 @@ impl ServerHandler for Server {
         // Dropped without a result, it cancels the run.
         let attached = run.attach();
         let token = context.meta.get_progress_token();
+        let following = self.follow(attached, &run, &call, &context);
+        let following = reporting(run.progress(), token, &context.peer, following);
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
                 self.log(&format!("run {}: the client has cancelled the call", run.id()));
                 Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, "the call was cancelled", None))
             }
-            response = self.follow(attached, &run, &call, &context) => response,
-            () = report(run.progress(), token, context.peer.clone()) => {
-                Err(ErrorData::internal_error("the run came to no end", None))
-            }
+            response = following => response,
         }
     }
 }

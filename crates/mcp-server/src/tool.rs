@@ -17,10 +17,8 @@ const NOT_FOR_CLIENTS: [&str; 2] = ["instructions", "attachments"];
 pub(crate) struct ServedTool {
     /// How clients see it.
     pub(crate) tool: Tool,
-    /// For clients that can ask their user.
-    attended: Session,
-    /// For all others.
-    unattended: Session,
+    /// What a call is a run of.
+    pub(crate) session: Session,
 }
 
 impl ServedTool {
@@ -29,10 +27,10 @@ impl ServedTool {
     /// # Errors
     /// A model of the session can't be used.
     pub(crate) fn new(session: &Session) -> Result<Self, ServeError> {
-        let with = |can_ask| {
-            let options = RunOptions { can_ask, untrusted_input: true, ..session.options().clone() };
-            session.with_options(options).map_err(|problem| ServeError::Problem(Box::new(problem)))
-        };
+        // A client that can't ask its user refuses: the model is told why, and the result counts it.
+        let options = RunOptions { can_ask: true, untrusted_input: true, ..session.options().clone() };
+        let session =
+            session.with_options(options).map_err(|problem| ServeError::Problem(Box::new(problem)))?;
         let worker = session.entry();
         let name = tool_name(&worker.id);
         let description = worker.description.as_ref().map(|text| text.to_string().into());
@@ -41,27 +39,22 @@ impl ServedTool {
         if let Some(Value::Object(schema)) = worker.returns.as_ref().map(|schema| schema.value().as_ref()) {
             tool = tool.with_raw_output_schema(Arc::new(schema.clone()));
         }
-        Ok(Self { tool, attended: with(true)?, unattended: with(false)? })
-    }
-
-    /// The session for a client that can or can't ask its user.
-    pub(crate) fn session(&self, can_ask: bool) -> &Session {
-        if can_ask { &self.attended } else { &self.unattended }
+        Ok(Self { tool, session })
     }
 
     /// ID of the worker.
     pub(crate) fn worker(&self) -> &Arc<str> {
-        &self.attended.entry().id
+        &self.session.entry().id
     }
 
     /// Whether results are values of a declared type.
     pub(crate) fn is_typed(&self) -> bool {
-        self.attended.entry().returns.is_some()
+        self.session.entry().returns.is_some()
     }
 
     /// The argument that only callers inside a program can pass, if there is one among these.
     pub(crate) fn not_for_clients(&self, arguments: &JsonObject) -> Option<&'static str> {
-        let worker = self.attended.entry();
+        let worker = self.session.entry();
         NOT_FOR_CLIENTS.into_iter().find(|name| arguments.contains_key(*name) && !declares(worker, name))
     }
 }

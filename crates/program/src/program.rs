@@ -393,11 +393,6 @@ impl Program {
         }
     }
 
-    /// IDs of the workers that the manifest exports, in its order.
-    pub fn exports(&self) -> Vec<String> {
-        self.package().exports().map(|(id, _)| id).collect()
-    }
-
     /// All workers of the program, sorted by ID: scans.
     pub fn workers(&self) -> &[WorkerFile] {
         self.listed.get_or_init(|| self.package().scan())

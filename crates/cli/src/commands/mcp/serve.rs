@@ -6,12 +6,13 @@ use crate::{
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{NotReady, said, settings},
-    program::only_target,
+    program::{findings, only_target},
     render::Output,
 };
 use llm_do::Session;
 use llm_do_mcp_server::{BadToken, Http, ServeError, Server, Token, serve_stdio};
 use std::{
+    collections::BTreeSet,
     env, fs, io,
     net::SocketAddr,
     path::Path,
@@ -37,16 +38,22 @@ pub(super) fn run(args: &ServeArgs, output: &Output) -> Result<Exit, Complaint> 
     }
     let interrupts = Interrupts::listen(None)
         .map_err(|error| Complaint::failed(format!("cannot listen to signals: {error}")))?;
-    let session = match opened(args) {
-        Ok(session) => session,
+    let sessions = match opened(args) {
+        Ok(sessions) => sessions,
         Err(not_ready) => return Ok(said(not_ready, output)),
     };
-    say(&session, output);
+    // Workers of one program mostly have the same warnings.
+    let mut said_before = BTreeSet::new();
+    for session in &sessions {
+        if said_before.insert(findings(session.warnings(), output.err)) {
+            say(session, output);
+        }
+    }
     let log = {
         let output = output.clone();
         Arc::new(move |line: &str| output.note(line))
     };
-    let server = match Server::new(&session, log) {
+    let server = match Server::new(&sessions, log) {
         Ok(server) => server,
         Err(ServeError::Problem(problem)) => return Ok(said((*problem).into(), output)),
         Err(error) => return Err(Complaint::wrong(error.to_string())),
@@ -89,7 +96,7 @@ impl Stop {
     }
 }
 
-fn opened(args: &ServeArgs) -> Result<Session, NotReady> {
+fn opened(args: &ServeArgs) -> Result<Vec<Session>, NotReady> {
     let mut words = only_target(args.target.as_deref()).into_iter();
     let run = RunArgs {
         first: words.next(),
@@ -100,7 +107,7 @@ fn opened(args: &ServeArgs) -> Result<Session, NotReady> {
         budget: args.budget.clone(),
         ..RunArgs::default()
     };
-    Ok(Session::open(settings(&run)?)?)
+    Ok(Session::open_exported(settings(&run)?)?)
 }
 
 async fn stdio(server: Server, stopped: &Stop, output: &Output) -> Result<(), Complaint> {
