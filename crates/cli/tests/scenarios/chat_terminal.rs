@@ -282,7 +282,7 @@ fn control_c_clears_the_draft_then_stops_the_answer_then_hints() {
     session.expect("/help");
     // Idle.
     session.type_keys("\u{3}");
-    session.expect("Ctrl-D or /exit leaves the chat");
+    session.expect("Ctrl-D ends the chat");
     session.type_keys("go\r");
     session.expect("answering");
     // A draft while an answer is made: the draft goes, the answer does not.
