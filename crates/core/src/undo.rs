@@ -31,6 +31,8 @@ pub enum SideEffect {
 pub struct UndoneFile {
     /// Virtual path, as the first of the calls named it.
     pub path: Arc<str>,
+    /// Its real place: calls with different mounts give places the same path.
+    pub place: Place,
     /// Whether it can be, or was, restored.
     pub state: Restoration,
     /// The change that restoring makes.

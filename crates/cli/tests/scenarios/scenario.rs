@@ -162,6 +162,23 @@ fn journal(folder: &Path) -> Vec<serde_json::Value> {
     lines(&fs::read_to_string(newest.join("journal.jsonl")).expect("a journal"))
 }
 
+/// The whole records of the newest run in a folder, which may be running or killed; none if there is no run.
+pub(crate) fn journal_in(folder: &Path) -> Vec<serde_json::Value> {
+    let Some(newest) = runs(folder).pop() else { return Vec::new() };
+    let text = fs::read_to_string(newest.join("journal.jsonl")).unwrap_or_default();
+    lines(text.rfind('\n').map_or("", |end| &text[..end]))
+}
+
+/// A file for `script:` with these answers. YAML takes some control characters only by their numbers.
+pub(crate) fn script(answers: &[serde_json::Value]) -> String {
+    let text = serde_json::json!({ "answers": answers }).to_string();
+    let by_number = |c: char| match u32::from(c) {
+        number @ 0x7f..=0x9f => format!("\\u{number:04x}"),
+        _ => c.to_string(),
+    };
+    text.chars().map(by_number).collect()
+}
+
 /// JSON lines.
 pub(crate) fn lines(text: &str) -> Vec<serde_json::Value> {
     text.lines()

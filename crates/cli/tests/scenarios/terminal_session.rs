@@ -56,7 +56,10 @@ impl Session {
         let size = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).expect("a size");
         let handle = || Stdio::from(line.try_clone().expect("a handle"));
-        command.stdin(handle()).stderr(handle()).env("TERM", "xterm-256color");
+        command.stdin(handle()).stderr(handle());
+        if !command.get_envs().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm-256color");
+        }
         if stdout {
             command.stdout(handle());
         }
@@ -87,6 +90,28 @@ impl Session {
     pub(crate) fn resize(&self, columns: u16) {
         let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.terminal, size).expect("a size");
+    }
+
+    /// Gives the terminal another size.
+    pub(crate) fn resize_to(&self, rows: u16, columns: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.terminal, size).expect("a size");
+    }
+
+    /// Waits until nothing has been written for a moment.
+    pub(crate) fn settle(&mut self) {
+        while self.written_within(Duration::from_millis(300)) > 0 {}
+    }
+
+    /// The bytes that are written within that time.
+    pub(crate) fn written_within(&mut self, time: Duration) -> usize {
+        let deadline = Instant::now() + time;
+        let mut written = 0;
+        while let Ok(bytes) = self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            written += bytes.len();
+            self.take(&bytes);
+        }
+        written
     }
 
     /// Types keys.
@@ -139,6 +164,12 @@ impl Session {
         self.child.id()
     }
 
+    /// Kills the process, which can't do anything about it.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        let _ = self.child.wait();
+    }
+
     /// Closes the terminal while the process runs, and waits for its end.
     #[track_caller]
     pub(crate) fn close(self) -> Option<i32> {
@@ -177,6 +208,14 @@ impl Session {
         self.expect(END);
         let shown = self.shown.strip_suffix(END).expect("nobody else writes").to_owned();
         (status.code(), shown)
+    }
+
+    /// As [`Self::end`], with the output as it was written.
+    #[track_caller]
+    pub(crate) fn end_raw(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().expect("a process");
+        self.settle();
+        (status.code(), String::from_utf8_lossy(&self.raw).into_owned())
     }
 
     fn take(&mut self, bytes: &[u8]) {

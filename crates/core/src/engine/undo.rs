@@ -110,13 +110,13 @@ impl Engine {
         if restorable.is_empty() || !self.asks_to_restore(frame, path, number, &restorable).await? {
             return Ok(());
         }
-        let nets = nets.iter().filter(|net| restorable.iter().any(|file| file.path == net.path));
+        let nets = nets.iter().filter(|net| restorable.iter().any(|file| file.place == net.place));
         let nets: Vec<_> = nets.collect();
         let restored = async {
             let mut files = Vec::new();
             for net in &nets {
                 let state = self.restore(net).await;
-                files.push(UndoneFile { path: Arc::clone(&net.path), state, preview: None });
+                files.push(file(net, state, None));
             }
             RecordKind::Restored { files }
         };
@@ -124,7 +124,7 @@ impl Engine {
         match self.undo_step(path, name.clone(), restored).await? {
             RecordKind::Restored { files } => {
                 let is_restored = |net: &&&NetChange| {
-                    files.iter().any(|file| file.path == net.path && file.state == Restoration::Restored)
+                    files.iter().any(|file| file.place == net.place && file.state == Restoration::Restored)
                 };
                 let places = nets.iter().filter(is_restored).map(|net| net.place.clone()).collect();
                 shared.restored(path, since, places).await;
@@ -183,7 +183,7 @@ impl Engine {
 
     /// Whether the file can be restored; `None` if it is as it was before.
     async fn undone(&self, net: &NetChange) -> Option<UndoneFile> {
-        let file = |state, preview| Some(UndoneFile { path: Arc::clone(&net.path), state, preview });
+        let file = |state, preview| Some(file(net, state, preview));
         let at = match locate(net) {
             Ok(at) => at,
             Err(reason) => return file(Restoration::Failed { reason }, None),
@@ -236,7 +236,7 @@ impl Engine {
         match FileState::at(&*self.host.files, &at).await {
             // An execution that was cut off has restored it.
             Some(now) if now == net.before => return Restoration::Restored,
-            Some(now) if now == net.after => {}
+            Some(now) if now == net.after && !net.interrupted => {}
             _ => return Restoration::Changed,
         }
         let done = match self.before(net) {
@@ -249,6 +249,10 @@ impl Engine {
             Err(error) => Restoration::Failed { reason: error.to_string().into() },
         }
     }
+}
+
+fn file(net: &NetChange, state: Restoration, preview: Option<Preview>) -> UndoneFile {
+    UndoneFile { path: Arc::clone(&net.path), place: net.place.clone(), state, preview }
 }
 
 /// The place of the change, within the authority of the call that made it, and nowhere else.
