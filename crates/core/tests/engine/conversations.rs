@@ -94,14 +94,16 @@ fn the_first_message_can_be_undone() {
 
 #[test]
 fn a_kept_result_joins_the_next_message_with_its_origin() {
-    let mut world = chat(&["one", "two"]).worker(worker("other"), vec![text("found"), text("again")]);
-    world.chat = true;
-    let call = || Answer::Run { worker: "other".into(), input: Arc::new(json!({"input": "look"})) };
+    let world = chat(&["one", "two"])
+        .worker(worker("other"), vec![text("found")])
+        .worker(worker("another"), vec![text("again")]);
+    let call =
+        |worker: &str| Answer::Run { worker: worker.into(), input: Arc::new(json!({"input": "look"})) };
     let ran = world
         .asking([
-            call(),
+            call("other"),
             Answer::Keep { message: 1 },
-            call(),
+            call("another"),
             Answer::Detach { message: 2 },
             Answer::Keep { message: 3 },
             Answer::Keep { message: 9 },
@@ -117,7 +119,7 @@ fn a_kept_result_joins_the_next_message_with_its_origin() {
             _ => None,
         })
         .collect();
-    assert_eq!(joined, [("result of other", "again")]);
+    assert_eq!(joined, [("result of another", "again")]);
 }
 
 #[test]
