@@ -83,7 +83,7 @@ fn call_is_a_run_whose_input_is_untrusted() {
     let journal = scenario.journal();
     assert_eq!(journal[0]["invocation"]["untrusted_input"], true);
     let started = journal.iter().find(|record| record["kind"] == "call_started").expect("a call");
-    assert_eq!(started["origins"], json!({"": "untrusted"}), "{started}");
+    assert_eq!(started["origins"], json!([{"at": "", "origin": "untrusted"}]), "{started}");
     assert_eq!(journal.last().expect("an end")["status"], "done");
 }
 
@@ -190,7 +190,6 @@ fn mistakes_of_the_operator_are_reported_before_anything_is_served() {
     let scenario = desk().file("workers/bad.worker", "---\nmodle: x\n---\nx\n");
     for (arguments, says) in [
         (&["mcp", "serve", "nowhere"][..], "nowhere"),
-        (&["mcp", "serve", ".", "--output", "stream-json"], "stdout carries the protocol"),
         (&["mcp", "serve", ".", "--operator", "fd:3"], "the client is asked"),
         (&["mcp", "serve", ".", "--entry", "bad"], "modle"),
         (&["mcp", "serve", ".", "--http", "0.0.0.0:0"], "loopback"),
@@ -200,6 +199,9 @@ fn mistakes_of_the_operator_are_reported_before_anything_is_served() {
         assert_eq!((told.code, told.stdout.as_str()), (Some(2), ""), "{told}");
         assert!(told.stderr.contains(says), "{told}");
     }
+    let told = scenario.run(&["mcp", "serve", ".", "--json"]);
+    assert_eq!(told.code, Some(2), "{told}");
+    assert!(told.stderr.contains("stdout carries the protocol"), "{told}");
 }
 
 /// How a run ended.

@@ -3,6 +3,7 @@
 use crate::{
     args::{Format, RunArgs, ServeArgs},
     commands::run::say,
+    environment::LLM_DO_MCP_TOKEN,
     exit::{Complaint, Exit},
     interrupt::Interrupts,
     opening::{NotReady, said, settings},
@@ -22,9 +23,6 @@ use std::{
     },
 };
 use tokio::sync::Notify;
-
-/// The variable with the token of clients.
-const TOKEN_VARIABLE: &str = "LLM_DO_MCP_TOKEN";
 
 /// Serves until the client has gone, or a signal ends the server.
 pub(super) fn run(args: &ServeArgs, output: &Output) -> Result<Exit, Complaint> {
@@ -142,14 +140,14 @@ fn names(server: &Server) -> String {
 
 /// The token of clients, and whether it is a new one.
 fn token(file: Option<&Path>) -> Result<(Token, bool), Complaint> {
-    let (text, from) = match (file, env::var(TOKEN_VARIABLE)) {
+    let (text, from) = match (file, env::var(LLM_DO_MCP_TOKEN.name)) {
         (Some(file), _) => {
             let read = fs::read_to_string(file);
             let text =
                 read.map_err(|error| Complaint::wrong(format!("--token-file {}: {error}", file.display())))?;
             (text, format!("--token-file {}", file.display()))
         }
-        (None, Ok(text)) => (text, TOKEN_VARIABLE.to_owned()),
+        (None, Ok(text)) => (text, LLM_DO_MCP_TOKEN.name.to_owned()),
         (None, Err(_)) => {
             let token = Token::generate().map_err(|error| Complaint::failed(error.to_string()))?;
             return Ok((token, true));
