@@ -17,6 +17,7 @@ use crate::{
     journal::{FORMAT, RecordKind, RunStatus, Runtime, UsedDefinition},
     ledger::{self, Account, Left},
     model::{Blob, Usage},
+    origin::Origins,
     outcome::{End, Failure, FailureKind, Halt, Outcome, Stop},
     schema::sha256,
     send::BoxFuture,
@@ -34,6 +35,8 @@ pub struct Launch {
     pub entry: Arc<WorkerDefinition>,
     /// Its input, complete and valid.
     pub input: Arc<Value>,
+    /// Where the input comes from: the operator, or somebody whose words are not the operator's.
+    pub input_origins: Origins,
     /// Files that the operator attaches.
     pub attachments: Vec<Blob>,
     /// What the call may touch.
@@ -192,7 +195,9 @@ impl Launch {
 
     async fn call_within(self, account: Option<Arc<Account>>) -> Result<Outcome, Halt> {
         let function = worker::function(&self.entry, &self.entry.id, false, None);
-        let frame = Frame::operator(Arc::new(self.authority)).with_input(&self.input).within(account);
+        let frame = Frame::operator(Arc::new(self.authority))
+            .with_input(&self.input, self.input_origins)
+            .within(account);
         let engine = Engine::new(self.context);
         let call = Call {
             path: CallPath::root(),
@@ -221,10 +226,10 @@ impl Launch {
     /// # Errors
     /// Why the run would fail before its first request, or that the entry has no such tool.
     pub async fn explain(self, tool: &str, arguments: &Value) -> Result<Explained, Failure> {
-        let Self { context, entry, input, authority, .. } = preview::discarding(self).0;
+        let Self { context, entry, input, input_origins, authority, .. } = preview::discarding(self).0;
         let (toolsets, run) = (Arc::clone(&context.toolsets), Arc::clone(&context.run));
         let engine = Engine::new(context);
-        let frame = Frame::operator(Arc::new(authority)).with_input(&input);
+        let frame = Frame::operator(Arc::new(authority)).with_input(&input, input_origins);
         let explained = worker::explain(&engine, &entry, &frame, &input, tool, arguments).await;
         toolsets.ended(&run).await;
         explained.map_err(|stop| match stop {

@@ -12,6 +12,7 @@ use llm_do_core::{
     launch::{Launch, RunRecords},
     ledger::Budget,
     model::{Model, ModelError, ModelErrorKind, ModelName, Models},
+    origin::Origins,
     worker::{CodeEntry, CodeModule, CodePackage, WorkerDefinition},
 };
 use llm_do_records::{Compare, Hardened, Tried, Verdict};
@@ -49,6 +50,7 @@ pub async fn harden(
                     context,
                     entry: Arc::clone(&definition),
                     input: Arc::clone(&case.input),
+                    input_origins: Origins::TRUSTED,
                     attachments: Vec::new(),
                     authority: session.authority(),
                     budget: Budget::default(),

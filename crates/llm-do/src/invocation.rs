@@ -45,6 +45,9 @@ pub struct Invocation {
     /// [`RunOptions::chat`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
+    /// [`RunOptions::untrusted_input`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted_input: bool,
     /// What the entry was given.
     pub input: Input,
 }
@@ -100,6 +103,7 @@ impl Invocation {
             grants: options.grants.iter().map(ToString::to_string).collect(),
             budget: options.budget,
             chat: options.chat,
+            untrusted_input: options.untrusted_input,
             input: Input::default(),
         }
     }
@@ -109,8 +113,20 @@ impl Invocation {
     /// # Errors
     /// A rule or grant that can't be read.
     pub(crate) fn settings(&self, base: Settings) -> Result<Settings, BadInvocation> {
-        let Invocation { request, here, model, set, limits, mode, rules, grants, budget, chat, .. } =
-            self.clone();
+        let Invocation {
+            request,
+            here,
+            model,
+            set,
+            limits,
+            mode,
+            rules,
+            grants,
+            budget,
+            chat,
+            untrusted_input,
+            ..
+        } = self.clone();
         let rules = rules.into_iter().map(|RuleGiven { pattern, rule, written_at, sets }| {
             let read = |set: &FileSet| {
                 sets.get(&set.to_string()).cloned().ok_or_else(|| format!("{set} was not recorded"))
@@ -128,6 +144,7 @@ impl Invocation {
             mode,
             budget,
             chat,
+            untrusted_input,
             rules: rules.collect::<Result<_, _>>()?,
             grants: grants.collect::<Result<_, _>>()?,
             ..base.run

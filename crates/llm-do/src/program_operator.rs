@@ -1,19 +1,17 @@
 //! An operator that is another program: an editor, a service, a test. `docs/reference/operator-protocol.md` documents
 //! the messages: one JSON object a line, each way.
 
+use crate::open_questions::{NotTaken, OpenQuestions};
 use llm_do_core::{
     operator::{Operator, Recall},
     question::{Answer, Given, OPERATOR, QuestionId, Reply, Waiting},
     send::BoxFuture,
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     task::JoinHandle,
 };
 
@@ -75,22 +73,7 @@ pub struct ProgramOperator {
 
 struct Talk {
     out: mpsc::UnboundedSender<Vec<u8>>,
-    questions: Mutex<Questions>,
-}
-
-#[derive(Default)]
-struct Questions {
-    open: HashMap<QuestionId, Open>,
-    /// Those that the program has answered, and who gave the answer.
-    decided: HashMap<QuestionId, Arc<str>>,
-    /// The program has closed the connection.
-    gone: bool,
-}
-
-/// A question that waits for the program.
-struct Open {
-    waiting: Waiting,
-    reply: oneshot::Sender<Given>,
+    questions: OpenQuestions,
 }
 
 impl ProgramOperator {
@@ -100,19 +83,19 @@ impl ProgramOperator {
         mut writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
         let (out, mut lines) = mpsc::unbounded_channel::<Vec<u8>>();
-        let talk = Arc::new(Talk { out, questions: Mutex::default() });
+        let talk = Arc::new(Talk { out, questions: OpenQuestions::default() });
         talk.say(&Message::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION") });
         let (listening, telling) = (Arc::clone(&talk), Arc::clone(&talk));
         let write = tokio::spawn(async move {
             while let Some(line) = lines.recv().await {
                 if writer.write_all(&line).await.is_err() || writer.flush().await.is_err() {
-                    return telling.lost();
+                    return telling.questions.close();
                 }
             }
         });
         let read = tokio::spawn(async move {
             listening.listen(reader).await;
-            listening.lost();
+            listening.questions.close();
         });
         Self { talk, tasks: [read, write] }
     }
@@ -127,45 +110,32 @@ impl Drop for ProgramOperator {
 impl Operator for ProgramOperator {
     fn exchange<'a>(&'a self, waiting: &'a Waiting, _: &'a dyn Recall) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
-            let (reply, replied) = oneshot::channel();
-            {
-                let mut questions = self.talk.questions();
-                if questions.gone {
-                    return Reply::Later;
-                }
-                questions.open.insert(waiting.id.clone(), Open { waiting: waiting.clone(), reply });
-            }
-            let mut question = OpenQuestion { talk: &self.talk, id: &waiting.id, answered: false };
+            let Some(mut asked) = self.talk.questions.ask(waiting) else { return Reply::Later };
+            let mut announced = Announced { talk: &self.talk, id: &waiting.id, ended: false };
             self.talk.say(&Message::Question { waiting });
-            let given = replied.await;
-            question.answered = true;
-            // Without an answer, the program has closed the connection.
-            given.map_or(Reply::Later, Reply::Given)
+            let reply = asked.reply().await;
+            announced.ended = true;
+            reply
         })
     }
 }
 
-/// A question while it is open.
-struct OpenQuestion<'a> {
+/// A question that the program knows of. It hears if the question is withdrawn.
+struct Announced<'a> {
     talk: &'a Talk,
     id: &'a QuestionId,
-    answered: bool,
+    ended: bool,
 }
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for Announced<'_> {
     fn drop(&mut self) {
-        if !self.answered {
-            self.talk.questions().open.remove(self.id);
+        if !self.ended {
             self.talk.say(&Message::Withdrawn { id: self.id });
         }
     }
 }
 
 impl Talk {
-    fn questions(&self) -> MutexGuard<'_, Questions> {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn say(&self, said: &Message<'_>) {
         // Messages are data that serialises; after the program has gone there is no reader.
         if let Ok(mut line) = serde_json::to_vec(said) {
@@ -196,39 +166,17 @@ impl Talk {
     }
 
     fn take(&self, Answered { id, answer, by }: Answered) {
-        let mut questions = self.questions();
-        let fits = questions.open.get(&id).map(|open| answer.fits(&open.waiting.question));
-        match fits {
-            Some(true) => {}
-            Some(false) => {
-                drop(questions);
-                let message = format!("the answer does not fit the question `{id}`, which stays open");
-                return self.say(&Message::Error { message });
-            }
-            None => {
-                let by = questions.decided.get(&id).cloned();
-                drop(questions);
-                return match by {
-                    Some(by) => self.say(&Message::AlreadyDecided { id: &id, by: &by }),
-                    None => self.say(&Message::Error { message: format!("there is no question `{id}`") }),
-                };
-            }
-        }
         let by = by.unwrap_or_else(|| OPERATOR.into());
-        if let Some(open) = questions.open.remove(&id) {
-            questions.decided.insert(id.clone(), Arc::clone(&by));
-            drop(questions);
-            self.say(&Message::Accepted { id: &id });
-            // The question may have been withdrawn in this moment.
-            let _ = open.reply.send(Given { answer, by, via: VIA.into() });
+        match self.questions.take(&id, &answer, &by) {
+            Ok(taken) => {
+                self.say(&Message::Accepted { id: &id });
+                taken.give(Given { answer, by, via: VIA.into() });
+            }
+            Err(NotTaken::AlreadyDecided { by, .. }) => {
+                self.say(&Message::AlreadyDecided { id: &id, by: &by })
+            }
+            Err(error) => self.say(&Message::Error { message: error.to_string() }),
         }
-    }
-
-    /// The program has gone: open questions are put off.
-    fn lost(&self) {
-        let mut questions = self.questions();
-        questions.gone = true;
-        questions.open.clear();
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     missing,
     model_choice::{self, DetectedModel},
     problem::Problem,
+    reach::Reach,
     resume::{Decisions, PastRun},
     run::{Run, counted},
     settings::{Input, RunOptions, Settings},
@@ -24,12 +25,13 @@ use llm_do_core::{
     launch::{Launch, RunRecords, RunStart},
     model::{Blob, Models},
     operator::{Deferring, Operator, Unattended},
+    origin::Origins,
     toolset::ToolsetRegistry,
     vfs::FileSystem,
     worker::{BoundPath, ModelChoice, WorkerDefinition},
 };
 use llm_do_program::{
-    BindError, Diagnostic, Program,
+    BindError, Diagnostic, Program, Start as ProgramStart, exports,
     signature::{self, Given},
 };
 use llm_do_runs::{EventSink, JournalWriter, LocalDriver};
@@ -134,6 +136,30 @@ impl Session {
         loaded.grant(options, ModelSource::Providers)?.open()
     }
 
+    /// Opens the workers of a program that others may call, each as the entry of a session: those that its manifest exports.
+    /// The entry alone where it exports none, or where the settings name a worker.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_exported(settings: Settings) -> Result<Vec<Self>, Problem> {
+        let options = settings.run.clone();
+        let mut located = Located::find(settings)?;
+        let source = &mut located.target.source;
+        let exports = match source.start {
+            ProgramStart::Entry(None) => exports(source),
+            _ => Vec::new(),
+        };
+        if let Some(first) = exports.first() {
+            source.start = ProgramStart::Entry(Some(first.clone()));
+            located.settings.request.entry = Some(first.clone());
+        }
+        let loaded = located.load(Effects::Allowed, &options)?;
+        let first = loaded.grant(options, ModelSource::Providers)?.open()?;
+        let others: Vec<Self> =
+            exports.iter().skip(1).map(|id| first.worker(id)).collect::<Result<_, _>>()?;
+        Ok([vec![first], others].concat())
+    }
+
     /// The same program with another worker as the entry, and the same options.
     ///
     /// # Errors
@@ -150,6 +176,12 @@ impl Session {
     /// The program asks for what these options don't grant, or a model can't be used.
     pub fn with_options(&self, options: RunOptions) -> Result<Self, Problem> {
         self.loaded.grant(options, self.opened.source.clone())?.open()
+    }
+
+    /// The most that a run can do outside of its conversations.
+    pub fn reach(&self) -> Reach {
+        let workers = self.program().loaded();
+        Reach::of(self.entry(), &workers, self.toolsets(), &self.authority())
     }
 
     /// The program.
@@ -347,6 +379,10 @@ impl Session {
             context,
             entry: limited::worker(self.entry(), self.opened.options.limits),
             input: Arc::new(input),
+            input_origins: match self.opened.options.untrusted_input {
+                true => Origins::untrusted(),
+                false => Origins::TRUSTED,
+            },
             attachments,
             authority,
             budget: self.opened.options.budget,

@@ -67,6 +67,9 @@ pub struct RunOptions {
     pub budget: Budget,
     /// Whether the entry holds a conversation with the operator.
     pub chat: bool,
+    /// Whether somebody other than the operator writes the inputs, for example a client of a server: then they are
+    /// untrusted (`docs/reference/origins.md`).
+    pub untrusted_input: bool,
 }
 
 impl Default for RunOptions {
@@ -83,6 +86,7 @@ impl Default for RunOptions {
             grants: Vec::new(),
             budget: Budget::default(),
             chat: false,
+            untrusted_input: false,
         }
     }
 }

@@ -58,7 +58,7 @@ pub mod yaml;
 
 pub use check::{check, check_exports, check_with_flow, flow};
 pub use diagnostics::{Diagnostic, Diagnostics};
-pub use listing::{Listed, Listing, list_workers};
+pub use listing::{Listed, Listing, exports, list_workers};
 pub use llm_do_visible as visible;
 pub use load_options::LoadOptions;
 pub use program::{BindError, Loaded, Program};

@@ -6,6 +6,7 @@ use crate::{
     front_matter, keys,
     load_options::LoadOptions,
     loading::Loading,
+    manifest::{self, Manifest},
     resolve::{PackageId, WorkerFile},
     shape,
     show::ShownTools,
@@ -79,6 +80,20 @@ pub fn list_workers(source: &Source, host: LoadOptions) -> Result<Listed, Diagno
         tools: ShownTools::of(&context.common_tools()),
         entry: named.filter(is_python).map(str::to_owned),
     })
+}
+
+/// The workers that the manifest of a program exports, as it names them. Only the manifest is read, and its problems are
+/// left to those who load the program.
+pub fn exports(source: &Source) -> Vec<String> {
+    let tree = source.tree.as_ref();
+    let manifest = match source.manifest {
+        true if manifest::is_library(tree) => {
+            Manifest::load_library(tree, &mut Vec::new()).unwrap_or_default()
+        }
+        true => Manifest::load(tree, &mut Vec::new()),
+        false => Manifest::default(),
+    };
+    manifest.exports.into_iter().map(|(reference, _)| reference).collect()
 }
 
 fn listing(context: &Context<'_>, located: WorkerFile) -> Listing {

@@ -12,7 +12,7 @@ use crate::{
     function::Function,
     gate::{RuleLine, Subject, ToolSets},
     ledger,
-    origin::Trail,
+    origin::{Origins, Trail},
     shared::Results,
     source::{FunctionId, FunctionSource},
 };
@@ -45,6 +45,8 @@ pub struct Frame {
 struct Start {
     /// The input of the entry.
     input: Arc<Value>,
+    /// Where that input comes from.
+    origins: Origins,
     /// The sets that tools returned before the first request.
     sets: OnceLock<ToolSets>,
 }
@@ -73,10 +75,16 @@ impl Frame {
         }
     }
 
-    /// This frame as the start of a run whose entry is given that input.
+    /// This frame as the start of a run whose entry is given that input, of those origins.
     #[must_use]
-    pub fn with_input(self, input: &Arc<Value>) -> Self {
-        Self { start: Arc::new(Start { input: Arc::clone(input), sets: OnceLock::new() }), ..self }
+    pub fn with_input(self, input: &Arc<Value>, origins: Origins) -> Self {
+        let start = Start { input: Arc::clone(input), origins, sets: OnceLock::new() };
+        Self { start: Arc::new(start), ..self }
+    }
+
+    /// The origins of the entry's input.
+    pub(crate) fn input_origins(&self) -> &Origins {
+        &self.start.origins
     }
 
     /// The input of the run's entry.
@@ -184,7 +192,7 @@ impl Frame {
     pub(crate) fn from_spec(spec: FrameSpec, workers: &[Arc<WorkerDefinition>]) -> Self {
         let FrameSpec { authority, workers: calls, on_behalf, account, trail, run_input, sets } = spec;
         let authority = Arc::new(authority);
-        let root = Self::operator(Arc::clone(&authority)).with_input(&run_input);
+        let root = Self::operator(Arc::clone(&authority)).with_input(&run_input, Origins::TRUSTED);
         root.keep_sets(sets);
         let frame = workers.iter().zip(&calls).fold(root, |above, (worker, WorkerCall { path, .. })| {
             above.below(worker, path, Arc::clone(&authority), account.clone())

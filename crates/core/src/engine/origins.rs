@@ -25,7 +25,10 @@ impl Engine {
             true => self.host.driver.recorded_origins(&call.path),
             false => None,
         };
-        recorded.unwrap_or_else(|| call.frame.trail().emits(&call.input))
+        recorded.unwrap_or_else(|| match call.frame.worker() {
+            None => call.frame.input_origins().clone(),
+            Some(_) => call.frame.trail().emits(&call.input),
+        })
     }
 
     /// The trail of a composite: what its caller has received, and its own arguments.

@@ -1,0 +1,142 @@
+//! The questions of a run that wait for answers from outside, for operators that are other programs.
+
+use llm_do_core::question::{Answer, Given, QuestionId, Reply, Waiting};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::{oneshot, watch};
+
+/// The questions of a run that wait, and who answered the others. The first answer to a question stands.
+pub struct OpenQuestions {
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct State {
+    open: BTreeMap<QuestionId, Open>,
+    decided: HashMap<QuestionId, Arc<str>>,
+    closed: bool,
+}
+
+/// A question that waits.
+struct Open {
+    waiting: Waiting,
+    reply: oneshot::Sender<Given>,
+}
+
+/// Why an answer is not taken. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// There is no such question, or it was withdrawn.
+    #[error("there is no question `{0}`")]
+    Unknown(QuestionId),
+    /// The answer is one to another kind of question.
+    #[error("the answer does not fit the question `{0}`, which stays open")]
+    Misfit(QuestionId),
+    /// The question has an answer.
+    #[error("the question `{id}` is already answered by {by}")]
+    AlreadyDecided {
+        /// The question.
+        id: QuestionId,
+        /// Who answered it.
+        by: Arc<str>,
+    },
+}
+
+impl Default for OpenQuestions {
+    fn default() -> Self {
+        Self { state: Mutex::default(), changed: watch::Sender::new(()) }
+    }
+}
+
+impl OpenQuestions {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a question. `None` after [`OpenQuestions::close`]: then it is put off.
+    pub fn ask(&self, waiting: &Waiting) -> Option<Asked<'_>> {
+        let (reply, replied) = oneshot::channel();
+        let mut state = self.state();
+        if state.closed {
+            return None;
+        }
+        state.open.insert(waiting.id.clone(), Open { waiting: waiting.clone(), reply });
+        drop(state);
+        self.changed.send_replace(());
+        Some(Asked { questions: self, id: waiting.id.clone(), replied })
+    }
+
+    /// The questions that wait, by call and step.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.state().open.values().map(|open| open.waiting.clone()).collect()
+    }
+
+    /// Takes an answer to a question, which is no longer open then. The run gets it with [`Taken::give`].
+    ///
+    /// # Errors
+    /// The question is not open, or the answer does not fit it.
+    pub fn take(&self, id: &QuestionId, answer: &Answer, by: &Arc<str>) -> Result<Taken, NotTaken> {
+        let mut state = self.state();
+        match state.open.get(id) {
+            Some(open) if !answer.fits(&open.waiting.question) => Err(NotTaken::Misfit(id.clone())),
+            Some(_) => {
+                let open = state.open.remove(id);
+                state.decided.insert(id.clone(), Arc::clone(by));
+                open.map(|open| Taken(open.reply)).ok_or_else(|| NotTaken::Unknown(id.clone()))
+            }
+            None => Err(match state.decided.get(id) {
+                Some(by) => NotTaken::AlreadyDecided { id: id.clone(), by: Arc::clone(by) },
+                None => NotTaken::Unknown(id.clone()),
+            }),
+        }
+    }
+
+    /// Puts off the open questions and all later ones, which suspends the run.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.open.clear();
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Reports when a question was put or withdrawn.
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+}
+
+/// An answer that was taken.
+pub struct Taken(oneshot::Sender<Given>);
+
+impl Taken {
+    /// Gives the answer to the run. If the run has ended in this moment, it has no effect.
+    pub fn give(self, given: Given) {
+        let _ = self.0.send(given);
+    }
+}
+
+/// A question that was put. Dropping it withdraws the question.
+pub struct Asked<'a> {
+    questions: &'a OpenQuestions,
+    id: QuestionId,
+    replied: oneshot::Receiver<Given>,
+}
+
+impl Asked<'_> {
+    /// The answer, or that there is none now.
+    pub async fn reply(&mut self) -> Reply {
+        (&mut self.replied).await.map_or(Reply::Later, Reply::Given)
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if self.questions.state().open.remove(&self.id).is_some() {
+            self.questions.changed.send_replace(());
+        }
+    }
+}
