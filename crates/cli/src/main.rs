@@ -84,6 +84,7 @@ fn carry_out(cli: Cli) -> Exit {
         Command::Init(init) => commands::init::run(init, &output),
         Command::Migrate(migrate) => commands::migrate::run(migrate, &output),
         Command::Models(command) => models(command, &output).map(|()| Exit::Done),
+        Command::Mcp(command) => commands::mcp::run(command, &output),
         Command::Runs(runs) => commands::runs::run(runs, &output),
         Command::Harden(harden) => Ok(commands::harden::run(harden, &output)),
         Command::Gate(GateCommand::Explain(explain)) => commands::gate::explain(explain, &output),

@@ -1,0 +1,36 @@
+//! One client over a pair of streams.
+
+use crate::server::Server;
+use rmcp::{ServiceExt, service::QuitReason, transport::async_rw::AsyncRwTransport};
+use std::io;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Longest line of a client, in bytes. A longer one is dropped without an answer, because its ID can't be known.
+const LONGEST_LINE: usize = 16 << 20;
+
+/// Serves one client until it closes its stream, or `stop` ends. Then the runs end in order: see [`Server::end`].
+///
+/// # Errors
+/// The client speaks no protocol that the server knows.
+pub async fn serve_stdio(
+    server: Server,
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let transport = AsyncRwTransport::new_server(reader, writer).with_max_line_length(LONGEST_LINE);
+    let served = async {
+        let running = server.clone().serve(transport).await.map_err(io::Error::other)?;
+        match running.waiting().await {
+            Ok(QuitReason::Closed | QuitReason::Cancelled) => Ok(()),
+            Ok(reason) => Err(io::Error::other(format!("the connection broke: {reason:?}"))),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    };
+    let ended = tokio::select! {
+        ended = served => ended,
+        () = stop => Ok(()),
+    };
+    server.end().await;
+    ended
+}
