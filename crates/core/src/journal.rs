@@ -20,6 +20,7 @@ use crate::{
     server_tool::ServerTool,
     source::FunctionSource,
     step_name::StepName,
+    toolset::Listing,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -389,4 +390,11 @@ pub enum RecordKind {
     /// Code that makes calls has reached its next call or its end within its time limit, or the functions of a worker
     /// that is code were made in time. A resume doesn't measure that time again.
     Worked,
+    /// Something outside the program said which tools a worker's toolset has.
+    ToolsListed {
+        /// The kind of toolset.
+        toolset: Arc<str>,
+        /// The tools, and what the operator should know about them.
+        listing: Arc<Listing>,
+    },
 }

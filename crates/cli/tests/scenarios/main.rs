@@ -18,6 +18,7 @@ mod libraries;
 mod list_and_show;
 #[cfg(feature = "local")]
 mod local_models;
+mod mcp;
 mod migrate;
 mod operator_channel;
 mod origins;
