@@ -20,7 +20,7 @@ fn project(mcp: &Value, calls: &[Value]) -> Scenario {
         turns.map(|(turn, call)| json!({"when": {"turn": turn}, "calls": [call]})).collect();
     answers.push(json!({"text": "done"}));
     let worker = json!({"model": "script:s.yaml", "toolsets": {"mcp": mcp}, "sandbox": {
-        "root": ".", "paths": {"out": {"root": "./out", "mode": "rw"}},
+        "paths": {"app": ".", "out": {"root": "./out", "mode": "rw"}},
     }});
     Scenario::new()
         .file("main.worker", &format!("---\n{worker}\n---\nGo.\n"))
@@ -145,7 +145,7 @@ fn a_list_of_tools_narrows_what_a_model_is_offered() {
     allowed(&scenario, "python3 server.py");
     assert_eq!(offered(&scenario), ["s__add", "s__echo"]);
     let missing = narrowed(json!(["s:nothing"])).run(&[".", "--grant", GRANT]);
-    assert_eq!(missing.code, Some(1), "{missing}");
+    assert_eq!(missing.code, Some(2), "{missing}");
     assert!(missing.stderr.contains("has no tool `s:nothing`"), "{missing}");
 }
 
@@ -231,8 +231,10 @@ fn a_changed_tool_is_withheld_until_the_operator_agrees() {
     let offered_now = offered(&scenario);
     assert!(!offered_now.contains(&"s__echo".to_owned()) && offered_now.contains(&"s__add".to_owned()));
 
-    let file = told.stderr.split("remove ").nth(1).and_then(|rest| rest.split(';').next()).expect("the file");
-    fs::remove_file(file).expect("what was accepted");
+    let file =
+        told.stderr.split("agree, remove ").nth(1).and_then(|rest| rest.split(';').next()).expect("the file");
+    let folder = scenario.project().parent().expect("a folder").display().to_string();
+    fs::remove_file(file.replace("[DIR]", &folder)).expect("what was accepted");
     allowed(&scenario, command);
     assert_eq!(output(&scenario, 0), "hello");
 }
@@ -292,7 +294,9 @@ fn a_server_sees_only_the_view_of_its_worker() {
     let scenario = scenario.file("s.yaml", &json!({ "answers": answers }).to_string());
     allowed(&scenario, "python3 server.py");
     let of = |turn| output(&scenario, turn).as_str().expect("a text").to_owned();
-    for turn in [0, 1, 2] {
+    // An invisible file is empty for a process, or not there at all.
+    assert!(!of(0).contains(SECRET), "{}", of(0));
+    for turn in [1, 2] {
         assert!(of(turn).contains("Error"), "{turn}: {}", of(turn));
     }
     assert_eq!(of(3), "written");
