@@ -12,6 +12,7 @@ use llm_do::{
         schema::Schema,
     },
     program::visible,
+    records::diff::unified_diff,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -166,12 +167,10 @@ fn request(
 pub(crate) fn asked(input: &Input) -> String {
     let chain = input.chain.join(" → ");
     let mut question = format!("\n\n**{chain} asks:** {}\n\n", input.prompt);
-    for Preview::Change { path, after, .. } in &input.changes {
-        let what = if after.is_some() { "would get the content below" } else { "would be removed" };
-        question.push_str(&format!("`{}` {what}\n", visible::line(path)));
-        if let Some(after) = after {
-            question.push_str(&format!("{}\n", fenced("", &visible::text(after))));
-        }
+    for Preview::Change { path, before, after } in &input.changes {
+        let [before, after] = [before, after].map(|text| text.as_deref().unwrap_or_default());
+        let diff = unified_diff(path, path, before, after);
+        question.push_str(&format!("{}\n", fenced("diff", &visible::text(&diff))));
     }
     match input.schema.as_deref() {
         None => question,

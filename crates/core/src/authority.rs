@@ -11,11 +11,13 @@
 mod domain;
 mod place;
 mod protection;
+mod variable;
 mod view;
 
 pub use domain::{BadDomain, Domain, Host};
 pub use place::{Place, VirtualPath};
 pub use protection::{Class, FurtherProtection, Protection, TEMPORARY_PREFIX};
+pub use variable::variable_refused;
 pub use view::{Approvals, Located, Mount, NotOwn, Origin, View};
 
 use serde::{Deserialize, Serialize};
@@ -85,8 +87,8 @@ impl Network {
     }
 }
 
-/// The real places a chain of calls may touch, whether it may use the network, and which environment variables its code
-/// may get.
+/// The real places a chain of calls may touch, whether it may use the network, which environment variables its code may
+/// get, and which servers it may start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     extents: Vec<Extent>,
@@ -94,12 +96,16 @@ pub struct Bounds {
     /// The names of the environment variables that the operator grants.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     variables: BTreeSet<Arc<str>>,
+    /// The command lines of the servers that the operator grants.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    processes: BTreeSet<Arc<str>>,
 }
 
 impl Bounds {
     /// Bounds made of these subtrees. Only the program loader and the grant resolver call this.
     pub fn new(extents: Vec<Extent>, network: Network) -> Self {
-        let mut bounds = Self { extents: Vec::new(), network: network.normal(), variables: BTreeSet::new() };
+        let (variables, processes) = (BTreeSet::new(), BTreeSet::new());
+        let mut bounds = Self { extents: Vec::new(), network: network.normal(), variables, processes };
         for extent in extents {
             bounds.add(extent);
         }
@@ -138,12 +144,24 @@ impl Bounds {
         self.variables.contains(name)
     }
 
+    /// These bounds with command lines of servers that the operator grants.
+    #[must_use]
+    pub fn with_processes(self, commands: impl IntoIterator<Item = Arc<str>>) -> Self {
+        Self { processes: commands.into_iter().collect(), ..self }
+    }
+
+    /// Whether a toolset may start a server with exactly this command line.
+    pub fn allows_process(&self, command: &str) -> bool {
+        self.processes.contains(command)
+    }
+
     /// The intersection of places and network: what both allow. This is the only operation on authority. No worker names
-    /// the variables of its callees, so those of `self` stay: code gets only what its own package declares.
+    /// the variables and servers of its callees, so those of `self` stay: code gets only what its own package declares.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         let network = self.network.narrow(&other.network);
-        let mut both = Self { extents: Vec::new(), network, variables: self.variables.clone() };
+        let (variables, processes) = (self.variables.clone(), self.processes.clone());
+        let mut both = Self { extents: Vec::new(), network, variables, processes };
         for a in &self.extents {
             for b in &other.extents {
                 let place = if a.place.is_within(&b.place) {
@@ -167,6 +185,7 @@ impl Bounds {
             self.network.clone(),
         )
         .with_variables(self.variables.iter().cloned())
+        .with_processes(self.processes.iter().cloned())
     }
 
     /// The widest subtree that holds `place` and allows `access`.
@@ -184,6 +203,7 @@ impl Bounds {
         self.extents.iter().all(|e| other.covering(&e.place, e.access).is_some())
             && self.network.narrow(&other.network) == self.network
             && self.variables.is_subset(&other.variables)
+            && self.processes.is_subset(&other.processes)
     }
 }
 
@@ -301,6 +321,12 @@ impl Authority {
     #[must_use]
     pub fn with_variables(self, names: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self { bounds: self.bounds.with_variables(names), ..self }
+    }
+
+    /// This authority with command lines of servers that the operator grants. Only the grant resolver calls this.
+    #[must_use]
+    pub fn with_processes(self, commands: impl IntoIterator<Item = Arc<str>>) -> Self {
+        Self { bounds: self.bounds.with_processes(commands), ..self }
     }
 
     /// This authority, in which these files are protected as well. Only the grant resolver calls this.

@@ -10,6 +10,7 @@ use crate::{
     gate::ToolSets,
     origin::Trail,
     source::{FunctionId, FunctionSource},
+    toolset::Listings,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -74,6 +75,9 @@ pub struct FrameSpec {
     /// The sets of rules that tools returned at the start of the run.
     #[serde(default, skip_serializing_if = "ToolSets::is_empty")]
     pub sets: ToolSets,
+    /// What was said outside about the tools of the caller.
+    #[serde(default, skip_serializing_if = "Listings::is_empty")]
+    pub listings: Listings,
 }
 
 /// A worker at work: which one, and the call in which it works.

@@ -22,6 +22,7 @@ use crate::{
     server_tool::ServerTool,
     source::FunctionSource,
     step_name::StepName,
+    toolset::Listing,
     undo::UndoneFile,
 };
 use serde::{Deserialize, Serialize};
@@ -438,5 +439,12 @@ pub enum RecordKind {
     Restored {
         /// The files that could be restored before, and what became of each.
         files: Vec<UndoneFile>,
+    },
+    /// Something outside the program said which tools a worker's toolset has.
+    ToolsListed {
+        /// The kind of toolset.
+        toolset: Arc<str>,
+        /// The tools, and what the operator should know about them.
+        listing: Arc<Listing>,
     },
 }

@@ -61,6 +61,9 @@ pub enum ResultOrigin {
     Trusted,
     /// Results hold what others wrote.
     Untrusted,
+    /// Results hold what others wrote, and their schema is written by others, too: no type makes them
+    /// [`typed`](Origin::Typed).
+    Foreign,
     /// Only these top-level fields of a result hold what others wrote. For a result that is a list, the fields of its
     /// elements. Without any field, the author says that the results are the program's own, whatever its process reads.
     Fields(Arc<[Arc<str>]>),

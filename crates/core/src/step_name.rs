@@ -78,6 +78,10 @@ pub enum StepName {
     Conversation,
     /// `tools`: the functions of a worker that is code are made.
     Tools,
+    /// `list.TOOLSET`: something outside the program says which tools a worker's toolset has.
+    List(Arc<str>),
+    /// `listed.TOOLSET`: what the operator should know about that list.
+    Listed(Arc<str>),
     /// `reserve.T.A`: the budget for a request.
     Reserve(Attempt),
     /// `reserve.T.calls`: the budget for the calls of a turn.
@@ -205,6 +209,8 @@ impl fmt::Display for StepName {
             Self::Restored(number) => write!(f, "restored.{number}"),
             Self::Conversation => f.write_str("conversation"),
             Self::Tools => f.write_str("tools"),
+            Self::List(toolset) => write!(f, "list.{toolset}"),
+            Self::Listed(toolset) => write!(f, "listed.{toolset}"),
             Self::Reserve(of) => attempt(f, "reserve", of),
             Self::ReserveCalls(turn) => write!(f, "reserve.{turn}.calls"),
             Self::ReserveEnsures(turn) => write!(f, "reserve.{turn}.ensures"),
@@ -279,6 +285,11 @@ fn parse(text: &str) -> Option<StepName> {
             _ => return None,
         });
     };
+    match name {
+        "list" => return Some(S::List(rest.into())),
+        "listed" => return Some(S::Listed(rest.into())),
+        _ => {}
+    }
     if let Some((turn, rest)) = rest.split_once('.') {
         let turn = number(turn)?;
         match (name, rest) {
@@ -400,6 +411,8 @@ mod tests {
             (S::Limit, "limit"),
             (S::Tools, "tools"),
             (S::Kept, "kept"),
+            (S::List("mcp".into()), "list.mcp"),
+            (S::Listed("mcp".into()), "listed.mcp"),
             (S::Work(7), "work.7"),
             (S::Log(4), "log.4"),
             (S::LeftOut, "left_out"),

@@ -5,7 +5,7 @@
 //! as an embedding program's own.
 
 use crate::{
-    authority::Authority,
+    authority::{Authority, Extent, Place},
     code::CodeEntry,
     definition::{Definitions, WorkerDefinition},
     function::Function,
@@ -16,6 +16,7 @@ use crate::{
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,6 +34,34 @@ pub struct ToolsetContext<'a> {
     pub kinds: &'a ToolsetRegistry,
     /// The toolset's `approval`, parsed.
     pub policy: Option<Arc<Policy>>,
+    /// What [`ToolsetKind::list`] returned for this worker in this run, if the kind lists its tools.
+    pub listing: Option<&'a Listing>,
+}
+
+/// What something outside the program says about the tools of a worker. It is recorded, so that a resume and a replay make
+/// the same tools.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub struct Listing {
+    /// The tools, in the kind's own format.
+    pub tools: Value,
+    /// What the operator should know about them: a server that does not answer, a tool that has changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Arc<str>>,
+}
+
+/// The listings of a worker's toolsets, by the name of the kind.
+pub type Listings = BTreeMap<Arc<str>, Arc<Listing>>;
+
+/// A capability that a toolset needs from the operator because of its configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// A process with exactly this command line.
+    Process(Arc<str>),
+    /// The value of an environment variable, for a process or a host outside.
+    Variable(Arc<str>),
+    /// A place outside the program.
+    Place(Extent),
 }
 
 /// A toolset that could not be made.
@@ -129,6 +158,32 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn inheritable(&self) -> bool {
         !self.delegates()
     }
+    /// What it needs from the operator for that worker. `configuration` is valid.
+    ///
+    /// # Errors
+    /// What no grant can make possible.
+    fn requires(
+        &self,
+        _worker: &WorkerDefinition,
+        _configuration: &Value,
+        _root: &Place,
+    ) -> Result<Vec<Requirement>, String> {
+        Ok(Vec::new())
+    }
+    /// Whether something outside the program says what its tools are, so that [`ToolsetKind::list`] is called before they
+    /// are made.
+    fn lists(&self) -> bool {
+        false
+    }
+    /// Asks outside the program what its tools are. This is a step: the answer is recorded. `configuration` is valid.
+    /// Something outside that can't be asked is a notice, not an error.
+    fn list<'a>(
+        &'a self,
+        _configuration: &'a Value,
+        _context: &'a ToolsetContext<'a>,
+    ) -> BoxFuture<'a, Listing> {
+        Box::pin(async { Listing::default() })
+    }
     /// Schema of its configuration, without `tools` and `approval`, which every toolset takes.
     fn configuration(&self) -> Schema;
     /// Makes the tools. `configuration` is valid.
@@ -163,6 +218,9 @@ pub trait ToolsetKind: MaybeSend + MaybeSync {
     fn runtime(&self) -> BoxFuture<'_, Option<Runtime>> {
         Box::pin(async { None })
     }
+    /// The run with that ID has ended: its processes are told to end. Called for every kind before the first
+    /// [`ToolsetKind::ended`], which waits.
+    fn ending(&self, _run: &str) {}
     /// The run with that ID has ended: what the kind holds for it (processes, connections) must be released. Returns
     /// notices for the operator about what its tools left behind.
     fn ended<'a>(&'a self, _run: &'a Arc<str>) -> BoxFuture<'a, Vec<String>> {
@@ -228,6 +286,28 @@ impl ToolsetRegistry {
     pub fn starts_processes(&self, worker: &WorkerDefinition) -> bool {
         self.kinds().any(|kind| kind.starts_processes(worker))
     }
+    /// What the toolsets of that worker need from the operator.
+    ///
+    /// # Errors
+    /// The toolset, and what no grant can make possible.
+    pub fn requires(
+        &self,
+        worker: &WorkerDefinition,
+        root: &Place,
+    ) -> Result<Vec<Requirement>, ToolsetError> {
+        let mut all = Vec::new();
+        for (name, whole) in self.of(worker) {
+            let Some(kind) = self.get(&name) else { continue };
+            let required = Configuration::parse(&whole, &name)
+                .and_then(|configuration| kind.requires(worker, &configuration.own, root));
+            all.extend(required.map_err(|reason| ToolsetError {
+                toolset: name.to_string(),
+                worker: worker.id.to_string(),
+                reason,
+            })?);
+        }
+        Ok(all)
+    }
     /// Whether one of these functions reads on in long results.
     pub fn reads_results(&self, functions: &[Function]) -> bool {
         self.kinds()
@@ -246,6 +326,7 @@ impl ToolsetRegistry {
     }
     /// Tells every kind that the run with that ID has ended. Returns their notices for the operator.
     pub async fn ended(&self, run: &Arc<str>) -> Vec<String> {
+        self.kinds.values().for_each(|kind| kind.ending(run));
         let mut notices = Vec::new();
         for kind in self.kinds.values() {
             notices.extend(kind.ended(run).await);

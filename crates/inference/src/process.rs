@@ -7,7 +7,7 @@ use crate::{
     wire::{self, Answer, Ask, FromModel, Machine, ToModel},
 };
 use llm_do_core::model::{Delta, ModelError, ModelErrorKind};
-use llm_do_sandbox::confine::{Confinement, Limits, Process, ProcessView, Running, own_binary};
+use llm_do_sandbox::confine::{Channel, Confinement, Limits, Process, ProcessView, Running, own_binary};
 use std::{
     collections::HashMap,
     fs, io,
@@ -81,7 +81,7 @@ impl ModelProcess {
         ours.set_nonblocking(true).map_err(|error| failed(error.to_string()))?;
         let (process, machine) =
             prepare(binary, file, confinement).map_err(|error| failed(error.to_string()))?;
-        let process = Process { channel: Some(OwnedFd::from(theirs)), ..process };
+        let process = Process { channel: Some(Channel::Third(OwnedFd::from(theirs))), ..process };
         let mut running = process.start().await.map_err(|error| failed(error.to_string()))?;
         // It has nothing to print there.
         drop(running.stdout());

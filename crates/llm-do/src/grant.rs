@@ -4,8 +4,11 @@ mod remembered;
 
 pub use remembered::{BadGrantsFile, RememberedGrant, RememberedGrants};
 
-use llm_do_core::authority::{Access, Domain, Extent, Network, Place};
-use llm_do_program::mounts::{Wanted, variable_refused};
+use llm_do_core::{
+    authority::{Access, Domain, Extent, Network, Place, variable_refused},
+    toolset::Requirement,
+};
+use llm_do_program::mounts::Wanted;
 use llm_do_sandbox::place_of;
 use std::{fmt, path::Path, sync::Arc};
 
@@ -24,7 +27,9 @@ pub enum Grant {
         /// Name of the variable whose key is sent.
         variable: Option<String>,
     },
-    /// `env=NAME`: the program's Python functions may get that environment variable.
+    /// `process=COMMAND`: the program may run the server with exactly this command line, in a confined process.
+    Process(Arc<str>),
+    /// `env=NAME`: the program's Python functions and servers may get that environment variable.
     Variable(Arc<str>),
     /// `process=uv`: `uv` may fetch the packages that the program's Python tools ask for.
     Uv,
@@ -53,6 +58,18 @@ pub enum NeededBy {
     Program,
     /// The Python interpreter of the program's environment.
     Interpreter,
+    /// A server that a toolset of the program starts.
+    Server,
+}
+
+impl NeededBy {
+    /// The code that gets what is granted.
+    fn code(self) -> &'static str {
+        match self {
+            Self::Program | Self::Interpreter => "its Python functions",
+            Self::Server => "its servers",
+        }
+    }
 }
 
 impl fmt::Display for MissingGrant {
@@ -69,8 +86,9 @@ impl fmt::Display for MissingGrant {
             Grant::Endpoint { host, variable: Some(variable) } => {
                 write!(f, "to send requests to {host}, with the key in {variable}")
             }
+            Grant::Process(command) => write!(f, "to run the server `{command}`, in a confined process"),
             Grant::Variable(name) => {
-                write!(f, "to give its Python functions the environment variable {name}")
+                write!(f, "to give {} the environment variable {name}", self.needed_by.code())
             }
             Grant::Uv => f.write_str("to fetch the packages of its Python tools from the network, with `uv`"),
             Grant::Weights(place) => {
@@ -81,7 +99,7 @@ impl fmt::Display for MissingGrant {
             ),
         }?;
         match self.needed_by {
-            NeededBy::Program => Ok(()),
+            NeededBy::Program | NeededBy::Server => Ok(()),
             NeededBy::Interpreter => f.write_str(", which the Python of its environment needs"),
         }
     }
@@ -142,7 +160,8 @@ impl Grant {
         if let Some(command) = text.strip_prefix("process=") {
             return match command {
                 "uv" => Ok(Self::Uv),
-                _ => Err(bad("not supported yet: the only process that a grant names is `uv`".into())),
+                "" => Err(bad("the command is missing".into())),
+                command => Ok(Self::Process(command.into())),
             };
         }
         let (path, access) = match text.rsplit_once(':') {
@@ -150,7 +169,7 @@ impl Grant {
             Some((path, "rw")) => (path, Access::Write),
             _ => {
                 return Err(bad(
-                    "write PATH:ro, PATH:rw, network, network=DOMAIN[,DOMAIN], endpoint=HOST,VARIABLE, env=NAME, process=uv, \
+                    "write PATH:ro, PATH:rw, network, network=DOMAIN[,DOMAIN], endpoint=HOST,VARIABLE, env=NAME, process=COMMAND, \
                      weights=PATH or unconfined"
                         .into(),
                 ));
@@ -173,10 +192,21 @@ impl fmt::Display for Grant {
             Self::Network(_) => f.write_str("network"),
             Self::Endpoint { host, variable: Some(variable) } => write!(f, "endpoint={host},{variable}"),
             Self::Endpoint { host, variable: None } => write!(f, "endpoint={host}"),
+            Self::Process(command) => write!(f, "process={command}"),
             Self::Variable(name) => write!(f, "env={name}"),
             Self::Uv => f.write_str("process=uv"),
             Self::Weights(place) => write!(f, "weights={place}"),
             Self::Unconfined => f.write_str("unconfined"),
+        }
+    }
+}
+
+impl From<Requirement> for Grant {
+    fn from(requirement: Requirement) -> Self {
+        match requirement {
+            Requirement::Process(command) => Self::Process(command),
+            Requirement::Variable(name) => Self::Variable(name),
+            Requirement::Place(extent) => Self::Place(extent),
         }
     }
 }
@@ -200,6 +230,25 @@ pub(crate) fn places(grants: &[Grant]) -> Vec<Extent> {
             _ => None,
         })
         .collect()
+}
+
+/// Whether the grants allow what a toolset needs.
+pub(crate) fn covers(grants: &[Grant], needed: &Grant) -> bool {
+    match needed {
+        Grant::Place(wanted) => places(grants)
+            .iter()
+            .any(|held| wanted.place.is_within(&held.place) && held.access >= wanted.access),
+        other => grants.contains(other),
+    }
+}
+
+/// The command lines of servers that the grants allow.
+pub(crate) fn processes(grants: &[Grant]) -> Vec<Arc<str>> {
+    let commands = grants.iter().filter_map(|grant| match grant {
+        Grant::Process(command) => Some(Arc::clone(command)),
+        _ => None,
+    });
+    commands.collect()
 }
 
 /// The environment variables that the grants allow.
@@ -252,6 +301,8 @@ mod tests {
             "endpoint=h:80,K",
             "endpoint=h",
             "env=A_KEY",
+            "process=uv",
+            "process=python3 server.py 'a b'",
         ] {
             assert_eq!(Grant::parse(text).unwrap().to_string(), text);
         }

@@ -1,16 +1,20 @@
 //! The kinds of toolsets that llm-do adds to the built-in ones: the one list of them.
 
-use crate::{python::wait, settings::Environment};
+use crate::{loaded::Effects, python::wait, settings::Environment};
 use llm_do_core::{journal::Runtime, toolset::ToolsetRegistry, worker::WorkerDefinition};
+use llm_do_mcp::{Host, Known, Mcp};
 use llm_do_python::{Custom, Python};
 use llm_do_sandbox::{confine::Confiner, shell::Shell};
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// What the kinds need to run their tools.
 pub(crate) struct Runners<'a> {
     pub(crate) python: &'a Arc<Python>,
     pub(crate) environment: &'a Environment,
     pub(crate) confiner: &'a Arc<Confiner>,
+    /// The user's folder of llm-do.
+    pub(crate) home: &'a Path,
+    pub(crate) effects: Effects,
 }
 
 /// Registers the kinds. Without a host their tools can't be made: that is enough for reading programs.
@@ -19,6 +23,15 @@ pub(crate) fn register(kinds: &mut ToolsetRegistry, host: Option<&Runners<'_>>) 
     let shell = host.map_or_else(Shell::unbound, |host| {
         Shell::new(Arc::clone(host.environment), Arc::clone(host.confiner))
     });
+    let mcp = match host {
+        Some(host) if host.effects == Effects::Allowed => Mcp::new(Host {
+            environment: Arc::clone(host.environment),
+            confiner: Arc::clone(host.confiner),
+            known: Known::of(host.home),
+        }),
+        _ => Mcp::unbound(),
+    };
+    kinds.register(Arc::new(mcp));
     kinds.register(Arc::new(custom));
     kinds.register(Arc::new(shell));
 }

@@ -4,7 +4,7 @@ use crate::{
     grant::{self, Grant, Grantor},
     kinds,
     located::Located,
-    model_choice,
+    missing, model_choice,
     problem::Problem,
     python::{PythonFor, code_reader, prepare},
     recorded_model::RecordedRuns,
@@ -105,7 +105,13 @@ impl Located {
         };
         let python = python.python();
         let mut toolsets = settings.toolsets;
-        let host = kinds::Runners { python: &python, environment: &environment, confiner: &confiner };
+        let host = kinds::Runners {
+            python: &python,
+            environment: &environment,
+            confiner: &confiner,
+            home: &home,
+            effects,
+        };
         kinds::register(&mut toolsets, Some(&host));
         apply(&options.grants, &confiner, &python)?;
 
@@ -130,8 +136,11 @@ impl Located {
         let providers = declared.iter().fold(providers, declare);
         let workers: Arc<[Arc<WorkerDefinition>]> = program.loaded().into();
         let declared_variables = workers.iter().flat_map(|worker| worker.sandbox.env.iter().cloned());
-        let variables: BTreeSet<Arc<str>> =
-            declared_variables.chain(grant::variables(&options.grants)).collect();
+        let of_toolsets = missing::toolset_variables(&workers, &toolsets, program.root());
+        let variables: BTreeSet<Arc<str>> = declared_variables
+            .chain(of_toolsets.into_iter().map(|(_, name)| name))
+            .chain(grant::variables(&options.grants))
+            .collect();
         let mut secrets = key_variables(&program, &environment, &user);
         secrets.extend(variables.iter().filter_map(|name| Some((name.to_string(), environment(name)?))));
         let machinery = Machinery {

@@ -6,10 +6,10 @@ use crate::{
     settings::Environment,
 };
 use llm_do_core::{
-    authority::{Access, Extent},
+    authority::{Access, Extent, Place},
     local_name,
     model::ModelName,
-    toolset::ToolsetRegistry,
+    toolset::{Requirement, ToolsetError, ToolsetRegistry},
     worker::{ModelChoice, WorkerDefinition},
 };
 use llm_do_program::{BindError, Program, manifest::Provider, mounts::RequiredGrant};
@@ -88,11 +88,56 @@ pub(crate) fn place(required: &RequiredGrant) -> MissingGrant {
     }
 }
 
+/// What the toolsets of these workers need: processes of servers, variables for them, places that they see.
+///
+/// # Errors
+/// What no grant can make possible.
+pub(crate) fn toolsets(
+    workers: &[Arc<WorkerDefinition>],
+    kinds: &ToolsetRegistry,
+    root: &Place,
+    grants: &[Grant],
+) -> Result<Vec<MissingGrant>, ToolsetError> {
+    let mut missing: Vec<MissingGrant> = Vec::new();
+    for worker in workers {
+        for requirement in kinds.requires(worker, root)? {
+            let grant = Grant::from(requirement);
+            if !grant::covers(grants, &grant) && missing.iter().all(|known| known.grant != grant) {
+                let asked_at = worker.instructions.file.to_string();
+                missing.push(MissingGrant { grant, needed_by: NeededBy::Server, asked_at });
+            }
+        }
+    }
+    Ok(missing)
+}
+
+/// The variables that the toolsets of these workers need.
+pub(crate) fn toolset_variables(
+    workers: &[Arc<WorkerDefinition>],
+    kinds: &ToolsetRegistry,
+    root: &Place,
+) -> Vec<(Arc<WorkerDefinition>, Arc<str>)> {
+    let variables = workers.iter().flat_map(|worker| {
+        let requirements = kinds.requires(worker, root).unwrap_or_default();
+        requirements.into_iter().filter_map(|requirement| match requirement {
+            Requirement::Variable(name) => Some((Arc::clone(worker), name)),
+            Requirement::Process(_) | Requirement::Place(_) => None,
+        })
+    });
+    variables.collect()
+}
+
 /// Checks that each variable that code gets can be given: the redactor must be able to find its value.
-pub(crate) fn variables(workers: &[Arc<WorkerDefinition>], environment: &Environment) -> Result<(), Problem> {
-    for (worker, name) in
-        workers.iter().flat_map(|worker| worker.sandbox.env.iter().map(move |name| (worker, name)))
-    {
+pub(crate) fn variables(
+    workers: &[Arc<WorkerDefinition>],
+    kinds: &ToolsetRegistry,
+    root: &Place,
+    environment: &Environment,
+) -> Result<(), Problem> {
+    let of_toolsets = toolset_variables(workers, kinds, root);
+    let of_sandboxes =
+        workers.iter().flat_map(|worker| worker.sandbox.env.iter().map(move |name| (worker, name)));
+    for (worker, name) in of_sandboxes.chain(of_toolsets.iter().map(|(worker, name)| (worker, name))) {
         let reason = match environment(name) {
             None => "is not set",
             Some(value) if value.trim().len() < SHORTEST_SECRET => {

@@ -4,7 +4,7 @@ use crate::{
     grant::{BadGrantsFile, MissingGrant},
     resume::ResumeError,
 };
-use llm_do_core::model::ModelName;
+use llm_do_core::{model::ModelName, toolset::ToolsetError};
 use llm_do_program::{Diagnostics, signature::InputError};
 use llm_do_runs::{CreateError, UntrustedListError};
 use std::{path::PathBuf, sync::Arc};
@@ -50,6 +50,9 @@ pub enum Problem {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A toolset can't work, whatever is granted.
+    #[error(transparent)]
+    Toolset(#[from] ToolsetError),
     /// A model can't be used.
     #[error("`{worker}`: {message}")]
     Model {

@@ -473,6 +473,7 @@ impl Session {
         self.program()
             .authority(places, self.network(), bound)
             .with_variables(self.variables())
+            .with_processes(grant::processes(&self.opened.grants))
             .protecting(self.deciding_files())
     }
 

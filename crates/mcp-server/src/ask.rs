@@ -8,10 +8,10 @@ use llm_do::{
         schema::Schema,
     },
     program::visible,
+    records::diff::unified_diff,
 };
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Value, json};
-use similar::TextDiff;
 use std::fmt::Write as _;
 
 /// Most characters of the arguments, and of a diff, in a question.
@@ -86,7 +86,7 @@ fn approval_text(approval: &Approval) -> String {
     arguments(&mut text, input);
     if let Some(Preview::Change { path, before, after }) = preview {
         let (before, after) = (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
-        let diff = TextDiff::from_lines(before, after).unified_diff().header(path, path).to_string();
+        let diff = unified_diff(path, path, before, after);
         let _ = write!(text, "\n\nThe change:\n{}", part(&diff));
     }
     text

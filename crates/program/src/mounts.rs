@@ -3,8 +3,6 @@
 mod restrict;
 mod variables;
 
-pub use variables::variable_refused;
-
 use crate::{
     diagnostics::{Diagnostic, codes},
     shape::rule_of,

@@ -15,9 +15,6 @@ use llm_do_core::{
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Toolsets that are not supported yet.
-const LATER: [&str; 1] = ["mcp"];
-
 /// Merged configurations by canonical name.
 pub type Toolsets = BTreeMap<Arc<str>, Node>;
 
@@ -103,16 +100,11 @@ fn kind<'a>(
 ) -> Option<&'a Arc<dyn ToolsetKind>> {
     let kind = registry.get(name);
     if kind.is_none() {
-        found.push(if LATER.contains(&name) {
-            Diagnostic::error(codes::NOT_SUPPORTED, format!("the toolset `{name}` is not supported yet"))
-                .at(span)
-        } else {
-            let names: Vec<&str> = registry.names().collect();
-            let error = Diagnostic::error(codes::UNKNOWN_TOOLSET, format!("unknown toolset `{name}`"))
-                .at(span)
-                .did_you_mean(name, names.iter().copied());
-            error.help(format!("available toolsets: {}", names.join(", ")))
-        });
+        let names: Vec<&str> = registry.names().collect();
+        let error = Diagnostic::error(codes::UNKNOWN_TOOLSET, format!("unknown toolset `{name}`"))
+            .at(span)
+            .did_you_mean(name, names.iter().copied());
+        found.push(error.help(format!("available toolsets: {}", names.join(", "))));
     }
     kind
 }

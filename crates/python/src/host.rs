@@ -2,7 +2,7 @@
 
 use crate::wire::{self, FromHost, Module, Op, PythonError, ToHost};
 use llm_do_core::model::Blob;
-use llm_do_sandbox::confine::{Denial, Denials, Process, Running, Watching};
+use llm_do_sandbox::confine::{Channel, Denial, Denials, Process, Running, Watching};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -113,7 +113,7 @@ impl Host {
         let failed = |error: io::Error| HostError(format!("the Python host cannot be started: {error}"));
         let (ours, theirs) = StdUnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
-        let process = Process { channel: Some(OwnedFd::from(theirs)), ..process };
+        let process = Process { channel: Some(Channel::Third(OwnedFd::from(theirs))), ..process };
         let mut running =
             process.start().await.map_err(|error| HostError(format!("Python cannot be started: {error}")))?;
         let (mut from, to) = UnixStream::from_std(ours).map_err(failed)?.into_split();

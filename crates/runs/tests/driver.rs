@@ -268,7 +268,13 @@ async fn a_stop_that_comes_after_the_answer_does_not_stop_the_next_one() {
     late.0.set(driver.stopper()).unwrap();
     let turn = Turn { number: 1, cut_off: false, failure: None, context: None };
     let prompt = "Hello.".into();
-    let listen = Question::Input(Input { chain: Vec::new(), prompt, schema: None, changes: Vec::new(), conversation: Some(turn) });
+    let listen = Question::Input(Input {
+        chain: Vec::new(),
+        prompt,
+        schema: None,
+        changes: Vec::new(),
+        conversation: Some(turn),
+    });
     driver.exchange(&CallPath::root(), StepName::Message(1), listen, Known::Nothing).await.unwrap();
     let stopped = tokio::time::timeout(Duration::from_secs(1), driver.stopped()).await;
     assert!(stopped.is_err(), "the next answer is stopped");

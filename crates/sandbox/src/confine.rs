@@ -58,9 +58,9 @@ pub use explain::{denied, network, unseen};
 pub use limits::Limits;
 pub use probe::{Layer, Probe, probe};
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-pub use process::{Exit, Process, Refused, Running, StartError};
-pub(crate) use view::unfit;
+pub use process::{Channel, Exit, Process, Refused, Running, StartError};
 pub use view::{LeftOut, Planted, ProcessView, Shown};
+pub(crate) use view::{unfit, working_directory};
 pub use watch::{Watch, Watching};
 
 use serde::{Deserialize, Serialize};

@@ -17,7 +17,7 @@ pub mod words;
 
 pub use tool::Environment;
 
-use crate::confine::{Confinement, Confiner, env_allowlist};
+use crate::confine::{Confinement, Confiner, env_allowlist, working_directory};
 use llm_do_core::{
     authority::{Authority, Network},
     engine::LEAF_TIMEOUT,
@@ -178,7 +178,7 @@ impl Shell {
             name: self.name().into(),
             tool_name: self.name().into(),
             aliases: &[],
-            description: description(&rules, &paths::working_directory(authority).to_string()).into(),
+            description: description(&rules, &working_directory(authority).to_string()).into(),
             input: Arc::new(Schema::built_in(input(timeout))),
             output: Some(OutputSchema::Declared(Arc::new(Schema::built_in(tool::output())))),
             risk: Risk::Exec,

@@ -68,7 +68,7 @@ pub(crate) struct ApprovalFlags {
     /// Let another program answer questions: unix:PATH, fd:N or fd:READ,WRITE
     #[arg(long, value_name = "CHANNEL")]
     pub(crate) operator: Option<Channel>,
-    /// Grant access outside the project: PATH:ro, PATH:rw, network, network=DOMAIN,DOMAIN, endpoint=HOST,VARIABLE, env=NAME, process=uv, weights=PATH, unconfined
+    /// Grant access outside the project: PATH:ro, PATH:rw, network, network=DOMAIN,DOMAIN, endpoint=HOST,VARIABLE, env=NAME, process=COMMAND, weights=PATH, unconfined
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) grant: Vec<String>,
 }

@@ -208,7 +208,7 @@ fn channel(world: &World) -> Tried {
         let (_ours, theirs) = UnixStream::pair().unwrap();
         let victim = Victim::new(world);
         let mut process = python(world, &parts(world), tier, script, &victim);
-        process.channel = Some(OwnedFd::from(theirs));
+        process.channel = Some(llm_do_sandbox::confine::Channel::Third(OwnedFd::from(theirs)));
         let ran = run(world, process);
         must(ran.verdict() == "EPERM" && listener.accept().is_err(), format!("ESCAPE: {tier:?}: {ran:?}"))?;
     }

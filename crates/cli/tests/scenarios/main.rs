@@ -26,6 +26,7 @@ mod libraries;
 mod list_and_show;
 #[cfg(feature = "local")]
 mod local_models;
+mod mcp;
 mod mcp_serve;
 mod migrate;
 mod operator_channel;

@@ -15,6 +15,7 @@ use crate::{
     origin::{Origins, Trail},
     shared::Results,
     source::{FunctionId, FunctionSource},
+    toolset::Listings,
 };
 use serde_json::Value;
 use std::{
@@ -60,6 +61,8 @@ pub struct Link {
     depth: u32,
     /// The functions that it may call, once they are known.
     functions: OnceLock<Arc<[Function]>>,
+    /// What was said outside about its tools, once it is known.
+    listings: OnceLock<Listings>,
 }
 
 impl Frame {
@@ -173,6 +176,7 @@ impl Frame {
             above: self.link.clone(),
             depth: self.depth(),
             functions: OnceLock::new(),
+            listings: OnceLock::new(),
         };
         let (trail, start) = (self.trail.clone(), Arc::clone(&self.start));
         Self { account, authority, link: Some(Arc::new(link)), on_behalf: None, trail, start }
@@ -190,20 +194,36 @@ impl Frame {
             trail: self.trail.clone(),
             run_input: Arc::clone(&self.start.input),
             sets: self.sets().clone(),
+            listings: self.listings().clone(),
         }
     }
 
     /// The frame that the data describes. `workers` are the definitions of its workers in their order. The functions of
     /// the calling worker are still to be offered.
     pub(crate) fn from_spec(spec: FrameSpec, workers: &[Arc<WorkerDefinition>]) -> Self {
-        let FrameSpec { authority, workers: calls, on_behalf, account, trail, run_input, sets } = spec;
+        let FrameSpec { authority, workers: calls, on_behalf, account, trail, run_input, sets, listings } =
+            spec;
         let authority = Arc::new(authority);
         let root = Self::operator(Arc::clone(&authority)).with_input(&run_input, Origins::TRUSTED);
         root.keep_sets(sets);
         let frame = workers.iter().zip(&calls).fold(root, |above, (worker, WorkerCall { path, .. })| {
             above.below(worker, path, Arc::clone(&authority), account.clone())
         });
+        frame.keep_listings(listings);
         Self { on_behalf: on_behalf.map(Arc::new), account, trail, ..frame }
+    }
+
+    /// What was said outside about the tools of the calling worker.
+    pub fn listings(&self) -> &Listings {
+        static NONE: Listings = Listings::new();
+        self.link.as_ref().and_then(|link| link.listings.get()).unwrap_or(&NONE)
+    }
+
+    /// Sets them for the calling worker. Called once, before its functions are made.
+    pub(crate) fn keep_listings(&self, listings: Listings) {
+        if let Some(link) = &self.link {
+            let _ = link.listings.set(listings);
+        }
     }
 
     /// The same place, with calls made by a tool on behalf of the worker.

@@ -127,7 +127,8 @@ impl Engine {
     /// A type without room for instructions cleans a value of the program's own functions.
     fn cleaned(&self, meta: &FunctionMeta, origins: Origins, value: &Value, fits: bool) -> Origins {
         let schema = meta.output.as_ref().map(OutputSchema::schema);
-        match schema.filter(|_| fits && origins.is_untrusted() && self.is_own(meta)) {
+        let own = self.is_own(meta) && !matches!(meta.results, ResultOrigin::Foreign);
+        match schema.filter(|_| fits && origins.is_untrusted() && own) {
             Some(schema) => cleaned(schema.value(), value).unwrap_or(origins),
             None => origins,
         }
@@ -249,7 +250,7 @@ pub(super) fn unmade(end: End, arguments: &Origins) -> Outcome {
 fn states_untrusted(results: &ResultOrigin) -> bool {
     match results {
         ResultOrigin::Trusted => false,
-        ResultOrigin::Untrusted => true,
+        ResultOrigin::Untrusted | ResultOrigin::Foreign => true,
         ResultOrigin::Fields(fields) => !fields.is_empty(),
     }
 }

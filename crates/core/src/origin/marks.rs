@@ -120,7 +120,9 @@ impl Origins {
             }
             (ResultOrigin::Fields(fields), _) if fields.is_empty() => Self::TRUSTED,
             // A value without these fields is not the one that the statement describes.
-            (ResultOrigin::Untrusted | ResultOrigin::Fields(_), _) => Self::untrusted(),
+            (ResultOrigin::Untrusted | ResultOrigin::Foreign | ResultOrigin::Fields(_), _) => {
+                Self::untrusted()
+            }
         }
     }
 

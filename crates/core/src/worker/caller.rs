@@ -166,6 +166,7 @@ pub(super) async fn code(engine: &Engine, frame: &Frame) -> Result<Function, Fai
         definitions: &host.definitions,
         kinds: &host.toolsets,
         policy: None,
+        listing: None,
     };
     kind.entry(code, &context).await.map_err(failed)
 }

@@ -22,8 +22,17 @@ pub(super) struct Plan {
     pub(super) holes: Vec<Hole>,
     pub(super) network: Reach,
     pub(super) limits: Limits,
-    /// Whether the message includes a descriptor that the program gets as number 3.
-    pub(super) channel: bool,
+    /// Where the program gets the descriptor that comes with the message, if one does.
+    pub(super) channel: Option<ChannelAt>,
+}
+
+/// The place of a program's descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ChannelAt {
+    /// Number 3.
+    Third,
+    /// Standard input.
+    Input,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,8 +40,26 @@ pub struct Process {
     pub limits: Limits,
     /// Its confinement.
     pub confinement: Confinement,
-    /// A descriptor that it gets as its number 3.
-    pub channel: Option<OwnedFd>,
+    /// A descriptor that it gets.
+    pub channel: Option<Channel>,
+}
+
+/// A descriptor for a program, and where the program finds it.
+#[derive(Debug)]
+pub enum Channel {
+    /// As its number 3. Its standard input is empty.
+    Third(OwnedFd),
+    /// As its standard input.
+    Input(OwnedFd),
+}
+
+impl Channel {
+    /// The descriptor.
+    fn descriptor(&self) -> &OwnedFd {
+        match self {
+            Self::Third(descriptor) | Self::Input(descriptor) => descriptor,
+        }
+    }
 }
 
 impl Process {

@@ -8,7 +8,7 @@ use super::{
     cgroup::ControlGroup,
     crowd::{Crowd, INTERVAL},
     kernel, landlock, limits,
-    plan::{Fault, INTERRUPT, LARGEST_PLAN, Plan, Reach, Report, Task, frame},
+    plan::{ChannelAt, Fault, INTERRUPT, LARGEST_PLAN, Plan, Reach, Report, Task, frame},
     proxy, root, seccomp,
 };
 use rustix::{
@@ -380,8 +380,10 @@ fn become_program(
         }
         confine()?;
         kernel::close_on_exec_from(3).map_err(fault("descriptors"))?;
-        if plan.channel {
-            fcntl_setfd(channel, FdFlags::empty()).map_err(fault("channel"))?;
+        match plan.channel {
+            Some(ChannelAt::Third) => fcntl_setfd(channel, FdFlags::empty()).map_err(fault("channel"))?,
+            Some(ChannelAt::Input) => rustix::stdio::dup2_stdin(channel).map_err(fault("channel"))?,
+            None => {}
         }
         if let Some(filter) = filter {
             seccomp::apply(filter, getpid())?;

@@ -10,7 +10,7 @@
 //! [`ProcessView::set_aside_planted`].
 
 use super::{
-    Tier,
+    Confinement, Tier,
     aside::set_aside,
     plan::{Given, Hole, HoleKind},
 };
@@ -205,6 +205,17 @@ impl ProcessView {
     /// The mounts that processes see, by virtual path: what a tool needs to name its files both ways.
     pub fn shown(&self) -> &[Shown] {
         &self.shown
+    }
+
+    /// The real working directory of a process with this view, which was made for `authority`, if the view contains it.
+    pub fn working_folder(&self, authority: &Authority, confinement: Confinement) -> Option<PathBuf> {
+        let cwd = working_directory(authority);
+        let located = authority.view().mounts().iter().find(|mount| mount.at == cwd)?;
+        let folder = PathBuf::from(located.place.as_str());
+        // Without a view of its own a process sees all folders, whether or not it may look into them.
+        let own_root = confinement == Confinement::Tier(Tier::Namespaces);
+        let leads_there = !own_root || self.shown.iter().any(|shown| shown.place.starts_with(&folder));
+        (leads_there && folder.is_dir()).then_some(folder)
     }
 
     /// The mounts that processes don't see, and why.
@@ -475,6 +486,15 @@ impl Hole {
 fn most(mount: &Mount) -> Access {
     let default = mount.origin != Origin::Declared && mount.at == VirtualPath::root();
     if default { Access::Read } else { mount.access }
+}
+
+/// The virtual working directory of a worker's processes: `/` if a mount there is given to processes, otherwise the
+/// first mount.
+pub(crate) fn working_directory(authority: &Authority) -> VirtualPath {
+    let fit =
+        || authority.view().mounts().iter().filter(|mount| unfit(mount).is_none()).map(|mount| &mount.at);
+    let root = VirtualPath::root();
+    if fit().any(|at| *at == root) { root } else { fit().min().cloned().unwrap_or(root) }
 }
 
 /// Why processes do not get a mount; file tools check each access there.

@@ -126,7 +126,7 @@ impl Watch {
 
 impl Planted {
     /// A notice about each, as far as they are few, and the number of the others.
-    pub(crate) fn notices<'a>(
+    pub fn notices<'a>(
         planted: impl IntoIterator<Item = &'a Self, IntoIter: ExactSizeIterator>,
     ) -> Vec<String> {
         let planted = planted.into_iter();

@@ -5,20 +5,10 @@
 //! absolute paths are translated to real ones if the worker has such a file.
 
 use super::words::Word;
-use crate::confine::unfit;
 use llm_do_core::{
     authority::{Access, Authority, Place, VirtualPath},
     vfs::FileSystem,
 };
-
-/// The virtual working directory of a worker's commands: `/` if a mount there is given to processes, otherwise the
-/// first mount.
-pub(crate) fn working_directory(authority: &Authority) -> VirtualPath {
-    let fit =
-        || authority.view().mounts().iter().filter(|mount| unfit(mount).is_none()).map(|mount| &mount.at);
-    let root = VirtualPath::root();
-    if fit().any(|at| *at == root) { root } else { fit().min().cloned().unwrap_or(root) }
-}
 
 /// The texts in a word that could be paths: the word, the value of `--option=value` and `-Ivalue`, parts of lists.
 pub(crate) fn candidates(word: &str) -> Vec<&str> {

@@ -5,9 +5,10 @@
 
 use super::{
     dangerous,
-    paths::{Within, working_directory},
+    paths::Within,
     words::{self, NotWords, Word},
 };
+use crate::confine::working_directory;
 use llm_do_core::{
     authority::{Access, Authority, Place, VirtualPath},
     gate::Rule,

@@ -2,15 +2,14 @@
 
 use super::{
     expand::Expansion,
-    paths::{self, working_directory},
-    program,
+    paths, program,
     rules::{Judgement, Rules},
     run::{self, Ran},
     words::{self, Word},
 };
 use crate::confine::{
     Confinement, Confiner, Denial, Planted, Process, ProcessView, Tier, denied, env_allowlist, network,
-    unseen,
+    unseen, working_directory,
 };
 use llm_do_core::{
     authority::{Access, Authority, Narrowing, Network, VirtualPath},
@@ -106,17 +105,6 @@ impl ShellTool {
         looked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
-    /// The real working directory, if its view contains it.
-    fn folder(&self, view: &ProcessView, confinement: Confinement) -> Option<PathBuf> {
-        let cwd = working_directory(&self.authority);
-        let located = self.authority.view().mounts().iter().find(|mount| mount.at == cwd)?;
-        let folder = PathBuf::from(located.place.as_str());
-        // Without a view of its own a process sees all folders, whether or not it may look into them.
-        let own_root = confinement == Confinement::Tier(Tier::Namespaces);
-        let leads_there = !own_root || view.shown().iter().any(|shown| shown.place.starts_with(&folder));
-        (leads_there && folder.is_dir()).then_some(folder)
-    }
-
     /// The file of the program.
     async fn program(
         &self,
@@ -153,7 +141,7 @@ impl ShellTool {
             )));
         }
         let (view, authority) = self.view(confinement, judged.within).await?;
-        let folder = self.folder(&view, confinement);
+        let folder = view.working_folder(&self.authority, confinement);
         let env = env_allowlist(|name| (self.environment)(name));
         let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
         let mut texts = command.iter().filter_map(Word::text);

@@ -429,7 +429,7 @@ fn member(c: char) -> String {
 }
 
 /// A text as one word of a command.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,^".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, NONE, all_of, both_tiers, finish};
 use llm_do_core::authority::Network;
-use llm_do_sandbox::confine::Confinement;
+use llm_do_sandbox::confine::{Channel, Confinement};
 use std::{
     io::Read,
     net::TcpListener,
@@ -131,7 +131,7 @@ attempt("send to", lambda: s.sendto(b"x", sys.argv[1]))
 s.send(b"by the channel")
 "#;
     let mut process = bench.python(tier, script, &[&named]);
-    process.channel = Some(OwnedFd::from(theirs));
+    process.channel = Some(Channel::Third(OwnedFd::from(theirs)));
     let ran = finish(process.start().await.unwrap()).await;
     ran.refused("connect");
     ran.refused("bind");

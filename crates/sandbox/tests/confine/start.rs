@@ -2,7 +2,7 @@
 
 use crate::bench::{B, Bench, CANARY, both_tiers, finish, process, run, shell};
 use llm_do_core::authority::Access;
-use llm_do_sandbox::confine::{Confinement, Process, ProcessView, Refused, StartError, Tier};
+use llm_do_sandbox::confine::{Channel, Confinement, Process, ProcessView, Refused, StartError, Tier};
 use std::{
     fs::{self, File},
     os::{
@@ -125,7 +125,7 @@ async fn the_channel_is_number_three(tier: Confinement) {
     let (reader, writer) = std::io::pipe().unwrap();
     let script = "os.write(3, b'by number three'); attempt('four', lambda: os.fstat(4))";
     let mut process = bench.python(tier, script, &[]);
-    process.channel = Some(OwnedFd::from(writer));
+    process.channel = Some(Channel::Third(OwnedFd::from(writer)));
     let ran = finish(process.start().await.unwrap()).await;
     assert_eq!(ran.of("four"), "EBADF");
     assert_eq!(std::io::read_to_string(reader).unwrap(), "by number three");

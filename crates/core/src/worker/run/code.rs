@@ -1,7 +1,7 @@
 //! A worker that is code: the same authority, callers and limits as one with a prompt, and no model.
 
 use super::{
-    enter::{Entered, enter, tools, tools_again, translate_back},
+    enter::{Entered, enter, list, tools, tools_again, translate_back},
     sets,
 };
 use crate::{
@@ -51,6 +51,7 @@ async fn make(
     frame: &Frame,
 ) -> Result<Function, Stop> {
     let driver = &*call.engine.host().driver;
+    list(call.engine, worker, frame, call.path).await?;
     let mut made = None;
     let deadline = frame.remaining(driver).await;
     let step = Step {

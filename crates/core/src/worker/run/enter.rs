@@ -5,13 +5,16 @@ use crate::{
     authority::{Access, Authority, Located, Mount, VirtualPath},
     call_path::CallPath,
     definition::{CallOverride, WorkerDefinition, attachments_root},
+    driver::{CutOff, Step, StepEnd},
     engine::{Engine, Frame},
     function::{CompositeCall, Function, Implementation},
+    gate::Pattern,
+    journal::RecordKind,
     origin::{Content, ContentKind, Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     risk::Risk,
     step_name::StepName,
-    toolset::{Configuration, ToolsetContext, ToolsetKind, ToolsetRegistry},
+    toolset::{Configuration, Listings, ToolsetContext, ToolsetKind, ToolsetRegistry},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -148,6 +151,66 @@ fn narrow(
         .map_err(|refusal| Stop::failed(FailureKind::Authority, refusal.to_string()))
 }
 
+/// Asks what outside the program says about a worker's tools, for each of its toolsets that depends on it. Each answer is
+/// a step. The functions are made from the answers next ([`tools`]).
+///
+/// # Errors
+/// The run ends, or the time of the call is over.
+pub(super) async fn list(
+    engine: &Engine,
+    worker: &Arc<WorkerDefinition>,
+    frame: &Frame,
+    path: &CallPath,
+) -> Result<(), Stop> {
+    let host = engine.host();
+    let mut listings = Listings::new();
+    for (name, configuration) in host.toolsets.of(worker) {
+        let Some(kind) = host.toolsets.get(&name).filter(|kind| kind.lists()) else { continue };
+        // A configuration that is wrong is an error where the tools are made.
+        let Ok(configuration) = Configuration::parse(&configuration, &name) else { continue };
+        let toolset: Arc<str> = kind.name().into();
+        let step = StepName::List(Arc::clone(&toolset));
+        let stepped = host
+            .driver
+            .step(Step {
+                path,
+                name: step.clone(),
+                intent: None,
+                deadline: frame.remaining(&*host.driver).await,
+                cut_off: CutOff::Again,
+                run: Box::pin(async {
+                    let context = ToolsetContext {
+                        run: &host.run,
+                        worker,
+                        authority: frame.authority(),
+                        definitions: &host.definitions,
+                        kinds: &host.toolsets,
+                        policy: None,
+                        listing: None,
+                    };
+                    let listing = Arc::new(kind.list(&configuration.own, &context).await);
+                    RecordKind::ToolsListed { toolset: Arc::clone(&toolset), listing }
+                }),
+            })
+            .await?;
+        let listing = match stepped.end {
+            StepEnd::Done(RecordKind::ToolsListed { listing, .. }) => listing,
+            StepEnd::Done(other) => return Err(Halt::unexpected(path, &step, &other).into()),
+            StepEnd::TimedOut => {
+                let message = format!("`{}` ran out of time before its tools were known", worker.id);
+                return Err(Stop::failed(FailureKind::Timeout, message));
+            }
+        };
+        if !listing.notices.is_empty() {
+            let text = listing.notices.join("\n").into();
+            host.driver.record(path, StepName::Listed(Arc::clone(&toolset)), RecordKind::Note { text })?;
+        }
+        listings.insert(toolset, listing);
+    }
+    frame.keep_listings(listings);
+    Ok(())
+}
+
 /// Makes the functions of a worker's toolsets, whether a model is shown them or not, and offers them to the calls of its
 /// frame. An error is a failure of the worker's call, so the step that calls this records it.
 ///
@@ -208,6 +271,7 @@ async fn make_tools(
             definitions: &host.definitions,
             kinds: &host.toolsets,
             policy: configuration.policy.clone(),
+            listing: frame.listings().get(kind.name()).map(|listing| &**listing),
         };
         let made = kind
             .build(&configuration.own, &context)
@@ -215,8 +279,15 @@ async fn make_tools(
             .map_err(|reason| format!("toolset `{name}` of `{}`: {reason}", worker.id))?;
         retried(worker, &made)?;
         reserved(worker, &**kind, &made, &host.toolsets)?;
-        for wanted in configuration.tools.iter().flatten() {
-            if !made.iter().any(|f| *f.meta.name == **wanted || *f.meta.tool_name == **wanted) {
+        // What is missing because something outside could not be asked is said in a notice.
+        let incomplete = context.listing.is_some_and(|listing| !listing.notices.is_empty());
+        let offers = |wanted: &str, f: &Function| match kind.lists() {
+            true => Pattern::parse(wanted)
+                .is_ok_and(|pattern| pattern.names_one_of(&[&f.meta.name, &f.meta.tool_name])),
+            false => *f.meta.name == *wanted || *f.meta.tool_name == *wanted,
+        };
+        for wanted in configuration.tools.iter().flatten().filter(|_| !incomplete) {
+            if !made.iter().any(|f| offers(wanted, f)) {
                 let known: Vec<&str> = made.iter().map(|f| &*f.meta.name).collect();
                 return Err(format!(
                     "toolset `{name}` of `{}` has no tool `{wanted}`; there are: {}",
@@ -226,10 +297,7 @@ async fn make_tools(
             }
         }
         functions.extend(made.into_iter().filter(|f| {
-            configuration
-                .tools
-                .as_ref()
-                .is_none_or(|names| names.iter().any(|n| **n == *f.meta.name || **n == *f.meta.tool_name))
+            configuration.tools.as_ref().is_none_or(|names| names.iter().any(|name| offers(name, f)))
         }));
     }
     Ok(functions)

@@ -1,7 +1,7 @@
 //! Explains the gate's decision about a call of a worker's model.
 
 use super::{
-    enter::{Entered, enter, tools},
+    enter::{Entered, enter, list, tools},
     function, server_tools,
 };
 use crate::{
@@ -51,6 +51,7 @@ pub async fn explain(
         timeout: None,
     };
     let Entered { frame, .. } = enter(worker, &call).await?;
+    list(engine, worker, &frame, &root).await?;
     let mut functions = tools(engine, worker, &frame).await?;
     functions.extend(worker.server_tools.iter().map(server_tools::function));
     let Some(called) = functions.iter().find(|f| *f.meta.tool_name == *tool || *f.meta.name == *tool) else {

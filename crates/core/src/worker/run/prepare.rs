@@ -5,7 +5,7 @@ use super::{
     context::{ContextLimit, most_tokens},
     conversation::holds_conversation,
     ensures::{self, Judging},
-    enter::{Entered, Handed, enter, tools, tools_again, translate_back},
+    enter::{Entered, Handed, enter, list, tools, tools_again, translate_back},
     input::Input,
     server_tools,
 };
@@ -79,6 +79,7 @@ pub(super) async fn prepare(
     server_tools::check(worker, &granted, &*model)?;
     let with_user = holds_conversation(worker, call);
     let output = contract(worker, can, with_user);
+    list(call.engine, worker, &frame, call.path).await?;
     let native_output = worker
         .returns
         .as_ref()

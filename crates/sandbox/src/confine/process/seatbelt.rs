@@ -4,7 +4,7 @@
 //! folder, so a mount with something to hide is not given, as in tier B. The program's descendants are in its process
 //! group and end with it. A process that leaves the group stays confined but may keep running.
 
-use super::{Exit, Process, Refused, StartError};
+use super::{Channel, Exit, Process, Refused, StartError};
 use crate::confine::{Confinement, Denials, Limits, Tier, profile, system};
 use llm_do_core::authority::Network;
 use rustix::process::{
@@ -70,8 +70,13 @@ impl Process {
         };
         command.args(&self.args).env_clear().envs(self.env).env("HOME", &place).env("TMPDIR", &place);
         command.current_dir(self.cwd.as_deref().unwrap_or_else(|| "/".as_ref()));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let (limits, channel) = (self.limits, self.channel);
+        let (input, channel) = match self.channel {
+            Some(Channel::Input(input)) => (Stdio::from(input), None),
+            Some(Channel::Third(channel)) => (Stdio::null(), Some(channel)),
+            None => (Stdio::null(), None),
+        };
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let limits = self.limits;
         let confined = self.confinement != Confinement::Unconfined;
         // SAFETY: between fork and exec only system calls are made, none of which allocates.
         unsafe {

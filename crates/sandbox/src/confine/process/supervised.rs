@@ -1,9 +1,9 @@
 //! Starts a confined process through a supervisor, and tracks it while it runs.
 
-use super::{Exit, Process, Refused, StartError};
+use super::{Channel, Exit, Process, Refused, StartError};
 use crate::confine::{
     Confinement, Denials, Limits, Tier, binary,
-    plan::{INTERRUPT, Plan, Reach, Report, SUPERVISOR, Task, frame},
+    plan::{ChannelAt, INTERRUPT, Plan, Reach, Report, SUPERVISOR, Task, frame},
     proxy::{self, Proxy},
     supervisor, system,
 };
@@ -37,9 +37,13 @@ impl Process {
             Network::Domains(list) => std::mem::take(list),
             Network::Off | Network::On => Vec::new(),
         };
-        let plan = self.plan(channel.is_some())?;
+        let plan = self.plan(channel.as_ref().map(|channel| match channel {
+            Channel::Third(_) => ChannelAt::Third,
+            Channel::Input(_) => ChannelAt::Input,
+        }))?;
         let (ours, theirs) = StdStream::pair().map_err(StartError::system)?;
-        supervisor::hand_over(&ours, &[0], channel.as_ref()).map_err(StartError::system)?;
+        supervisor::hand_over(&ours, &[0], channel.as_ref().map(Channel::descriptor))
+            .map_err(StartError::system)?;
         drop(channel);
         ours.set_nonblocking(true).map_err(StartError::system)?;
         let mut control = UnixStream::from_std(ours).map_err(StartError::system)?;
@@ -80,7 +84,7 @@ impl Process {
         }
     }
 
-    fn plan(self, channel: bool) -> Result<Plan, StartError> {
+    fn plan(self, channel: Option<ChannelAt>) -> Result<Plan, StartError> {
         let network = match self.network {
             Network::Off => Reach::Nothing,
             Network::On => Reach::Everything,
@@ -164,7 +168,7 @@ pub(in crate::confine) fn try_out(task: Task) -> Result<(), StartError> {
         holes: Vec::new(),
         network: Reach::Nothing,
         limits: Limits::default(),
-        channel: false,
+        channel: None,
     };
     let (mut ours, theirs) = StdStream::pair().map_err(StartError::system)?;
     let mut command = command(theirs.into())?;

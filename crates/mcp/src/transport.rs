@@ -1,0 +1,148 @@
+//! Messages over a server's standard input and output: JSON, one message a line.
+
+use rmcp::{
+    RoleClient,
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader},
+    net::unix::pipe,
+};
+
+/// Largest message of a server, in bytes.
+const LARGEST_MESSAGE: usize = 32 << 20;
+
+/// Most bytes that are kept of what a server printed between two calls.
+const MOST_PRINTED: usize = 16 << 10;
+
+/// What a server printed that is no message: its standard error, and stray lines of its standard output. The newest part of
+/// it, until it is taken.
+#[derive(Debug, Default)]
+pub(crate) struct Printed(Mutex<String>);
+
+impl Printed {
+    fn lock(&self) -> MutexGuard<'_, String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line.
+    pub(crate) fn push(&self, line: &[u8]) {
+        let mut text = self.lock();
+        text.push_str(String::from_utf8_lossy(line).trim_end());
+        text.push('\n');
+        if text.len() > MOST_PRINTED {
+            let from = text.ceil_char_boundary(text.len() - MOST_PRINTED);
+            text.drain(..from);
+        }
+    }
+
+    /// What was printed since it was taken last, if anything was.
+    pub(crate) fn take(&self) -> Option<Arc<str>> {
+        let text = std::mem::take(&mut *self.lock());
+        (!text.is_empty()).then(|| text.trim_end().into())
+    }
+
+    /// The last line.
+    pub(crate) fn last_line(&self) -> Option<String> {
+        self.lock().lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+    }
+}
+
+/// The lines of a server.
+pub(crate) struct Lines<R> {
+    read: BufReader<R>,
+    /// The beginning of the line that is being read. It outlives a cancelled [`Transport::receive`].
+    line: Vec<u8>,
+    /// Gone when the transport is closed.
+    write: Arc<tokio::sync::Mutex<Option<pipe::Sender>>>,
+    printed: Arc<Printed>,
+    /// Why nothing more is read, if it is the server's fault.
+    broken: Arc<OnceLock<String>>,
+}
+
+impl<R: AsyncRead> Lines<R> {
+    /// The transport. A server that breaks the protocol is described in `broken`.
+    pub(crate) fn new(
+        read: R,
+        write: pipe::Sender,
+        printed: Arc<Printed>,
+        broken: Arc<OnceLock<String>>,
+    ) -> Self {
+        let write = Arc::new(tokio::sync::Mutex::new(Some(write)));
+        Self { read: BufReader::new(read), line: Vec::new(), write, printed, broken }
+    }
+}
+
+impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleClient> for Lines<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let write = Arc::clone(&self.write);
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let mut write = write.lock().await;
+            let write = write.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+            write.write_all(&line).await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let available = self.read.fill_buf().await.ok().filter(|available| !available.is_empty())?;
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(available.len(), |end| end + 1);
+            if self.line.len() + taken > LARGEST_MESSAGE {
+                let _ =
+                    self.broken.set(format!("it sent a message of more than {} MiB", LARGEST_MESSAGE >> 20));
+                return None;
+            }
+            self.line.extend_from_slice(&available[..taken]);
+            self.read.consume(taken);
+            if end.is_none() {
+                continue;
+            }
+            let line = std::mem::take(&mut self.line);
+            match serde_json::from_slice(&line) {
+                Ok(message) => return Some(message),
+                Err(_) if line.trim_ascii().is_empty() => {}
+                Err(_) => self.printed.push(&line[..line.len().min(MOST_PRINTED)]),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        drop(self.write.lock().await.take());
+        Ok(())
+    }
+}
+
+/// Keeps what a server prints on its standard error.
+pub(crate) async fn keep(read: impl AsyncRead + Unpin, printed: Arc<Printed>) {
+    let mut read = BufReader::new(read);
+    let mut line = Vec::new();
+    loop {
+        let Ok(available) = read.fill_buf().await else { return };
+        if available.is_empty() {
+            if !line.is_empty() {
+                printed.push(&line);
+            }
+            return;
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(available.len(), |end| end + 1);
+        line.extend_from_slice(&available[..taken]);
+        read.consume(taken);
+        if end.is_some() || line.len() > MOST_PRINTED {
+            printed.push(&std::mem::take(&mut line));
+        }
+    }
+}
