@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(codes("files: {tools: 3}"), ["E0202"]);
         assert_eq!(codes("files: {approval: {default: never}}"), ["E0203"]);
         assert_eq!(codes("files: {approval: {tools: {'x(': ask}}}"), ["E0404"]);
-        assert_eq!(codes("{filse: {}, mcp: {}}"), ["E0406", "E0204"]);
+        assert_eq!(codes("{filse: {}}"), ["E0406"]);
         assert_eq!(codes("{files: {}, fs: {}}"), ["E0108"]);
         assert_eq!(codes("files: {names: [a], oldNames: [b]}"), ["E0108"]);
         assert_eq!(codes("files: {rules: [{approval_required: true, approvalRequired: true}]}"), ["E0108"]);
