@@ -376,7 +376,7 @@ fn a_chat_on_a_full_disk_says_so_and_goes_on_later() {
     let done = scenario.finished(child.wait_with_output().expect("it ends"));
     assert_eq!(done.code, Some(1), "{done}");
     assert!(done.stderr.contains("the journal cannot be written"), "{done}");
-    assert!(done.stderr.contains("goes on with this chat"), "{done}");
+    assert!(done.stderr.contains("continues this chat"), "{done}");
     let resumed = scenario.run_with_stdin(&["chat", "--continue"], "");
     assert_eq!(resumed.code, Some(0), "{resumed}");
 }

@@ -449,7 +449,8 @@ fn told_by_stream(api: &str, stream: &'static str) -> Finished {
 fn a_comment_in_a_stream_of_responses_is_no_event() {
     let told = told_by_stream(
         "openai_resp",
-        ": keepalive\n\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello.\"}\n\n: keepalive\n\n\
+        ": keepalive\n\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"model\":\"m\"}}\n\n\
+         data: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello.\"}\n\n: keepalive\n\n\
          data: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"model\":\"m\",\"status\":\"completed\"}}\n\n",
     );
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "Hello.\n"), "{told}");
