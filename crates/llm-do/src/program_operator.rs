@@ -173,7 +173,7 @@ impl Talk {
                 taken.give(Given { answer, by, via: VIA.into() });
             }
             Err(NotTaken::AlreadyDecided { by, .. }) => {
-                self.say(&Message::AlreadyDecided { id: &id, by: &by })
+                self.say(&Message::AlreadyDecided { id: &id, by: &by });
             }
             Err(error) => self.say(&Message::Error { message: error.to_string() }),
         }

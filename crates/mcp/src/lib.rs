@@ -29,4 +29,5 @@ mod toolset;
 mod transport;
 
 pub use known::Known;
+pub use process::Environment;
 pub use toolset::{Host, Mcp};

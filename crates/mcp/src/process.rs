@@ -12,7 +12,7 @@ use std::{
 use tokio::net::unix::pipe;
 
 /// Looks up an environment variable.
-pub(crate) type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What it takes to start a server.
 pub(crate) struct Launch {

@@ -44,7 +44,7 @@ pub struct Mcp {
 #[derive(Clone)]
 pub struct Host {
     /// Looks up variables of the environment.
-    pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub environment: Environment,
     /// Confines their processes.
     pub confiner: Arc<Confiner>,
     /// What is known about servers from earlier runs.
@@ -65,7 +65,7 @@ impl Mcp {
     fn server(&self, name: &str, server: &Server, context: &ToolsetContext<'_>) -> WorkersServer {
         let starter = self.host.as_ref().map(|host| Starter {
             confiner: Arc::clone(&host.confiner),
-            environment: Arc::clone(&host.environment) as Environment,
+            environment: Arc::clone(&host.environment),
             known: host.known.clone(),
         });
         let (run, authority) = (Arc::clone(context.run), Arc::new(context.authority.clone()));

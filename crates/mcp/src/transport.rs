@@ -36,7 +36,8 @@ impl Printed {
         text.push_str(String::from_utf8_lossy(line).trim_end());
         text.push('\n');
         if text.len() > MOST_PRINTED {
-            let from = text.ceil_char_boundary(text.len() - MOST_PRINTED);
+            let from = text.len() - MOST_PRINTED;
+            let from = (from..).find(|at| text.is_char_boundary(*at)).unwrap_or_default();
             text.drain(..from);
         }
     }

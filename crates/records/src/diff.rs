@@ -1,6 +1,11 @@
 //! The difference between two texts, line by line. All diffs of llm-do are made here, because the code of the algorithm is
 //! large and stands in the program once for each type that it compares.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "a caller with a clock may set a deadline; no clock is read here"
+)]
+
 use similar::{
     DiffOp,
     algorithms::{Capture, Compact, Replace, myers},

@@ -74,8 +74,8 @@ fn steered(world: &World, calls: Vec<Value>) -> Tried {
 /// `main` has read the mail, and so much after it that the mail is left out of what its model is sent.
 fn compacted(world: &World) -> Tried {
     program(world, &[("main", "max_context_tokens: 10000\n")]);
-    world.put("inbox/1.txt", &MAIL.repeat(80));
-    world.put("notes/mine.txt", &"Nothing new.\n".repeat(600));
+    world.put("inbox/1.txt", MAIL.repeat(80));
+    world.put("notes/mine.txt", "Nothing new.\n".repeat(600));
     let notes = |offset: u32| call("read_file", json!({"path": "/notes/mine.txt", "offset": offset}));
     let calls = [read("/inbox/1.txt")].into_iter().chain((0..4).map(notes)).chain([send()]);
     world.script(&[("main", calls.collect())]);

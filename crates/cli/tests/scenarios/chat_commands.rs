@@ -1,7 +1,8 @@
 //! The commands of a chat, over pipes and on a terminal.
 
 use crate::{
-    scenario::{Finished, Scenario},
+    python::fixture::wait_for,
+    scenario::{Finished, Scenario, journal_in},
     terminal_session::Session,
 };
 use serde_json::{Value, json};
@@ -144,7 +145,11 @@ fn now_is_said_with_the_next_request_of_the_answer() {
     let mut session = Session::start(scenario.command_on_terminal(&["chat", "main.worker"]));
     session.expect("/help");
     session.type_keys("go\r");
-    session.expect("answering");
+    // What is said before a request is sent joins that one.
+    let runs = scenario.project().join(".llm-do/runs");
+    wait_for("the first request", || {
+        journal_in(&runs).iter().any(|record| record["kind"] == "model_requested")
+    });
     session.type_keys("/now be quick\r");
     session.expect("with the next request");
     session.expect("I heard you");

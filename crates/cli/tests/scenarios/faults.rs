@@ -197,7 +197,7 @@ fn no_folder() -> Met {
 }
 
 /// Puts a byte order mark before the data of a stream's first event.
-fn mark(chunks: &mut Vec<Vec<u8>>) {
+fn mark(chunks: &mut [Vec<u8>]) {
     let first = String::from_utf8_lossy(&chunks[0]);
     let data = first.find("data:").expect("a stream begins with an event");
     chunks[0] = format!("\u{feff}{}", &first[data..]).into_bytes();

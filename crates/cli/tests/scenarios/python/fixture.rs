@@ -143,7 +143,7 @@ fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
 }
 
 /// Waits until a condition holds.
-pub(super) fn wait_for(what: &str, holds: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, holds: impl FnMut() -> bool) {
     assert!(within(PATIENCE, holds), "never came: {what}");
 }
 

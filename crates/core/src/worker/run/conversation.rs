@@ -121,7 +121,8 @@ pub(super) async fn hold(
                     asides::attach(worker, prepared, call, &mut conversation, number, file).await?;
                 }
                 Answer::Model { model } => {
-                    if asides::choose_model(worker, prepared, call, number, model).await? {
+                    let chosen = asides::choose_model(worker, prepared, call, number, model).await?;
+                    if chosen {
                         let model = Arc::clone(&prepared.model);
                         forget.push(Forget { model, run: &call.engine.host().run, path: call.path });
                     }
