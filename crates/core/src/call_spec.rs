@@ -8,9 +8,9 @@ use crate::{
     authority::Authority,
     call_path::CallPath,
     gate::ToolSets,
+    listing::Listings,
     origin::Trail,
     source::{FunctionId, FunctionSource},
-    toolset::Listings,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -10,6 +10,7 @@ use crate::{
     conversation::{Compaction, Ensures},
     definition::WorkerDefinition,
     foreseen::Foreseen,
+    listing::Listing,
     model::{
         Blob, Capabilities, FinishReason, Message, MessageId, ModelError, ModelName, Part, ToolSpec, Usage,
     },
@@ -22,7 +23,6 @@ use crate::{
     server_tool::ServerTool,
     source::FunctionSource,
     step_name::StepName,
-    toolset::Listing,
     undo::UndoneFile,
 };
 use serde::{Deserialize, Serialize};

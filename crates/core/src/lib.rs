@@ -24,6 +24,7 @@ pub mod journal;
 pub mod launch;
 pub mod ledger;
 pub mod limits;
+pub mod listing;
 pub mod local_name;
 pub mod model;
 pub mod operator;

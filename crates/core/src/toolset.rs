@@ -11,12 +11,12 @@ use crate::{
     function::Function,
     gate::{Pattern, Policy, RuleLine},
     journal::Runtime,
+    listing::Listing,
     risk::Risk,
     rule::Rule,
     schema::Schema,
     send::{BoxFuture, MaybeSend, MaybeSync},
 };
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,21 +37,6 @@ pub struct ToolsetContext<'a> {
     /// What [`ToolsetKind::list`] returned for this worker in this run, if the kind lists its tools.
     pub listing: Option<&'a Listing>,
 }
-
-/// What something outside the program says about the tools of a worker. It is recorded, so that a resume and a replay make
-/// the same tools.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-pub struct Listing {
-    /// The tools, in the kind's own format.
-    pub tools: Value,
-    /// What the operator should know about them: a server that does not answer, a tool that has changed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<Arc<str>>,
-}
-
-/// The listings of a worker's toolsets, by the name of the kind.
-pub type Listings = BTreeMap<Arc<str>, Arc<Listing>>;
 
 /// A capability that a toolset needs from the operator because of its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

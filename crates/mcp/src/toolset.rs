@@ -14,10 +14,11 @@ use llm_do_core::{
     function::{
         Concurrency, Function, FunctionMeta, FunctionSource, Implementation, OutputSchema, Risk, tool_name,
     },
+    listing::Listing,
     origin::ResultOrigin,
     schema::Schema,
     send::BoxFuture,
-    toolset::{Listing, Requirement, ToolsetContext, ToolsetKind},
+    toolset::{Requirement, ToolsetContext, ToolsetKind},
 };
 use llm_do_sandbox::confine::Confiner;
 use serde_json::{Value, json};

@@ -236,7 +236,11 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "a byte order mark, behind which the first event of a stream is lost",
-        meet: || on_the_wire(|| vec![Reply::text("an answer without its beginning").edit_chunks(mark)]),
+        meet: || {
+            on_the_wire(|| {
+                vec![Reply::text("an answer without its beginning").edit_chunks(|chunks| mark(chunks))]
+            })
+        },
     },
     Fault {
         name: "invalid UTF-8 in a stream",

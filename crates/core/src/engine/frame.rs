@@ -12,10 +12,10 @@ use crate::{
     function::Function,
     gate::{RuleLine, Subject, ToolSets},
     ledger,
+    listing::Listings,
     origin::{Origins, Trail},
     shared::Results,
     source::{FunctionId, FunctionSource},
-    toolset::Listings,
 };
 use serde_json::Value;
 use std::{

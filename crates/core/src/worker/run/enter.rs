@@ -10,11 +10,12 @@ use crate::{
     function::{CompositeCall, Function, Implementation},
     gate::Pattern,
     journal::RecordKind,
+    listing::Listings,
     origin::{Content, ContentKind, Origin, Origins, Trail, pointer},
     outcome::{End, Failure, FailureKind, Halt, Stop},
     risk::Risk,
     step_name::StepName,
-    toolset::{Configuration, Listings, ToolsetContext, ToolsetKind, ToolsetRegistry},
+    toolset::{Configuration, ToolsetContext, ToolsetKind, ToolsetRegistry},
 };
 use serde_json::Value;
 use std::sync::Arc;
