@@ -115,8 +115,8 @@ impl Conversation {
     }
 
     /// Takes what the user says or does at that place of the conversation. Other answers than those to a conversation
-    /// change nothing. What comes of [`Answer::Attach`] and [`Answer::Run`] is taken by [`Conversation::joins`] and
-    /// [`Conversation::ran`].
+    /// change nothing. What comes of [`Answer::Attach`] and [`Answer::Run`] is taken by `joins` and
+    /// `ran`.
     pub fn heard(&mut self, number: u32, answer: &Answer) -> Heard {
         match answer {
             Answer::Give { value } => {
